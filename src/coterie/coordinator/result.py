@@ -1,0 +1,119 @@
+"""The whole interface of the coordinator: what goes in beside a request, what comes out.
+
+A handler is called with a request and a `Context` and returns a `Result`. It changes
+nothing: the shard applies the result's changes and records, the runtime makes the
+records durable, and only then are the response and the replies let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+from coterie.settings import Settings
+from coterie.types import ProducerId, TopicId, TopicName
+from coterie.wire.schema import Message, Struct
+
+Ticket: TypeAlias = int
+"""Names one request that waits for its answer; never used twice by a runtime."""
+TimerKey: TypeAlias = tuple[str, ...]
+"""What the timer is for, as in ("session", group id, member id)."""
+
+
+class TopicView(Protocol):
+    """What the coordinator may know about topics: a read-only face of the catalog."""
+
+    def partition_count(self, topic: TopicName) -> int | None:
+        """How many partitions the topic has; None when there is no such topic."""
+
+    def topic_id(self, topic: TopicName) -> TopicId | None:
+        """The topic's id; None when there is no such topic."""
+
+    def topic_name(self, topic_id: TopicId) -> TopicName | None:
+        """The topic's name; None when no topic has that id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a handler may know that the request and the state do not say.
+
+    `api_version` is the version the client spoke (-1 for a request of our own, such as
+    a timer's). `client_host` has Kafka's leading slash ("/127.0.0.1").
+    """
+
+    now_ms: int
+    ticket: Ticket
+    api_version: int
+    client_id: str
+    client_host: str
+    fresh_id: Callable[[], str]
+    topics: TopicView
+    settings: Settings
+
+
+class Record(NamedTuple):
+    """One record of `__consumer_offsets`: a typed key, and a value or a tombstone.
+
+    `value_version` is the version the value is written in (E22.2).
+    """
+
+    key: Message
+    value: Message | None
+    value_version: int = 0
+
+
+class Timer(NamedTuple):
+    """Set a timer, replacing one of the same key.
+
+    When it fires, `request` is handled like any other, with no client to answer.
+    """
+
+    key: TimerKey
+    fires_at_ms: int
+    request: Any
+
+
+class CancelTimer(NamedTuple):
+    """Take a timer away; nothing happens when there is none."""
+
+    key: TimerKey
+
+
+class Reply(NamedTuple):
+    """The answer to a request that was parked earlier."""
+
+    ticket: Ticket
+    response: Struct
+
+
+class Change(Protocol):
+    """A change to what the log does not hold: a rebalance in flight, a pending member.
+
+    Lost on restart by design. Applied once, right after the handler returns and before
+    the result's records are replayed.
+    """
+
+    def apply(self, state: Any) -> None:
+        """Change the shard's state."""
+
+
+PARKED: Final = None
+"""A `Result.response` that comes later, as a `Reply` to the request's ticket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Everything a step of the coordinator does.
+
+    `records` are one atomic batch. With `producer_id` >= 0 they are written as a
+    transactional batch of that producer and count only after its COMMIT marker.
+    """
+
+    response: Struct | None = PARKED
+    records: tuple[Record, ...] = ()
+    changes: tuple[Change, ...] = ()
+    timers: tuple[Timer | CancelTimer, ...] = ()
+    replies: tuple[Reply, ...] = ()
+    producer_id: ProducerId = -1
+    producer_epoch: int = -1

@@ -1,0 +1,56 @@
+"""Every exception Coterie raises, as one tree.
+
+CoterieError
+  MalformedFrame        a peer sent bytes that are not the protocol: its connection closes
+  ApiError              the protocol's own "no": an error code in an answer
+  SettingError          a setting is unknown or impossible: the server does not start
+  LogError              the disk said no
+    LogFull               no space is left
+    LogCorrupt            what was read is not what was written
+
+A bug of ours is none of these: it is an AssertionError or whatever Python raises, and
+it stops the shard it happened in (design: three failures, three mechanisms).
+"""
+
+from __future__ import annotations
+
+from coterie.wire.error_codes import ErrorCode
+
+
+class CoterieError(Exception):
+    """The root of the tree; never raised itself."""
+
+
+class MalformedFrame(CoterieError):
+    """Bytes from a peer that do not decode; the message says what was wrong where."""
+
+
+class ApiError(CoterieError):
+    """A refusal the protocol defines.
+
+    `code` goes into the answer; `message` too, where the answer has room for one.
+    """
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message or self.code.name
+
+
+class SettingError(CoterieError):
+    """A setting that is unknown or cannot be; the message says what would be right."""
+
+
+class LogError(CoterieError):
+    """The log could not do what it was asked; nothing of that flush is durable."""
+
+
+class LogFull(LogError):
+    """The disk has no room."""
+
+
+class LogCorrupt(LogError):
+    """Bytes read back from the log fail their checksum or their order."""

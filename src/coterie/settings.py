@@ -1,0 +1,52 @@
+"""Every setting that decides behaviour, under Kafka's own names and defaults.
+
+A setting's Kafka name is its attribute's with dots for underscores:
+`group_initial_rebalance_delay_ms` is `group.initial.rebalance.delay.ms`. This file
+only holds values; server/config.py reads them from files and flags and checks them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+INT32_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of one server. Times in ms, sizes in bytes."""
+
+    # Groups of the classic protocol.
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = INT32_MAX
+
+    # Committed offsets.
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+    offsets_topic_num_partitions: int = 50
+
+    # Topics and their data.
+    auto_create_topics_enable: bool = True
+    num_partitions: int = 1
+    log_retention_ms: int = 604_800_000
+    log_retention_bytes: int = -1
+    log_retention_check_interval_ms: int = 300_000
+    message_max_bytes: int = 1_048_588
+    fetch_max_bytes: int = 57_671_680
+    delete_topic_enable: bool = True
+    max_incremental_fetch_session_cache_slots: int = 1_000
+
+    # Transactions.
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 604_800_000
+    producer_id_expiration_ms: int = 86_400_000
+
+    # Connections.
+    socket_request_max_bytes: int = 104_857_600
+    max_connections: int = INT32_MAX
+    max_in_flight_requests_per_connection: int = 1_000
+    connections_max_idle_ms: int = 600_000
+    connection_write_buffer_max_bytes: int = 16_777_216

@@ -1,0 +1,65 @@
+"""CreateTopics, key 19: versions 2-7, flexible from 5."""
+
+from __future__ import annotations
+
+from coterie.wire.schema import (
+    Message,
+    Struct,
+    array,
+    boolean,
+    int16,
+    int32,
+    int8,
+    string,
+    uuid,
+)
+
+
+class CreatableReplicaAssignment(Struct):
+    partition_index: int = int32()
+    broker_ids: list[int] = array("int32")
+
+
+class CreatableTopicConfig(Struct):
+    name: str = string()
+    value: str | None = string(nullable="0+")
+
+
+class CreatableTopic(Struct):
+    name: str = string()
+    num_partitions: int = int32()
+    replication_factor: int = int16()
+    assignments: list[CreatableReplicaAssignment] = array(CreatableReplicaAssignment)
+    configs: list[CreatableTopicConfig] = array(CreatableTopicConfig)
+
+
+class CreateTopicsRequest(Message, key=19, versions="2-7", flexible="5+"):
+    topics: list[CreatableTopic] = array(CreatableTopic)
+    timeout_ms: int = int32(default=60000)
+    validate_only: bool = boolean("1+")
+
+
+class CreatableTopicConfigs(Struct):
+    name: str = string("5+")
+    value: str | None = string("5+", nullable="5+")
+    read_only: bool = boolean("5+")
+    config_source: int = int8("5+", default=-1)
+    is_sensitive: bool = boolean("5+")
+
+
+class CreatableTopicResult(Struct):
+    name: str = string()
+    topic_id: bytes = uuid("7+")
+    error_code: int = int16()
+    error_message: str | None = string("1+", nullable="0+")
+    topic_config_error_code: int = int16("5+", tag=0, tagged="5+")
+    num_partitions: int = int32("5+", default=-1)
+    replication_factor: int = int16("5+", default=-1)
+    configs: list[CreatableTopicConfigs] | None = array(
+        CreatableTopicConfigs, "5+", nullable="5+"
+    )
+
+
+class CreateTopicsResponse(Message, key=19, versions="2-7", flexible="5+"):
+    throttle_time_ms: int = int32("2+")
+    topics: list[CreatableTopicResult] = array(CreatableTopicResult)

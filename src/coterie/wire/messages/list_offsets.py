@@ -1,0 +1,50 @@
+"""ListOffsets, key 2: versions 1-11, flexible from 6."""
+
+from __future__ import annotations
+
+from coterie.wire.schema import (
+    Message,
+    Struct,
+    array,
+    int16,
+    int32,
+    int64,
+    int8,
+    string,
+)
+
+
+class ListOffsetsPartition(Struct):
+    partition_index: int = int32()
+    current_leader_epoch: int = int32("4+", default=-1)
+    timestamp: int = int64()
+
+
+class ListOffsetsTopic(Struct):
+    name: str = string()
+    partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition)
+
+
+class ListOffsetsRequest(Message, key=2, versions="1-11", flexible="6+"):
+    replica_id: int = int32()
+    isolation_level: int = int8("2+")
+    topics: list[ListOffsetsTopic] = array(ListOffsetsTopic)
+    timeout_ms: int = int32("10+")
+
+
+class ListOffsetsPartitionResponse(Struct):
+    partition_index: int = int32()
+    error_code: int = int16()
+    timestamp: int = int64("1+", default=-1)
+    offset: int = int64("1+", default=-1)
+    leader_epoch: int = int32("4+", default=-1)
+
+
+class ListOffsetsTopicResponse(Struct):
+    name: str = string()
+    partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse)
+
+
+class ListOffsetsResponse(Message, key=2, versions="1-11", flexible="6+"):
+    throttle_time_ms: int = int32("2+")
+    topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)

@@ -1,0 +1,14 @@
+"""SaslHandshake, key 17: versions 0-1, never flexible."""
+
+from __future__ import annotations
+
+from coterie.wire.schema import Message, array, int16, string
+
+
+class SaslHandshakeRequest(Message, key=17, versions="0-1"):
+    mechanism: str = string()
+
+
+class SaslHandshakeResponse(Message, key=17, versions="0-1"):
+    error_code: int = int16()
+    mechanisms: list[str] = array("string")

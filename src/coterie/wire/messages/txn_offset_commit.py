@@ -1,0 +1,58 @@
+"""TxnOffsetCommit, key 28: versions 0-6, flexible from 3."""
+
+from __future__ import annotations
+
+from coterie.wire.schema import (
+    Message,
+    Struct,
+    array,
+    int16,
+    int32,
+    int64,
+    string,
+    uuid,
+)
+
+
+class TxnOffsetCommitRequestPartition(Struct):
+    partition_index: int = int32()
+    committed_offset: int = int64()
+    committed_leader_epoch: int = int32("2+", default=-1)
+    committed_metadata: str | None = string(nullable="0+")
+
+
+class TxnOffsetCommitRequestTopic(Struct):
+    name: str = string("0-5")
+    topic_id: bytes = uuid("6+")
+    partitions: list[TxnOffsetCommitRequestPartition] = array(
+        TxnOffsetCommitRequestPartition
+    )
+
+
+class TxnOffsetCommitRequest(Message, key=28, versions="0-6", flexible="3+"):
+    transactional_id: str = string()
+    group_id: str = string()
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    generation_id_or_member_epoch: int = int32("3+", default=-1)
+    member_id: str = string("3+")
+    group_instance_id: str | None = string("3+", nullable="3+", default=None)
+    topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic)
+
+
+class TxnOffsetCommitResponsePartition(Struct):
+    partition_index: int = int32()
+    error_code: int = int16()
+
+
+class TxnOffsetCommitResponseTopic(Struct):
+    name: str = string("0-5")
+    topic_id: bytes = uuid("6+")
+    partitions: list[TxnOffsetCommitResponsePartition] = array(
+        TxnOffsetCommitResponsePartition
+    )
+
+
+class TxnOffsetCommitResponse(Message, key=28, versions="0-6", flexible="3+"):
+    throttle_time_ms: int = int32()
+    topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)

@@ -1,0 +1,268 @@
+"""How a message is declared: typed fields, each with its range of versions.
+
+A message is a class whose annotations give the Python types and whose default
+values, made by the functions below, give the wire types:
+
+    class HeartbeatRequest(Message, key=12, versions="0-4", flexible="4+"):
+        group_id: str = string()
+        generation_id: int = int32()
+        group_instance_id: str | None = string("3+", nullable="3+", default=None)
+
+Rules of this file: it describes, it never reads or writes bytes (compiler.py does),
+and a declaration costs next to nothing at import, because servers and commands start
+often. `__init__` is compiled when a class is first instantiated.
+
+Version ranges are Kafka's own notation: "3+", "0-4", "2".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, dataclass_transform
+
+VERSION_MAX: Final = 32767
+ZERO_UUID: Final = bytes(16)
+
+
+class Versions(NamedTuple):
+    """An inclusive range of versions; `low > high` is the empty range."""
+
+    low: int
+    high: int
+
+    @classmethod
+    def parse(cls, text: str) -> Versions:
+        """Read Kafka's notation: "3+", "0-4", "2" or "none"."""
+        if text == "none":
+            return cls(0, -1)
+        if text.endswith("+"):
+            return cls(int(text[:-1]), VERSION_MAX)
+        low, _, high = text.partition("-")
+        return cls(int(low), int(high or low))
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.low <= version <= self.high
+
+
+NO_VERSIONS: Final = Versions.parse("none")
+
+
+class Field(NamedTuple):
+    """One declared field.
+
+    `kind` is the wire type's name; for "array" and "struct", `element` is the name
+    of a primitive kind or a `Struct` class. `tag` is None for a field in line.
+    """
+
+    kind: str
+    versions: Versions
+    nullable: Versions
+    default: Any
+    element: str | type[Struct] | None
+    tag: int | None
+    tagged: Versions
+
+
+_IMPLICIT_DEFAULTS: Final[Mapping[str, object]] = {
+    "bool": False,
+    "string": "",
+    "uuid": ZERO_UUID,
+    "bytes": b"",
+    "records": None,
+    "float64": 0.0,
+}
+_UNSET: Final = object()
+
+
+def _field(
+    kind: str,
+    versions: str,
+    *,
+    nullable: str = "none",
+    default: object = _UNSET,
+    element: str | type[Struct] | None = None,
+    tag: int | None = None,
+    tagged: str = "none",
+) -> Any:
+    if default is _UNSET:
+        default = _IMPLICIT_DEFAULTS.get(kind, 0)
+    return Field(
+        kind=kind,
+        versions=Versions.parse(versions),
+        nullable=Versions.parse(nullable),
+        default=default,
+        element=element,
+        tag=tag,
+        tagged=Versions.parse(tagged),
+    )
+
+
+def boolean(versions: str = "0+", **options: Any) -> Any:
+    """One byte, 0 or 1. Options of this and all the others: `default`, `nullable`,
+    `tag` with `tagged` (the versions in which the field is a tagged one)."""
+    return _field("bool", versions, **options)
+
+
+def int8(versions: str = "0+", **options: Any) -> Any:
+    """A signed byte."""
+    return _field("int8", versions, **options)
+
+
+def int16(versions: str = "0+", **options: Any) -> Any:
+    """Two bytes, signed, big endian."""
+    return _field("int16", versions, **options)
+
+
+def uint16(versions: str = "0+", **options: Any) -> Any:
+    """Two bytes, unsigned, big endian."""
+    return _field("uint16", versions, **options)
+
+
+def int32(versions: str = "0+", **options: Any) -> Any:
+    """Four bytes, signed, big endian."""
+    return _field("int32", versions, **options)
+
+
+def uint32(versions: str = "0+", **options: Any) -> Any:
+    """Four bytes, unsigned, big endian."""
+    return _field("uint32", versions, **options)
+
+
+def int64(versions: str = "0+", **options: Any) -> Any:
+    """Eight bytes, signed, big endian."""
+    return _field("int64", versions, **options)
+
+
+def float64(versions: str = "0+", **options: Any) -> Any:
+    """Eight bytes, IEEE 754, big endian."""
+    return _field("float64", versions, **options)
+
+
+def string(versions: str = "0+", **options: Any) -> Any:
+    """UTF-8 text; `str` in Python."""
+    return _field("string", versions, **options)
+
+
+def uuid(versions: str = "0+", **options: Any) -> Any:
+    """Sixteen raw bytes; zero means none."""
+    return _field("uuid", versions, **options)
+
+
+def binary(versions: str = "0+", **options: Any) -> Any:
+    """Length-prefixed bytes."""
+    return _field("bytes", versions, **options)
+
+
+def records(versions: str = "0+", **options: Any) -> Any:
+    """Record batches as they lie in a log, length-prefixed, not looked into."""
+    return _field("records", versions, **options)
+
+
+def array(element: str | type[Struct], versions: str = "0+", **options: Any) -> Any:
+    """A list of a primitive kind (by name, as in "int32") or of a `Struct`.
+
+    Its default is a fresh empty list; with `default=None`, None.
+    """
+    return _field("array", versions, element=element, **options)
+
+
+def struct(element: type[Struct], versions: str = "0+", **options: Any) -> Any:
+    """A nested struct. Its default is a fresh one; with `default=None`, None."""
+    return _field("struct", versions, element=element, **options)
+
+
+class StructMeta(type):
+    """Turns declared fields into slots and remembers them in `FIELDS`."""
+
+    FIELDS: Mapping[str, Field]
+
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], body: dict[str, Any], **options: Any
+    ) -> StructMeta:
+        fields = {key: val for key, val in body.items() if isinstance(val, Field)}
+        for key in fields:
+            del body[key]
+        body["__slots__"] = (*fields, *body.get("__slots__", ()))
+        body["FIELDS"] = fields
+        return super().__new__(mcs, name, bases, body, **options)
+
+
+@dataclass_transform(kw_only_default=True)
+class Struct(metaclass=StructMeta):
+    """A plain value with named fields, equal to another of its class by fields.
+
+    Every field may be left out on construction and then has Kafka's default.
+    `unknown_tags` holds tagged fields this build does not know, by tag number, or is
+    None: they are kept when a value is decoded and written back when it is encoded.
+    """
+
+    __slots__ = ("unknown_tags",)
+    FIELDS: ClassVar[Mapping[str, Field]]
+    unknown_tags: ClassVar[Any]
+
+    def __init__(self, **values: Any) -> None:
+        _compile_init(type(self))
+        self.__init__(**values)  # type: ignore[misc]
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.FIELDS)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.FIELDS)
+        return f"{type(self).__name__}({inner})"
+
+
+class Message(Struct):
+    """A request, a response or a record: a struct with versions of its own.
+
+    `API_KEY` is -1 for a record.
+    """
+
+    __slots__ = ()
+    API_KEY: ClassVar[int]
+    VERSIONS: ClassVar[Versions]
+    FLEXIBLE: ClassVar[Versions]
+
+    def __init_subclass__(
+        cls, *, versions: str, flexible: str = "none", key: int = -1
+    ) -> None:
+        cls.API_KEY = key
+        cls.VERSIONS = Versions.parse(versions)
+        cls.FLEXIBLE = Versions.parse(flexible)
+
+
+def _compile_init(cls: type[Struct]) -> None:
+    """Give `cls` an `__init__` of its own: keywords in declared order."""
+    scope: dict[str, Any] = {"UNSET": _UNSET}
+    parameters, lines = [], ["self.unknown_tags = None"]
+    for name, declared in cls.FIELDS.items():
+        fresh = _fresh_value(declared)
+        if fresh is None:
+            scope[f"default_{name}"] = declared.default
+            parameters.append(f"{name}=default_{name}")
+            lines.append(f"self.{name} = {name}")
+        else:
+            scope[f"fresh_{name}"] = fresh
+            parameters.append(f"{name}=UNSET")
+            lines.append(f"self.{name} = fresh_{name}() if {name} is UNSET else {name}")
+    source = f"def __init__(self, {', '.join(parameters)}):\n  " + "\n  ".join(lines)
+    exec(source, scope)  # noqa: S102 (the source is made of declared field names)
+    cls.__init__ = scope["__init__"]  # type: ignore[method-assign]
+
+
+def _fresh_value(declared: Field) -> Any:
+    """What makes a new default for a mutable field; None for an immutable one."""
+    if declared.default is None:
+        return None
+    if declared.kind == "array":
+        return list
+    return declared.element if declared.kind == "struct" else None
+
+
+def field_names(cls: type[Struct]) -> Sequence[str]:
+    """The declared names in wire order."""
+    return tuple(cls.FIELDS)
