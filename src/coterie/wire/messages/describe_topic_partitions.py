@@ -55,11 +55,6 @@ class DescribeTopicPartitionsResponseTopic(Struct):
     topic_authorized_operations: int = int32(default=-2147483648)
 
 
-class Cursor(Struct):
-    topic_name: str = string()
-    partition_index: int = int32()
-
-
 class DescribeTopicPartitionsResponse(Message, key=75, versions="0", flexible="0+"):
     throttle_time_ms: int = int32()
     topics: list[DescribeTopicPartitionsResponseTopic] = array(
