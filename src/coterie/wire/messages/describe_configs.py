@@ -7,9 +7,9 @@ from coterie.wire.schema import (
     Struct,
     array,
     boolean,
+    int8,
     int16,
     int32,
-    int8,
     string,
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.wire.schema import Message, Struct, array, int16, int32, int8, string
+from coterie.wire.schema import Message, Struct, array, int8, int16, int32, string
 
 
 class FindCoordinatorRequest(Message, key=10, versions="0-6", flexible="3+"):

@@ -6,10 +6,10 @@ from coterie.wire.schema import (
     Message,
     Struct,
     array,
+    int8,
     int16,
     int32,
     int64,
-    int8,
     string,
 )
 

@@ -1,0 +1,77 @@
+# Coterie's commands; `make` lists them. Each does its own set-up in .venv, by pip alone.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+FUZZ_READY := $(VENV)/.ready-fuzz
+RESULTS := build/facts.json
+# How many test processes; the suite is sized for two cores.
+JOBS ?= 2
+# More words for the command behind a target: make test ARGS='-k heartbeat'.
+ARGS ?=
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+
+.PHONY: help setup demo test quick check format bench fuzz conformance clean
+
+help: ## list these targets
+	@echo 'Coterie: Kafka consumer groups in Python. Start with: make demo'
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv with Coterie and everything its tests need
+
+$(READY): pyproject.toml constraints.txt tools/setup.sh
+	@bash tools/setup.sh $(VENV)
+	@$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+	@echo 'ready: $(BIN)/coterie --help'
+
+$(FUZZ_READY): $(READY)
+	@$(PIP) install --constraint constraints.txt --editable '.[fuzz]' \
+	  || echo 'no atheris wheel for this Python: the decoders are fuzzed without coverage'
+	@touch $@
+
+demo: $(READY) ## three real consumers share a topic, one stops: watch who owns what
+	@$(BIN)/python examples/demo.py $(ARGS)
+
+test: $(READY) ## every test, real clients and kill -9 included, in random order
+	@mkdir -p build
+	@$(BIN)/pytest -n $(JOBS) --fact-results $(RESULTS) $(ARGS)
+	@$(BIN)/python -m tools.conformance --results $(RESULTS) --check
+
+quick: $(READY) ## the tests that take under a quarter of a second each
+	@$(BIN)/pytest -n $(JOBS) -q -m 'not slow' \
+	  --ignore tests/clients --ignore tests/crash $(ARGS)
+
+check: $(READY) ## format, lint, types, import contracts, house rules
+	@mkdir -p build
+	@echo 'ruff format';     $(BIN)/ruff format --check --quiet
+	@echo 'ruff check';      $(BIN)/ruff check --quiet
+	@echo 'mypy --strict';   $(BIN)/mypy
+	@echo 'import layers';   $(BIN)/lint-imports > build/imports.txt 2>&1 \
+	  || { cat build/imports.txt; exit 1; }
+	@echo 'house rules';     $(BIN)/python -m tools.tidy
+
+format: $(READY) ## let ruff lay out the code and fix what it can
+	@$(BIN)/ruff format
+	@$(BIN)/ruff check --fix
+
+bench: $(READY) ## measure, print every figure next to its bar
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+fuzz: $(FUZZ_READY) ## throw bytes at every decoder for a bounded time
+	@$(BIN)/python -m fuzz $(ARGS)
+
+conformance: $(READY) ## run the tests and write docs/conformance.md anew
+	@mkdir -p build
+	@$(BIN)/pytest -n $(JOBS) -q --fact-results $(RESULTS) $(ARGS)
+	@$(BIN)/python -m tools.conformance --results $(RESULTS)
+
+clean: ## take away what the other targets made, .venv too
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	  .import_linter_cache .coverage
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
