@@ -18,9 +18,10 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 from coterie.coordinator.result import Ticket
-from coterie.errors import MalformedFrame
+from coterie.errors import ApiError, MalformedFrame
 from coterie.types import GroupId, MemberId, TopicName
 from coterie.wire.consumer_protocol import ConsumerProtocolSubscription
+from coterie.wire.error_codes import ErrorCode
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 GENERATION_MAX: Final = 2**31 - 1
@@ -188,6 +189,26 @@ class ClassicGroup:
         assert to in MOVES[self.state], f"{self.state.value} -> {to.value}"
         self.state = to
         self.state_timestamp_ms = at_ms
+
+    def choose_protocol(self, protocol_name: str | None) -> None:
+        """Set the protocol of a generation, which says what members subscribe to."""
+        self.protocol_name = protocol_name
+        self._topics = None
+
+    def check_member(self, member_id: MemberId, instance_id: str | None) -> None:
+        """Refuse who is not a member, or is another than the instance's (KIP-345).
+
+        Raises:
+            ApiError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+        """
+        if instance_id is not None:
+            holder = self.static_members.get(instance_id)
+            if holder is not None and holder != member_id:
+                raise ApiError(ErrorCode.FENCED_INSTANCE_ID)
+            if holder is None:
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if member_id not in self.members:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def add(self, member: Member) -> None:
         """Add a member; the first one leads."""

@@ -1,0 +1,47 @@
+"""Heartbeat, key 12: a member lives, and learns whether a rebalance is under way.
+
+v3 has static members (KIP-345). This is the request servers see most: a few look-ups
+and one timer, nothing is walked. While a shard loads, the runtime answers heartbeats
+with success (H-121).
+"""
+
+from __future__ import annotations
+
+from coterie.coordinator.classic.group import GroupState, HasGroups
+from coterie.coordinator.classic.timers import session_timer
+from coterie.coordinator.result import Context, Result
+from coterie.errors import ApiError
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def handle(state: HasGroups, request: HeartbeatRequest, context: Context) -> Result:
+    """Refresh the member's session (E19-10).
+
+    During the join phase the answer is REBALANCE_IN_PROGRESS, and the session is
+    refreshed all the same.
+
+    Raises:
+        ApiError: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+            ILLEGAL_GENERATION, COORDINATOR_NOT_AVAILABLE.
+    """
+    group = state.groups.get(request.group_id)
+    if group is None:
+        unknown = ErrorCode.UNKNOWN_MEMBER_ID
+        raise ApiError(unknown if request.group_id else ErrorCode.INVALID_GROUP_ID)
+    if group.state is GroupState.DEAD:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    group.check_member(request.member_id, request.group_instance_id)
+    if request.generation_id != group.generation:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    member = group.members[request.member_id]
+    response = HeartbeatResponse()
+    if group.state is GroupState.PREPARING_REBALANCE:
+        response.error_code = ErrorCode.REBALANCE_IN_PROGRESS
+    timer = session_timer(request.group_id, member, context.now_ms)
+    return Result(response=response, timers=(timer,))
+
+
+def refuse(request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:
+    """The answer that carries an error."""
+    return HeartbeatResponse(error_code=code)

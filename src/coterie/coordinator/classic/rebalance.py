@@ -1,0 +1,210 @@
+"""The rebalance of a classic group: prepare, complete the joins, become empty.
+
+Everything that can start or end a rebalance (a join, a leave, a timer) does so by
+these functions, on a draft. Only starting a rebalance and completing a generation walk
+the members.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coterie.coordinator.classic.changes import (
+    GenerationStarted,
+    MemberRemoved,
+    RebalancePrepared,
+)
+from coterie.coordinator.classic.draft import Draft
+from coterie.coordinator.classic.group import (
+    GENERATION_MAX,
+    ClassicGroup,
+    GroupState,
+    Member,
+)
+from coterie.coordinator.classic.records import empty_record
+from coterie.coordinator.classic.timers import (
+    cancel_join,
+    cancel_session,
+    cancel_sync,
+    initial_delay_timer,
+    join_timer,
+    session_timer,
+    sync_timer,
+)
+from coterie.types import MemberId
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.join_group import (
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+from coterie.wire.messages.sync_group import SyncGroupResponse
+
+_GENERATION_STATES: Final = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
+
+
+def rebalance_or_complete(draft: Draft) -> None:
+    """A member came or changed: start a rebalance, or finish the one under way."""
+    if draft.group.state is GroupState.PREPARING_REBALANCE:
+        complete_if_all_joined(draft)
+    else:
+        prepare(draft)
+
+
+def rebalance_after_removal(draft: Draft) -> None:
+    """Members are gone: the others share anew, or need not be waited for any more."""
+    if draft.group.state in _GENERATION_STATES:
+        prepare(draft)
+    else:
+        complete_if_all_joined(draft)
+
+
+def prepare(draft: Draft) -> None:
+    """Start a rebalance; it ends at once when everyone has a join parked already.
+
+    An empty group waits for `group.initial.rebalance.delay.ms` for more members to
+    come (E19-04), any other for its members' rebalance timeout (E19-05).
+    """
+    group = draft.group
+    initial = group.state is GroupState.EMPTY
+    if not initial:
+        refuse_syncs(draft, ErrorCode.REBALANCE_IN_PROGRESS)
+        draft.set(cancel_sync(draft.group_id))
+    draft.make(RebalancePrepared(draft.group_id, draft.now_ms))
+    if initial:
+        delay_ms = draft.settings.group_initial_rebalance_delay_ms
+        remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+        timer = initial_delay_timer(
+            draft.group_id, delay_ms, remaining_ms, now_ms=draft.now_ms
+        )
+        draft.set(timer)
+    elif group.all_joined:
+        end_join_phase(draft)
+    else:
+        _wait_for_joins(draft)
+
+
+def complete_if_all_joined(draft: Draft) -> None:
+    """End the join phase when nobody is missing; an initial delay is waited out."""
+    group = draft.group
+    if group.state is not GroupState.PREPARING_REBALANCE or group.initial:
+        return
+    if group.all_joined:
+        end_join_phase(draft)
+
+
+def end_join_phase(draft: Draft) -> None:
+    """Go on with those who came (E19-05).
+
+    Dynamic members who did not are removed; static ones stay until their session
+    ends. When nobody came the group becomes empty, or, with static members left,
+    waits on.
+    """
+    group = draft.group
+    assert group.state is GroupState.PREPARING_REBALANCE
+    for member in [m for m in group.members.values() if _failed_to_join(group, m)]:
+        remove_member(draft, member.member_id)
+    if not group.members:
+        _become_empty(draft)
+    elif not group.joins:
+        _wait_for_joins(draft)
+    else:
+        _start_generation(draft)
+
+
+def remove_member(draft: Draft, member_id: MemberId) -> None:
+    """Remove a member; requests it has parked are answered UNKNOWN_MEMBER_ID, on
+    which a client that still lives joins as a new member."""
+    group = draft.group
+    code = ErrorCode.UNKNOWN_MEMBER_ID
+    if (ticket := group.joins.get(member_id)) is not None:
+        draft.reply(ticket, JoinGroupResponse(error_code=code))
+    if (ticket := group.syncs.get(member_id)) is not None:
+        draft.reply(ticket, SyncGroupResponse(error_code=code))
+    draft.make(MemberRemoved(draft.group_id, member_id))
+    draft.set(cancel_session(draft.group_id, member_id))
+
+
+def refuse_syncs(draft: Draft, code: ErrorCode) -> None:
+    """Answer every parked sync with an error; the change that follows forgets them.
+
+    A member whose sync was parked needed no heartbeat, so its session starts here.
+    """
+    group = draft.group
+    for member_id, ticket in group.syncs.items():
+        draft.reply(ticket, SyncGroupResponse(error_code=code))
+        draft.set(session_timer(draft.group_id, group.members[member_id], draft.now_ms))
+
+
+def joined_answer(
+    group: ClassicGroup, member_id: MemberId, *, with_members: bool
+) -> JoinGroupResponse:
+    """The current generation as one member is told it (E19-07)."""
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name or "",
+        leader=group.leader_id or "",
+        member_id=member_id,
+        members=_members_for_leader(group) if with_members else [],
+    )
+
+
+def _members_for_leader(group: ClassicGroup) -> list[JoinGroupResponseMember]:
+    return [
+        JoinGroupResponseMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            metadata=member.metadata(group.protocol_name),
+        )
+        for member in group.members.values()
+    ]
+
+
+def _failed_to_join(group: ClassicGroup, member: Member) -> bool:
+    return member.group_instance_id is None and member.member_id not in group.joins
+
+
+def _wait_for_joins(draft: Draft) -> None:
+    timeout_ms = draft.group.rebalance_timeout_ms
+    draft.set(join_timer(draft.group_id, timeout_ms, draft.now_ms))
+
+
+def _next_generation(group: ClassicGroup) -> int:
+    return 0 if group.generation == GENERATION_MAX else group.generation + 1
+
+
+def _become_empty(draft: Draft) -> None:
+    group = draft.group
+    draft.set(cancel_join(draft.group_id))
+    record = empty_record(
+        draft.group_id,
+        protocol_type=group.protocol_type,
+        generation=_next_generation(group),
+        at_ms=draft.now_ms,
+    )
+    draft.write(record)
+
+
+def _start_generation(draft: Draft) -> None:
+    group = draft.group
+    draft.set(cancel_join(draft.group_id))
+    # A leader that did not come back in time leads no more.
+    leads_on = group.leader_id is not None and group.leader_id in group.joins
+    leader_id = group.leader_id if leads_on else next(iter(group.joins))
+    assert leader_id is not None
+    tickets = dict(group.joins)
+    draft.make(
+        GenerationStarted(
+            draft.group_id,
+            generation=_next_generation(group),
+            protocol_name=group.select_protocol(),
+            leader_id=leader_id,
+            at_ms=draft.now_ms,
+        )
+    )
+    for member_id, ticket in tickets.items():
+        is_leader = member_id == leader_id
+        draft.reply(ticket, joined_answer(group, member_id, with_members=is_leader))
+    for member in group.members.values():
+        draft.set(session_timer(draft.group_id, member, draft.now_ms))
+    draft.set(sync_timer(group, draft.now_ms))
