@@ -1,4 +1,4 @@
-"""The whole interface of the coordinator: what goes in beside a request, what comes out.
+"""The interface of the coordinator: what goes in beside a request, what comes out.
 
 A handler is called with a request and a `Context` and returns a `Result`. It changes
 nothing: the shard applies the result's changes and records, the runtime makes the

@@ -1,0 +1,97 @@
+"""What every test run shares: the `fact` marks, their outcomes and hypothesis' profile.
+
+`--fact-results FILE` writes, for each fact, the tests that carry its mark and whether
+each passed. Marks travel to the controller of xdist in a report's user properties,
+which xdist already sends; so nothing here knows how many processes there are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+FACTS_FILE = Path(__file__).parent.parent / "docs" / "facts.tsv"
+PROPERTY = "facts"
+
+# Two cores shared with real clients: a slow example is no failure.
+settings.register_profile(
+    "coterie",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("coterie")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--fact-results",
+        type=Path,
+        metavar="FILE",
+        help="write the outcome of each test that carries a fact mark",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    target = config.getoption("--fact-results")
+    if target is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FactResults(target), "fact-results")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    known = known_facts()
+    for item in items:
+        ids = marked_facts(item)
+        if unknown := [fact for fact in ids if fact not in known]:
+            raise pytest.UsageError(
+                f"{item.nodeid}: docs/facts.tsv has no fact {', '.join(unknown)}"
+            )
+        if ids:
+            item.user_properties.append((PROPERTY, ids))
+
+
+def known_facts() -> frozenset[str]:
+    lines = FACTS_FILE.read_text(encoding="utf-8").splitlines()[1:]
+    return frozenset(line.partition("\t")[0] for line in lines)
+
+
+def marked_facts(item: pytest.Item) -> list[str]:
+    marks: Iterable[pytest.Mark] = item.iter_markers("fact")
+    return sorted({fact for mark in marks for fact in mark.args})
+
+
+class FactResults:
+    """Collects outcomes in the controlling process and writes them at the end."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._outcomes: dict[str, str] = {}
+        self._facts: dict[str, list[str]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        properties: dict[str, Any] = dict(report.user_properties)
+        if PROPERTY not in properties:
+            return
+        self._facts[report.nodeid] = properties[PROPERTY]
+        # A failure in any phase stays; a pass counts only when the call itself passed.
+        if self._outcomes.get(report.nodeid) in {"failed", "skipped"}:
+            return
+        if report.outcome != "passed" or report.when == "call":
+            self._outcomes[report.nodeid] = report.outcome
+        if hasattr(report, "wasxfail"):
+            self._outcomes[report.nodeid] = "skipped"
+
+    def pytest_sessionfinish(self) -> None:
+        results: dict[str, dict[str, str]] = {}
+        for test, facts in sorted(self._facts.items()):
+            for fact in facts:
+                outcome = self._outcomes.get(test, "failed")
+                results.setdefault(fact, {})[test] = outcome
+        self._target.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(results, indent=1, sort_keys=True)
+        self._target.write_text(text + "\n", encoding="utf-8")
