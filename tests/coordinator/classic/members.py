@@ -1,0 +1,132 @@
+"""Requests that classic members send, and the usual ways to a stable group."""
+
+from __future__ import annotations
+
+import struct
+
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+)
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from tests.coordinator.driver import Driver, Sent
+
+SESSION_MS = 10_000
+REBALANCE_MS = 60_000
+
+
+def subscription(*topics: str) -> bytes:
+    """A consumer's subscription, version 0."""
+    body = b"".join(struct.pack(">h", len(t)) + t.encode() for t in topics)
+    return struct.pack(">hi", 0, len(topics)) + body + struct.pack(">i", -1)
+
+
+def protocols(**named: bytes) -> list[JoinGroupRequestProtocol]:
+    """Protocols by name, the most wanted first."""
+    return [JoinGroupRequestProtocol(name=n, metadata=m) for n, m in named.items()]
+
+
+def join_request(member_id: str = "", **fields: object) -> JoinGroupRequest:
+    """A join to group "g" with everything a consumer says, unless said otherwise."""
+    values: dict[str, object] = {
+        "group_id": "g",
+        "session_timeout_ms": SESSION_MS,
+        "rebalance_timeout_ms": REBALANCE_MS,
+        "member_id": member_id,
+        "protocol_type": "consumer",
+        "protocols": protocols(range=subscription("t")),
+        **fields,
+    }
+    return JoinGroupRequest(**values)  # type: ignore[arg-type]
+
+
+def join(
+    driver: Driver, member_id: str = "", *, version: int = 9, **fields: object
+) -> Sent:
+    """Send a join; a new dynamic member comes back with the id it is given."""
+    sent = driver.send(join_request(member_id, **fields), version=version)
+    if not sent.parked and sent.error == 79:
+        member_id = sent.response.member_id
+        return driver.send(join_request(member_id, **fields), version=version)
+    return sent
+
+
+def sync(
+    driver: Driver,
+    member_id: str,
+    generation: int = 1,
+    *,
+    assignments: dict[str, bytes] | None = None,
+    **fields: object,
+) -> Sent:
+    """Send a sync to group "g"; the leader's has assignments."""
+    given = [
+        SyncGroupRequestAssignment(member_id=m, assignment=a)
+        for m, a in (assignments or {}).items()
+    ]
+    values: dict[str, object] = {
+        "group_id": "g",
+        "generation_id": generation,
+        "member_id": member_id,
+        "assignments": given,
+        **fields,
+    }
+    return driver.send(SyncGroupRequest(**values))  # type: ignore[arg-type]
+
+
+def heartbeat(
+    driver: Driver, member_id: str, generation: int = 1, **fields: object
+) -> int:
+    """Send a heartbeat to group "g"; the error code that came back."""
+    values: dict[str, object] = {
+        "group_id": "g",
+        "generation_id": generation,
+        "member_id": member_id,
+        **fields,
+    }
+    return driver.send(HeartbeatRequest(**values)).error  # type: ignore[arg-type]
+
+
+def leave(driver: Driver, *members: str | tuple[str, str | None]) -> Sent:
+    """Leave group "g": member ids, or pairs of member id and instance id."""
+    pairs = [(m, None) if isinstance(m, str) else m for m in members]
+    identities = [MemberIdentity(member_id=m, group_instance_id=i) for m, i in pairs]
+    return driver.send(LeaveGroupRequest(group_id="g", members=identities))
+
+
+def codes(sent: Sent) -> list[int]:
+    """The error code of each member of a batch leave."""
+    return [member.error_code for member in sent.response.members]
+
+
+def joining_group(
+    driver: Driver, count: int = 2, *, static: bool = False, **fields: object
+) -> list[str]:
+    """A group past its first join phase; member ids, the leader's first."""
+    instances = [f"i{n}" if static else None for n in range(count)]
+    joins = [join(driver, group_instance_id=i, **fields) for i in instances]
+    driver.advance(driver.settings.group_initial_rebalance_delay_ms)
+    if any(sent.parked for sent in joins):  # the delay was extended for the later ones
+        driver.advance(driver.settings.group_initial_rebalance_delay_ms)
+    assert [sent.error for sent in joins] == [0] * count
+    ids: list[str] = [sent.response.member_id for sent in joins]
+    assert joins[0].response.leader == ids[0]
+    return ids
+
+
+def stable_group(
+    driver: Driver, count: int = 2, *, static: bool = False, **fields: object
+) -> list[str]:
+    """A stable group; each member's assignment is its id in capitals."""
+    ids = joining_group(driver, count, static=static, **fields)
+    generation = driver.groups["g"].generation
+    followers = [sync(driver, member_id, generation) for member_id in ids[1:]]
+    assignments = {member_id: member_id.upper().encode() for member_id in ids}
+    leader = sync(driver, ids[0], generation, assignments=assignments)
+    assert [sent.error for sent in (leader, *followers)] == [0] * count
+    return ids
