@@ -178,7 +178,7 @@ class Driver:
         client_id: str = "client",
         client_host: str = "/127.0.0.1",
     ) -> Sent:
-        """Give a client's request to the shard; the newest version when none is said."""
+        """Give a client's request to the shard, in its newest version by default."""
         if version is None and isinstance(request, Message):
             version = request.VERSIONS.high
         sent = Sent(next(self._tickets), request)
@@ -203,9 +203,8 @@ class Driver:
             self.log.append(record)
         for timer in result.timers:
             self._set(timer)
-        if result.response is not PARKED:
-            if ticket is not None:
-                self._answer(ticket, result.response)
+        if result.response is not PARKED and ticket is not None:
+            self._answer(ticket, result.response)
         for reply in result.replies:
             self._answer(reply.ticket, reply.response)
 

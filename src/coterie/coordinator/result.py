@@ -8,7 +8,6 @@ records durable, and only then are the response and the replies let go.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from coterie.settings import Settings
@@ -34,8 +33,7 @@ class TopicView(Protocol):
         """The topic's name; None when no topic has that id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """What a handler may know that the request and the state do not say.
 
     `api_version` is the version the client spoke (-1 for a request of our own, such as
@@ -102,9 +100,11 @@ PARKED: Final = None
 """A `Result.response` that comes later, as a `Reply` to the request's ticket."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """Everything a step of the coordinator does.
+
+    A tuple, as it is made for every request: a frozen dataclass takes 2.5 times as
+    long to make.
 
     `records` are one atomic batch. With `producer_id` >= 0 they are written as a
     transactional batch of that producer and count only after its COMMIT marker.

@@ -195,8 +195,8 @@ class ClassicGroup:
         self.protocol_name = protocol_name
         self._topics = None
 
-    def check_member(self, member_id: MemberId, instance_id: str | None) -> None:
-        """Refuse who is not a member, or is another than the instance's (KIP-345).
+    def checked_member(self, member_id: MemberId, instance_id: str | None) -> Member:
+        """The member of that id, when the instance id, if any, is its own (KIP-345).
 
         Raises:
             ApiError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
@@ -207,8 +207,10 @@ class ClassicGroup:
                 raise ApiError(ErrorCode.FENCED_INSTANCE_ID)
             if holder is None:
                 raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if member_id not in self.members:
+        member = self.members.get(member_id)
+        if member is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return member
 
     def add(self, member: Member) -> None:
         """Add a member; the first one leads."""

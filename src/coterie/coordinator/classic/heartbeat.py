@@ -31,15 +31,14 @@ def handle(state: HasGroups, request: HeartbeatRequest, context: Context) -> Res
         raise ApiError(unknown if request.group_id else ErrorCode.INVALID_GROUP_ID)
     if group.state is GroupState.DEAD:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    group.check_member(request.member_id, request.group_instance_id)
+    member = group.checked_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-    member = group.members[request.member_id]
     response = HeartbeatResponse()
     if group.state is GroupState.PREPARING_REBALANCE:
         response.error_code = ErrorCode.REBALANCE_IN_PROGRESS
     timer = session_timer(request.group_id, member, context.now_ms)
-    return Result(response=response, timers=(timer,))
+    return Result(response, timers=(timer,))
 
 
 def refuse(request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:

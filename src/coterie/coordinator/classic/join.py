@@ -175,8 +175,8 @@ class _Join:
         group, member_id = self.draft.group, self.request.member_id
         if member_id in group.pending_members and not self.request.group_instance_id:
             return self._add(member_id)
-        group.check_member(member_id, self.request.group_instance_id)
-        if self._keeps_generation(group.members[member_id]):
+        member = group.checked_member(member_id, self.request.group_instance_id)
+        if self._keeps_generation(member):
             # Its answer was lost, or a follower asks whether anything is new.
             leads = group.leader_id == member_id
             return joined_answer(group, member_id, with_members=leads)

@@ -89,8 +89,7 @@ def _member_id(group: ClassicGroup, identity: MemberIdentity) -> MemberId:
         if (member_id := group.static_members.get(instance_id)) is not None:
             return member_id
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-    group.check_member(identity.member_id, instance_id)
-    return identity.member_id
+    return group.checked_member(identity.member_id, instance_id).member_id
 
 
 def _answer(

@@ -62,7 +62,7 @@ def _checked_group(state: HasGroups, request: SyncGroupRequest) -> ClassicGroup:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     if group.state is GroupState.DEAD:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    group.check_member(request.member_id, request.group_instance_id)
+    group.checked_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
     if _differs(request.protocol_type, group.protocol_type) or _differs(

@@ -51,12 +51,7 @@ TimerRequest = ExpireSession | EndInitialDelay | EndJoinPhase | EndSyncPhase
 
 def session_timer(group_id: GroupId, member: Member, now_ms: int) -> Timer:
     """A member was heard of now: it has its whole session timeout again."""
-    member_id = member.member_id
-    return Timer(
-        ("session", group_id, member_id),
-        now_ms + member.session_timeout_ms,
-        ExpireSession(group_id, member_id),
-    )
+    return expiry_timer(group_id, member.member_id, now_ms + member.session_timeout_ms)
 
 
 def expiry_timer(group_id: GroupId, member_id: MemberId, at_ms: int) -> Timer:
