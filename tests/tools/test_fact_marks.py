@@ -1,0 +1,86 @@
+"""Fact marks and their outcomes reach the results file, whatever runs the tests."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+OUTCOMES = """
+import pytest
+
+@pytest.mark.fact("A-01", "A-02")
+def test_passes(): pass
+
+@pytest.mark.fact("A-02")
+@pytest.mark.parametrize("wrong", [True, False])
+def test_may_fail(wrong): assert not wrong
+
+@pytest.mark.fact("A-03")
+def test_is_skipped(): pytest.skip("not here")
+
+@pytest.fixture
+def broken():
+    yield
+    raise ValueError
+
+@pytest.mark.fact("A-04")
+def test_breaks_after_its_call(broken): pass
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A small project of its own with our conftest and our facts."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "docs").mkdir()
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
+    shutil.copy(ROOT / "docs" / "facts.tsv", tmp_path / "docs")
+    marks = '[tool.pytest.ini_options]\ntestpaths=["tests"]\nmarkers=["fact: x"]\n'
+    (tmp_path / "pyproject.toml").write_text(marks)
+    return tmp_path
+
+
+def run_pytest(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "--fact-results", "out.json", *arguments],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_outcomes_are_collected_in_any_number_of_processes(
+    project: Path, processes: str
+) -> None:
+    (project / "tests" / "test_some.py").write_text(OUTCOMES)
+    run_pytest(project, "-n", processes)
+    name = "tests/test_some.py::"
+    assert json.loads((project / "out.json").read_text()) == {
+        "A-01": {f"{name}test_passes": "passed"},
+        "A-02": {
+            f"{name}test_passes": "passed",
+            f"{name}test_may_fail[True]": "failed",
+            f"{name}test_may_fail[False]": "passed",
+        },
+        "A-03": {f"{name}test_is_skipped": "skipped"},
+        "A-04": {f"{name}test_breaks_after_its_call": "failed"},
+    }
+
+
+@pytest.mark.slow
+def test_a_mark_that_names_no_fact_stops_the_run(project: Path) -> None:
+    text = 'import pytest\n@pytest.mark.fact("A-999")\ndef test_it(): pass\n'
+    (project / "tests" / "test_some.py").write_text(text)
+    run = run_pytest(project)
+    assert run.returncode != 0
+    assert "docs/facts.tsv has no fact A-999" in run.stdout + run.stderr

@@ -1,0 +1,293 @@
+"""docs/conformance.md: each fact of docs/facts.tsv, and how we know that it holds.
+
+A fact is `proven` when at least one test carries its mark and every such test passed,
+a `deviation` when docs/deviations.tsv gives the reason why we knowingly differ, and
+`not yet` otherwise. A fact that is both marked and listed as a deviation is an error:
+one of the two is no longer true.
+
+The page is written by `make conformance` from the outcomes that
+`pytest --fact-results FILE` left. `make test` ends with `--check`, which compares the
+status of each fact and nothing else: a renamed or an added test does not make the page
+stale, a fact that became proven or no longer is does. Facts with a skipped test (kcat
+is not installed, say) are left out of that comparison.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+ROOT: Final = Path(__file__).parent.parent
+FACTS: Final = ROOT / "docs" / "facts.tsv"
+DEVIATIONS: Final = ROOT / "docs" / "deviations.tsv"
+PAGE: Final = ROOT / "docs" / "conformance.md"
+RESULTS: Final = ROOT / "build" / "facts.json"
+
+PROVEN: Final = "proven"
+DEVIATION: Final = "deviation"
+NOT_YET: Final = "not yet"
+SERVER_LAYERS: Final = frozenset("WSR")
+CLASSIC_RECORDS: Final = frozenset(
+    {"E22-01", "E22-02", "E22-04", "E22-05", "E22-06", "E22-32", "E22-46", "E22-47"}
+)
+TESTS_SHOWN_MAX: Final = 3
+
+Outcomes: TypeAlias = Mapping[str, Mapping[str, str]]
+"""For each fact the tests that carry its mark, and the outcome of each."""
+
+
+class ConformanceError(Exception):
+    """The inputs contradict each other; the message says which line to change."""
+
+
+class Fact(NamedTuple):
+    """One row of docs/facts.tsv. `layer` is a letter, or - where the row has none."""
+
+    id: str
+    section: str
+    layer: str
+    statement: str
+
+    @property
+    def section_number(self) -> str:
+        """What stands before the title: A.3, E22.1."""
+        return self.section.partition(" ")[0].rstrip(".")
+
+
+class Area(NamedTuple):
+    """Facts a release promises to prove, in its own words."""
+
+    name: str
+    sections: str
+    server_only: bool = False
+    only: frozenset[str] = frozenset()
+
+    def holds(self, fact: Fact) -> bool:
+        """Whether the fact belongs to the area."""
+        if not re.fullmatch(self.sections, fact.section_number):
+            return False
+        if self.only and fact.id not in self.only:
+            return False
+        return not self.server_only or fact.layer in SERVER_LAYERS
+
+
+AREAS: Final = (
+    Area("A OffsetFetch, server rows", r"A\.\d+", server_only=True),
+    Area("B.1, B.2 FindCoordinator", r"B\.[12]"),
+    Area("C.3 DescribeGroups", r"C\.3"),
+    Area("D DeleteGroups and OffsetDelete, server rows", r"D\.\d+", server_only=True),
+    Area("E19 classic groups", r"E19"),
+    Area("E22 records of types 0 to 2", r"E22\.\d", only=CLASSIC_RECORDS),
+    Area("G what real clients need", r"G\.\d"),
+    Area("H.4 to H.7 edge cases", r"H\.[4-7]"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the page: a fact, its status, and the tests or the reason."""
+
+    fact: Fact
+    status: str
+    evidence: str
+
+
+def read_facts(text: str) -> tuple[Fact, ...]:
+    """The rows of facts.tsv below its heading."""
+    return tuple(Fact(*line.split("\t")) for line in text.splitlines()[1:])
+
+
+def read_deviations(text: str) -> dict[str, str]:
+    """The reason for each fact that we knowingly do not follow."""
+    lines = (line.partition("\t") for line in text.splitlines()[1:] if line)
+    return {fact: reason.strip() for fact, _, reason in lines}
+
+
+def judge(
+    facts: Sequence[Fact], outcomes: Outcomes, deviations: Mapping[str, str]
+) -> tuple[Row, ...]:
+    """The status of each fact.
+
+    Raises ConformanceError for an id that is no fact, and for a deviation that tests
+    prove.
+    """
+    known = {fact.id for fact in facts}
+    for name, ids in (("a fact mark", outcomes), ("docs/deviations.tsv", deviations)):
+        if unknown := sorted(set(ids) - known):
+            raise ConformanceError(
+                f"{name} names {', '.join(unknown)}: docs/facts.tsv has no such row"
+            )
+    rows = tuple(judge_one(fact, outcomes, deviations) for fact in facts)
+    for row in rows:
+        if row.status == PROVEN and row.fact.id in deviations:
+            raise ConformanceError(
+                f"{row.fact.id} is proven by {row.evidence}: take it out of "
+                "docs/deviations.tsv, or take the mark off those tests"
+            )
+    return rows
+
+
+def judge_one(fact: Fact, outcomes: Outcomes, deviations: Mapping[str, str]) -> Row:
+    """The status of one fact; a test that failed or was skipped proves nothing."""
+    tests = outcomes.get(fact.id, {})
+    if tests and all(outcome == "passed" for outcome in tests.values()):
+        return Row(fact, PROVEN, shown(tests))
+    if fact.id in deviations:
+        return Row(fact, DEVIATION, deviations[fact.id])
+    return Row(fact, NOT_YET, shown(tests) if tests else "")
+
+
+def shown(tests: Iterable[str]) -> str:
+    """Test names without their parameters, short of what fills a line."""
+    names = sorted({test.partition("[")[0].removeprefix("tests/") for test in tests})
+    first = ", ".join(f"`{name}`" for name in names[:TESTS_SHOWN_MAX])
+    more = len(names) - TESTS_SHOWN_MAX
+    return f"{first} and {more} more" if more > 0 else first
+
+
+def render(rows: Sequence[Row]) -> str:
+    """The whole page."""
+    return "\n".join((*heading(rows), *areas(rows), *summary(rows), *table(rows), ""))
+
+
+def heading(rows: Sequence[Row]) -> Iterator[str]:
+    """What the page is and its totals."""
+    counts = Counter(row.status for row in rows)
+    yield "# Conformance"
+    yield ""
+    yield "Made by `make conformance` from the `fact` marks of the tests and their"
+    yield "outcomes; do not edit. A fact is one checkable statement about Kafka's group"
+    yield "coordinator, its clients and tools, from KIP-88, KIP-181, KIP-229, KIP-699,"
+    yield "KIP-848 and what Apache Kafka 4.x shipped. The reasons for deviations stand in"
+    yield "`docs/deviations.tsv`, the layer of each fact (W wire, S server, R records,"
+    yield "C client, L command line) in `docs/facts.tsv`."
+    yield ""
+    total = f"{len(rows)} facts: {counts[PROVEN]} proven"
+    yield f"**{total}, {counts[DEVIATION]} deviations, {counts[NOT_YET]} not yet.**"
+    yield ""
+
+
+def areas(rows: Sequence[Row]) -> Iterator[str]:
+    """What this release is held to."""
+    yield "## What is built so far"
+    yield ""
+    yield from count_heading("area")
+    for area in AREAS:
+        yield count_line(area.name, [row for row in rows if area.holds(row.fact)])
+    yield ""
+
+
+def summary(rows: Sequence[Row]) -> Iterator[str]:
+    """Every section, in the order of the facts."""
+    yield "## By section"
+    yield ""
+    yield from count_heading("section")
+    for section, members in groupby(rows, key=lambda row: row.fact.section):
+        yield count_line(section, list(members))
+    yield ""
+
+
+def count_heading(first: str) -> tuple[str, str]:
+    """The first two lines of a table of counts."""
+    return (
+        f"| {first} | facts | proven | deviation | not yet |",
+        "|---|--:|--:|--:|--:|",
+    )
+
+
+def count_line(name: str, rows: Sequence[Row]) -> str:
+    """How many facts of one area or section have each status."""
+    counts = Counter(row.status for row in rows)
+    share = round(100 * counts[PROVEN] / len(rows)) if rows else 0
+    return (
+        f"| {cell(name)} | {len(rows)} | {counts[PROVEN]} ({share} %) "
+        f"| {counts[DEVIATION]} | {counts[NOT_YET]} |"
+    )
+
+
+def table(rows: Sequence[Row]) -> Iterator[str]:
+    """One line a fact."""
+    yield "## Every fact"
+    yield ""
+    yield "| id | statement | proven, deviation or not yet | tests or reason |"
+    yield "|---|---|---|---|"
+    for row in rows:
+        statement, evidence = cell(row.fact.statement), cell(row.evidence)
+        yield f"| {row.fact.id} | {statement} | {row.status} | {evidence} |"
+
+
+def cell(text: str) -> str:
+    """Text that stays in its cell."""
+    return text.replace("|", "\\|")
+
+
+def statuses(page: str) -> dict[str, str]:
+    """The status of each fact as a written page has it."""
+    lines = (re.split(r"(?<!\\)\|", line) for line in page.splitlines())
+    wide = (cells for cells in lines if len(cells) == 6)
+    return {
+        cells[1].strip(): cells[3].strip()
+        for cells in wide
+        if cells[3].strip() in {PROVEN, DEVIATION, NOT_YET}
+    }
+
+
+def stale(page: str, rows: Sequence[Row], outcomes: Outcomes) -> tuple[str, ...]:
+    """One sentence for each fact whose status on the page is no longer so."""
+    written = statuses(page)
+    unsettled = {
+        fact for fact, tests in outcomes.items() if "skipped" in tests.values()
+    }
+    return tuple(
+        f"{row.fact.id}: the page says {written.get(row.fact.id, 'nothing')}, "
+        f"the tests say {row.status}"
+        for row in rows
+        if written.get(row.fact.id) != row.status and row.fact.id not in unsettled
+    )
+
+
+def check(rows: Sequence[Row], outcomes: Outcomes) -> int:
+    """Compare the page with the outcomes; the exit code."""
+    page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    sentences = stale(page, rows, outcomes)
+    for sentence in sentences:
+        print(sentence)
+    if sentences:
+        print(f"docs/conformance.md is out of date on {len(sentences)} facts: run")
+        print("`make conformance`, look at what changed, and commit it.")
+    return bool(sentences)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write or check the page; 0 when it is right, 1 when not, 2 for bad inputs."""
+    parser = argparse.ArgumentParser(prog="tools.conformance", description=__doc__)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    options = parser.parse_args(arguments)
+    outcomes = json.loads(options.results.read_text(encoding="utf-8"))
+    try:
+        rows = judge(
+            read_facts(FACTS.read_text(encoding="utf-8")),
+            outcomes,
+            read_deviations(DEVIATIONS.read_text(encoding="utf-8")),
+        )
+    except ConformanceError as error:
+        print(f"conformance: {error}", file=sys.stderr)
+        return 2
+    if options.check:
+        return check(rows, outcomes)
+    PAGE.write_text(render(rows), encoding="utf-8")
+    print("\n".join(areas(rows)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
