@@ -166,7 +166,7 @@ def heading(rows: Sequence[Row]) -> Iterator[str]:
     yield "Made by `make conformance` from the `fact` marks of the tests and their"
     yield "outcomes; do not edit. A fact is one checkable statement about Kafka's group"
     yield "coordinator, its clients and tools, from KIP-88, KIP-181, KIP-229, KIP-699,"
-    yield "KIP-848 and what Apache Kafka 4.x shipped. The reasons for deviations stand in"
+    yield "KIP-848 and what Apache Kafka 4.x shipped. Reasons for deviations stand in"
     yield "`docs/deviations.tsv`, the layer of each fact (W wire, S server, R records,"
     yield "C client, L command line) in `docs/facts.tsv`."
     yield ""
