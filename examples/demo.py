@@ -1,0 +1,318 @@
+"""Three real Kafka consumers share a topic on Coterie; one leaves; who owns what?
+
+`make demo` runs it: it starts a server of its own on a free port with its data in a
+temporary directory, uses confluent-kafka (librdkafka) for everything else, and ends by
+itself. Every wait has a deadline and a sentence that says what did not happen.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+)
+from confluent_kafka.admin import AdminClient, NewTopic
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+TOPIC: Final = "orders"
+GROUP: Final = "billing"
+NAMES: Final = ("ada", "grace", "linus")
+PARTITIONS: Final = 6
+ORDERS: Final = 600
+MORE_ORDERS: Final = 300
+WAIT_S: Final = 30.0
+POLL_S: Final = 0.02
+READY: Final = "coterie ready on "
+# Kafka waits 3 s for company before it hands out the first assignment.
+SERVER_SETTINGS: Final = ("group.initial.rebalance.delay.ms=500",)
+
+AGAIN: Final = (
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError._NO_OFFSET,  # noqa: SLF001 (its name for: nothing left to commit)
+)
+
+Owners: TypeAlias = Mapping[int, str]
+"""For each partition the client id of its owner, as the coordinator tells it."""
+
+
+class DemoFailed(Exception):
+    """Something did not happen; the sentence says what."""
+
+
+class Member:
+    """One consumer of the group, and what it has read."""
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self.name = name
+        self.read = 0
+        self.uncommitted = False
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "client.id": name,
+                "group.id": GROUP,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "partition.assignment.strategy": "cooperative-sticky",
+                "heartbeat.interval.ms": 500,
+            }
+        )
+        self.consumer.subscribe([TOPIC])
+
+    def poll(self) -> None:
+        """Read what is there, and commit it."""
+        records = [
+            record
+            for record in self.consumer.consume(100, timeout=POLL_S)
+            if record.error() is None
+        ]
+        self.read += len(records)
+        self.uncommitted = self.uncommitted or bool(records)
+        if self.uncommitted:
+            self.commit()
+
+    def commit(self) -> None:
+        """Commit what was read; a rebalance may say: once more, after it."""
+        try:
+            self.consumer.commit(asynchronous=False)
+        except KafkaException as refused:
+            if refused.args[0].code() not in AGAIN:
+                raise
+        else:
+            self.uncommitted = False
+
+
+@contextmanager
+def server(directory: Path) -> Iterator[str]:
+    """A Coterie server of our own; yields its HOST:PORT and stops it afterwards."""
+    command = [str(Path(sys.executable).with_name("coterie")), "serve"]
+    command += ["--listen", "127.0.0.1:0", "--data", str(directory / "data")]
+    command += [part for one in SERVER_SETTINGS for part in ("--set", one)]
+    said, log = directory / "stdout", directory / "stderr"
+    with said.open("wb") as stdout, log.open("wb") as stderr:
+        process = subprocess.Popen(command, stdout=stdout, stderr=stderr)
+    try:
+        yield address(process, said, log)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(WAIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def address(process: subprocess.Popen[bytes], said: Path, log: Path) -> str:
+    """The HOST:PORT the server says that it is ready on."""
+
+    def ready() -> bool:
+        if process.poll() is not None:
+            raise DemoFailed(f"the server ended at once:\n{log.read_text()}")
+        return said.read_text().endswith("\n") and READY in said.read_text()
+
+    wait_until(ready, "the server did not get ready")
+    line = next(each for each in said.read_text().splitlines() if READY in each)
+    return line.removeprefix(READY).split()[0]
+
+
+def wait_until(
+    happened: Callable[[], bool], otherwise: str, members: Sequence[Member] = ()
+) -> None:
+    """Poll the members until something has happened; DemoFailed after the deadline."""
+    deadline = time.monotonic() + WAIT_S
+    while not happened():
+        if time.monotonic() > deadline:
+            raise DemoFailed(f"{otherwise} within {WAIT_S:g} s")
+        for member in members:
+            member.poll()
+        if not members:
+            time.sleep(POLL_S)
+
+
+def create_topic(admin: AdminClient) -> None:
+    """Create the topic and wait until it is in the metadata."""
+    topic = NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1)
+    admin.create_topics([topic])[TOPIC].result(WAIT_S)
+
+    def known() -> bool:
+        found = admin.list_topics(TOPIC, timeout=WAIT_S).topics[TOPIC]
+        return len(found.partitions) == PARTITIONS
+
+    wait_until(known, f"the topic {TOPIC} did not appear")
+
+
+def produce(bootstrap: str, count: int) -> Counter[int]:
+    """Produce orders with an idempotent producer; how many went to each partition."""
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
+    )
+    written: Counter[int] = Counter()
+
+    def delivered(error: object, message: object) -> None:
+        if error is None:
+            written[message.partition()] += 1  # type: ignore[attr-defined]
+
+    for number in range(count):
+        order = {"order": number, "cents": 100 + number % 900}
+        producer.produce(
+            TOPIC, json.dumps(order), key=f"customer-{number}", on_delivery=delivered
+        )
+    producer.flush(WAIT_S)
+    if written.total() != count:
+        raise DemoFailed(f"only {written.total()} of {count} orders were acknowledged")
+    return written
+
+
+def owners(admin: AdminClient) -> Owners | None:
+    """Who owns which partition, asked of the coordinator; None until it is stable."""
+    asked = admin.describe_consumer_groups([GROUP], request_timeout=WAIT_S)
+    group = asked[GROUP].result(WAIT_S)
+    if group.state != ConsumerGroupState.STABLE:
+        return None
+    return {
+        partition.partition: member.client_id
+        for member in group.members
+        for partition in member.assignment.topic_partitions
+    }
+
+
+def settled_owners(admin: AdminClient, members: Sequence[Member]) -> Owners:
+    """The owners, once these members and no others share every partition."""
+    names = {member.name for member in members}
+    seen: Owners = {}
+
+    def settled() -> bool:
+        nonlocal seen
+        seen = owners(admin) or {}
+        here = sum(len(member.consumer.assignment()) for member in members)
+        return len(seen) == here == PARTITIONS and set(seen.values()) == names
+
+    wait_until(settled, f"{', '.join(sorted(names))} did not settle", members)
+    return seen
+
+
+def committed(admin: AdminClient) -> dict[int, int]:
+    """Every offset the group has committed; we name no partition (KIP-88)."""
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])
+    found = asked[GROUP].result(WAIT_S).topic_partitions
+    return {each.partition: each.offset for each in found}
+
+
+def wait_for_commits(
+    admin: AdminClient, members: Sequence[Member], ends: Mapping[int, int]
+) -> dict[int, int]:
+    """Let the members read to the end; the offsets they have committed then."""
+    wait_until(
+        lambda: committed(admin) == dict(ends),
+        "the group did not read and commit every order",
+        members,
+    )
+    return committed(admin)
+
+
+def ownership_table(title: str, now: Owners, before: Owners | None = None) -> Table:
+    """One line a partition: who owns it, and whether it moved."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("partition", justify="right")
+    table.add_column("owner")
+    if before is not None:
+        table.add_column("before")
+    for partition in sorted(now):
+        cells = [str(partition), now[partition]]
+        if before is not None:
+            kept = before[partition] == now[partition]
+            cells.append("[dim]the same[/]" if kept else f"{before[partition]}")
+        table.add_row(*cells)
+    return table
+
+
+def offsets_table(offsets: Mapping[int, int], ends: Mapping[int, int]) -> Table:
+    """One line a partition: how far the group is."""
+    table = Table(title=f"committed offsets of {GROUP}", title_justify="left")
+    for heading in ("partition", "committed", "end", "lag"):
+        table.add_column(heading, justify="right")
+    for partition, end in sorted(ends.items()):
+        at = offsets[partition]
+        table.add_row(str(partition), str(at), str(end), str(end - at))
+    return table
+
+
+def play(console: Console, bootstrap: str) -> None:
+    """The demo itself, against a server that is up."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    create_topic(admin)
+    ends = produce(bootstrap, ORDERS)
+    console.print(f"{ORDERS} orders written to {TOPIC}, {PARTITIONS} partitions")
+
+    members = [Member(bootstrap, name) for name in NAMES]
+    try:
+        before = settled_owners(admin, members)
+        console.print(ownership_table(f"three members of {GROUP}", before))
+
+        leaver, *rest = members
+        leaver.consumer.close()
+        console.print(f"{leaver.name} has left; the coordinator rebalances ...")
+        after = settled_owners(admin, rest)
+        moved = sum(before[partition] != owner for partition, owner in after.items())
+        title = f"{leaver.name} gone: {moved} of {PARTITIONS} partitions moved"
+        console.print(ownership_table(title, after, before))
+
+        ends += produce(bootstrap, MORE_ORDERS)
+        console.print(f"{MORE_ORDERS} more orders, read by those who stayed")
+        offsets = wait_for_commits(admin, rest, ends)
+        console.print(offsets_table(offsets, ends))
+        counts = ", ".join(f"{each.name} {each.read}" for each in members)
+        console.print(f"orders read: {counts}")
+    finally:
+        for member in members:
+            member.consumer.close()
+
+
+def main() -> int:
+    """Run the demo; 0 when everything happened that was promised."""
+    console = Console()
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="coterie-demo-") as directory,
+            server(Path(directory)) as bootstrap,
+        ):
+            console.print(f"[bold]Coterie serves on {bootstrap}[/], for this demo")
+            console.print(f"[dim]with {', '.join(SERVER_SETTINGS)}[/]")
+            play(console, bootstrap)
+    except (DemoFailed, KafkaException) as failure:
+        console.print(f"[red]The demo failed:[/] {escape(str(failure))}")
+        return 1
+    console.print(NEXT)
+    return 0
+
+
+NEXT: Final = """
+[bold]Where to go next[/]
+  a server of your own       .venv/bin/coterie serve --listen 127.0.0.1:9092
+  point any client at it     bootstrap.servers=127.0.0.1:9092
+  how it works, on one page  ARCHITECTURE.md
+  what is proven of Kafka    docs/conformance.md
+  the tests                  make test"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
