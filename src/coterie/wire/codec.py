@@ -1,0 +1,85 @@
+"""Encode and decode any declared message. Compiled on first use, then cached.
+
+body = encode(HeartbeatResponse(error_code=27), 4)
+request, end = decode(HeartbeatRequest, 4, body)
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from coterie.errors import MalformedFrame
+from coterie.wire.decode_compiler import compile_decoder
+from coterie.wire.encode_compiler import compile_encoder
+from coterie.wire.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+_decoders: dict[tuple[type[Message], int], Callable[[bytes, int], tuple[Any, int]]] = {}
+_encoders: dict[tuple[type[Message], int], Callable[[Any], bytes]] = {}
+
+
+def decode(cls: type[M], version: int, data: bytes, at: int = 0) -> tuple[M, int]:
+    """Decode a `cls` of `version` at position `at`: the value and the next position.
+
+    Bytes after the value are the caller's: a record's key and value have none, and a
+    request's are ignored, as Kafka ignores them.
+
+    Raises MalformedFrame, and nothing else, when the bytes are not such a value.
+    """
+    try:
+        compiled = _decoders[cls, version]
+    except KeyError:
+        compiled = decoder(cls, version)
+    try:
+        value, end = compiled(data, at)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise MalformedFrame(f"{cls.__name__} v{version}: {error}") from None
+    if end > len(data):
+        raise MalformedFrame(
+            f"{cls.__name__} v{version}: ends at byte {end} of {len(data)}"
+        )
+    return value, end
+
+
+def encode(value: Message, version: int) -> bytes:
+    """Encode a message in a version that it has."""
+    try:
+        compiled = _encoders[type(value), version]
+    except KeyError:
+        compiled = encoder(type(value), version)
+    return compiled(value)
+
+
+def decoder(
+    cls: type[Message], version: int
+) -> Callable[[bytes, int], tuple[Any, int]]:
+    """The compiled decoder, without `decode`'s translation of errors."""
+    found = _decoders.get((cls, version))
+    if found is None:
+        _check_version(cls, version)
+        found = compile_decoder(cls, version, flexible=version in cls.FLEXIBLE)
+        _decoders[cls, version] = found
+    return found
+
+
+def encoder(cls: type[Message], version: int) -> Callable[[Any], bytes]:
+    """The compiled encoder as a function from value to bytes."""
+    found = _encoders.get((cls, version))
+    if found is None:
+        _check_version(cls, version)
+        append_parts = compile_encoder(cls, version, flexible=version in cls.FLEXIBLE)
+
+        def found(value: Any) -> bytes:
+            parts: list[bytes] = []
+            append_parts(value, parts.append)
+            return b"".join(parts)
+
+        _encoders[cls, version] = found
+    return found
+
+
+def _check_version(cls: type[Message], version: int) -> None:
+    assert version in cls.VERSIONS, f"{cls.__name__} has no version {version}"
