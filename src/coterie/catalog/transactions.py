@@ -12,7 +12,7 @@ end bumps the producer's epoch, so a late write of the ended transaction is fenc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -155,7 +155,7 @@ class Transactions:
         claim: Claim,
         *,
         timeout_ms: int,
-        fresh_producer_id: ProducerId,
+        fresh_producer_id: Callable[[], ProducerId],
         now_ms: int,
     ) -> Step:
         """Give a producer its id and a new epoch; abort what an older one left open.
@@ -169,7 +169,7 @@ class Transactions:
             return Step(
                 Transaction(
                     transactional_id=claim.transactional_id,
-                    producer_id=fresh_producer_id,
+                    producer_id=fresh_producer_id(),
                     producer_epoch=0,
                     timeout_ms=timeout_ms,
                     updated_ms=now_ms,
@@ -227,7 +227,7 @@ class Transactions:
         *,
         committed: bool,
         bumps_epoch: bool,
-        fresh_producer_id: ProducerId,
+        fresh_producer_id: Callable[[], ProducerId],
         now_ms: int,
     ) -> Step:
         """Commit or abort. `bumps_epoch` in transactions version 2.
@@ -286,7 +286,7 @@ def _check_owner(found: Transaction, claim: Claim) -> None:
 
 
 def _bump_at_init(
-    found: Transaction, claim: Claim, fresh_producer_id: ProducerId
+    found: Transaction, claim: Claim, fresh_producer_id: Callable[[], ProducerId]
 ) -> Transaction:
     """The producer under its next epoch, or under a new id when epochs run out."""
     named = claim.producer_id != NO_PRODUCER
@@ -294,7 +294,7 @@ def _bump_at_init(
     if found.producer_epoch >= EPOCH_EXHAUSTED and is_current:
         return replace(
             found,
-            producer_id=fresh_producer_id,
+            producer_id=fresh_producer_id(),
             producer_epoch=0,
             last_producer_id=found.producer_id if named else NO_PRODUCER,
             last_producer_epoch=found.producer_epoch if named else -1,
@@ -331,7 +331,7 @@ def _end(
     found: Transaction,
     committed: bool,
     bumps_epoch: bool,
-    fresh_producer_id: ProducerId,
+    fresh_producer_id: Callable[[], ProducerId],
     now_ms: int,
 ) -> Step:
     ended = replace(
@@ -347,7 +347,7 @@ def _end(
     assert epoch <= EPOCH_MAX
     markers = Markers(found.producer_id, epoch, committed, found.partitions)
     if epoch == EPOCH_MAX and bumps_epoch:
-        ended = replace(ended, producer_id=fresh_producer_id, producer_epoch=0)
+        ended = replace(ended, producer_id=fresh_producer_id(), producer_epoch=0)
     elif bumps_epoch:
         ended = replace(ended, producer_epoch=epoch)
     if bumps_epoch:

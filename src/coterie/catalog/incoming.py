@@ -1,0 +1,223 @@
+"""Whether a produced batch may enter a topic, and the bytes it is kept as.
+
+Kafka's checks in Kafka's order (ProduceRequest.validateRecords, LogValidator). What can
+be told from a batch's header is told from it; single records are opened only for a
+compacted topic, whose records must have keys, and where the topic asks for a codec of
+its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import crc32c
+
+from coterie.catalog.producers import ProducerBatch
+from coterie.catalog.topic_configs import TopicSettings
+from coterie.errors import ApiError, MalformedFrame
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.record_batch import (
+    BatchHeader,
+    Codec,
+    TimestampType,
+    check_crc,
+    decode_records,
+    encode_batch,
+    read_header,
+    with_base_offset,
+)
+
+NO_TIMESTAMP: Final = -1
+_MAGIC_AT: Final = 16
+_MAGIC_V2: Final = 2
+_CRC_AT: Final = 17
+_ATTRIBUTES_AT: Final = 21
+_MAX_TIMESTAMP_AT: Final = 35
+_LOG_APPEND_TIME_BIT: Final = 0x08
+_ZSTD_SINCE: Final = 7
+_CODECS: Final = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingBatch:
+    """One checked batch on its way into a partition."""
+
+    data: bytes
+    header: BatchHeader
+
+    @property
+    def producer(self) -> ProducerBatch | None:
+        """What its producer says of it; None for a plain producer."""
+        return producer_batch(self.header)
+
+
+class InvalidRecords(ApiError):
+    """Some records of a batch are refused: `indexes` says which."""
+
+    def __init__(self, message: str, indexes: tuple[int, ...]) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, message)
+        self.indexes = indexes
+
+
+def producer_batch(header: BatchHeader) -> ProducerBatch | None:
+    """What its producer says of a batch; None for a plain producer."""
+    if header.producer_id < 0:
+        return None
+    return ProducerBatch(
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.last_sequence,
+        header.is_transactional,
+    )
+
+
+def read_batch(records: bytes | None, api_version: int) -> IncomingBatch:
+    """The one batch of a partition in a Produce request of that version.
+
+    Raises ApiError INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE or CORRUPT_MESSAGE.
+    """
+    if not records or len(records) <= _MAGIC_AT:
+        raise _invalid("Produce requests must have at least one record batch")
+    if records[_MAGIC_AT] != _MAGIC_V2:
+        raise _invalid("Produce requests must have record batches of magic version 2")
+    try:
+        header = read_header(records)
+    except MalformedFrame as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    if header.size_bytes != len(records):
+        raise _invalid("Produce requests must have exactly one record batch")
+    if header.codec is Codec.ZSTD and api_version < _ZSTD_SINCE:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests of version {api_version} cannot use zstd",
+        )
+    return IncomingBatch(bytes(records), header)
+
+
+def check_batch(batch: IncomingBatch, settings: TopicSettings, now_ms: int) -> None:
+    """Raise ApiError unless the batch may enter a topic with these settings.
+
+    Codes: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP.
+    """
+    header = batch.header
+    if header.size_bytes > settings.max_message_bytes:
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The record batch size is {header.size_bytes} bytes which exceeds the "
+            f"maximum configured value of {settings.max_message_bytes}.",
+        )
+    try:
+        check_crc(batch.data)
+    except MalformedFrame as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    _check_header(header)
+    if not settings.log_append_time:
+        _check_timestamps(header, settings, now_ms)
+    if settings.compact:
+        _check_keys(batch)
+
+
+def placed(
+    batch: IncomingBatch, base_offset: int, settings: TopicSettings, now_ms: int
+) -> bytes:
+    """The batch as it is kept from `base_offset` on."""
+    data = batch.data
+    codec = _CODECS.get(settings.compression_type)
+    if codec is not None and codec is not batch.header.codec:
+        data = _recompressed(batch, codec)
+    data = with_base_offset(data, base_offset)
+    if settings.log_append_time:
+        data = _with_append_time(data, now_ms)
+    return data
+
+
+def _check_header(header: BatchHeader) -> None:
+    if header.is_control:
+        raise _invalid("Clients are not allowed to write control records")
+    count = header.record_count
+    if count <= 0 or header.last_offset_delta != count - 1:
+        raise _invalid(
+            f"The batch says it has {count} records and a last offset delta of "
+            f"{header.last_offset_delta}"
+        )
+    if header.is_transactional and header.producer_id < 0:
+        raise _invalid("A transactional batch must have a producer id")
+    if header.producer_id >= 0 and (
+        header.base_sequence < 0 or header.producer_epoch < 0
+    ):
+        raise _invalid(
+            f"Invalid sequence number {header.base_sequence} or epoch "
+            f"{header.producer_epoch} in a batch of producer {header.producer_id}"
+        )
+
+
+def _check_timestamps(
+    header: BatchHeader, settings: TopicSettings, now_ms: int
+) -> None:
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        raise ApiError(
+            ErrorCode.INVALID_TIMESTAMP,
+            "Only the broker may set the timestamp type to log append time",
+        )
+    if header.max_timestamp_ms == NO_TIMESTAMP:
+        return
+    latest = now_ms + settings.timestamp_after_max_ms
+    earliest = now_ms - settings.timestamp_before_max_ms
+    if header.max_timestamp_ms > latest or header.base_timestamp_ms < earliest:
+        raise ApiError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"Timestamps from {header.base_timestamp_ms} to {header.max_timestamp_ms} "
+            f"are out of range. They should be within [{earliest}, {latest}]",
+        )
+
+
+def _check_keys(batch: IncomingBatch) -> None:
+    try:
+        records = decode_records(batch.data)
+    except MalformedFrame as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    missing = tuple(at for at, record in enumerate(records) if record.key is None)
+    if missing:
+        raise InvalidRecords(
+            "Compacted topic cannot accept message without key", missing
+        )
+
+
+def _recompressed(batch: IncomingBatch, codec: Codec) -> bytes:
+    header = batch.header
+    try:
+        records = decode_records(batch.data)
+    except MalformedFrame as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    return encode_batch(
+        records,
+        base_offset=header.base_offset,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        transactional=header.is_transactional,
+        codec=codec,
+    )
+
+
+def _with_append_time(data: bytes, now_ms: int) -> bytes:
+    """The batch with the broker's time as every record's, and the CRC that goes with
+    it. Readers take the maximum timestamp for all records of such a batch."""
+    changed = bytearray(data)
+    changed[_ATTRIBUTES_AT + 1] |= _LOG_APPEND_TIME_BIT
+    changed[_MAX_TIMESTAMP_AT : _MAX_TIMESTAMP_AT + 8] = now_ms.to_bytes(8, "big")
+    crc = crc32c.crc32c(memoryview(changed)[_ATTRIBUTES_AT:])
+    changed[_CRC_AT:_ATTRIBUTES_AT] = crc.to_bytes(4, "big")
+    return bytes(changed)
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_RECORD, message)

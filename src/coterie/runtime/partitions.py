@@ -1,0 +1,239 @@
+"""One partition as the data plane drives it: append, what readers may see, waiters.
+
+What a partition remembers of its producers is read back from the log when it is first
+needed, so that a server with many partitions starts at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from coterie.catalog.incoming import IncomingBatch, placed, producer_batch
+from coterie.catalog.producers import (
+    AbortedTransaction,
+    ProducerBatch,
+    Producers,
+    Written,
+)
+from coterie.catalog.topic_configs import TopicSettings
+from coterie.errors import ApiError
+from coterie.log.log import BatchInfo, Bounds, Log, LogPartition
+from coterie.types import LogOffset, ProducerId, TopicPartition
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.record_batch import (
+    BatchHeader,
+    decode_marker,
+    encode_marker,
+    read_header,
+)
+
+
+class Waiter(Protocol):
+    """A fetch that waits for bytes."""
+
+    def grew(self, partition: Partition, size_bytes: int) -> None:
+        """That many bytes have become durable in the partition."""
+
+    def finish(self) -> None:
+        """Wait no longer: the partition is gone."""
+
+
+class Read(NamedTuple):
+    """What a fetch finds. `aborted` is None unless only committed records count."""
+
+    batches: Sequence[bytes]
+    bounds: Bounds
+    last_stable_offset: LogOffset
+    aborted: tuple[AbortedTransaction, ...] | None
+
+
+def info_of(header: BatchHeader) -> BatchInfo:
+    """What the log keeps of a batch beside its bytes."""
+    return BatchInfo(
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+        max_timestamp_ms=header.max_timestamp_ms,
+        size_bytes=header.size_bytes,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        last_sequence=header.last_sequence,
+        is_transactional=header.is_transactional,
+        is_control=header.is_control,
+    )
+
+
+class Partition:
+    """One partition. `name` is for messages and results, `where` its place in the log.
+
+    Somebody else may append to the same log partition, as the runtime does with
+    `__consumer_offsets`: `_seen_offset` says up to where the producers are known.
+    """
+
+    __slots__ = ("_log", "_producers", "_seen_offset", "name", "waiters", "where")
+
+    def __init__(self, name: TopicPartition, where: LogPartition, log: Log) -> None:
+        self.name = name
+        self.where = where
+        self.waiters: set[Waiter] = set()
+        self._log = log
+        self._producers: Producers | None = None
+        self._seen_offset: LogOffset = 0
+
+    def bounds(self) -> Bounds:
+        """Its offsets."""
+        return self._log.bounds(self.where)
+
+    def forget(self) -> None:
+        """Read the producers from the log again when they are next needed."""
+        self._producers = None
+
+    # Writing.
+
+    def find_repeated(self, producer: ProducerBatch) -> Written | None:
+        """Where a batch lies already. Raises ApiError as `Producers.check` does."""
+        return self._known_producers().check(producer)
+
+    def append(
+        self, batch: IncomingBatch, settings: TopicSettings, now_ms: int
+    ) -> BatchHeader:
+        """Stage a batch that has been checked; its header as kept."""
+        producers = self._known_producers()
+        data = placed(batch, self.bounds().next_offset, settings, now_ms)
+        header = read_header(data)
+        self._log.append(self.where, data, info_of(header))
+        producer = producer_batch(header)
+        if producer is not None:
+            producers.written(producer, _written(info_of(header)))
+        self._seen_offset = header.last_offset + 1
+        return header
+
+    def append_marker(
+        self, producer_id: ProducerId, epoch: int, *, committed: bool, now_ms: int
+    ) -> int:
+        """Stage an end-of-transaction marker; its size in bytes."""
+        producers = self._known_producers()
+        data = encode_marker(
+            base_offset=self.bounds().next_offset,
+            timestamp_ms=now_ms,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            commit=committed,
+        )
+        info = info_of(read_header(data))
+        self._log.append(self.where, data, info)
+        producers.ended(producer_id, epoch, committed=committed, where=_written(info))
+        self._seen_offset = info.last_offset + 1
+        return info.size_bytes
+
+    def grew(self, size_bytes: int) -> None:
+        """Tell the waiters that bytes have become durable."""
+        if self.waiters:
+            for waiter in tuple(self.waiters):
+                waiter.grew(self, size_bytes)
+
+    def closed(self) -> None:
+        """Send the waiters home: the partition is gone."""
+        for waiter in tuple(self.waiters):
+            waiter.finish()
+
+    # Reading.
+
+    def read(self, offset: LogOffset, bytes_max: int, *, committed: bool) -> Read:
+        """The batches from the one that holds `offset` on: at least one if there is
+        any, else as many as fit. With `committed`, only up to the last stable offset.
+
+        Raises ApiError OFFSET_OUT_OF_RANGE, and LogError.
+        """
+        bounds = self.bounds()
+        if not bounds.log_start_offset <= offset <= bounds.flushed_offset:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        stable = self.last_stable_offset()
+        before = stable if committed else bounds.flushed_offset
+        if offset >= before:
+            return Read((), bounds, stable, () if committed else None)
+        batches = self._log.read(self.where, offset, bytes_max)
+        if not committed:
+            return Read(batches, bounds, stable, None)
+        decided = [batch for batch in batches if base_offset_of(batch) < before]
+        if not decided:
+            return Read((), bounds, stable, ())
+        last = decided[-1]
+        end = base_offset_of(last) + last_offset_delta_of(last) + 1
+        return Read(decided, bounds, stable, self.aborted(offset, min(end, before)))
+
+    def last_stable_offset(self) -> LogOffset:
+        """Up to where every transaction is decided, durably."""
+        producers = self._known_producers()
+        return producers.last_stable_offset(self.bounds().flushed_offset)
+
+    def aborted(
+        self, offset: LogOffset, before: LogOffset
+    ) -> tuple[AbortedTransaction, ...]:
+        """The aborted transactions a reader from `offset` to `before` must leave out."""
+        return self._known_producers().aborted(offset, before)
+
+    def has_open(self, producer_id: ProducerId) -> bool:
+        """Whether that producer has a transaction open here."""
+        return self._known_producers().has_open(producer_id)
+
+    def truncated(self) -> None:
+        """The log start has moved on."""
+        if self._producers is not None:
+            self._producers.truncate(self.bounds().log_start_offset)
+
+    def expire_producers(self, before_ms: int) -> None:
+        """Forget producers that are silent since then."""
+        if self._producers is not None:
+            self._producers.expire(before_ms)
+
+    def _known_producers(self) -> Producers:
+        bounds = self.bounds()
+        if self._producers is None:
+            self._producers = Producers()
+            self._seen_offset = bounds.log_start_offset
+        if self._seen_offset < bounds.flushed_offset:
+            self._catch_up(self._producers)
+        return self._producers
+
+    def _catch_up(self, producers: Producers) -> None:
+        for info in self._log.infos(self.where, self._seen_offset):
+            self._seen_offset = info.last_offset + 1
+            if info.producer_id < 0:
+                continue
+            if info.is_control:
+                committed = self._reads_commit(info.base_offset)
+                producers.ended(
+                    info.producer_id,
+                    info.producer_epoch,
+                    committed=committed,
+                    where=_written(info),
+                )
+                continue
+            batch = ProducerBatch(
+                info.producer_id,
+                info.producer_epoch,
+                info.base_sequence,
+                info.last_sequence,
+                info.is_transactional,
+            )
+            producers.written(batch, _written(info))
+
+    def _reads_commit(self, offset: LogOffset) -> bool:
+        [data, *_] = self._log.read(self.where, offset, 1)
+        return decode_marker(data).commit
+
+
+def base_offset_of(batch: bytes) -> LogOffset:
+    """A batch's first offset, without reading the rest of its header."""
+    return int.from_bytes(batch[:8], "big")
+
+
+def last_offset_delta_of(batch: bytes) -> int:
+    """A batch's last offset less its first."""
+    return int.from_bytes(batch[23:27], "big")
+
+
+def _written(info: BatchInfo) -> Written:
+    return Written(info.base_offset, info.last_offset, info.max_timestamp_ms)
