@@ -1,0 +1,68 @@
+"""One request on its way through the server, and the way back for its answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from coterie.auth.authorizer import Principal
+from coterie.wire.schema import Struct
+
+if TYPE_CHECKING:
+    from coterie.server.node import Node
+
+
+class Peer(Protocol):
+    """The connection a request came on, as its call sees it."""
+
+    node: Node
+    principal: Principal
+    client_host: str
+
+    def answer(self, token: Any, response: Struct | None) -> None:
+        """Send the answer to the request of that token, in its turn."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class Call:
+    """One decoded request.
+
+    `request` is the typed message, read in `api_version`. `client_host` has Kafka's
+    leading slash. `answer` is called exactly once, now or later; with None, nothing is
+    sent (G1-06).
+    """
+
+    __slots__ = ("_peer", "_token", "api_version", "client_id", "request")
+
+    def __init__(
+        self, request: Any, api_version: int, client_id: str, peer: Peer, token: Any
+    ) -> None:
+        self.request = request
+        self.api_version = api_version
+        self.client_id = client_id
+        self._peer = peer
+        self._token = token
+
+    @property
+    def node(self) -> Node:
+        """The node that was called."""
+        return self._peer.node
+
+    @property
+    def principal(self) -> Principal:
+        """Who calls."""
+        return self._peer.principal
+
+    @property
+    def client_host(self) -> str:
+        """Where the call comes from, as in "/127.0.0.1"."""
+        return self._peer.client_host
+
+    def answer(self, response: Struct | None) -> None:
+        """Answer the request; None when the protocol has no answer for it."""
+        self._peer.answer(self._token, response)
+
+    def close(self) -> None:
+        """Close the connection, after what is to be sent on it has been sent."""
+        self._peer.close()

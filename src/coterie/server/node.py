@@ -1,0 +1,24 @@
+"""One Kafka node: an id and an address that clients see, and the broker behind it.
+
+All nodes of a process share one broker. What differs is what each leads: partition p of
+any topic is led by the node at place p modulo the number of nodes, and the leader of a
+partition of `__consumer_offsets` coordinates the groups in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coterie.server.broker import Broker
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One node. `host` and `port` are what clients are told to connect to."""
+
+    node_id: int
+    host: str
+    port: int
+    broker: Broker
