@@ -1,0 +1,173 @@
+"""Transactions of librdkafka: committed, aborted, fenced, and with a group's offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+
+from .admin import ANSWER_S, admin_of, committed_offsets, produce
+from .members import Member
+from .waiting import eventually
+
+QUIET_S = 1.0
+
+
+def transactional(bootstrap: str, transactional_id: str) -> Producer:
+    """A producer whose transactions may begin."""
+    config = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id}
+    producer = Producer({**config, "transaction.timeout.ms": 20_000})
+    producer.init_transactions(ANSWER_S)
+    return producer
+
+
+@pytest.fixture
+def member(bootstrap: str, group: str, topic: str) -> Iterator[Member]:
+    """A consumer in a group, as the offsets of a transaction need one."""
+    member = Member(bootstrap, group, [topic])
+    member.commits = False
+    eventually(lambda: member.poll() or member.owned, wanted="an assignment")
+    yield member
+    member.consumer.close()
+
+
+def read_until(bootstrap: str, topic: str, last: bytes, level: str) -> list[bytes]:
+    """The values of partition 0 that this isolation level shows, up to `last`."""
+    config = {"bootstrap.servers": bootstrap, "group.id": "unused"}
+    consumer = Consumer({**config, "isolation.level": level})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    values: list[bytes] = []
+
+    def arrived() -> bool:
+        for message in consumer.consume(100, timeout=0.2):
+            assert message.error() is None
+            values.append(bytes(message.value() or b""))
+        return last in values
+
+    try:
+        eventually(arrived, wanted=f"{last!r}")
+    finally:
+        consumer.close()
+    return values
+
+
+def test_an_aborted_transaction_is_invisible(
+    bootstrap: str, topic: str, name: str
+) -> None:
+    producer = transactional(bootstrap, name)
+    for value, end in (
+        (b"one", producer.commit_transaction),
+        (b"two", producer.abort_transaction),
+        (b"three", producer.commit_transaction),
+    ):
+        producer.begin_transaction()
+        producer.produce(topic, value, partition=0)
+        producer.flush(ANSWER_S)
+        end(ANSWER_S)
+    seen = read_until(bootstrap, topic, b"three", "read_committed")
+    assert seen == [b"one", b"three"]
+    everything = read_until(bootstrap, topic, b"three", "read_uncommitted")
+    assert everything == [b"one", b"two", b"three"]
+
+
+def test_an_open_transaction_holds_back_what_comes_after_it(
+    bootstrap: str, topic: str, name: str
+) -> None:
+    producer = transactional(bootstrap, name)
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=0)
+    producer.flush(ANSWER_S)
+    produce(bootstrap, topic, {0: [b"plain"]})
+    config = {"bootstrap.servers": bootstrap, "group.id": "unused"}
+    consumer = Consumer({**config, "isolation.level": "read_committed"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    assert not consumer.consume(1, timeout=QUIET_S)
+    producer.commit_transaction(ANSWER_S)
+    values: list[bytes | None] = []
+
+    def both() -> bool:
+        values.extend(m.value() for m in consumer.consume(2, timeout=0.2))
+        return len(values) == 2
+
+    eventually(both, wanted="both records")
+    consumer.close()
+    assert values == [b"open", b"plain"]
+
+
+def send_offsets(producer: Producer, member: Member, topic: str, offset: int) -> None:
+    """Put one offset of the member's group into the running transaction."""
+    offsets = [TopicPartition(topic, 0, offset)]
+    metadata = member.consumer.consumer_group_metadata()
+    producer.send_offsets_to_transaction(offsets, metadata, ANSWER_S)
+
+
+@pytest.mark.fact("G4-05")
+def test_offsets_of_a_committed_transaction_count(
+    bootstrap: str, topic: str, group: str, name: str, member: Member
+) -> None:
+    producer = transactional(bootstrap, name)
+    producer.begin_transaction()
+    send_offsets(producer, member, topic, 7)
+    assert committed_offsets(bootstrap, group) == {}
+    producer.commit_transaction(ANSWER_S)
+    assert committed_offsets(bootstrap, group) == {(topic, 0): 7}
+
+
+def test_offsets_of_an_aborted_transaction_do_not(
+    bootstrap: str, topic: str, group: str, name: str, member: Member
+) -> None:
+    producer = transactional(bootstrap, name)
+    producer.begin_transaction()
+    send_offsets(producer, member, topic, 7)
+    producer.commit_transaction(ANSWER_S)
+    producer.begin_transaction()
+    send_offsets(producer, member, topic, 9)
+    producer.abort_transaction(ANSWER_S)
+    assert committed_offsets(bootstrap, group) == {(topic, 0): 7}
+
+
+@pytest.mark.fact("A-48", "H-93")
+def test_a_stable_fetch_says_that_a_transaction_is_open(
+    bootstrap: str, topic: str, group: str, name: str, member: Member
+) -> None:
+    producer = transactional(bootstrap, name)
+    producer.begin_transaction()
+    send_offsets(producer, member, topic, 7)
+    admin = admin_of(bootstrap)
+    partitions = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    asked = admin.list_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group, partitions)], require_stable=True
+    )
+    pending, free = asked[group].result(ANSWER_S).topic_partitions
+    assert pending.error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT
+    assert free.error is None
+    producer.commit_transaction(ANSWER_S)
+
+
+def test_a_second_producer_of_the_same_name_fences_the_first(
+    bootstrap: str, topic: str, name: str
+) -> None:
+    first = transactional(bootstrap, name)
+    first.begin_transaction()
+    first.produce(topic, b"lost", partition=0)
+    first.flush(ANSWER_S)
+    second = transactional(bootstrap, name)
+    with pytest.raises(KafkaException) as refused:
+        first.commit_transaction(ANSWER_S)
+    assert refused.value.args[0].code() in {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+    }
+    second.begin_transaction()
+    second.produce(topic, b"kept", partition=0)
+    second.commit_transaction(ANSWER_S)
+    assert read_until(bootstrap, topic, b"kept", "read_committed") == [b"kept"]
