@@ -61,7 +61,7 @@ class Producer:
 
 
 class AbortedTransaction(NamedTuple):
-    """The batches of a producer from `first_offset` to its ABORT marker do not count."""
+    """A producer's batches from `first_offset` to its ABORT marker do not count."""
 
     producer_id: ProducerId
     first_offset: LogOffset

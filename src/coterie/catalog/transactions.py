@@ -178,7 +178,7 @@ class Transactions:
         _check_owner(found, claim)
         markers = None
         if found.is_ongoing:
-            if NO_PRODUCER != claim.producer_id and (
+            if claim.producer_id != NO_PRODUCER and (
                 claim.producer_epoch != found.producer_epoch
             ):
                 raise ApiError(ErrorCode.PRODUCER_FENCED)

@@ -171,7 +171,7 @@ class Partition:
     def aborted(
         self, offset: LogOffset, before: LogOffset
     ) -> tuple[AbortedTransaction, ...]:
-        """The aborted transactions a reader from `offset` to `before` must leave out."""
+        """The aborted transactions a reader of that range must leave out."""
         return self._known_producers().aborted(offset, before)
 
     def has_open(self, producer_id: ProducerId) -> bool:

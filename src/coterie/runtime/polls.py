@@ -45,10 +45,10 @@ class Poll:
         self._missing_bytes -= size_bytes
         if self._missing_bytes > 0:
             return
-        if self._stable is not None:
-            if partition.last_stable_offset() == self._stable[partition]:
-                return
-        self.finish()
+        if self._stable is None or (
+            partition.last_stable_offset() > self._stable[partition]
+        ):
+            self.finish()
 
     def finish(self) -> None:
         """Wait no longer."""

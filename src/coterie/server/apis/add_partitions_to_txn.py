@@ -34,10 +34,7 @@ def handle(call: Call) -> None:
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         call.answer(AddPartitionsToTxnResponse(error_code=code))
         return
-    if is_batched:
-        wanted = request.transactions
-    else:
-        wanted = [_single(request)]
+    wanted = request.transactions if is_batched else [_single(request)]
     results = [
         AddPartitionsToTxnResult(
             transactional_id=transaction.transactional_id,

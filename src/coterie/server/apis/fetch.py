@@ -170,7 +170,7 @@ class _Fetch:
         return partition
 
     def _check_codec(self, read: Read) -> None:
-        """zstd came with Fetch v10: an older client cannot read it (KIP-110)."""
+        """Clients before Fetch v10 cannot read zstd (KIP-110)."""
         if self._call.api_version >= _ZSTD_SINCE:
             return
         for batch in read.batches:
