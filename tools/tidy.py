@@ -219,11 +219,24 @@ def parameters_of(function: Function) -> int:
 
 
 def assertion_density(sources: Sequence[Source]) -> float:
-    """Assertions a function; 1.0 for a package that has no function yet."""
+    """Assertions a function; 1.0 for a package that has no function yet.
+
+    Counted are functions that do something: not a Protocol's, which only say it.
+    """
     nodes = [node for source in sources for node in ast.walk(source.tree)]
-    functions = sum(len(source.functions) for source in sources)
+    functions = sum(does_something(node) for node in nodes)
     asserted = sum(isinstance(node, ast.Assert) for node in nodes)
     return asserted / functions if functions else 1.0
+
+
+def does_something(node: ast.AST) -> bool:
+    """Whether a node is a function with more to it than its docstring or dots."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    return any(
+        not (isinstance(step, ast.Expr) and isinstance(step.value, ast.Constant))
+        for step in node.body
+    )
 
 
 def banned(source: Source, names: Mapping[str, str], rule: str) -> Iterator[Finding]:

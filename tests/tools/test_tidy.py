@@ -143,12 +143,17 @@ def test_a_decision_has_to_be_listed() -> None:
 
 
 def test_assertions_are_counted_a_function() -> None:
-    source = Source(PURE_PATH, "def f():\n    assert 1\n    assert 2\ndef g(): ...\n")
-    assert assertion_density([source]) == 1.0
+    text = "def f():\n    assert 1\n    assert 2\ndef g(): return 1\n"
+    assert assertion_density([Source(PURE_PATH, text)]) == 1.0
+
+
+def test_a_function_that_does_nothing_needs_no_assertion() -> None:
+    text = 'def f():\n    """Says it."""\ndef g(): ...\ndef h():\n    assert 1\n'
+    assert assertion_density([Source(PURE_PATH, text)]) == 1.0
 
 
 def test_too_few_assertions_in_a_package_of_state_are_found() -> None:
-    source = Source("src/coterie/log/a.py", "def f(): ...\n")
+    source = Source("src/coterie/log/a.py", "def f(): return 1\n")
     assert assertion_density([source]) < ASSERTIONS_MIN
     assert [each.path for each in assertions([source])] == ["src/coterie/log"]
 
