@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, Protocol
 from coterie.coordinator.result import Ticket
 from coterie.errors import ApiError, MalformedFrame
 from coterie.types import GroupId, MemberId, TopicName
+from coterie.wire.codec import decode
 from coterie.wire.consumer_protocol import ConsumerProtocolSubscription
 from coterie.wire.error_codes import ErrorCode
 
@@ -257,8 +258,6 @@ def _topics_in(subscription: bytes) -> list[TopicName]:
 
     Two bytes of version come first; version 0 is a prefix of all later ones.
     """
-    from coterie.wire.codec import decode
-
     value, _ = decode(ConsumerProtocolSubscription, 0, subscription, 2)
     return value.topics
 

@@ -7,12 +7,18 @@ with success (H-121).
 
 from __future__ import annotations
 
+from typing import Final
+
 from coterie.coordinator.classic.group import GroupState, HasGroups
 from coterie.coordinator.classic.timers import session_timer
 from coterie.coordinator.result import Context, Result
 from coterie.errors import ApiError
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+# Looking a member of an enum up by its name takes 0.1 us in Python 3.11.
+_DEAD: Final = GroupState.DEAD
+_PREPARING_REBALANCE: Final = GroupState.PREPARING_REBALANCE
 
 
 def handle(state: HasGroups, request: HeartbeatRequest, context: Context) -> Result:
@@ -29,13 +35,13 @@ def handle(state: HasGroups, request: HeartbeatRequest, context: Context) -> Res
     if group is None:
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
         raise ApiError(unknown if request.group_id else ErrorCode.INVALID_GROUP_ID)
-    if group.state is GroupState.DEAD:
+    if group.state is _DEAD:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     member = group.checked_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
     response = HeartbeatResponse()
-    if group.state is GroupState.PREPARING_REBALANCE:
+    if group.state is _PREPARING_REBALANCE:
         response.error_code = ErrorCode.REBALANCE_IN_PROGRESS
     timer = session_timer(request.group_id, member, context.now_ms)
     return Result(response, timers=(timer,))

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import pytest
+
+from coterie.coordinator.classic.group import (
+    ClassicGroup,
+    GroupState,
+    Member,
+    MemberProtocol,
+)
+from coterie.coordinator.classic.records import empty_record, tombstone
+from coterie.coordinator.classic.replay import replay
+from coterie.coordinator.records.group_metadata import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+)
+from tests.coordinator.classic.members import (
+    heartbeat,
+    join,
+    leave,
+    protocols,
+    stable_group,
+    subscription,
+)
+from tests.coordinator.driver import ClassicState, Driver
+
+KEY = GroupMetadataKey(group="g")
+
+
+def stored(**fields: object) -> MemberMetadata:
+    values: dict[str, object] = {
+        "member_id": "m",
+        "group_instance_id": "i",
+        "client_id": "c",
+        "client_host": "/h",
+        "rebalance_timeout": 7,
+        "session_timeout": 5,
+        "subscription": b"sub",
+        "assignment": b"ass",
+        **fields,
+    }
+    return MemberMetadata(**values)  # type: ignore[arg-type]
+
+
+def value(*members: MemberMetadata) -> GroupMetadataValue:
+    return GroupMetadataValue(
+        protocol_type="consumer",
+        generation=4,
+        protocol="range",
+        leader="m",
+        current_state_timestamp=9,
+        members=list(members),
+    )
+
+
+def test_a_record_with_members_makes_a_stable_group() -> None:
+    state = ClassicState()
+    replay(state, KEY, value(stored()))
+    assert state.groups["g"] == ClassicGroup(
+        group_id="g",
+        state=GroupState.STABLE,
+        state_timestamp_ms=9,
+        protocol_type="consumer",
+        protocol_name="range",
+        generation=4,
+        leader_id="m",
+        members={
+            "m": Member(
+                member_id="m",
+                group_instance_id="i",
+                client_id="c",
+                client_host="/h",
+                rebalance_timeout_ms=7,
+                session_timeout_ms=5,
+                protocols=(MemberProtocol("range", b"sub"),),
+                assignment=b"ass",
+            )
+        },
+        static_members={"i": "m"},
+        supporters={"range": 1},
+    )
+
+
+def test_a_record_without_members_makes_an_empty_group() -> None:
+    state = ClassicState()
+    record = empty_record("g", protocol_type="consumer", generation=5, at_ms=9)
+    replay(state, KEY, record.value)  # type: ignore[arg-type]
+    group = state.groups["g"]
+    assert group.state is GroupState.EMPTY
+    assert (group.generation, group.protocol_type) == (5, "consumer")
+    assert not group.is_simple
+
+
+def test_a_record_without_a_protocol_type_makes_a_group_without_one() -> None:
+    state = ClassicState()
+    record = empty_record("g", protocol_type=None, generation=0, at_ms=9)
+    replay(state, KEY, record.value)  # type: ignore[arg-type]
+    assert state.groups["g"].protocol_type is None
+    assert state.groups["g"].is_simple
+
+
+def test_before_version_1_the_session_timeout_is_the_rebalance_timeout() -> None:
+    state = ClassicState()
+    replay(state, KEY, value(stored(rebalance_timeout=-1)))
+    assert state.groups["g"].members["m"].rebalance_timeout_ms == 5
+
+
+def test_a_tombstone_removes_the_group() -> None:
+    state = ClassicState()
+    replay(state, KEY, value(stored()))
+    replay(state, KEY, tombstone("g").value)
+    assert state.groups == {}
+
+
+def test_a_tombstone_of_a_group_nobody_knows_is_forgiven() -> None:
+    state = ClassicState()
+    replay(state, KEY, None)
+    assert state.groups == {}
+
+
+def test_each_record_says_everything_so_earlier_ones_may_be_compacted_away() -> None:
+    driver = Driver()
+    ids = stable_group(driver)
+    leave(driver, ids[1])
+    join(driver, ids[0])
+    for kept in range(len(driver.log)):
+        whole = driver.reload(log=driver.log[: kept + 1])
+        last = driver.reload(log=driver.log[kept : kept + 1])
+        assert whole.groups == last.groups
+
+
+def test_a_loaded_group_goes_on_where_it_was() -> None:
+    driver = Driver()
+    ids = stable_group(driver, static=True)
+    loaded = driver.reload()
+    assert loaded.groups == driver.groups
+    assert [heartbeat(loaded, member_id) for member_id in ids] == [0, 0]
+
+
+def test_a_sync_keeps_the_other_protocols_of_live_members() -> None:
+    driver = Driver()
+    both = protocols(range=b"r", sticky=b"s")
+    (member_id,) = stable_group(driver, 1, protocols=both)
+    names = [p.name for p in driver.groups["g"].members[member_id].protocols]
+    assert names == ["range", "sticky"]
+    loaded = driver.reload()
+    names = [p.name for p in loaded.groups["g"].members[member_id].protocols]
+    assert names == ["range"]
+
+
+def test_a_rebalance_in_flight_is_lost_on_restart() -> None:
+    driver = Driver()
+    ids = stable_group(driver)
+    join(driver)
+    loaded = driver.reload()
+    assert loaded.groups["g"].state is GroupState.STABLE
+    assert set(loaded.groups["g"].members) == set(ids)
+
+
+@pytest.mark.fact("E19-19")
+def test_a_loaded_group_knows_its_topics() -> None:
+    state = ClassicState()
+    replay(state, KEY, value(stored(subscription=subscription("a", "b"))))
+    assert state.groups["g"].subscribed_topics() == {"a", "b"}
