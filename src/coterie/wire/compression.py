@@ -1,0 +1,113 @@
+"""The five codecs of a record batch, through one library.
+
+Java's snappy writes its own framing around blocks ("xerial"): a header of 16 bytes,
+then blocks with a length each. Clients send either that or a bare block.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import Final
+
+import cramjam
+
+from coterie.errors import MalformedFrame
+
+XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+XERIAL_HEADER_BYTES: Final = 16
+XERIAL_VERSIONS: Final = struct.pack(">ii", 1, 1)
+DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
+"""No batch may grow beyond this: a few bytes can claim to be gigabytes."""
+BLOCK_LENGTH_BYTES: Final = 4
+BUFFER_BYTES_MIN: Final = 64 * 1024
+EXPECTED_RATIO: Final = 8
+BUFFER_TOO_SMALL: Final = "failed to write whole buffer"
+"""What the library says when the output does not fit."""
+
+
+class Codec(IntEnum):
+    """The low three bits of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+_STREAMS: Final = {
+    Codec.GZIP: cramjam.gzip,
+    Codec.LZ4: cramjam.lz4,
+    Codec.ZSTD: cramjam.zstd,
+}
+
+
+def compress(codec: Codec, data: bytes) -> bytes:
+    """Compress the records part of a batch."""
+    match codec:
+        case Codec.NONE:
+            return data
+        case Codec.GZIP:
+            return bytes(cramjam.gzip.compress(data))
+        case Codec.SNAPPY:
+            block = bytes(cramjam.snappy.compress_raw(data))
+            head = XERIAL_MAGIC + XERIAL_VERSIONS
+            return head + struct.pack(">i", len(block)) + block
+        case Codec.LZ4:
+            return bytes(cramjam.lz4.compress(data))
+        case Codec.ZSTD:
+            return bytes(cramjam.zstd.compress(data))
+
+
+def decompress(codec: Codec, data: bytes) -> bytes:
+    """Undo `compress`, or what any Kafka client did.
+
+    Raises MalformedFrame when the bytes are not of that codec or too many come out.
+    """
+    if codec is Codec.NONE:
+        return data
+    try:
+        if codec is Codec.SNAPPY:
+            return _unsnappy(data)
+        return _bounded(codec, data)
+    except (cramjam.DecompressionError, ValueError, OverflowError) as error:
+        raise MalformedFrame(f"a {codec.name.lower()} batch: {error}") from None
+
+
+def _bounded(codec: Codec, data: bytes) -> bytes:
+    """Decompress a stream into a buffer that grows, but not past the bound."""
+    module = _STREAMS[codec]
+    size = max(len(data) * EXPECTED_RATIO, BUFFER_BYTES_MIN)
+    while True:
+        out = bytearray(min(size, DECOMPRESSED_BYTES_MAX))
+        try:
+            written = module.decompress_into(data, out)
+        except cramjam.DecompressionError as error:
+            if BUFFER_TOO_SMALL not in str(error) or size >= DECOMPRESSED_BYTES_MAX:
+                raise
+            size *= EXPECTED_RATIO
+        else:
+            return bytes(memoryview(out)[:written])
+
+
+def _unsnappy(data: bytes) -> bytes:
+    if not data.startswith(XERIAL_MAGIC):
+        return _unsnappy_block(data)
+    blocks, at = [], XERIAL_HEADER_BYTES
+    while at < len(data):
+        if len(data) - at < BLOCK_LENGTH_BYTES:
+            raise ValueError("a block length is cut short")
+        size = int.from_bytes(data[at : at + BLOCK_LENGTH_BYTES], "big")
+        at += BLOCK_LENGTH_BYTES
+        if size > len(data) - at:
+            raise ValueError(f"a block of {size} bytes runs past the end")
+        blocks.append(_unsnappy_block(data[at : at + size]))
+        at += size
+    return b"".join(blocks)
+
+
+def _unsnappy_block(block: bytes) -> bytes:
+    if cramjam.snappy.decompress_raw_len(block) > DECOMPRESSED_BYTES_MAX:
+        raise ValueError("the block claims to be larger than any batch may be")
+    return bytes(cramjam.snappy.decompress_raw(block))
