@@ -40,6 +40,7 @@ from coterie.coordinator.result import (
 from coterie.errors import ApiError
 from coterie.settings import Settings
 from coterie.types import TopicId, TopicName
+from coterie.wire.codec import decode, encode
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.leave_group import LeaveGroupRequest
@@ -130,6 +131,7 @@ class Sent:
 
     ticket: Ticket
     request: Any
+    version: int
     response: Any = None
 
     @property
@@ -179,12 +181,12 @@ class Driver:
         client_host: str = "/127.0.0.1",
     ) -> Sent:
         """Give a client's request to the shard, in its newest version by default."""
-        if version is None and isinstance(request, Message):
-            version = request.VERSIONS.high
-        sent = Sent(next(self._tickets), request)
-        context = self._context(
-            sent.ticket, version if version is not None else -1, client_id, client_host
-        )
+        if isinstance(request, Message):
+            version = request.VERSIONS.high if version is None else version
+            request = over_the_wire(request, version)
+        version = -1 if version is None else version
+        sent = Sent(next(self._tickets), request, version)
+        context = self._context(sent.ticket, version, client_id, client_host)
         self._waiting[sent.ticket] = sent
         try:
             result = self._decide(request, context)
@@ -277,4 +279,13 @@ class Driver:
     def _answer(self, ticket: Ticket, response: Any) -> None:
         sent = self._waiting.pop(ticket, None)
         assert sent is not None, f"ticket {ticket} is answered twice or is nobody's"
+        if isinstance(response, Message):
+            over_the_wire(response, sent.version)
         sent.response = response
+
+
+def over_the_wire(message: Message, version: int) -> Message:
+    """The message as it arrives: a field its version does not have is the default."""
+    decoded, end = decode(type(message), version, data := encode(message, version))
+    assert end == len(data)
+    return decoded
