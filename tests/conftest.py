@@ -3,6 +3,9 @@
 `--fact-results FILE` writes, for each fact, the tests that carry its mark and whether
 each passed. Marks travel to the controller of xdist in a report's user properties,
 which xdist already sends; so nothing here knows how many processes there are.
+
+A unit test over a quarter of a second is named at the end of the run unless it is
+marked `slow`. It fails nothing: the machine may have been busy.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from hypothesis import HealthCheck, settings
 
 FACTS_FILE = Path(__file__).parent.parent / "docs" / "facts.tsv"
 PROPERTY = "facts"
+UNIT_TEST_S_MAX = 0.25
+PROCESS_TESTS = ("tests/clients/", "tests/crash/")
 
 # Two cores shared with real clients: a slow example is no failure.
 settings.register_profile(
@@ -41,6 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     target = config.getoption("--fact-results")
     if target is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(FactResults(target), "fact-results")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SlowTests(), "slow-tests")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -95,3 +102,25 @@ class FactResults:
         self._target.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(results, indent=1, sort_keys=True)
         self._target.write_text(text + "\n", encoding="utf-8")
+
+
+class SlowTests:
+    """Names unit tests that took long and do not say so."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        unit = not report.nodeid.startswith(PROCESS_TESTS)
+        slow = report.duration > UNIT_TEST_S_MAX and "slow" not in report.keywords
+        if unit and slow and report.when == "call":
+            self._seconds[report.nodeid] = report.duration
+
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter
+    ) -> None:
+        if self._seconds:
+            title = f"unit tests over {UNIT_TEST_S_MAX} s: make them quick or mark slow"
+            terminalreporter.section(title)
+        for test, seconds in sorted(self._seconds.items()):
+            terminalreporter.write_line(f"{seconds:6.2f} s  {test}")

@@ -33,6 +33,12 @@ def broken():
 def test_breaks_after_its_call(broken): pass
 """
 
+OPTIONS = """
+[tool.pytest.ini_options]
+testpaths = ["tests"]
+markers = ["fact: x", "slow: x"]
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -41,8 +47,7 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "docs").mkdir()
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
     shutil.copy(ROOT / "docs" / "facts.tsv", tmp_path / "docs")
-    marks = '[tool.pytest.ini_options]\ntestpaths=["tests"]\nmarkers=["fact: x"]\n'
-    (tmp_path / "pyproject.toml").write_text(marks)
+    (tmp_path / "pyproject.toml").write_text(OPTIONS)
     return tmp_path
 
 
@@ -84,3 +89,22 @@ def test_a_mark_that_names_no_fact_stops_the_run(project: Path) -> None:
     run = run_pytest(project)
     assert run.returncode != 0
     assert "docs/facts.tsv has no fact A-999" in run.stdout + run.stderr
+
+
+@pytest.mark.slow
+def test_a_unit_test_that_takes_long_is_named_unless_it_says_so(project: Path) -> None:
+    text = """
+import pytest
+
+def busy():
+    return sum(range(30_000_000))
+
+def test_long(): busy()
+
+@pytest.mark.slow
+def test_long_and_says_so(): busy()
+"""
+    (project / "tests" / "test_some.py").write_text(text)
+    said = run_pytest(project).stdout
+    assert "s  tests/test_some.py::test_long\n" in said
+    assert "test_long_and_says_so" not in said
