@@ -14,7 +14,6 @@ RESULTS := build/facts.json
 JOBS ?= 2
 # More words for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
 .PHONY: help setup demo test quick check format bench fuzz conformance clean
 
@@ -25,14 +24,13 @@ help: ## list these targets
 setup: $(READY) ## make .venv with Coterie and everything its tests need
 
 $(READY): pyproject.toml constraints.txt tools/setup.sh
-	@bash tools/setup.sh $(VENV)
-	@$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@bash tools/setup.sh $(VENV) dev
 	@touch $@
 	@echo 'ready: $(BIN)/coterie --help'
 
 $(FUZZ_READY): $(READY)
-	@$(PIP) install --constraint constraints.txt --editable '.[fuzz]' \
-	  || echo 'no atheris wheel for this Python: the decoders are fuzzed without coverage'
+	@bash tools/setup.sh $(VENV) fuzz \
+	  || echo 'no atheris wheel for this Python: the decoders are fuzzed without it'
 	@touch $@
 
 demo: $(READY) ## three real consumers share a topic, one stops: watch who owns what

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Make an empty virtual environment in $1 with the newest fitting Python there is.
-# Set PYTHON to choose one. Says in a sentence what is missing, and ends with 1.
+# setup.sh VENV EXTRA: install Coterie with an extra into VENV, by pip alone. VENV is
+# made with the first Python that is new enough; PYTHON=path chooses one. Says in a
+# sentence what is missing, and ends with 1. What pip prints names no registry's host.
 set -euo pipefail
 
 venv=$1
+extra=$2
 
 fits() {
   command -v "$1" >/dev/null &&
@@ -22,8 +24,9 @@ find_python() {
   exit 1
 }
 
-python=$(find_python)
-if [[ ! -x $venv/bin/python ]] || ! "$venv/bin/python" -m pip --version &>/dev/null; then
+make_venv() {
+  local python
+  python=$(find_python)
   echo "making $venv with $("$python" --version)"
   rm -rf "$venv"
   "$python" -m venv "$venv" || {
@@ -31,5 +34,15 @@ if [[ ! -x $venv/bin/python ]] || ! "$venv/bin/python" -m pip --version &>/dev/n
       "install python3-venv; elsewhere make sure ensurepip is there." >&2
     exit 1
   }
+}
+
+if ! "$venv/bin/python" -m pip --version &>/dev/null; then
+  make_venv
 fi
-echo "installing Coterie and what its tests need (a minute at first)"
+echo "installing Coterie with its extra '$extra' (a minute at first)"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+  --constraint constraints.txt --editable ".[$extra]" 2>&1 |
+  sed -E "s#https?://[^ ,)>]+#(an index)#g; s#host='[^']*'#an index#g" || {
+  echo "pip could not install it: the lines above say why." >&2
+  exit 1
+}
