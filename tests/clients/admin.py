@@ -1,4 +1,4 @@
-"""What many tests ask of an admin client; confluent-kafka's, for want of a neutral one."""
+"""What many tests ask of an admin client: confluent-kafka's, as none is neutral."""
 
 from __future__ import annotations
 

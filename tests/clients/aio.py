@@ -83,7 +83,7 @@ async def soon(
     """Wait until the condition holds; AssertionError with `wanted` if it never does."""
     try:
         async with asyncio.timeout(within_s):
-            while not condition():
+            while not condition():  # noqa: ASYNC110 - nothing signals it
                 await asyncio.sleep(PAUSE_S)
     except TimeoutError:
         raise AssertionError(f"not within {within_s:.0f} s: {wanted}") from None

@@ -31,7 +31,7 @@ while True:
 
 
 class Doomed:
-    """`with Doomed(...)`: a member of the group until it is killed, at the latest here."""
+    """`with Doomed(...)`: a member of the group until it is killed."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, strategy: str) -> None:
         self._folder = tempfile.TemporaryDirectory()

@@ -10,7 +10,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from .waiting import DEADLINE_S
 
@@ -32,6 +38,7 @@ class Member:
         self, bootstrap: str, group: str, topics: Iterable[str], **config: object
     ) -> None:
         self.commits = True
+        self.owned: frozenset[int] = frozenset()
         self.seen: list[Seen] = []
         self.assigned: list[frozenset[int]] = []
         self.revoked: list[frozenset[int]] = []
@@ -51,11 +58,6 @@ class Member:
             list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke
         )
 
-    @property
-    def owned(self) -> frozenset[int]:
-        """The partitions it owns now."""
-        return frozenset(one.partition for one in self.consumer.assignment())
-
     def poll(self) -> Seen | None:
         """Take one record, or let the group go on for a moment."""
         message: Message | None = self.consumer.poll(POLL_S)
@@ -69,7 +71,9 @@ class Member:
             message.offset(),
             message.value(),
         )
-        assert partition is not None and offset is not None and value is not None
+        assert partition is not None
+        assert offset is not None
+        assert value is not None
         record = Seen(partition, offset, bytes(value))
         self.seen.append(record)
         return record
@@ -100,24 +104,29 @@ class Member:
 
     def _on_assign(self, consumer: Consumer, those: list[TopicPartition]) -> None:
         self.assigned.append(frozenset(one.partition for one in those))
+        self.owned |= self.assigned[-1]
 
     def _on_revoke(self, consumer: Consumer, those: list[TopicPartition]) -> None:
         self.revoked.append(frozenset(one.partition for one in those))
+        self.owned -= self.revoked[-1]
         self.commit()  # so that the next owner goes on exactly there
 
 
 class Crew:
     """Members of one group; `seen` is what all of them read, in the order they did."""
 
-    def __init__(self, bootstrap: str, group: str, topic: str, **config: object) -> None:
-        self._where = (bootstrap, group, [topic])
+    def __init__(
+        self, bootstrap: str, group: str, topic: str, **config: object
+    ) -> None:
+        self._bootstrap, self._group, self._topic = bootstrap, group, topic
         self._config = config
         self.members: list[Member] = []
         self.seen: list[Seen] = []
 
     def join(self, **config: object) -> Member:
         """One more member; it joins while the crew is polled."""
-        member = Member(*self._where, **{**self._config, **config})
+        wanted = {**self._config, **config}
+        member = Member(self._bootstrap, self._group, [self._topic], **wanted)
         self.members.append(member)
         return member
 
@@ -141,7 +150,9 @@ class Crew:
                     f"not within {within_s:.0f} s; owned {owned}, {len(self.seen)} read"
                 )
 
-    def poll_until_shared(self, partitions: int, *, within_s: float = DEADLINE_S) -> None:
+    def poll_until_shared(
+        self, partitions: int, *, within_s: float = DEADLINE_S
+    ) -> None:
         """Poll until each partition has one owner and every member owns some."""
 
         def shared() -> bool:

@@ -46,7 +46,9 @@ class ServerProcess:
             self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise AssertionError(f"SIGTERM ignored for {STOP_S} s\n{self.log}") from None
+            raise AssertionError(
+                f"SIGTERM ignored for {STOP_S} s\n{self.log}"
+            ) from None
         assert self.return_code == 0, f"exit code {self.return_code}\n{self.log}"
 
     def kill(self) -> None:

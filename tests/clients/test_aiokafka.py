@@ -132,7 +132,8 @@ def test_the_partitions_of_a_crashed_member_are_taken_over(
             doomed.kill()
             await shared([survivor], PARTITIONS)
             await soon(
-                lambda: len(set(survivor.seen)) == 20 * PARTITIONS, wanted="every record"
+                lambda: len(set(survivor.seen)) == 20 * PARTITIONS,
+                wanted="every record",
             )
 
     with Doomed(bootstrap, group, topic, "range") as doomed:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 
 import pytest
 from confluent_kafka.admin import NewPartitions
 
 from .admin import ANSWER_S, admin_of, committed_offsets, create_topic, produce
 from .doomed import Doomed
-from .members import Crew
+from .members import Crew, Member
 
 PARTITIONS = 4
 STRATEGIES = ("range", "roundrobin", "cooperative-sticky")
@@ -18,6 +19,11 @@ STRATEGIES = ("range", "roundrobin", "cooperative-sticky")
 def numbered(count: int) -> dict[int, list[bytes]]:
     """`count` values for each partition."""
     return {p: [b"%d-%d" % (p, i) for i in range(count)] for p in range(PARTITIONS)}
+
+
+def has_read(member: Member, count: int) -> bool:
+    """Whether the member has read so many records."""
+    return len(member.seen) == count
 
 
 def crew(bootstrap: str, group: str, topic: str, strategy: str) -> Crew:
@@ -153,8 +159,9 @@ def test_a_group_that_committed_nothing_starts_again(
     produce(bootstrap, topic, numbered(5))
     for _ in range(2):
         with contextlib.closing(crew(bootstrap, group, topic, "range")) as members:
-            members.join().commits = False
-            members.poll_until(lambda seen=members.seen: len(seen) == 20)
+            member = members.join()
+            member.commits = False
+            members.poll_until(partial(has_read, member, 20))
 
 
 def test_new_partitions_reach_the_members(

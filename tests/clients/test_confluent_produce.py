@@ -57,8 +57,14 @@ def test_an_idempotent_producer_keeps_order_and_count(
 
 def test_key_headers_and_timestamp_survive(bootstrap: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
-    headers = [("one", b"1"), ("one", b"again"), ("none", None)]
-    producer.produce(topic, b"value", b"key", 0, timestamp=1_700_000_000_123, headers=headers)
+    headers: list[tuple[str, str | bytes | None]] = [
+        ("one", b"1"),
+        ("one", b"again"),
+        ("none", None),
+    ]
+    producer.produce(
+        topic, b"value", b"key", 0, timestamp=1_700_000_000_123, headers=headers
+    )
     producer.produce(topic, None, b"tombstone", 0)
     assert producer.flush(ANSWER_S) == 0
     first, second = read_partition(bootstrap, topic, 2)

@@ -1,4 +1,4 @@
-"""Transactions of librdkafka: committed, aborted, fenced, and with a group's offsets."""
+"""Transactions of librdkafka: committed, aborted, fenced, with offsets of a group."""
 
 from __future__ import annotations
 

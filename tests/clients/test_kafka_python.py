@@ -107,7 +107,8 @@ def test_the_partitions_of_a_crashed_member_are_taken_over(
             doomed.kill()
             wait_until_shared([survivor], PARTITIONS)
             eventually(
-                lambda: len(set(survivor.seen)) == 20 * PARTITIONS, wanted="every record"
+                lambda: len(set(survivor.seen)) == 20 * PARTITIONS,
+                wanted="every record",
             )
 
 
@@ -143,9 +144,7 @@ def test_a_transaction_moves_records_and_offsets_together(
     assert committed_offsets(bootstrap, group) == {(topic, 3): 8}
 
 
-def test_offsets_are_found_by_time_and_at_both_ends(
-    bootstrap: str, topic: str
-) -> None:
+def test_offsets_are_found_by_time_and_at_both_ends(bootstrap: str, topic: str) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for i in range(5):
         sent = producer.send(

@@ -10,7 +10,6 @@ from kafka.admin import (
     ConfigResource,
     ConfigResourceType,
     MemberToRemove,
-    NewTopic,
     OffsetSpec,
 )
 from kafka.errors import (
@@ -168,9 +167,7 @@ def test_offsets_of_a_partition_are_listed(
     assert latest[where].offset == 9
 
 
-def test_configs_are_described_and_altered(
-    admin: KafkaAdminClient, topic: str
-) -> None:
+def test_configs_are_described_and_altered(admin: KafkaAdminClient, topic: str) -> None:
     admin.alter_configs(
         [ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "987654"})]
     )

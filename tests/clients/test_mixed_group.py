@@ -26,7 +26,12 @@ def test_clients_of_three_kinds_share_a_topic(
 
         def settled() -> bool:
             owned = [worker.owned, ours.owned, native.owned]
-            return all(owned) and sorted(p for one in owned for p in one) == [0, 1, 2, 3]
+            return all(owned) and sorted(p for one in owned for p in one) == [
+                0,
+                1,
+                2,
+                3,
+            ]
 
         def everything_read() -> bool:
             return len(worker.seen) + len(ours.seen) + len(crew.seen) >= 100

@@ -10,7 +10,6 @@ PAUSE_S = 0.05
 DEADLINE_S = 30.0
 
 
-
 Found = TypeVar("Found")
 
 

@@ -1,0 +1,115 @@
+"""`__consumer_offsets` as any client reads it: which records, in which partition."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from .admin import ANSWER_S, admin_of, alter_offsets
+from .members import Crew
+from .waiting import eventually
+
+OFFSETS_TOPIC = "__consumer_offsets"
+OFFSET_COMMIT, GROUP_METADATA = 1, 2
+
+
+class Entry(NamedTuple):
+    """One record: which type its key is, of whom, and whether it is a tombstone."""
+
+    kind: int
+    group: str
+    topic: str | None
+    offset: int | None
+    deleted: bool
+
+
+def java_partition(group: str, partitions: int) -> int:
+    """Kafka's mapping, written apart from ours: String.hashCode over UTF-16 units."""
+    units = group.encode("utf-16-be")
+    hashed = 0
+    for unit in struct.unpack(f">{len(units) // 2}H", units):
+        hashed = (31 * hashed + unit) & 0xFFFFFFFF
+    signed = hashed - (1 << 32) if hashed >= 1 << 31 else hashed
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions
+
+
+def parse(key: bytes, value: bytes | None) -> Entry:
+    """Read what identifies a record; keys of types 0 to 2 are never flexible."""
+    (kind,) = struct.unpack_from(">h", key)
+    (size,) = struct.unpack_from(">h", key, 2)
+    group, rest = key[4 : 4 + size].decode(), key[4 + size :]
+    topic, offset = None, None
+    if kind in (0, OFFSET_COMMIT):
+        (size,) = struct.unpack_from(">h", rest)
+        topic = rest[2 : 2 + size].decode()
+        if value is not None:
+            (offset,) = struct.unpack_from(">q", value, 2)
+    return Entry(kind, group, topic, offset, value is None)
+
+
+def entries(bootstrap: str, group: str) -> list[Entry]:
+    """The group's records, from the partition where Kafka's mapping puts them."""
+    topics = admin_of(bootstrap).list_topics(OFFSETS_TOPIC, timeout=ANSWER_S).topics
+    partition = java_partition(group, len(topics[OFFSETS_TOPIC].partitions))
+    config = {"bootstrap.servers": bootstrap, "group.id": "unused"}
+    consumer = Consumer({**config, "enable.partition.eof": True})
+    consumer.assign([TopicPartition(OFFSETS_TOPIC, partition, 0)])
+    found: list[Entry] = []
+
+    def at_the_end() -> bool:
+        for message in consumer.consume(500, timeout=0.5):
+            if (error := message.error()) is not None:
+                return bool(error.code() == KafkaError._PARTITION_EOF)
+            found.append(parse(bytes(message.key() or b""), message.value()))
+        return False
+
+    try:
+        eventually(at_the_end, wanted="the end of the partition")
+    finally:
+        consumer.close()
+    return [entry for entry in found if entry.group == group]
+
+
+@pytest.mark.fact("B-16", "E22-01")
+@pytest.mark.parametrize("suffix", ["plain", "ärger", "日本", "🦀🦀", "a" * 200])
+def test_a_group_lives_where_java_would_put_it(
+    bootstrap: str, group: str, topic: str, suffix: str
+) -> None:
+    # The test's own name holds the parameter, so the group is made from its tail only.
+    name = f"{group[-8:]}-{suffix}"
+    alter_offsets(bootstrap, name, {(topic, 0): 42})
+    assert Entry(OFFSET_COMMIT, name, topic, 42, deleted=False) in entries(
+        bootstrap, name
+    )
+
+
+@pytest.mark.fact("D-12", "D-15", "E22-02")
+def test_a_deleted_group_leaves_tombstones(
+    bootstrap: str, group: str, topic: str
+) -> None:
+    members = Crew(bootstrap, group, topic)
+    members.join()
+    members.poll_until_shared(4)
+    members.close()
+    alter_offsets(bootstrap, group, {(topic, 0): 1, (topic, 1): 2})
+    admin = admin_of(bootstrap)
+    admin.delete_consumer_groups([group])[group].result(ANSWER_S)
+    gone = [(e.kind, e.topic) for e in entries(bootstrap, group) if e.deleted]
+    offset = (OFFSET_COMMIT, topic)
+    assert sorted(gone[-3:], key=str) == [offset, offset, (GROUP_METADATA, None)]
+    assert gone[-1] == (GROUP_METADATA, None)
+
+
+@pytest.mark.fact("E19-15", "E22-32")
+def test_a_group_that_forms_writes_its_metadata(
+    bootstrap: str, group: str, topic: str
+) -> None:
+    members = Crew(bootstrap, group, topic)
+    members.join()
+    members.poll_until_shared(4)
+    members.close()
+    kinds = [entry.kind for entry in entries(bootstrap, group)]
+    assert kinds.count(GROUP_METADATA) >= 2  # its first generation, and empty again
