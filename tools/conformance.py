@@ -254,6 +254,13 @@ def stale(page: str, rows: Sequence[Row], outcomes: Outcomes) -> tuple[str, ...]
     )
 
 
+def missing(rows: Sequence[Row]) -> Iterator[str]:
+    """What the areas of this release still lack, a line a fact."""
+    for row in rows:
+        if row.status == NOT_YET and any(area.holds(row.fact) for area in AREAS):
+            yield f"{row.fact.id}\t{row.fact.statement}"
+
+
 def check(rows: Sequence[Row], outcomes: Outcomes) -> int:
     """Compare the page with the outcomes; the exit code."""
     page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
@@ -271,6 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tools.conformance", description=__doc__)
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    parser.add_argument("--missing", action="store_true", help="list what is not yet")
     options = parser.parse_args(arguments)
     outcomes = json.loads(options.results.read_text(encoding="utf-8"))
     try:
@@ -284,6 +292,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if options.check:
         return check(rows, outcomes)
+    if options.missing:
+        print("\n".join(missing(rows)))
+        return 0
     PAGE.write_text(render(rows), encoding="utf-8")
     print("\n".join(areas(rows)))
     return 0

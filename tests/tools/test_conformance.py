@@ -13,6 +13,7 @@ from tools.conformance import (
     ConformanceError,
     Fact,
     judge,
+    missing,
     read_deviations,
     read_facts,
     render,
@@ -88,3 +89,8 @@ def test_a_skipped_test_does_not_make_the_page_stale() -> None:
     page = render(judge(BOTH, PASSED, {}))
     skipped = {"A-01": {"tests/test_a.py::test_one": "skipped"}}
     assert stale(page, judge(BOTH, skipped, {}), skipped) == ()
+
+
+def test_what_an_area_lacks_is_listed() -> None:
+    assert list(missing(judge(BOTH, {}, {}))) == ["A-01\ta | b"]  # A-02 is the CLI's
+    assert list(missing(judge(BOTH, PASSED, {}))) == []
