@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import (
@@ -31,9 +32,9 @@ def protocols(**named: bytes) -> list[JoinGroupRequestProtocol]:
     return [JoinGroupRequestProtocol(name=n, metadata=m) for n, m in named.items()]
 
 
-def join_request(member_id: str = "", **fields: object) -> JoinGroupRequest:
+def join_request(member_id: str = "", **fields: Any) -> JoinGroupRequest:
     """A join to group "g" with everything a consumer says, unless said otherwise."""
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "group_id": "g",
         "session_timeout_ms": SESSION_MS,
         "rebalance_timeout_ms": REBALANCE_MS,
@@ -42,11 +43,11 @@ def join_request(member_id: str = "", **fields: object) -> JoinGroupRequest:
         "protocols": protocols(range=subscription("t")),
         **fields,
     }
-    return JoinGroupRequest(**values)  # type: ignore[arg-type]
+    return JoinGroupRequest(**values)
 
 
 def join(
-    driver: Driver, member_id: str = "", *, version: int = 9, **fields: object
+    driver: Driver, member_id: str = "", *, version: int = 9, **fields: Any
 ) -> Sent:
     """Send a join; a new dynamic member comes back with the id it is given."""
     sent = driver.send(join_request(member_id, **fields), version=version)
@@ -62,34 +63,34 @@ def sync(
     generation: int = 1,
     *,
     assignments: dict[str, bytes] | None = None,
-    **fields: object,
+    **fields: Any,
 ) -> Sent:
     """Send a sync to group "g"; the leader's has assignments."""
     given = [
         SyncGroupRequestAssignment(member_id=m, assignment=a)
         for m, a in (assignments or {}).items()
     ]
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "group_id": "g",
         "generation_id": generation,
         "member_id": member_id,
         "assignments": given,
         **fields,
     }
-    return driver.send(SyncGroupRequest(**values))  # type: ignore[arg-type]
+    return driver.send(SyncGroupRequest(**values))
 
 
 def heartbeat(
-    driver: Driver, member_id: str, generation: int = 1, **fields: object
+    driver: Driver, member_id: str, generation: int = 1, **fields: Any
 ) -> int:
     """Send a heartbeat to group "g"; the error code that came back."""
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "group_id": "g",
         "generation_id": generation,
         "member_id": member_id,
         **fields,
     }
-    return driver.send(HeartbeatRequest(**values)).error  # type: ignore[arg-type]
+    return driver.send(HeartbeatRequest(**values)).error
 
 
 def leave(driver: Driver, *members: str | tuple[str, str | None]) -> Sent:
@@ -105,7 +106,7 @@ def codes(sent: Sent) -> list[int]:
 
 
 def joining_group(
-    driver: Driver, count: int = 2, *, static: bool = False, **fields: object
+    driver: Driver, count: int = 2, *, static: bool = False, **fields: Any
 ) -> list[str]:
     """A group past its first join phase; member ids, the leader's first."""
     instances = [f"i{n}" if static else None for n in range(count)]
@@ -120,7 +121,7 @@ def joining_group(
 
 
 def stable_group(
-    driver: Driver, count: int = 2, *, static: bool = False, **fields: object
+    driver: Driver, count: int = 2, *, static: bool = False, **fields: Any
 ) -> list[str]:
     """A stable group; each member's assignment is its id in capitals."""
     ids = joining_group(driver, count, static=static, **fields)

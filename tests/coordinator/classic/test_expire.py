@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coterie.coordinator.classic.group import GroupState
@@ -82,7 +84,10 @@ def test_a_rebalance_ends_when_the_last_missing_member_expires(driver: Driver) -
 
 def test_a_new_members_join_is_parked_for_five_minutes_at_most(driver: Driver) -> None:
     long_ms = 2 * NEW_MEMBER_JOIN_TIMEOUT_MS
-    times = {"session_timeout_ms": long_ms, "rebalance_timeout_ms": long_ms}
+    times: dict[str, Any] = {
+        "session_timeout_ms": long_ms,
+        "rebalance_timeout_ms": long_ms,
+    }
     (member_id,) = stable_group(driver, 1, **times)
     newcomer = join(driver)
     driver.advance(NEW_MEMBER_JOIN_TIMEOUT_MS - 1)

@@ -139,7 +139,7 @@ def test_the_topics_of_every_subscription_version_are_known(version: int) -> Non
     }
     metadata = struct.pack(">h", version) + subscription("t")[2:] + later[version]
     group = group_of(member("a", range=metadata), protocol_name="range")
-    assert group.subscribed_topics() == {"t"}
+    assert group.subscribed_topics() == frozenset({"t"})
 
 
 def test_the_topics_are_those_of_all_members() -> None:
@@ -148,7 +148,7 @@ def test_the_topics_are_those_of_all_members() -> None:
         member("b", range=subscription("t", "u")),
         protocol_name="range",
     )
-    assert group.subscribed_topics() == {"s", "t", "u"}
+    assert group.subscribed_topics() == frozenset({"s", "t", "u"})
 
 
 def test_topics_that_cannot_be_read_are_unknown() -> None:

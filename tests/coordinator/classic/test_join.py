@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coterie.coordinator.classic.group import GroupState
@@ -49,7 +51,7 @@ def test_a_session_timeout_on_the_bounds_is_accepted(
 @pytest.mark.fact("E19-02")
 @pytest.mark.parametrize("fields", [{"protocol_type": ""}, {"protocols": []}])
 def test_a_member_without_protocols_is_refused(
-    driver: Driver, fields: dict[str, object]
+    driver: Driver, fields: dict[str, Any]
 ) -> None:
     assert join(driver, **fields).error == 23
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.coordinator.classic import lifecycle
+from coterie.coordinator.classic.check import check
 from coterie.coordinator.classic.group import GroupState
 from tests.coordinator.classic.members import (
     SESSION_MS,
@@ -56,5 +57,6 @@ def test_a_group_that_was_resigned_is_dead(driver: Driver) -> None:
     (member_id,) = stable_group(driver, 1)
     resign(driver)
     assert driver.groups["g"].state is GroupState.DEAD
+    check(driver.groups["g"])
     assert heartbeat(driver, member_id) == 15
     assert driver.log[-1].value is not None

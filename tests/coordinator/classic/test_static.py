@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coterie.coordinator.classic.group import GroupState
@@ -20,9 +22,9 @@ def driver() -> Driver:
     return Driver()
 
 
-def restart(driver: Driver, instance: int, **options: object) -> Sent:
+def restart(driver: Driver, instance: int, **options: Any) -> Sent:
     """A static member comes back without its member id."""
-    return join(driver, group_instance_id=f"i{instance}", **options)  # type: ignore[arg-type]
+    return join(driver, group_instance_id=f"i{instance}", **options)
 
 
 def test_a_new_static_member_joins_at_once(driver: Driver) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coterie.coordinator.classic.group import GroupState
@@ -180,7 +182,7 @@ def test_another_generation_is_illegal(driver: Driver) -> None:
     "fields", [{"protocol_type": "connect"}, {"protocol_name": "sticky"}]
 )
 def test_another_protocol_than_the_groups_is_refused(
-    driver: Driver, fields: dict[str, object]
+    driver: Driver, fields: dict[str, Any]
 ) -> None:
     leader, _ = joining_group(driver)
     assert sync(driver, leader, **fields).error == 23

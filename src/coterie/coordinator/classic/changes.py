@@ -7,6 +7,7 @@ domain and is applied once; the same change is first made on the handler's draft
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 from coterie.coordinator.classic.group import (
@@ -21,7 +22,7 @@ from coterie.types import GroupId, MemberId
 
 
 @dataclass(frozen=True, slots=True)
-class GroupChange:
+class GroupChange(ABC):
     """A change to one group that exists."""
 
     group_id: GroupId
@@ -30,9 +31,9 @@ class GroupChange:
         """Make the change on the shard's group."""
         self.make(state.groups[self.group_id])
 
+    @abstractmethod
     def make(self, group: ClassicGroup) -> None:
         """Make the change on this group."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """Heartbeat, key 12: a member lives, and learns whether a rebalance is under way.
 
 v3 has static members (KIP-345). This is the request servers see most: a few look-ups
-and one timer, nothing is walked. While a shard loads, the runtime answers heartbeats
-with success (H-121).
+and one timer, nothing is walked.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from coterie.coordinator.classic.group import GroupState, HasGroups
+from coterie.coordinator.classic.refusals import told
 from coterie.coordinator.classic.timers import session_timer
 from coterie.coordinator.result import Context, Result
 from coterie.errors import ApiError
@@ -48,5 +48,11 @@ def handle(state: HasGroups, request: HeartbeatRequest, context: Context) -> Res
 
 
 def refuse(request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:
-    """The answer that carries an error."""
-    return HeartbeatResponse(error_code=code)
+    """The answer that carries an error (E19-18).
+
+    While the shard loads the answer is success: the member most likely lives on, and
+    an error would only make it look for another coordinator (H-121).
+    """
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return HeartbeatResponse()
+    return HeartbeatResponse(error_code=told(code))

@@ -37,6 +37,7 @@ from coterie.coordinator.classic.rebalance import (
     remove_member,
 )
 from coterie.coordinator.classic.records import empty_record, generation_record
+from coterie.coordinator.classic.refusals import told
 from coterie.coordinator.classic.timers import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     cancel_session,
@@ -77,8 +78,8 @@ def handle(state: HasGroups, request: JoinGroupRequest, context: Context) -> Res
 
 
 def refuse(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
-    """The answer that carries an error."""
-    return JoinGroupResponse(error_code=code, member_id=request.member_id)
+    """The answer that carries an error (E19-18)."""
+    return JoinGroupResponse(error_code=told(code), member_id=request.member_id)
 
 
 def _check(request: JoinGroupRequest, settings: Settings) -> None:

@@ -17,6 +17,7 @@ from coterie.coordinator.classic.rebalance import (
     rebalance_after_removal,
     remove_member,
 )
+from coterie.coordinator.classic.refusals import told
 from coterie.coordinator.classic.timers import cancel_session
 from coterie.coordinator.result import Context, Result
 from coterie.errors import ApiError
@@ -60,8 +61,8 @@ def handle(state: HasGroups, request: LeaveGroupRequest, context: Context) -> Re
 
 
 def refuse(request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
-    """The answer that carries an error for the whole request."""
-    return LeaveGroupResponse(error_code=code)
+    """The answer that carries an error for the whole request (E19-18)."""
+    return LeaveGroupResponse(error_code=told(code))
 
 
 def _leaving(request: LeaveGroupRequest, api_version: int) -> list[MemberIdentity]:

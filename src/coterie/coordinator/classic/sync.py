@@ -14,6 +14,7 @@ from coterie.coordinator.classic.changes import SyncReceived, SyncsReleased
 from coterie.coordinator.classic.draft import Draft
 from coterie.coordinator.classic.group import ClassicGroup, GroupState, HasGroups
 from coterie.coordinator.classic.records import generation_record
+from coterie.coordinator.classic.refusals import told
 from coterie.coordinator.classic.timers import cancel_sync, session_timer
 from coterie.coordinator.result import PARKED, Context, Result
 from coterie.errors import ApiError
@@ -50,8 +51,8 @@ def handle(state: HasGroups, request: SyncGroupRequest, context: Context) -> Res
 
 
 def refuse(request: SyncGroupRequest, code: ErrorCode) -> SyncGroupResponse:
-    """The answer that carries an error."""
-    return SyncGroupResponse(error_code=code)
+    """The answer that carries an error (E19-18)."""
+    return SyncGroupResponse(error_code=told(code))
 
 
 def _checked_group(state: HasGroups, request: SyncGroupRequest) -> ClassicGroup:
