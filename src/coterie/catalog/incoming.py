@@ -11,30 +11,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import crc32c
-
 from coterie.catalog.producers import ProducerBatch
 from coterie.catalog.topic_configs import TopicSettings
 from coterie.errors import ApiError, MalformedFrame
+from coterie.wire.compression import Codec
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
+    TRANSACTIONAL,
     BatchHeader,
-    Codec,
-    TimestampType,
-    check_crc,
+    Producer,
+    crc_matches,
     decode_records,
     encode_batch,
     read_header,
+    with_append_time,
     with_base_offset,
 )
 
 NO_TIMESTAMP: Final = -1
 _MAGIC_AT: Final = 16
 _MAGIC_V2: Final = 2
-_CRC_AT: Final = 17
-_ATTRIBUTES_AT: Final = 21
-_MAX_TIMESTAMP_AT: Final = 35
-_LOG_APPEND_TIME_BIT: Final = 0x08
 _ZSTD_SINCE: Final = 7
 _CODECS: Final = {
     "uncompressed": Codec.NONE,
@@ -90,11 +86,12 @@ def read_batch(records: bytes | None, api_version: int) -> IncomingBatch:
         raise _invalid("Produce requests must have record batches of magic version 2")
     try:
         header = read_header(records)
+        codec = header.codec
     except MalformedFrame as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     if header.size_bytes != len(records):
         raise _invalid("Produce requests must have exactly one record batch")
-    if header.codec is Codec.ZSTD and api_version < _ZSTD_SINCE:
+    if codec is Codec.ZSTD and api_version < _ZSTD_SINCE:
         raise ApiError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Produce requests of version {api_version} cannot use zstd",
@@ -114,10 +111,10 @@ def check_batch(batch: IncomingBatch, settings: TopicSettings, now_ms: int) -> N
             f"The record batch size is {header.size_bytes} bytes which exceeds the "
             f"maximum configured value of {settings.max_message_bytes}.",
         )
-    try:
-        check_crc(batch.data)
-    except MalformedFrame as error:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    if not crc_matches(batch.data):
+        raise ApiError(
+            ErrorCode.CORRUPT_MESSAGE, "The batch is not what its checksum says"
+        )
     _check_header(header)
     if not settings.log_append_time:
         _check_timestamps(header, settings, now_ms)
@@ -127,16 +124,19 @@ def check_batch(batch: IncomingBatch, settings: TopicSettings, now_ms: int) -> N
 
 def placed(
     batch: IncomingBatch, base_offset: int, settings: TopicSettings, now_ms: int
-) -> bytes:
+) -> IncomingBatch:
     """The batch as it is kept from `base_offset` on."""
     data = batch.data
+    header = batch.header._replace(base_offset=base_offset, leader_epoch=0)
     codec = _CODECS.get(settings.compression_type)
-    if codec is not None and codec is not batch.header.codec:
+    if codec is not None and codec is not header.codec:
         data = _recompressed(batch, codec)
+        header = read_header(data)._replace(base_offset=base_offset)
     data = with_base_offset(data, base_offset)
     if settings.log_append_time:
-        data = _with_append_time(data, now_ms)
-    return data
+        data = with_append_time(data, now_ms)
+        header = read_header(data)
+    return IncomingBatch(data, header)
 
 
 def _check_header(header: BatchHeader) -> None:
@@ -162,7 +162,7 @@ def _check_header(header: BatchHeader) -> None:
 def _check_timestamps(
     header: BatchHeader, settings: TopicSettings, now_ms: int
 ) -> None:
-    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+    if header.is_log_append_time:
         raise ApiError(
             ErrorCode.INVALID_TIMESTAMP,
             "Only the broker may set the timestamp type to log append time",
@@ -199,24 +199,12 @@ def _recompressed(batch: IncomingBatch, codec: Codec) -> bytes:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     return encode_batch(
         records,
-        base_offset=header.base_offset,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        transactional=header.is_transactional,
+        producer=Producer(
+            header.producer_id, header.producer_epoch, header.base_sequence
+        ),
+        attributes=header.attributes & TRANSACTIONAL,
         codec=codec,
     )
-
-
-def _with_append_time(data: bytes, now_ms: int) -> bytes:
-    """The batch with the broker's time as every record's, and the CRC that goes with
-    it. Readers take the maximum timestamp for all records of such a batch."""
-    changed = bytearray(data)
-    changed[_ATTRIBUTES_AT + 1] |= _LOG_APPEND_TIME_BIT
-    changed[_MAX_TIMESTAMP_AT : _MAX_TIMESTAMP_AT + 8] = now_ms.to_bytes(8, "big")
-    crc = crc32c.crc32c(memoryview(changed)[_ATTRIBUTES_AT:])
-    changed[_CRC_AT:_ATTRIBUTES_AT] = crc.to_bytes(4, "big")
-    return bytes(changed)
 
 
 def _invalid(message: str) -> ApiError:

@@ -16,6 +16,7 @@ from coterie.runtime.data import DataPlane, Handle
 from coterie.runtime.partitions import Partition
 from coterie.runtime.retention import retained_from
 from coterie.runtime.transactions import TransactionPlane
+from coterie.wire.error_codes import ErrorCode
 
 _LOGGER = logging.getLogger(__name__)
 PARTITIONS_PER_TURN: Final = 50
@@ -73,3 +74,8 @@ class Housekeeping:
                 continue
             if start is not None:
                 data.truncate(partition, start)
+        data.when_durable(_nobody)
+
+
+def _nobody(_: ErrorCode) -> None:
+    """Nobody waits: what is staged is only to be flushed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from coterie.catalog.incoming import IncomingBatch, placed, producer_batch
+from coterie.catalog.incoming import IncomingBatch, placed
 from coterie.catalog.producers import (
     AbortedTransaction,
     ProducerBatch,
@@ -24,6 +24,7 @@ from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
     BatchHeader,
     decode_marker,
+    decode_records,
     encode_marker,
     read_header,
 )
@@ -100,12 +101,13 @@ class Partition:
     ) -> BatchHeader:
         """Stage a batch that has been checked; its header as kept."""
         producers = self._known_producers()
-        data = placed(batch, self.bounds().next_offset, settings, now_ms)
-        header = read_header(data)
-        self._log.append(self.where, data, info_of(header))
-        producer = producer_batch(header)
+        kept = placed(batch, self.bounds().next_offset, settings, now_ms)
+        header = kept.header
+        info = info_of(header)
+        self._log.append(self.where, kept.data, info)
+        producer = kept.producer
         if producer is not None:
-            producers.written(producer, _written(info_of(header)))
+            producers.written(producer, _written(info))
         self._seen_offset = header.last_offset + 1
         return header
 
@@ -115,11 +117,7 @@ class Partition:
         """Stage an end-of-transaction marker; its size in bytes."""
         producers = self._known_producers()
         data = encode_marker(
-            base_offset=self.bounds().next_offset,
-            timestamp_ms=now_ms,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            commit=committed,
+            self.bounds().next_offset, now_ms, producer_id, epoch, commit=committed
         )
         info = info_of(read_header(data))
         self._log.append(self.where, data, info)
@@ -222,7 +220,8 @@ class Partition:
 
     def _reads_commit(self, offset: LogOffset) -> bool:
         [data, *_] = self._log.read(self.where, offset, 1)
-        return decode_marker(data).commit
+        marker = decode_marker(decode_records(data)[0])
+        return marker is not None and marker.commit
 
 
 def base_offset_of(batch: bytes) -> LogOffset:

@@ -1,0 +1,260 @@
+"""Produce: what is refused, what is kept, when it is answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.data.world import World, batch_of, produce_request
+
+from coterie.server.apis import produce
+from coterie.wire.compression import Codec
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.record_batch import CONTROL, Producer, decode_records, read_header
+
+LATEST = 13
+BY_NAME = 12
+EMPTY = b""
+
+
+def only(response: Any) -> Any:
+    [topic] = response.responses
+    [part] = topic.partition_responses
+    return part
+
+
+def send(world: World, batch: bytes, version: int = BY_NAME, **options: Any) -> Any:
+    return only(world.call(produce, produce_request(batch, **options), version))
+
+
+def kept(world: World, topic: str = "a", index: int = 0) -> list[bytes]:
+    partition = world.data.partition(topic, index)
+    assert partition is not None
+    return [bytes(found) for found in world.log.read(partition.where, 0, 1 << 30)]
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.create("a", partition_count=3)
+    return made
+
+
+def test_offsets_go_on_from_batch_to_batch(world: World) -> None:
+    assert send(world, batch_of(b"x", b"y")).base_offset == 0
+    assert send(world, batch_of(b"z")).base_offset == 2
+    first, second = kept(world)
+    assert read_header(second).base_offset == 2
+    assert [record.value for record in decode_records(first)] == [b"x", b"y"]
+
+
+def test_the_answer_waits_for_the_flush(world: World) -> None:
+    world.flusher.holds = True
+    call = world.start_call(produce, produce_request(batch_of(b"x")), BY_NAME)
+    assert call.response is None
+    world.flusher.flush()
+    assert only(call.response).error_code == ErrorCode.NONE
+
+
+def test_acks_zero_is_not_answered(world: World) -> None:
+    call = world.start_call(produce, produce_request(batch_of(b"x"), acks=0), BY_NAME)
+    assert call.answers == [None]
+    assert not call.is_closed
+    assert len(kept(world)) == 1
+
+
+@pytest.mark.fact("G1-06")
+def test_acks_zero_that_fails_closes_the_connection_and_says_nothing(
+    world: World,
+) -> None:
+    request = produce_request(batch_of(b"x"), acks=0, topic="no-such")
+    call = world.start_call(produce, request, BY_NAME)
+    assert call.answers == [None]
+    assert call.is_closed
+
+
+def test_other_acks_are_refused(world: World) -> None:
+    assert (
+        send(world, batch_of(b"x"), acks=2).error_code
+        == ErrorCode.INVALID_REQUIRED_ACKS
+    )
+
+
+def test_one_partitions_error_leaves_the_others_alone(world: World) -> None:
+    request = produce_request(batch_of(b"x"), EMPTY, batch_of(b"y"))
+    [topic] = world.call(produce, request, BY_NAME).responses
+    codes = [part.error_code for part in topic.partition_responses]
+    assert codes == [ErrorCode.NONE, ErrorCode.INVALID_RECORD, ErrorCode.NONE]
+
+
+@pytest.mark.parametrize(
+    ("topic", "index", "code"),
+    [
+        ("no-such", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("a", 3, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("__consumer_offsets", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+def test_a_partition_that_cannot_be_written_is_refused(
+    world: World, topic: str, index: int, code: ErrorCode
+) -> None:
+    world.data.ensure_offsets_topic(bytes(15) + b"\x99")
+    batches: list[bytes | None] = [None] * index
+    request = produce_request(*batches, batch_of(b"x"), topic=topic)
+    part = only(world.call(produce, request, BY_NAME))
+    assert part.error_code == code
+    assert part.base_offset == -1
+
+
+def test_a_topic_is_named_by_id_from_v13_on(world: World) -> None:
+    topic_id = world.catalog.topics["a"].topic_id
+    part = send(world, batch_of(b"x"), LATEST, topic="", topic_id=topic_id)
+    assert part.error_code == ErrorCode.NONE
+    part = send(world, batch_of(b"x"), LATEST, topic="", topic_id=bytes(16))
+    assert part.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_another_nodes_partition_is_refused_with_a_hint() -> None:
+    world = World(nodes=2)
+    world.create("a", partition_count=2)
+    request = produce_request(None, batch_of(b"x"))
+    response = world.call(produce, request, BY_NAME, node=0)
+    part = only(response)
+    assert part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert part.current_leader.leader_id == 2
+    assert [found.node_id for found in response.node_endpoints] == [2]
+    assert only(world.call(produce, request, BY_NAME, node=1)).error_code == 0
+
+
+def corrupted(batch: bytes) -> bytes:
+    return batch[:-1] + bytes([batch[-1] ^ 1])
+
+
+def with_magic(batch: bytes, magic: int) -> bytes:
+    return batch[:16] + bytes([magic]) + batch[17:]
+
+
+@pytest.mark.parametrize(
+    ("batch", "version", "code"),
+    [
+        (corrupted(batch_of(b"x")), 9, ErrorCode.CORRUPT_MESSAGE),
+        (with_magic(batch_of(b"x"), 1), 9, ErrorCode.INVALID_RECORD),
+        (batch_of(b"x") * 2, 9, ErrorCode.INVALID_RECORD),
+        (b"", 9, ErrorCode.INVALID_RECORD),
+        (batch_of(b"x")[:30], 9, ErrorCode.INVALID_RECORD),
+        (
+            batch_of(b"x", codec=Codec.ZSTD),
+            6,
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ),
+        (batch_of(b"x", producer=Producer(5, 0, -1)), 9, ErrorCode.INVALID_RECORD),
+        (batch_of(b"x", attributes=CONTROL), 9, ErrorCode.INVALID_RECORD),
+    ],
+)
+def test_a_bad_batch_is_refused(
+    world: World, batch: bytes, version: int, code: ErrorCode
+) -> None:
+    assert send(world, batch, version).error_code == code
+    assert kept(world) == []
+
+
+def test_zstd_is_taken_from_v7_on(world: World) -> None:
+    batch = batch_of(b"x", codec=Codec.ZSTD)
+    assert send(world, batch, 7).error_code == ErrorCode.NONE
+
+
+def test_a_batch_over_the_topics_limit_is_too_large() -> None:
+    world = World()
+    world.create("a", configs={"max.message.bytes": "100"})
+    code = send(world, batch_of(b"x" * 200)).error_code
+    assert code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_time_too_far_ahead_is_refused(world: World) -> None:
+    ahead = world.clock() + 3_600_001
+    code = send(world, batch_of(b"x", timestamp_ms=ahead)).error_code
+    assert code == ErrorCode.INVALID_TIMESTAMP
+
+
+def test_a_compacted_topic_wants_keys() -> None:
+    world = World()
+    world.create("a", configs={"cleanup.policy": "compact"})
+    part = send(world, batch_of(b"x", keyless=True))
+    assert part.error_code == ErrorCode.INVALID_RECORD
+    assert [found.batch_index for found in part.record_errors] == [0]
+    assert send(world, batch_of(b"x")).error_code == ErrorCode.NONE
+
+
+def test_the_broker_sets_the_time_where_the_topic_says_so() -> None:
+    world = World()
+    world.create("a", configs={"message.timestamp.type": "LogAppendTime"})
+    part = send(world, batch_of(b"x", timestamp_ms=1))
+    assert part.log_append_time_ms == world.clock()
+    [batch] = kept(world)
+    [record] = decode_records(batch)
+    assert record.timestamp_ms == world.clock()
+
+
+def test_the_topics_codec_is_the_one_kept() -> None:
+    world = World()
+    world.create("a", configs={"compression.type": "gzip"})
+    send(world, batch_of(b"x", b"y", codec=Codec.LZ4))
+    [batch] = kept(world)
+    assert read_header(batch).codec is Codec.GZIP
+    assert [record.value for record in decode_records(batch)] == [b"x", b"y"]
+
+
+def idempotent(first: int, *values: bytes, epoch: int = 0) -> bytes:
+    return batch_of(*values, producer=Producer(7, epoch, first))
+
+
+def test_a_repeated_batch_is_answered_with_the_old_offset(world: World) -> None:
+    send(world, batch_of(b"w"))
+    assert send(world, idempotent(0, b"x")).base_offset == 1
+    assert send(world, idempotent(1, b"y")).base_offset == 2
+    assert send(world, idempotent(0, b"x")).base_offset == 1
+    assert len(kept(world)) == 3
+
+
+def test_a_gap_in_the_sequence_is_refused(world: World) -> None:
+    send(world, idempotent(0, b"x"))
+    code = send(world, idempotent(2, b"y")).error_code
+    assert code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_old_epoch_is_fenced(world: World) -> None:
+    send(world, idempotent(0, b"x", epoch=1))
+    code = send(world, idempotent(1, b"y")).error_code
+    assert code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_sequences_are_known_after_a_restart(world: World) -> None:
+    send(world, idempotent(0, b"x"))
+    world.restart()
+    assert send(world, idempotent(0, b"x")).base_offset == 0
+    assert send(world, idempotent(1, b"y")).base_offset == 1
+
+
+def test_a_failed_flush_is_an_error_and_leaves_nothing(world: World) -> None:
+    send(world, idempotent(0, b"x"))
+    world.log.fail_next_write()
+    world.flusher.on_failure(lambda _: world.data.reload())
+    part = send(world, idempotent(1, b"y"))
+    assert part.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert part.base_offset == -1
+    assert send(world, idempotent(1, b"y")).base_offset == 1
+
+
+class Nobody:
+    """An authorizer that refuses everything."""
+
+    def authorize(self, *_: object) -> bool:
+        return False
+
+
+def test_whoever_may_not_write_is_refused(world: World) -> None:
+    world.authorizer = Nobody()
+    code = send(world, batch_of(b"x")).error_code
+    assert code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    code = send(world, batch_of(b"x"), transactional_id="t").error_code
+    assert code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

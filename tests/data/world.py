@@ -1,0 +1,240 @@
+"""A data plane without a server: memory for a disk, a clock that is told the time.
+
+`World.call` plays the server for one request: it runs the API's module and gives back
+what it answered, or None while it waits.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from types import ModuleType
+from typing import Any
+
+from coterie.auth.authorizer import AllowAll
+from coterie.catalog.catalog import Catalog
+from coterie.catalog.topics import NewTopic
+from coterie.errors import LogError
+from coterie.log.memory import MemoryLog
+from coterie.runtime.data import DataPlane
+from coterie.runtime.fetch_sessions import FetchSessions
+from coterie.runtime.transactions import TransactionPlane
+from coterie.settings import Settings
+from coterie.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from coterie.wire.record_batch import LogRecord, encode_batch
+
+
+@dataclass
+class FakeTimer:
+    at: float
+    callback: Callable[[], None]
+    is_cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+@dataclass
+class FakeScheduler:
+    """Time in seconds, which only `advance` moves."""
+
+    now: float = 1_000_000.0
+    _heap: list[tuple[float, int, FakeTimer]] = field(default_factory=list)
+    _order: count[int] = field(default_factory=count)
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> FakeTimer:
+        timer = FakeTimer(self.now + delay, callback)
+        heapq.heappush(self._heap, (timer.at, next(self._order), timer))
+        return timer
+
+    def advance(self, seconds: float) -> None:
+        until = self.now + seconds
+        while self._heap and self._heap[0][0] <= until:
+            at, _, timer = heapq.heappop(self._heap)
+            self.now = max(self.now, at)
+            if not timer.is_cancelled:
+                timer.callback()
+        self.now = until
+
+    @property
+    def waiting(self) -> int:
+        return sum(not timer.is_cancelled for _, _, timer in self._heap)
+
+
+class FakeFlusher:
+    """Flushes when told to, or at once while `holds` is false."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+        self._waiting: list[Callable[[LogError | None], None]] = []
+        self.holds = False
+
+    def when_durable(self, done: Callable[[LogError | None], None]) -> None:
+        self._waiting.append(done)
+        if not self.holds:
+            self.flush()
+
+    def flush(self) -> None:
+        error = None
+        try:
+            self._log.flush()
+        except LogError as problem:
+            error = problem
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done(error)
+
+
+class FakeGroups:
+    """Remembers the markers that shards were given."""
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[int, int, int, bool]] = []
+
+    def end_transaction(
+        self, shard: int, producer_id: int, producer_epoch: int, commit: bool
+    ) -> None:
+        self.ended.append((shard, producer_id, producer_epoch, commit))
+
+
+@dataclass
+class FakeNode:
+    node_id: int
+    broker: Any
+    host: str = "127.0.0.1"
+    port: int = 9092
+
+
+@dataclass
+class FakeCall:
+    request: Any
+    api_version: int
+    node: FakeNode
+    principal: str = "User:ANONYMOUS"
+    client_id: str = "test"
+    client_host: str = "/127.0.0.1"
+    answers: list[Any] = field(default_factory=list)
+    is_closed: bool = False
+
+    def answer(self, response: Any) -> None:
+        assert not self.answers, "answered twice"
+        self.answers.append(response)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    @property
+    def response(self) -> Any:
+        return self.answers[0] if self.answers else None
+
+
+class World:
+    """One broker's data plane; `restart` loads it again from the same log."""
+
+    def __init__(self, *, nodes: int = 1, **settings: Any) -> None:
+        self.settings = Settings(**settings)
+        self.log = MemoryLog()
+        self.scheduler = FakeScheduler()
+        self.authorizer: Any = AllowAll()
+        self.cluster_id = "test-cluster"
+        self.nodes = [FakeNode(node_id, self) for node_id in range(1, nodes + 1)]
+        self._topic_ids = count(1)
+        self._session_ids = count(1)
+        self.start()
+
+    def start(self) -> None:
+        node_ids = [node.node_id for node in self.nodes]
+        self.flusher = FakeFlusher(self.log)
+        self.groups = FakeGroups()
+        self.catalog = Catalog(self.settings, node_ids)
+        self.data = DataPlane(
+            self.log,
+            self.flusher,
+            self.catalog,
+            clock=self.clock,
+            scheduler=self.scheduler,
+        )
+        self.data.load()
+        self.transactions = TransactionPlane(self.data, self.groups)
+        self.transactions.start()
+        self.fetch_sessions = FetchSessions(
+            self.settings.max_incremental_fetch_session_cache_slots,
+            lambda: next(self._session_ids),
+        )
+
+    def restart(self) -> None:
+        """Come up again on the same log."""
+        self.log.flush()
+        self.start()
+
+    def clock(self) -> int:
+        return int(self.scheduler.now * 1_000)
+
+    def transaction_coordinator(self, transactional_id: str) -> FakeNode:
+        return self.nodes[0]
+
+    def shard_of(self, group_id: str) -> int:
+        return len(group_id)
+
+    def create(self, name: str = "a", **asked: Any) -> bytes:
+        topic_id = bytes(15) + bytes([next(self._topic_ids) + 1])
+        entry = self.catalog.create_topic(NewTopic(name=name, **asked), topic_id)
+        self.data.stage([entry])
+        self.log.flush()
+        return topic_id
+
+    def start_call(
+        self, api: ModuleType, request: Any, version: int, *, node: int = 0
+    ) -> FakeCall:
+        """Begin a request that may wait."""
+        call = FakeCall(request, version, self.nodes[node])
+        api.handle(call)
+        return call
+
+    def call(
+        self, api: ModuleType, request: Any, version: int, *, node: int = 0
+    ) -> Any:
+        """What a request is answered with at once."""
+        return self.start_call(api, request, version, node=node).response
+
+
+def batch_of(
+    *values: bytes,
+    timestamp_ms: int = -1,
+    keyless: bool = False,
+    **options: Any,
+) -> bytes:
+    """A batch as a producer sends it, from offset 0; a value is also its key."""
+    records = [
+        LogRecord(at, timestamp_ms, None if keyless else value, value)
+        for at, value in enumerate(values)
+    ]
+    return encode_batch(records, **options)
+
+
+def produce_request(
+    *batches: bytes | None,
+    topic: str = "a",
+    topic_id: bytes = bytes(16),
+    acks: int = -1,
+    transactional_id: str | None = None,
+) -> ProduceRequest:
+    """A request with a batch for partition 0 and so on."""
+    parts = [
+        PartitionProduceData(index=index, records=batch)
+        for index, batch in enumerate(batches)
+        if batch is not None
+    ]
+    data = TopicProduceData(name=topic, topic_id=topic_id, partition_data=parts)
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1_000,
+        transactional_id=transactional_id,
+        topic_data=[data],
+    )
