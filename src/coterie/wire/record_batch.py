@@ -152,7 +152,12 @@ def encode_batch(
 
 
 def encode_marker(
-    offset: int, timestamp_ms: int, producer_id: int, producer_epoch: int, *, commit: bool
+    offset: int,
+    timestamp_ms: int,
+    producer_id: int,
+    producer_epoch: int,
+    *,
+    commit: bool,
 ) -> bytes:
     """Encode the control batch that ends a producer's transaction."""
     key = _MARKER_KEY.pack(0, _COMMIT if commit else _ABORT)

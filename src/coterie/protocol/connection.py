@@ -1,0 +1,162 @@
+"""One connection of a server, without the socket: bytes in, requests out, and back.
+
+    for request in connection.receive_data(data):
+        ...                                    # now or later, in any order:
+        connection.answer(request, response)
+    transport.write(connection.data_to_send())
+
+Rules of this file: answers leave in the order of their requests, whatever the order in
+which they are given (G1-05); a request that makes no sense ends the connection, after
+the answers to those before it (G1-04); nothing here waits or looks at a clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from coterie.errors import MalformedFrame
+from coterie.wire.api import ADVERTISED, ApiKey, api_of
+from coterie.wire.codec import decode, encode
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.framing import FrameReader
+from coterie.wire.headers import (
+    FRONT_BYTES,
+    read_client_id,
+    read_front,
+    write_response,
+)
+from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from coterie.wire.schema import Message
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One decoded request, and the place in line of its answer."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str
+    body: Any
+    tagged_response: bool
+    frame: bytes | None = None
+    """The encoded answer, while it waits for those before it; b"" for no answer."""
+
+
+class Connection:
+    """The server's side of one connection. See the module's docstring.
+
+    `failure` is set when the peer broke the protocol: nothing more is read, and the
+    connection is to be closed once `data_to_send` has been sent.
+    """
+
+    __slots__ = ("_client", "_frames", "_line", "_out", "failure")
+
+    def __init__(self, frame_bytes_max: int) -> None:
+        self.failure: MalformedFrame | None = None
+        self._frames = FrameReader(frame_bytes_max)
+        self._line: deque[Request] = deque()
+        self._out: list[bytes] = []
+        self._client = (b"\xff\xff", "")
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests have been read and not been answered."""
+        return len(self._line)
+
+    def receive_data(self, data: bytes) -> list[Request]:
+        """Take bytes from the peer; the requests that are now whole, in order."""
+        if self.failure is not None:
+            return []
+        requests: list[Request] = []
+        try:
+            for frame in self._frames.feed(data):
+                request = self._read(frame)
+                if request is not None:
+                    requests.append(request)
+        except MalformedFrame as error:
+            self.failure = error
+        else:
+            self.failure = self._frames.failure
+        return requests
+
+    def answer(self, request: Request, response: Message | None) -> None:
+        """Give the answer to a request, once; None when the protocol has none (G1-06).
+
+        An answer that does not encode is a bug of ours and raises what it raises.
+        """
+        assert request.frame is None, "answered twice"
+        request.frame = (
+            b""
+            if response is None
+            else write_response(
+                request.correlation_id,
+                encode(response, request.api_version),
+                tagged=request.tagged_response,
+            )
+        )
+        line = self._line
+        while line and line[0].frame is not None:
+            self._out.append(line.popleft().frame or b"")
+
+    def data_to_send(self) -> bytes:
+        """Hand over what is to be written to the peer, and forget it."""
+        if not self._out:
+            return b""
+        data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+        self._out.clear()
+        return data
+
+    def _read(self, frame: bytes) -> Request | None:
+        key, version, correlation_id = read_front(frame)
+        advertised = ADVERTISED.get(key)  # type: ignore[call-overload]
+        if advertised is None:
+            raise MalformedFrame(f"a request of unknown key {key}")
+        api = api_of(ApiKey(key))
+        if not api.served.low <= version <= api.served.high:
+            if key == ApiKey.API_VERSIONS:
+                self._refuse_api_versions(correlation_id)
+                return None
+            raise MalformedFrame(f"{api.key.title} v{version} is not served")
+        low, high = api.request.FLEXIBLE
+        flexible = low <= version <= high
+        client_id, at = self._client_id(frame, flexible=flexible)
+        body, _ = decode(api.request, version, frame, at)
+        tagged = flexible and key != ApiKey.API_VERSIONS
+        request = Request(key, version, correlation_id, client_id, body, tagged)
+        self._line.append(request)
+        return request
+
+    def _client_id(self, frame: bytes, *, flexible: bool) -> tuple[str, int]:
+        """The client id, read once a connection: each request repeats the same."""
+        raw, client_id = self._client
+        if frame.startswith(raw, FRONT_BYTES):
+            at = FRONT_BYTES + len(raw)
+            if not flexible:
+                return client_id, at
+            if at < len(frame) and frame[at] == 0:
+                return client_id, at + 1
+        client_id, at = read_client_id(frame, flexible=flexible)
+        _, end = read_client_id(frame, flexible=False)
+        self._client = (frame[FRONT_BYTES:end], client_id)
+        return client_id, at
+
+    def _refuse_api_versions(self, correlation_id: int) -> None:
+        """Answer an ApiVersions of a version from the future so that the client can
+        ask again lower: the v0 form, whatever it spoke (G1-03)."""
+        versions = ADVERTISED[ApiKey.API_VERSIONS]
+        refusal = ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION,
+            api_keys=[
+                ApiVersion(
+                    api_key=ApiKey.API_VERSIONS,
+                    min_version=versions.low,
+                    max_version=versions.high,
+                )
+            ],
+        )
+        request = Request(ApiKey.API_VERSIONS, 0, correlation_id, "", None, False)
+        self._line.append(request)
+        self.answer(request, refusal)

@@ -1,0 +1,124 @@
+"""Which APIs there are, and in which versions: the support table.
+
+`ADVERTISED` is what ApiVersions says; it follows Apache Kafka 4.3 (kip-facts G.2), with
+the old minimums that librdkafka looks for (G4-03, G4-13). What is served is what is
+declared: a version that is advertised but not declared (Produce 0 to 2, F6-08) closes
+the connection when it is used, as Kafka does.
+
+A message module is imported when its API is first asked for, so that a command which
+speaks three APIs does not pay for thirty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from functools import cache
+from importlib import import_module
+from typing import Final, NamedTuple
+
+from coterie.wire.schema import Message, Versions
+
+
+class ApiKey(IntEnum):
+    """The APIs that are served, by Kafka's names and numbers."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_CONFIGS = 32
+    CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
+    INCREMENTAL_ALTER_CONFIGS = 44
+    OFFSET_DELETE = 47
+    DESCRIBE_CLUSTER = 60
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+    DESCRIBE_TOPIC_PARTITIONS = 75
+
+    @property
+    def title(self) -> str:
+        """The name as Kafka's messages write it, as in "OffsetFetch"."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+ADVERTISED: Final[Mapping[ApiKey, Versions]] = {
+    ApiKey.PRODUCE: Versions(0, 13),
+    ApiKey.FETCH: Versions(4, 18),
+    ApiKey.LIST_OFFSETS: Versions(1, 11),
+    ApiKey.METADATA: Versions(0, 13),
+    ApiKey.OFFSET_COMMIT: Versions(2, 10),
+    ApiKey.OFFSET_FETCH: Versions(1, 10),
+    ApiKey.FIND_COORDINATOR: Versions(0, 6),
+    ApiKey.JOIN_GROUP: Versions(0, 9),
+    ApiKey.HEARTBEAT: Versions(0, 4),
+    ApiKey.LEAVE_GROUP: Versions(0, 5),
+    ApiKey.SYNC_GROUP: Versions(0, 5),
+    ApiKey.DESCRIBE_GROUPS: Versions(0, 6),
+    ApiKey.LIST_GROUPS: Versions(0, 5),
+    ApiKey.SASL_HANDSHAKE: Versions(0, 1),
+    ApiKey.API_VERSIONS: Versions(0, 4),
+    ApiKey.CREATE_TOPICS: Versions(2, 7),
+    ApiKey.DELETE_TOPICS: Versions(1, 6),
+    ApiKey.DELETE_RECORDS: Versions(0, 2),
+    ApiKey.INIT_PRODUCER_ID: Versions(0, 5),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Versions(2, 4),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Versions(0, 5),
+    ApiKey.ADD_OFFSETS_TO_TXN: Versions(0, 4),
+    ApiKey.END_TXN: Versions(0, 5),
+    ApiKey.TXN_OFFSET_COMMIT: Versions(0, 5),
+    ApiKey.DESCRIBE_CONFIGS: Versions(1, 4),
+    ApiKey.CREATE_PARTITIONS: Versions(0, 3),
+    ApiKey.DELETE_GROUPS: Versions(0, 3),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Versions(0, 1),
+    ApiKey.OFFSET_DELETE: Versions(0, 0),
+    ApiKey.DESCRIBE_CLUSTER: Versions(0, 2),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Versions(0, 1),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Versions(0, 1),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Versions(0, 0),
+}
+
+
+class Api(NamedTuple):
+    """One API: its messages, and the versions in which it is served and advertised."""
+
+    key: ApiKey
+    request: type[Message]
+    response: type[Message]
+    served: Versions
+    advertised: Versions
+
+
+@cache
+def api_of(key: ApiKey) -> Api:
+    """The API of a key."""
+    module = import_module(f"coterie.wire.messages.{key.name.lower()}")
+    request: type[Message] = getattr(module, f"{key.title}Request")
+    response: type[Message] = getattr(module, f"{key.title}Response")
+    advertised = ADVERTISED[key]
+    served = Versions(
+        max(advertised.low, request.VERSIONS.low),
+        min(advertised.high, request.VERSIONS.high),
+    )
+    return Api(key, request, response, served, advertised)
