@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from coterie.settings import Settings
-from coterie.types import ProducerId, TopicId, TopicName
+from coterie.types import LogOffset, ProducerId, TopicId, TopicName
 from coterie.wire.schema import Message, Struct
 
 Ticket: TypeAlias = int
@@ -59,6 +59,18 @@ class Record(NamedTuple):
     key: Message
     value: Message | None
     value_version: int = 0
+
+
+class Origin(NamedTuple):
+    """Where a replayed record stands in the log, and who wrote it.
+
+    With `producer_id` >= 0 the record is part of that producer's transaction.
+    """
+
+    log_offset: LogOffset
+    timestamp_ms: int
+    producer_id: ProducerId = -1
+    producer_epoch: int = -1
 
 
 class Timer(NamedTuple):

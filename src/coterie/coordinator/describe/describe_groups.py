@@ -1,0 +1,89 @@
+"""DescribeGroups, key 15, for one group: its state and its members.
+
+v4 has instance ids. v6 says GROUP_ID_NOT_FOUND where older versions describe a group
+nobody knows as Dead, without an error (KIP-1043, C-21).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from coterie.coordinator.classic.group import ClassicGroup, GroupState, Member
+from coterie.coordinator.result import Context, Result
+from coterie.coordinator.state import State
+from coterie.errors import ApiError
+from coterie.types import GroupId
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+
+HONEST_SINCE: Final = 6
+
+
+class DescribeGroup(NamedTuple):
+    """One group of a DescribeGroups request."""
+
+    group_id: GroupId
+
+
+def handle(state: State, request: DescribeGroup, context: Context) -> Result:
+    """Describe the group. What members subscribe to and are assigned is told only of a
+    stable group: before, it is not settled (C-23).
+
+    Raises:
+        ApiError: GROUP_ID_NOT_FOUND, from v6 on.
+    """
+    group = state.groups.get(request.group_id)
+    if group is None:
+        if context.api_version >= HONEST_SINCE:
+            message = f"Group {request.group_id} not found."
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+        return Result(_dead(request.group_id))
+    protocol = group.protocol_name if group.state is GroupState.STABLE else None
+    return Result(
+        DescribedGroup(
+            group_id=group.group_id,
+            group_state=group.state.value,
+            protocol_type=group.protocol_type or "",
+            protocol_data=protocol or "",
+            members=_members(group, protocol),
+        )
+    )
+
+
+def refuse(
+    request: DescribeGroup, code: ErrorCode, message: str | None = None
+) -> DescribedGroup:
+    """The answer that carries an error; a group not found is Dead."""
+    answer = DescribedGroup(group_id=request.group_id)
+    if code == ErrorCode.GROUP_ID_NOT_FOUND:
+        answer = _dead(request.group_id)
+    answer.error_code = code
+    answer.error_message = message
+    return answer
+
+
+def _dead(group_id: GroupId) -> DescribedGroup:
+    return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+
+
+def _members(group: ClassicGroup, protocol: str | None) -> list[DescribedGroupMember]:
+    members = group.members.values()
+    if protocol is None:
+        return [_member(member) for member in members]
+    return [
+        _member(member, member.metadata(protocol), member.assignment)
+        for member in members
+    ]
+
+
+def _member(
+    member: Member, metadata: bytes = b"", assignment: bytes = b""
+) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=metadata,
+        member_assignment=assignment,
+    )

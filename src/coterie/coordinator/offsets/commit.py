@@ -1,0 +1,107 @@
+"""OffsetCommit, key 8: a group remembers how far it has read.
+
+v2-4 have a retention of their own. v5 leaves it to the server (KIP-211). v6 has leader
+epochs, v7 static members. v9 says GROUP_ID_NOT_FOUND where older ones say
+ILLEGAL_GENERATION. v10 names topics by id. A commit costs what its partitions cost;
+nothing of the group is walked.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coterie.coordinator.classic.timers import commit_timers
+from coterie.coordinator.offsets.incoming import Incoming, Topic, check_committer
+from coterie.coordinator.result import Context, Result, Timer
+from coterie.coordinator.state import State
+from coterie.errors import ApiError
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+TOPIC_IDS_SINCE: Final = 10
+HONEST_SINCE: Final = 9
+DEFAULT_RETENTION: Final = -1
+
+
+def handle(state: State, request: OffsetCommitRequest, context: Context) -> Result:
+    """Write the commits that can be; a member's session is refreshed (E17-10).
+
+    A commit to an unknown group without a generation makes a simple group (E17-06).
+
+    Raises:
+        ApiError: GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID,
+            FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE. What
+            is wrong with one partition is in the answer.
+    """
+    timers = _check(state, request, context)
+    incoming = Incoming(
+        request.group_id, context, _expire_timestamp_ms(request, context)
+    )
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    topics = []
+    for asked in request.topics:
+        topic = Topic(asked, context, by_id=by_id)
+        partitions = [
+            OffsetCommitResponsePartition(
+                partition_index=partition.partition_index,
+                error_code=incoming.take(topic, partition),
+            )
+            for partition in asked.partitions
+        ]
+        topics.append(
+            OffsetCommitResponseTopic(
+                name=topic.name, topic_id=asked.topic_id, partitions=partitions
+            )
+        )
+    response = OffsetCommitResponse(topics=topics)
+    return Result(response, records=tuple(incoming.records), timers=timers)
+
+
+def refuse(
+    request: OffsetCommitRequest, code: ErrorCode, context: Context
+) -> OffsetCommitResponse:
+    """The answer that carries an error for every partition that exists."""
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    topics = []
+    for asked in request.topics:
+        topic = Topic(asked, context, by_id=by_id)
+        partitions = [
+            OffsetCommitResponsePartition(
+                partition_index=partition.partition_index,
+                error_code=topic.error(partition.partition_index) or code,
+            )
+            for partition in asked.partitions
+        ]
+        topics.append(
+            OffsetCommitResponseTopic(
+                name=topic.name, topic_id=asked.topic_id, partitions=partitions
+            )
+        )
+    return OffsetCommitResponse(topics=topics)
+
+
+def _check(
+    state: State, request: OffsetCommitRequest, context: Context
+) -> tuple[Timer, ...]:
+    group = state.groups.get(request.group_id)
+    if group is not None:
+        check_committer(group, request, transactional=False)
+        return commit_timers(group, request.member_id, context.now_ms)
+    if request.generation_id_or_member_epoch < 0:
+        return ()
+    if context.api_version >= HONEST_SINCE:
+        message = f"Group {request.group_id} not found."
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+    raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+
+
+def _expire_timestamp_ms(request: OffsetCommitRequest, context: Context) -> int:
+    """When the commit expires whatever the group does; -1 when it does not (E17-09)."""
+    if request.retention_time_ms == DEFAULT_RETENTION:
+        return -1
+    return context.now_ms + request.retention_time_ms

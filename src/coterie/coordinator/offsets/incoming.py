@@ -1,0 +1,158 @@
+"""What OffsetCommit and TxnOffsetCommit have in common: the checks and the records.
+
+From a version on a request names topics by id (KIP-848); below it, by name. Whether a
+topic and its partitions exist is asked of the `TopicView` (E17-08). Everything here
+costs the same whatever the size of the group.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from coterie.coordinator.classic.group import ClassicGroup, GroupState
+from coterie.coordinator.records.offset_commit import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from coterie.coordinator.result import Context, Record
+from coterie.errors import ApiError
+from coterie.types import GroupId, TopicId, TopicName
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.schema import ZERO_UUID
+
+_EXPIRING_VERSION: Final = 1
+_NAMED_VERSION: Final = 3
+_IDENTIFIED_VERSION: Final = 4
+
+_DEAD: Final = GroupState.DEAD
+_EMPTY: Final = GroupState.EMPTY
+_COMPLETING_REBALANCE: Final = GroupState.COMPLETING_REBALANCE
+
+
+class Committer(Protocol):
+    """How both requests say who commits."""
+
+    generation_id_or_member_epoch: int
+    member_id: str
+    group_instance_id: str | None
+
+
+class CommitTopic(Protocol):
+    """A topic of either request. `name` is empty when only its id is known."""
+
+    name: str
+    topic_id: bytes
+
+
+class CommitPartition(Protocol):
+    """A partition of either request."""
+
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    committed_metadata: str | None
+
+
+def check_committer(
+    group: ClassicGroup, committer: Committer, *, transactional: bool
+) -> None:
+    """Whether this member, or nobody in particular, may commit now (E17-11, E17-12).
+
+    Raises:
+        ApiError: COORDINATOR_NOT_AVAILABLE, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+            ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
+    """
+    generation = committer.generation_id_or_member_epoch
+    if group.state is _DEAD:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if generation < 0 and group.state is _EMPTY:
+        return  # an admin, or a consumer that assigns partitions to itself
+    instance_id = committer.group_instance_id
+    if generation >= 0 or committer.member_id or instance_id is not None:
+        group.checked_member(committer.member_id, instance_id)
+        if generation != group.generation:
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    elif not transactional:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    if group.state is _COMPLETING_REBALANCE and not transactional:
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+class Topic:
+    """A topic of a request as this server knows it: which partitions may be used."""
+
+    __slots__ = ("_by_id", "count", "name", "topic_id")
+
+    def __init__(self, asked: CommitTopic, context: Context, *, by_id: bool) -> None:
+        topics = context.topics
+        name: TopicName | None = asked.name
+        if by_id and not name:
+            name = topics.topic_name(asked.topic_id)
+        self.name = name or ""
+        self.topic_id: TopicId = asked.topic_id if by_id else ZERO_UUID
+        self.count = None if name is None else topics.partition_count(name)
+        self._by_id = by_id
+
+    def error(self, partition: int) -> ErrorCode:
+        """NONE, or why the partition cannot be committed to."""
+        if self.count is None and self._by_id:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if self.count is None or not 0 <= partition < self.count:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NONE
+
+
+class Incoming:
+    """Collects the records of one request. `expire_timestamp_ms` is -1 for none."""
+
+    __slots__ = ("_context", "_expire_timestamp_ms", "_group_id", "records")
+
+    def __init__(
+        self, group_id: GroupId, context: Context, expire_timestamp_ms: int = -1
+    ) -> None:
+        self._group_id = group_id
+        self._context = context
+        self._expire_timestamp_ms = expire_timestamp_ms
+        self.records: list[Record] = []
+
+    def take(self, topic: Topic, asked: CommitPartition) -> ErrorCode:
+        """Write the commit of one partition, or say why not."""
+        code = topic.error(asked.partition_index)
+        if code:
+            return code
+        metadata = asked.committed_metadata or ""
+        if _is_too_long(metadata, self._context.settings.offset_metadata_max_bytes):
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        self._write(topic, asked, metadata)
+        return ErrorCode.NONE
+
+    def _write(self, topic: Topic, asked: CommitPartition, metadata: str) -> None:
+        key = OffsetCommitKey(
+            group=self._group_id, topic=topic.name, partition=asked.partition_index
+        )
+        value = OffsetCommitValue(
+            offset=asked.committed_offset,
+            leader_epoch=asked.committed_leader_epoch,
+            metadata=metadata,
+            commit_timestamp=self._context.now_ms,
+            expire_timestamp=self._expire_timestamp_ms,
+            topic_id=topic.topic_id,
+        )
+        self.records.append(Record(key, value, self._version(topic)))
+
+    def _version(self, topic: Topic) -> int:
+        """The oldest value version that can say it, as Kafka chooses (E22.2)."""
+        if self._expire_timestamp_ms != -1:
+            return _EXPIRING_VERSION
+        return _NAMED_VERSION if topic.topic_id == ZERO_UUID else _IDENTIFIED_VERSION
+
+
+def _is_too_long(metadata: str, limit: int) -> bool:
+    """Kafka counts UTF-16 code units, whatever the setting's name says (H-88)."""
+    if len(metadata) > limit:
+        return True
+    return (
+        2 * len(metadata) > limit
+        and not metadata.isascii()
+        and len(metadata.encode("utf-16-le")) // 2 > limit
+    )

@@ -1,0 +1,77 @@
+"""Replay of offset records and of the markers that end transactions.
+
+It forgives: compaction may have taken any earlier record, so a tombstone for nothing,
+a marker for nothing and a commit to an unknown group are all in order.
+"""
+
+from __future__ import annotations
+
+from coterie.coordinator.offsets.store import CommittedOffset
+from coterie.coordinator.records.offset_commit import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from coterie.coordinator.result import Origin
+from coterie.coordinator.state import State
+from coterie.types import GroupId, ProducerId, TopicPartition
+
+
+def replay(
+    state: State,
+    key: OffsetCommitKey,
+    value: OffsetCommitValue | None,
+    origin: Origin,
+) -> None:
+    """Keep the commit, for now or until its transaction ends (E17-16); a tombstone
+    takes stored and pending offsets away (E17-17)."""
+    if value is None:
+        _remove(state, key)
+        return
+    committed = CommittedOffset(
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        value.expire_timestamp,
+        origin.log_offset,
+        value.topic_id,
+    )
+    state.ensure_group(key.group)
+    if origin.producer_id < 0:
+        state.offsets.stored.put(key.group, key.topic, key.partition, committed)
+        return
+    producer = (origin.producer_id, origin.producer_epoch)
+    name = TopicPartition(key.topic, key.partition)
+    state.offsets.pending.put(producer, key.group, name, committed)
+
+
+def _remove(state: State, key: OffsetCommitKey) -> None:
+    state.offsets.stored.remove(key.group, key.topic, key.partition)
+    state.offsets.pending.remove(key.group, key.topic, key.partition)
+    state.drop_group_without_trace(key.group)
+
+
+def replay_marker(
+    state: State, producer_id: ProducerId, *, commit: bool
+) -> tuple[GroupId, ...]:
+    """End a producer's transaction; the groups that had offsets in it.
+
+    On COMMIT each of its offsets replaces the stored one unless that stands later in
+    the log (E17-16, H-90); on ABORT they are dropped.
+    """
+    ended = state.offsets.pending.end(producer_id)
+    for group_id, offsets in ended.items():
+        if commit:
+            for name, committed in offsets.items():
+                _settle(state, group_id, name, committed)
+        state.drop_group_without_trace(group_id)
+    return tuple(ended)
+
+
+def _settle(
+    state: State, group_id: GroupId, name: TopicPartition, committed: CommittedOffset
+) -> None:
+    stored = state.offsets.stored
+    present = stored.get(group_id, name.topic, name.partition)
+    if present is None or committed.record_offset > present.record_offset:
+        stored.put(group_id, name.topic, name.partition, committed)
