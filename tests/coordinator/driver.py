@@ -1,5 +1,7 @@
 """Drives a coordinator shard by hand: a clock, timers, a log and every answer.
 
+`Driver(shard=Shard(settings), settings=settings)` drives a whole shard, `Driver()` the
+classic handlers alone.
 `Driver` does what the runtime does, in one thread and at once: it gives a request to
 the shard, applies the result's changes, replays and keeps its records, sets its timers
 and collects answers. It also checks what must always hold: a handler changes nothing,
@@ -14,7 +16,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from coterie.coordinator.classic import (
     expire,
@@ -31,6 +33,7 @@ from coterie.coordinator.result import (
     PARKED,
     CancelTimer,
     Context,
+    Origin,
     Record,
     Result,
     Ticket,
@@ -41,27 +44,12 @@ from coterie.errors import ApiError
 from coterie.settings import Settings
 from coterie.types import TopicId, TopicName
 from coterie.wire.codec import decode, encode
+from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.leave_group import LeaveGroupRequest
 from coterie.wire.messages.sync_group import SyncGroupRequest
 from coterie.wire.schema import Message, Struct
-
-
-class DrivenShard(Protocol):
-    """The part of a shard that the driver needs."""
-
-    state: Any
-
-    def handle(self, request: Any, context: Context) -> Result: ...
-
-    def refuse(
-        self, request: Any, context: Context, code: int, message: str | None
-    ) -> Struct: ...
-
-    def apply(self, result: Result) -> None: ...
-
-    def replay(self, record: Record, origin: Any) -> None: ...
 
 
 @dataclass
@@ -81,7 +69,8 @@ class ClassicShard:
         LeaveGroupRequest: leave,
     }
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
         self.state = ClassicState()
 
     def handle(self, request: Any, context: Context) -> Result:
@@ -90,7 +79,11 @@ class ClassicShard:
         return result
 
     def refuse(
-        self, request: Any, context: Context, code: int, message: str | None
+        self,
+        request: Any,
+        context: Context,
+        code: ErrorCode,
+        message: str | None = None,
     ) -> Struct:
         answer: Struct = self.MODULES[type(request)].refuse(request, code)
         return answer
@@ -99,13 +92,19 @@ class ClassicShard:
         for change in result.changes:
             change.apply(self.state)
 
-    def replay(self, record: Record, origin: Any) -> None:
+    def replay(self, record: Record, origin: Origin) -> None:
         assert isinstance(record.key, GroupMetadataKey)
         replay.replay(self.state, record.key, record.value)  # type: ignore[arg-type]
 
-    def after_load(self, now_ms: int, settings: Settings) -> list[Result]:
-        groups = self.state.groups.values()
-        return [lifecycle.loaded(group, now_ms, settings) for group in groups]
+    def after_load(self, now_ms: int) -> Result:
+        loaded = [
+            lifecycle.loaded(group, now_ms, self.settings)
+            for group in self.state.groups.values()
+        ]
+        return Result(
+            changes=tuple(change for each in loaded for change in each.changes),
+            timers=tuple(timer for each in loaded for timer in each.timers),
+        )
 
 
 @dataclass
@@ -149,18 +148,23 @@ class Sent:
 class Driver:
     """The runtime of a test. `check_purity` snapshots the state around each handler."""
 
-    shard: Any = field(default_factory=ClassicShard)
+    shard: Any = None
     settings: Settings = field(default_factory=Settings)
     topics: Topics = field(default_factory=Topics)
     now_ms: int = 1_000_000
     check_purity: bool = True
     log: list[Record] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     timers: dict[TimerKey, Timer] = field(default_factory=dict)
     _due: list[tuple[int, int, Timer]] = field(default_factory=list)
     _waiting: dict[Ticket, Sent] = field(default_factory=dict)
     _tickets: Any = field(default_factory=lambda: itertools.count(1))
     _ids: Any = field(default_factory=lambda: itertools.count(1))
+
+    def __post_init__(self) -> None:
+        if self.shard is None:
+            self.shard = ClassicShard(self.settings)
 
     @property
     def groups(self) -> dict[str, ClassicGroup]:
@@ -201,8 +205,8 @@ class Driver:
         self.results.append(result)
         self.shard.apply(result)
         for record in result.records:
-            self.shard.replay(record, None)
-            self.log.append(record)
+            producer = result.producer_id, result.producer_epoch
+            self._keep(record, Origin(len(self.log), self.now_ms, *producer))
         for timer in result.timers:
             self._set(timer)
         if result.response is not PARKED and ticket is not None:
@@ -229,20 +233,31 @@ class Driver:
         assert result.response is PARKED
         self.settle(result)
 
-    def reload(self, shard: Any = None, *, log: list[Record] | None = None) -> Driver:
-        """Another driver, at the same time, whose shard loaded this one's log."""
+    def reload(self, *, log: list[Record] | None = None) -> Driver:
+        """Another driver, at the same time, whose shard loaded this one's log.
+
+        Or a part of it, as compaction may leave it.
+        """
         driver = Driver(
-            shard=shard if shard is not None else type(self.shard)(),
+            shard=type(self.shard)(self.settings),
             settings=self.settings,
             topics=self.topics,
             now_ms=self.now_ms,
         )
-        for record in self.log if log is None else log:
-            driver.shard.replay(record, None)
-            driver.log.append(record)
-        for result in driver.shard.after_load(self.now_ms, self.settings):
-            driver.settle(result)
+        if log is None:
+            for record, origin in zip(self.log, self.origins, strict=True):
+                driver._keep(record, origin)
+        else:
+            for log_offset, record in enumerate(log):
+                driver._keep(record, Origin(log_offset, self.now_ms))
+        assert not driver.timers, "timers are set after loading only"
+        driver.settle(driver.shard.after_load(self.now_ms))
         return driver
+
+    def _keep(self, record: Record, origin: Origin) -> None:
+        self.shard.replay(record, origin)
+        self.log.append(record)
+        self.origins.append(origin)
 
     def _decide(self, request: Any, context: Context) -> Result:
         if not self.check_purity:

@@ -90,7 +90,7 @@ def test_a_member_id_in_an_empty_group_is_unknown(driver: Driver) -> None:
     assert join(driver, "somebody").error == 25
 
 
-@pytest.mark.fact("E19-03")
+@pytest.mark.fact("E19-03", "E10-07")
 def test_a_new_member_is_told_its_id_from_version_4_on(driver: Driver) -> None:
     sent = driver.send(join_request(), version=4, client_id="billing")
     assert sent.error == 79
@@ -98,7 +98,7 @@ def test_a_new_member_is_told_its_id_from_version_4_on(driver: Driver) -> None:
     assert list(driver.groups["g"].pending_members) == ["billing-id1"]
 
 
-@pytest.mark.fact("E19-03")
+@pytest.mark.fact("E19-03", "F6-09")
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_a_new_member_joins_at_once_before_version_4(
     driver: Driver, version: int

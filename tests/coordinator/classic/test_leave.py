@@ -187,6 +187,7 @@ def test_before_version_3_the_error_is_at_the_top(driver: Driver, version: int) 
     assert driver.send(request, version=version).error == 25
 
 
+@pytest.mark.fact("G4-06")
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_before_version_3_one_member_leaves(driver: Driver, version: int) -> None:
     leader, follower = stable_group(driver)

@@ -77,7 +77,7 @@ def test_an_unknown_id_in_a_full_group_is_turned_away(driver: Driver) -> None:
 def test_a_loaded_group_over_the_limit_rebalances() -> None:
     driver = Driver()
     ids = stable_group(driver, 3)
-    driver.settings = Settings(group_max_size=2)
+    driver.settings = driver.shard.settings = Settings(group_max_size=2)
     loaded = driver.reload()
     assert loaded.groups["g"].state is GroupState.PREPARING_REBALANCE
     assert heartbeat(loaded, ids[0]) == 27

@@ -119,6 +119,7 @@ def test_a_tombstone_of_a_group_nobody_knows_is_forgiven() -> None:
     assert state.groups == {}
 
 
+@pytest.mark.fact("E22-46")
 def test_each_record_says_everything_so_earlier_ones_may_be_compacted_away() -> None:
     driver = Driver()
     ids = stable_group(driver)
@@ -128,6 +129,17 @@ def test_each_record_says_everything_so_earlier_ones_may_be_compacted_away() -> 
         whole = driver.reload(log=driver.log[: kept + 1])
         last = driver.reload(log=driver.log[kept : kept + 1])
         assert whole.groups == last.groups
+
+
+@pytest.mark.fact("E22-46")
+def test_timers_are_set_after_loading_and_not_by_replay() -> None:
+    driver = Driver()
+    stable_group(driver)
+    fresh = Driver()
+    for record, origin in zip(driver.log, driver.origins, strict=True):
+        fresh.shard.replay(record, origin)
+    assert fresh.timers == {}
+    assert driver.reload().timers.keys() == driver.timers.keys()
 
 
 def test_a_loaded_group_goes_on_where_it_was() -> None:
