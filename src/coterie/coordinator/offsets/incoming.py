@@ -10,19 +10,14 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from coterie.coordinator.classic.group import ClassicGroup, GroupState
-from coterie.coordinator.records.offset_commit import (
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
+from coterie.coordinator.offsets.store import CommittedOffset
+from coterie.coordinator.offsets.values import to_record
+from coterie.coordinator.records.offset_commit import OffsetCommitKey
 from coterie.coordinator.result import Context, Record
 from coterie.errors import ApiError
 from coterie.types import GroupId, TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import ZERO_UUID
-
-_EXPIRING_VERSION: Final = 1
-_NAMED_VERSION: Final = 3
-_IDENTIFIED_VERSION: Final = 4
 
 _DEAD: Final = GroupState.DEAD
 _EMPTY: Final = GroupState.EMPTY
@@ -130,21 +125,20 @@ class Incoming:
         key = OffsetCommitKey(
             group=self._group_id, topic=topic.name, partition=asked.partition_index
         )
-        value = OffsetCommitValue(
-            offset=asked.committed_offset,
-            leader_epoch=asked.committed_leader_epoch,
-            metadata=metadata,
-            commit_timestamp=self._context.now_ms,
-            expire_timestamp=self._expire_timestamp_ms,
+        committed = CommittedOffset(
+            asked.committed_offset,
+            # Value version 1 has no epoch, so what expires is not given one either.
+            -1 if self._expires else asked.committed_leader_epoch,
+            metadata,
+            self._context.now_ms,
+            self._expire_timestamp_ms,
             topic_id=topic.topic_id,
         )
-        self.records.append(Record(key, value, self._version(topic)))
+        self.records.append(to_record(key, committed))
 
-    def _version(self, topic: Topic) -> int:
-        """The oldest value version that can say it, as Kafka chooses (E22.2)."""
-        if self._expire_timestamp_ms != -1:
-            return _EXPIRING_VERSION
-        return _NAMED_VERSION if topic.topic_id == ZERO_UUID else _IDENTIFIED_VERSION
+    @property
+    def _expires(self) -> bool:
+        return self._expire_timestamp_ms != -1
 
 
 def _is_too_long(metadata: str, limit: int) -> bool:

@@ -7,6 +7,7 @@ a marker for nothing and a commit to an unknown group are all in order.
 from __future__ import annotations
 
 from coterie.coordinator.offsets.store import CommittedOffset
+from coterie.coordinator.offsets.values import from_record
 from coterie.coordinator.records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
@@ -27,15 +28,7 @@ def replay(
     if value is None:
         _remove(state, key)
         return
-    committed = CommittedOffset(
-        value.offset,
-        value.leader_epoch,
-        value.metadata,
-        value.commit_timestamp,
-        value.expire_timestamp,
-        origin.log_offset,
-        value.topic_id,
-    )
+    committed = from_record(value, origin)
     state.ensure_group(key.group)
     if origin.producer_id < 0:
         state.offsets.stored.put(key.group, key.topic, key.partition, committed)

@@ -1,0 +1,123 @@
+"""What is always true of a shard's state, as assertions. A test calls `check` after
+every step; a step that breaks one is a bug.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from coterie.coordinator.classic.group import ClassicGroup, GroupState
+from coterie.coordinator.offsets.store import Pending, Stored
+from coterie.coordinator.records.group_metadata import GroupMetadataValue
+from coterie.coordinator.result import Ticket
+from coterie.coordinator.state import State
+from coterie.types import GroupId
+
+
+def check(state: State) -> None:
+    """Assert every sentence of this file. Walks the whole state."""
+    for group_id, group in state.groups.items():
+        assert group.group_id == group_id
+        check_group(group)
+    _check_tickets(state)
+    _check_records(state)
+    _check_offsets(state)
+
+
+def check_group(group: ClassicGroup) -> None:
+    """Assert what is true of one group in any state, and in the state it is in."""
+    _check_members(group)
+    _check_waiting(group)
+    _check_state(group)
+
+
+def _check_members(group: ClassicGroup) -> None:
+    for member_id, member in group.members.items():
+        assert member.member_id == member_id
+        assert member.protocols, "a member can do at least one protocol"
+    # A static member is known by its instance id, and an instance is one member.
+    assert group.static_members == {
+        member.group_instance_id: member.member_id
+        for member in group.members.values()
+        if member.group_instance_id is not None
+    }
+    assert group.supporters == Counter(
+        name
+        for member in group.members.values()
+        for name in {name for name, _ in member.protocols}
+    )
+    # A group with members has one of them as its leader.
+    if group.members:
+        assert group.leader_id in group.members
+        assert group.protocol_type is not None
+
+
+def _check_waiting(group: ClassicGroup) -> None:
+    members = group.members.keys()
+    for waiting in (group.joins, group.syncs, group.unsynced, group.new_members):
+        assert waiting.keys() <= members, "only members wait"
+    assert not group.pending_members.keys() & members, "a member is not pending"
+    assert not group.syncs.keys() & group.unsynced.keys(), "a parked sync has come"
+
+
+def _check_state(group: ClassicGroup) -> None:
+    match group.state:
+        case GroupState.EMPTY:
+            assert not group.members
+        case GroupState.PREPARING_REBALANCE:
+            assert not group.syncs
+        case GroupState.COMPLETING_REBALANCE:
+            assert group.members and group.protocol_name is not None
+            assert not group.joins
+        case GroupState.STABLE:
+            assert group.members and group.protocol_name is not None
+            assert not group.joins and not group.syncs
+        case GroupState.DEAD:
+            assert not group.joins and not group.syncs
+
+
+def _check_tickets(state: State) -> None:
+    """A request is parked in one place only."""
+    tickets: Counter[Ticket] = Counter()
+    for group in state.groups.values():
+        tickets.update(group.joins.values())
+        tickets.update(group.syncs.values())
+    assert all(count == 1 for count in tickets.values())
+
+
+def _check_records(state: State) -> None:
+    """What the log says of a group is what a settled group is."""
+    for group_id, record in state.group_records.items():
+        value = record.value
+        assert isinstance(value, GroupMetadataValue)
+        group = state.groups.get(group_id)
+        assert group is not None, group_id
+        if group.state is GroupState.STABLE:
+            assert group.generation == value.generation
+            assert [*group.members] == [each.member_id for each in value.members]
+
+
+def _check_offsets(state: State) -> None:
+    stored, pending = state.offsets.stored, state.offsets.pending
+    for group_id in {*stored, *pending.groups()}:
+        assert group_id in state.groups, "a group with offsets exists"
+        _check_stored(stored, group_id)
+    _check_pending(pending)
+
+
+def _check_stored(stored: Stored, group_id: GroupId) -> None:
+    of_group = stored.group(group_id)
+    assert bool(of_group) == (group_id in stored), "no group is kept without offsets"
+    assert all(of_group.values()), "no topic is kept without offsets"
+
+
+def _check_pending(pending: Pending) -> None:
+    by_group: dict[GroupId, set[int]] = {}
+    for producer_id, transaction in pending.transactions.items():
+        assert transaction.groups, "no transaction is kept without offsets"
+        for group_id, offsets in transaction.groups.items():
+            assert offsets, "no group is kept without offsets"
+            by_group.setdefault(group_id, set()).add(producer_id)
+    assert by_group == {
+        group_id: {*pending.producers(group_id)} for group_id in pending.groups()
+    }

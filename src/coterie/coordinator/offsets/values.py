@@ -1,0 +1,53 @@
+"""A committed offset <-> the record it is in the log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coterie.coordinator.offsets.store import CommittedOffset
+from coterie.coordinator.records.offset_commit import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from coterie.coordinator.result import Origin, Record
+from coterie.wire.schema import ZERO_UUID
+
+_EXPIRING_VERSION: Final = 1
+_NAMED_VERSION: Final = 3
+_IDENTIFIED_VERSION: Final = 4
+
+
+def to_record(key: OffsetCommitKey, committed: CommittedOffset) -> Record:
+    """The record of a commit, in the oldest version that can say it (E22.2).
+
+    Version 1 alone has an expire timestamp, and no leader epoch; version 4 alone has a
+    topic id.
+    """
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_timestamp_ms,
+        expire_timestamp=committed.expire_timestamp_ms,
+        topic_id=committed.topic_id,
+    )
+    return Record(key, value, _version(committed))
+
+
+def from_record(value: OffsetCommitValue, origin: Origin) -> CommittedOffset:
+    """The commit of a record that stands at `origin`."""
+    return CommittedOffset(
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        value.expire_timestamp,
+        origin.log_offset,
+        value.topic_id,
+    )
+
+
+def _version(committed: CommittedOffset) -> int:
+    if committed.expire_timestamp_ms != -1:
+        return _EXPIRING_VERSION
+    return _NAMED_VERSION if committed.topic_id == ZERO_UUID else _IDENTIFIED_VERSION

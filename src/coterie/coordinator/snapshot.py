@@ -1,0 +1,127 @@
+"""What a snapshot keeps of a shard, so that a restart need not replay the whole log.
+
+A group is kept as its live records, in the bytes they have in the log: its metadata
+apart from its offsets, as the first is needed at once and the second when somebody
+asks. Open transactions are kept in one piece beside the groups. Replaying what was
+kept gives the state it was taken from, where each record stood in the log included.
+
+The bytes are entries of (log offset, producer id, producer epoch, key, value), with
+the lengths of the last two before them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from coterie.coordinator.offsets.store import CommittedOffset, GroupOffsets
+from coterie.coordinator.offsets.values import from_record, to_record
+from coterie.coordinator.records.offset_commit import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from coterie.coordinator.records.serde import decode_record, encode_record
+from coterie.coordinator.result import Origin, Record
+from coterie.coordinator.state import State
+from coterie.errors import LogCorrupt
+from coterie.types import GroupId, TopicPartition
+
+_ENTRY: Final = struct.Struct(">qqhii")
+
+
+class Kept(NamedTuple):
+    """A group's live records. `metadata` is empty when only commits made the group."""
+
+    metadata: bytes
+    offsets: bytes
+
+
+def take_group(state: State, group_id: GroupId) -> Kept | None:
+    """A group as it is to be kept; None when nothing of it is in the log."""
+    record = state.group_records.get(group_id)
+    metadata = b"" if record is None else _entry(record, Origin(-1, -1))
+    offsets = b"".join(
+        _entry(
+            _commit(group_id, TopicPartition(topic, partition), committed),
+            Origin(committed.record_offset, -1),
+        )
+        for topic, of_topic in state.offsets.stored.group(group_id).items()
+        for partition, committed in of_topic.items()
+    )
+    return Kept(metadata, offsets) if metadata or offsets else None
+
+
+def take_transactions(state: State) -> bytes:
+    """The offsets of all open transactions."""
+    return b"".join(
+        _entry(
+            _commit(group_id, name, committed),
+            Origin(
+                committed.record_offset, -1, producer_id, transaction.producer_epoch
+            ),
+        )
+        for producer_id, transaction in state.offsets.pending.transactions.items()
+        for group_id, offsets in transaction.groups.items()
+        for name, committed in offsets.items()
+    )
+
+
+def entries(kept: bytes) -> Iterator[tuple[Record, Origin]]:
+    """The records of `Kept.metadata`, `Kept.offsets` or `take_transactions`, each
+    with where it stood in the log, to be replayed.
+
+    Raises:
+        LogCorrupt: These are not such bytes.
+    """
+    at = 0
+    while at < len(kept):
+        if at + _ENTRY.size > len(kept):
+            raise LogCorrupt("a snapshot ends within an entry")
+        log_offset, producer_id, epoch, *sizes = _ENTRY.unpack_from(kept, at)
+        value_at = at + _ENTRY.size + sizes[0]
+        end = value_at + sizes[1]
+        if not at + _ENTRY.size <= value_at <= end <= len(kept):
+            raise LogCorrupt("a snapshot ends within an entry")
+        record = decode_record(kept[at + _ENTRY.size : value_at], kept[value_at:end])
+        if record is None:
+            raise LogCorrupt("a snapshot holds a record of an unknown type")
+        yield record, Origin(log_offset, -1, producer_id, epoch)
+        at = end
+
+
+def read_offsets(kept: bytes) -> GroupOffsets:
+    """The offsets of `Kept.offsets`, as a group's offsets are stored.
+
+    Raises:
+        LogCorrupt: These are not such bytes.
+    """
+    offsets: GroupOffsets = {}
+    for record, origin in entries(kept):
+        key, value, _ = record
+        if not isinstance(key, OffsetCommitKey):
+            raise LogCorrupt("a snapshot of offsets holds another record")
+        assert isinstance(value, OffsetCommitValue)
+        committed = from_record(value, origin)
+        offsets.setdefault(key.topic, {})[key.partition] = committed
+    return offsets
+
+
+def _commit(
+    group_id: GroupId, name: TopicPartition, committed: CommittedOffset
+) -> Record:
+    key = OffsetCommitKey(group=group_id, topic=name.topic, partition=name.partition)
+    return to_record(key, committed)
+
+
+def _entry(record: Record, origin: Origin) -> bytes:
+    key, value = encode_record(record)
+    assert value is not None
+    head = _ENTRY.pack(
+        origin.log_offset,
+        origin.producer_id,
+        origin.producer_epoch,
+        len(key),
+        len(value),
+    )
+    return head + key + value
