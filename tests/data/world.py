@@ -13,13 +13,14 @@ from itertools import count
 from types import ModuleType
 from typing import Any
 
+from coterie.log.memory import MemoryLog
+
 from coterie.auth.authorizer import AllowAll
 from coterie.catalog.catalog import Catalog
 from coterie.catalog.topics import NewTopic
-from coterie.errors import LogError
-from coterie.log.memory import MemoryLog
 from coterie.runtime.data import DataPlane
 from coterie.runtime.fetch_sessions import FetchSessions
+from coterie.runtime.flusher import Flusher
 from coterie.runtime.transactions import TransactionPlane
 from coterie.settings import Settings
 from coterie.wire.messages.produce import (
@@ -67,28 +68,23 @@ class FakeScheduler:
         return sum(not timer.is_cancelled for _, _, timer in self._heap)
 
 
-class FakeFlusher:
-    """Flushes when told to, or at once while `holds` is false."""
+class FakeLoop:
+    """Runs what the flusher asks for at once, or while `holds` not before `release`."""
 
-    def __init__(self, log: MemoryLog) -> None:
-        self._log = log
-        self._waiting: list[Callable[[LogError | None], None]] = []
+    def __init__(self) -> None:
         self.holds = False
+        self._held: list[Callable[[], object]] = []
 
-    def when_durable(self, done: Callable[[LogError | None], None]) -> None:
-        self._waiting.append(done)
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        self._held.append(lambda: callback(*args))
         if not self.holds:
-            self.flush()
+            self.release()
 
-    def flush(self) -> None:
-        error = None
-        try:
-            self._log.flush()
-        except LogError as problem:
-            error = problem
-        waiting, self._waiting = self._waiting, []
-        for done in waiting:
-            done(error)
+    call_soon_threadsafe = call_soon
+
+    def release(self) -> None:
+        while self._held:
+            self._held.pop(0)()
 
 
 class FakeGroups:
@@ -150,7 +146,8 @@ class World:
 
     def start(self) -> None:
         node_ids = [node.node_id for node in self.nodes]
-        self.flusher = FakeFlusher(self.log)
+        self.loop = FakeLoop()
+        self.flusher = Flusher(self.log, self.loop, threaded=False)
         self.groups = FakeGroups()
         self.catalog = Catalog(self.settings, node_ids)
         self.data = DataPlane(
@@ -161,6 +158,7 @@ class World:
             scheduler=self.scheduler,
         )
         self.data.load()
+        self.flusher.on_failure(lambda _: self.data.reload())
         self.transactions = TransactionPlane(self.data, self.groups)
         self.transactions.start()
         self.fetch_sessions = FetchSessions(
