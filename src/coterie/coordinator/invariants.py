@@ -67,13 +67,17 @@ def _check_state(group: ClassicGroup) -> None:
         case GroupState.PREPARING_REBALANCE:
             assert not group.syncs
         case GroupState.COMPLETING_REBALANCE:
-            assert group.members and group.protocol_name is not None
+            assert group.members
+            assert group.protocol_name is not None
             assert not group.joins
         case GroupState.STABLE:
-            assert group.members and group.protocol_name is not None
-            assert not group.joins and not group.syncs
+            assert group.members
+            assert group.protocol_name is not None
+            assert not group.joins
+            assert not group.syncs
         case GroupState.DEAD:
-            assert not group.joins and not group.syncs
+            assert not group.joins
+            assert not group.syncs
 
 
 def _check_tickets(state: State) -> None:
