@@ -132,6 +132,8 @@ class MemberReplaced(GroupChange):
     def make(self, group: ClassicGroup) -> None:
         """Put the new id wherever the old one was, leadership included."""
         led = group.leader_id == self.old_member_id
+        old = group.members[self.old_member_id]
+        assert old.group_instance_id == self.member.group_instance_id is not None
         group.remove(self.old_member_id)
         group.add(self.member)
         if led:
@@ -175,6 +177,7 @@ class InitialDelayExtended(GroupChange):
 
     def make(self, group: ClassicGroup) -> None:
         """Only members who come from now on extend it once more."""
+        assert group.joined_in_delay
         group.joined_in_delay = False
 
 
@@ -189,6 +192,8 @@ class GenerationStarted(GroupChange):
 
     def make(self, group: ClassicGroup) -> None:
         """Begin the generation with the members that are left."""
+        assert self.leader_id in group.joins, "the leader is here to assign"
+        assert not group.syncs
         group.generation = self.generation
         group.choose_protocol(self.protocol_name)
         group.leader_id = self.leader_id
@@ -207,6 +212,7 @@ class SyncReceived(GroupChange):
 
     def make(self, group: ClassicGroup) -> None:
         """Stop waiting for this member."""
+        assert self.member_id in group.members, self.member_id
         group.unsynced.pop(self.member_id, None)
         if self.ticket is not None:
             group.syncs[self.member_id] = self.ticket
@@ -221,6 +227,7 @@ class SyncsReleased(GroupChange):
 
     def make(self, group: ClassicGroup) -> None:
         """Forget the parked syncs."""
+        assert group.state is GroupState.COMPLETING_REBALANCE
         group.syncs.clear()
 
 

@@ -93,6 +93,7 @@ def _end_sync_phase(draft: Draft, over: EndSyncPhase) -> None:
     group = draft.group
     if over.generation != group.generation or not group.unsynced:
         return
+    assert group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
     for member_id in tuple(group.unsynced):
         remove_member(draft, member_id)
     prepare(draft)

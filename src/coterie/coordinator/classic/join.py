@@ -244,6 +244,7 @@ class _Join:
         """KIP-345: the new id takes the old one's place, without a rebalance if the
         group is stable and would choose the same protocol (E19-13)."""
         draft, group = self.draft, self.draft.group
+        assert group.state is not GroupState.EMPTY
         old_leader_id = group.leader_id
         self._fence(old_member_id)
         member = self._member(
@@ -267,6 +268,7 @@ class _Join:
         self, member_id: MemberId, old_leader_id: MemberId | None
     ) -> JoinGroupResponse:
         group = self.draft.group
+        assert group.state is GroupState.STABLE
         leads = group.leader_id == member_id
         if self.context.api_version >= SKIP_ASSIGNMENT_SINCE:
             answer = joined_answer(group, member_id, with_members=leads)

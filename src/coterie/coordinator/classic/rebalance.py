@@ -17,6 +17,7 @@ from coterie.coordinator.classic.changes import (
 from coterie.coordinator.classic.draft import Draft
 from coterie.coordinator.classic.group import (
     GENERATION_MAX,
+    MOVES,
     ClassicGroup,
     GroupState,
     Member,
@@ -65,6 +66,7 @@ def prepare(draft: Draft) -> None:
     come (E19-04), any other for its members' rebalance timeout (E19-05).
     """
     group = draft.group
+    assert GroupState.PREPARING_REBALANCE in MOVES[group.state], group.state
     initial = group.state is GroupState.EMPTY
     if not initial:
         refuse_syncs(draft, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -139,6 +141,8 @@ def joined_answer(
     group: ClassicGroup, member_id: MemberId, *, with_members: bool
 ) -> JoinGroupResponse:
     """The current generation as one member is told it (E19-07)."""
+    assert member_id in group.members
+    assert group.state is not GroupState.PREPARING_REBALANCE
     return JoinGroupResponse(
         generation_id=group.generation,
         protocol_type=group.protocol_type,
@@ -165,6 +169,7 @@ def _failed_to_join(group: ClassicGroup, member: Member) -> bool:
 
 
 def _wait_for_joins(draft: Draft) -> None:
+    assert not draft.group.all_joined
     timeout_ms = draft.group.rebalance_timeout_ms
     draft.set(join_timer(draft.group_id, timeout_ms, draft.now_ms))
 
@@ -175,6 +180,8 @@ def _next_generation(group: ClassicGroup) -> int:
 
 def _become_empty(draft: Draft) -> None:
     group = draft.group
+    assert not group.joins
+    assert not group.static_members
     draft.set(cancel_join(draft.group_id))
     record = empty_record(
         draft.group_id,
@@ -188,10 +195,10 @@ def _become_empty(draft: Draft) -> None:
 def _start_generation(draft: Draft) -> None:
     group = draft.group
     draft.set(cancel_join(draft.group_id))
-    # A leader that did not come back in time leads no more.
-    leads_on = group.leader_id is not None and group.leader_id in group.joins
-    leader_id = group.leader_id if leads_on else next(iter(group.joins))
-    assert leader_id is not None
+    leader_id = group.leader_id
+    if leader_id is None or leader_id not in group.joins:
+        leader_id = next(iter(group.joins))  # who did not come in time leads no more
+    assert leader_id in group.members
     tickets = dict(group.joins)
     draft.make(
         GenerationStarted(

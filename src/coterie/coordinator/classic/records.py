@@ -40,6 +40,7 @@ def generation_record(
         for member in group.members.values()
     ]
     assert group.protocol_name is not None
+    assert group.leader_id in group.members
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,
@@ -55,6 +56,7 @@ def empty_record(
     group_id: GroupId, *, protocol_type: str | None, generation: int, at_ms: int
 ) -> Record:
     """The group without members, since `at_ms`; it keeps its protocol type."""
+    assert generation >= 0
     value = GroupMetadataValue(
         protocol_type=protocol_type or "",
         generation=generation,

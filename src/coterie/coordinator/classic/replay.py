@@ -54,6 +54,7 @@ def _group(
     for stored in value.members:
         known = live.members.get(stored.member_id) if live else None
         group.add(_member(stored, value.protocol or "", known))
+    assert group.leader_id is not None or not group.members
     if live is not None:
         group.pending_members = live.pending_members
         group.unsynced = live.unsynced

@@ -83,6 +83,7 @@ def _differs(said: str | None, actual: str | None) -> bool:
 def _release(draft: Draft, request: SyncGroupRequest) -> SyncGroupResponse:
     """Write the leader's assignments and answer everyone who waits for them."""
     group = draft.group
+    assert request.member_id == group.leader_id
     members = group.members
     assignments: dict[MemberId, bytes] = {
         given.member_id: given.assignment for given in request.assignments
@@ -96,6 +97,7 @@ def _release(draft: Draft, request: SyncGroupRequest) -> SyncGroupResponse:
         draft.set(session_timer(group.group_id, members[member_id], draft.now_ms))
     draft.make(SyncReceived(group.group_id, request.member_id, ticket=None))
     draft.make(SyncsReleased(group.group_id))
+    assert len(draft.group.syncs) == 0
     _end_sync_phase_if_over(draft)
     draft.write(generation_record(group, assignments, draft.now_ms))
     return _answer(group, assignments.get(request.member_id, b""))
