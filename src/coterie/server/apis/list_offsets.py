@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from coterie.auth.authorizer import Operation
@@ -26,7 +27,7 @@ from coterie.wire.messages.list_offsets import (
 )
 
 READ_COMMITTED: Final = 1
-_SINCE: Final = {
+_SINCE: Final[Mapping[int, int]] = {
     SpecialTime.MAX_TIMESTAMP: 7,
     SpecialTime.EARLIEST_LOCAL: 8,
     SpecialTime.LATEST_TIERED: 9,
