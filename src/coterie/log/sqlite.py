@@ -1,0 +1,428 @@
+"""The embedded store: one SQLite file, in WAL mode, synced at every flush.
+
+One row a record batch, its bytes as Kafka writes them and beside them what `BatchInfo`
+says, so that looking for a time or a producer opens no batch. The row id is the place:
+the partition's number in its high bits and the base offset in its low ones, so a
+partition is one run of one b-tree and an append costs one insertion.
+
+Two connections: one writes, in whatever thread a flush runs; one reads, in the thread
+that owns the log. WAL lets both work at once.
+
+docs/decisions/0001-embedded-store.md has the figures and what was turned down.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from coterie.errors import LogCorrupt, LogError, LogFull
+from coterie.log.log import BatchInfo, LogPartition
+from coterie.log.staging import (
+    Append,
+    Create,
+    Delete,
+    FlushedPartition,
+    Operation,
+    Put,
+    Replace,
+    StagingLog,
+    Truncate,
+    Write,
+)
+from coterie.types import LogOffset
+
+FILE_NAME: Final = "coterie.db"
+LOCK_NAME: Final = "coterie.lock"
+APPLICATION_ID: Final = 0x436F7465
+SCHEMA_VERSION: Final = 1
+OFFSET_BITS: Final = 40
+"""Offsets up to 2^40 in a partition, and 2^23 partitions."""
+OFFSET_MAX: Final = (1 << OFFSET_BITS) - 1
+CHECKPOINT_PAGES: Final = 4_000
+TRANSACTIONAL, CONTROL = 1, 2
+
+_SCHEMA: Final = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE partitions (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    topic_id BLOB NOT NULL,
+    partition INTEGER NOT NULL,
+    log_start_offset INTEGER NOT NULL DEFAULT 0,
+    next_offset INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (topic_id, partition)
+);
+CREATE TABLE batches (
+    place INTEGER PRIMARY KEY,
+    last_offset INTEGER NOT NULL,
+    max_timestamp_ms INTEGER NOT NULL,
+    size_bytes INTEGER NOT NULL,
+    producer_id INTEGER NOT NULL,
+    producer_epoch INTEGER NOT NULL,
+    base_sequence INTEGER NOT NULL,
+    last_sequence INTEGER NOT NULL,
+    flags INTEGER NOT NULL,
+    bytes BLOB NOT NULL
+);
+CREATE TABLE small_values (
+    space TEXT NOT NULL,
+    key BLOB NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (space, key)
+) WITHOUT ROWID;
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {SCHEMA_VERSION};
+COMMIT;
+"""
+_INFOS: Final = """
+SELECT place, last_offset, max_timestamp_ms, size_bytes, producer_id, producer_epoch,
+    base_sequence, last_sequence, flags
+FROM batches WHERE place BETWEEN ? AND ? AND max_timestamp_ms >= ? ORDER BY place
+"""
+_ANY_TIME: Final = -(1 << 63)
+_NOT_A_STORE: Final = (
+    "{path} is not a Coterie store. Name another directory with --data, or move that"
+    " file away."
+)
+_NEWER_STORE: Final = (
+    "{path} was written by a newer Coterie (store version {found}; this one knows"
+    " {known}). Start that version, or name another directory with --data."
+)
+_IN_USE: Final = (
+    "{path} is in use by another server."
+    " Stop it, or name another directory with --data."
+)
+
+
+class SqliteLog(StagingLog):
+    """A `Log` in a directory, made when it is not there.
+
+    `synchronous` is SQLite's setting; anything but "FULL" gives up durability against
+    a loss of power and is for measuring only.
+
+    Raises LogError when the directory holds something else, a newer store, or is in
+    use by another process.
+    """
+
+    def __init__(self, directory: Path, *, synchronous: str = "FULL") -> None:
+        super().__init__()
+        directory.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(directory / LOCK_NAME)
+        self.path = directory / FILE_NAME
+        try:
+            self.writer = _connect(self.path, synchronous)
+            _prepare(self.writer, self.path)
+            self._reader = _connect(self.path, synchronous)
+            self._load()
+        except sqlite3.DatabaseError as error:
+            os.close(self._lock)
+            raise LogError(f"{self.path}: {error}") from error
+        except LogError:
+            os.close(self._lock)
+            raise
+        self.numbers = {each: part.number for each, part in self._flushed.items()}
+
+    def infos(
+        self, partition: LogPartition, offset: LogOffset = 0
+    ) -> Iterator[BatchInfo]:
+        """The flushed batches' facts from the one that holds `offset` on."""
+        part = self._flushed.get(partition)
+        if part is None:
+            return
+        low, high = self._span(part, offset)
+        for row in self._reader.execute(_INFOS, (low, high, _ANY_TIME)):
+            yield _info(row)
+
+    def find_timestamp(
+        self, partition: LogPartition, timestamp_ms: int
+    ) -> BatchInfo | None:
+        """The first flushed batch whose max timestamp is `timestamp_ms` or later."""
+        part = self._flushed.get(partition)
+        if part is None:
+            return None
+        low, high = self._span(part, 0)
+        found = self._reader.execute(_INFOS, (low, high, timestamp_ms))
+        row = found.fetchone()
+        found.close()
+        return None if row is None else _info(row)
+
+    def get(self, space: str, key: bytes) -> bytes | None:
+        """A flushed value that `put` kept."""
+        row = self._reader.execute(
+            "SELECT value FROM small_values WHERE space = ? AND key = ?", (space, key)
+        ).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def items(self, space: str) -> Iterator[tuple[bytes, bytes]]:
+        """All flushed keys and values of a space, by key."""
+        yield from self._reader.execute(
+            "SELECT key, value FROM small_values WHERE space = ? ORDER BY key", (space,)
+        )
+
+    def close(self) -> None:
+        """Flush and close, and let another process open the store."""
+        try:
+            self.flush()
+        finally:
+            self._reader.close()
+            self.writer.close()
+            os.close(self._lock)
+
+    def _load(self) -> None:
+        rows = self._reader.execute(
+            "SELECT number, topic_id, partition, log_start_offset, next_offset"
+            " FROM partitions"
+        ).fetchall()
+        for number, topic_id, partition, log_start_offset, next_offset in rows:
+            part = FlushedPartition(number, log_start_offset, next_offset)
+            last = self._reader.execute(
+                "SELECT last_offset FROM batches WHERE place BETWEEN ? AND ?"
+                " ORDER BY place DESC LIMIT 1",
+                (_place(number, 0), _place(number, OFFSET_MAX)),
+            ).fetchone()
+            if last is not None:
+                part.flushed_offset = max(next_offset, last[0] + 1)
+            self._flushed[LogPartition(topic_id, partition)] = part
+
+    def _writer(self, operations: list[Operation]) -> Write:
+        return _SqliteWrite(self, operations)
+
+    def _created(self, partition: LogPartition) -> FlushedPartition:
+        return FlushedPartition(self.numbers[partition], 0, 0)
+
+    def _span(self, part: FlushedPartition, offset: LogOffset) -> tuple[int, int]:
+        """The places of the flushed batches from the one that holds `offset` on."""
+        low = _place(part.number, 0)
+        high = _place(part.number, part.flushed_offset) - 1
+        row = self._reader.execute(
+            "SELECT place, last_offset FROM batches WHERE place BETWEEN ? AND ?"
+            " ORDER BY place DESC LIMIT 1",
+            (low, _place(part.number, offset)),
+        ).fetchone()
+        if row is None:
+            return low, high
+        return row[0] if row[1] >= offset else row[0] + 1, high
+
+    def _read_store(
+        self, part: FlushedPartition, offset: LogOffset, bytes_max: int
+    ) -> Sequence[bytes]:
+        found: list[bytes] = []
+        size = 0
+        rows = self._reader.execute(
+            "SELECT bytes FROM batches WHERE place BETWEEN ? AND ? ORDER BY place",
+            self._span(part, offset),
+        )
+        for (batch,) in rows:
+            if found and size + len(batch) > bytes_max:
+                break
+            found.append(batch)
+            size += len(batch)
+        rows.close()
+        return found
+
+    def _measure(self, part: FlushedPartition) -> int:
+        low, high = _place(part.number, 0), _place(part.number, OFFSET_MAX)
+        (size,) = self._reader.execute(
+            "SELECT coalesce(sum(size_bytes), 0) FROM batches"
+            " WHERE place BETWEEN ? AND ?",
+            (low, high),
+        ).fetchone()
+        return int(size)
+
+
+class _SqliteWrite(Write):
+    """One transaction and one sync for everything that was staged."""
+
+    def __init__(self, log: SqliteLog, operations: list[Operation]) -> None:
+        super().__init__(operations)
+        self._log = log
+
+    def write(self) -> None:
+        if not self.operations:
+            return
+        writer = self._log.writer
+        numbers = dict(self._log.numbers) if self._changes_numbers() else None
+        try:
+            writer.execute("BEGIN IMMEDIATE")
+            self._write_all(writer)
+            writer.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            with contextlib.suppress(sqlite3.Error):
+                writer.execute("ROLLBACK")
+            if numbers is not None:
+                self._log.numbers = numbers
+            raise _log_error(self._log.path, error) from error
+
+    def _changes_numbers(self) -> bool:
+        return any(isinstance(each, Create | Delete) for each in self.operations)
+
+    def _write_all(self, writer: sqlite3.Connection) -> None:
+        rows = []
+        for operation in self.operations:
+            if isinstance(operation, Append):
+                rows.append(self._row(operation))
+                continue
+            self._insert(writer, rows)
+            rows = []
+            self._write_one(writer, operation)
+        self._insert(writer, rows)
+
+    @staticmethod
+    def _insert(writer: sqlite3.Connection, rows: list[tuple[object, ...]]) -> None:
+        if rows:
+            writer.executemany(
+                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
+            )
+
+    def _row(self, operation: Append) -> tuple[object, ...]:
+        partition, batch, info = operation
+        return (
+            _place(self._log.numbers[partition], info.base_offset),
+            info.last_offset,
+            info.max_timestamp_ms,
+            info.size_bytes,
+            info.producer_id,
+            info.producer_epoch,
+            info.base_sequence,
+            info.last_sequence,
+            TRANSACTIONAL * info.is_transactional + CONTROL * info.is_control,
+            batch,
+        )
+
+    def _write_one(self, writer: sqlite3.Connection, operation: Operation) -> None:
+        match operation:
+            case Create(partition):
+                cursor = writer.execute(
+                    "INSERT INTO partitions (topic_id, partition) VALUES (?, ?)",
+                    partition,
+                )
+                assert cursor.lastrowid is not None
+                self._log.numbers[partition] = cursor.lastrowid
+            case Delete(partition):
+                self._delete(writer, self._log.numbers.pop(partition))
+            case Truncate(partition, before):
+                self._truncate(writer, self._log.numbers[partition], before)
+            case Replace(partition, base_offset, batch):
+                place = _place(self._log.numbers[partition], base_offset)
+                _replace(writer, place, batch)
+            case Put(space, key, value):
+                _put(writer, space, key, value)
+
+    @staticmethod
+    def _delete(writer: sqlite3.Connection, number: int) -> None:
+        span = (_place(number, 0), _place(number, OFFSET_MAX))
+        writer.execute("DELETE FROM batches WHERE place BETWEEN ? AND ?", span)
+        writer.execute("DELETE FROM partitions WHERE number = ?", (number,))
+
+    @staticmethod
+    def _truncate(writer: sqlite3.Connection, number: int, before: int) -> None:
+        writer.execute(
+            "UPDATE partitions SET log_start_offset = max(log_start_offset, ?),"
+            " next_offset = max(next_offset, ?) WHERE number = ?",
+            (before, before, number),
+        )
+        writer.execute(
+            "DELETE FROM batches WHERE place BETWEEN ? AND ? AND last_offset < ?",
+            (_place(number, 0), _place(number, before), before),
+        )
+
+
+def _place(number: int, offset: LogOffset) -> int:
+    assert 0 <= offset <= OFFSET_MAX
+    return number << OFFSET_BITS | offset
+
+
+def _info(row: tuple[int, int, int, int, int, int, int, int, int]) -> BatchInfo:
+    place, last_offset, timestamp_ms, size, producer, epoch, base, last, flags = row
+    return BatchInfo(
+        base_offset=place & OFFSET_MAX,
+        last_offset=last_offset,
+        max_timestamp_ms=timestamp_ms,
+        size_bytes=size,
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=base,
+        last_sequence=last,
+        is_transactional=bool(flags & TRANSACTIONAL),
+        is_control=bool(flags & CONTROL),
+    )
+
+
+def _replace(writer: sqlite3.Connection, place: int, batch: bytes | None) -> None:
+    if batch is None:
+        writer.execute("DELETE FROM batches WHERE place = ?", (place,))
+        return
+    writer.execute(
+        "UPDATE batches SET bytes = ?, size_bytes = ? WHERE place = ?",
+        (batch, len(batch), place),
+    )
+
+
+def _put(
+    writer: sqlite3.Connection, space: str, key: bytes, value: bytes | None
+) -> None:
+    if value is None:
+        writer.execute(
+            "DELETE FROM small_values WHERE space = ? AND key = ?", (space, key)
+        )
+        return
+    writer.execute(
+        "INSERT INTO small_values VALUES (?, ?, ?)"
+        " ON CONFLICT (space, key) DO UPDATE SET value = excluded.value",
+        (space, key, value),
+    )
+
+
+def _lock(path: Path) -> int:
+    """Lock the store for this process; the lock goes with the process, however it
+    ends. Raises LogError when another process holds it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise LogError(_IN_USE.format(path=path.parent)) from None
+    return descriptor
+
+
+def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA synchronous = {synchronous}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Make the tables of a new store; refuse what is not ours."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application == 0 and version == 0 and tables == 0:
+        connection.executescript(_SCHEMA)
+        return
+    if application != APPLICATION_ID:
+        raise LogError(_NOT_A_STORE.format(path=path))
+    if version > SCHEMA_VERSION:
+        raise LogError(
+            _NEWER_STORE.format(path=path, found=version, known=SCHEMA_VERSION)
+        )
+
+
+def _log_error(path: Path, error: sqlite3.Error | OSError) -> LogError:
+    """What the disk said, in our words."""
+    if isinstance(error, OSError):
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        return LogFull(f"{path}: {error}") if full else LogError(f"{path}: {error}")
+    code = getattr(error, "sqlite_errorcode", 0)
+    if code == sqlite3.SQLITE_FULL:
+        return LogFull(f"{path}: {error}")
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return LogCorrupt(f"{path}: {error}")
+    return LogError(f"{path}: {error}")
