@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from coterie.coordinator.classic.group import ClassicGroup, GroupState
+from coterie.coordinator.classic.check import check as check_group
+from coterie.coordinator.classic.group import GroupState
 from coterie.coordinator.offsets.store import Pending, Stored
 from coterie.coordinator.records.group_metadata import GroupMetadataValue
 from coterie.coordinator.result import Ticket
@@ -22,62 +23,6 @@ def check(state: State) -> None:
     _check_tickets(state)
     _check_records(state)
     _check_offsets(state)
-
-
-def check_group(group: ClassicGroup) -> None:
-    """Assert what is true of one group in any state, and in the state it is in."""
-    _check_members(group)
-    _check_waiting(group)
-    _check_state(group)
-
-
-def _check_members(group: ClassicGroup) -> None:
-    for member_id, member in group.members.items():
-        assert member.member_id == member_id
-        assert member.protocols, "a member can do at least one protocol"
-    # A static member is known by its instance id, and an instance is one member.
-    assert group.static_members == {
-        member.group_instance_id: member.member_id
-        for member in group.members.values()
-        if member.group_instance_id is not None
-    }
-    assert group.supporters == Counter(
-        name
-        for member in group.members.values()
-        for name in {name for name, _ in member.protocols}
-    )
-    # A group with members has one of them as its leader.
-    if group.members:
-        assert group.leader_id in group.members
-        assert group.protocol_type is not None
-
-
-def _check_waiting(group: ClassicGroup) -> None:
-    members = group.members.keys()
-    for waiting in (group.joins, group.syncs, group.unsynced, group.new_members):
-        assert waiting.keys() <= members, "only members wait"
-    assert not group.pending_members.keys() & members, "a member is not pending"
-    assert not group.syncs.keys() & group.unsynced.keys(), "a parked sync has come"
-
-
-def _check_state(group: ClassicGroup) -> None:
-    match group.state:
-        case GroupState.EMPTY:
-            assert not group.members
-        case GroupState.PREPARING_REBALANCE:
-            assert not group.syncs
-        case GroupState.COMPLETING_REBALANCE:
-            assert group.members
-            assert group.protocol_name is not None
-            assert not group.joins
-        case GroupState.STABLE:
-            assert group.members
-            assert group.protocol_name is not None
-            assert not group.joins
-            assert not group.syncs
-        case GroupState.DEAD:
-            assert not group.joins
-            assert not group.syncs
 
 
 def _check_tickets(state: State) -> None:

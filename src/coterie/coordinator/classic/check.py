@@ -17,10 +17,14 @@ def check(group: ClassicGroup) -> None:
         AssertionError: the group contradicts itself; it names the relation.
     """
     members = group.members.keys()
+    for member_id, member in group.members.items():
+        assert member.member_id == member_id
+        assert member.protocols, "a member can do at least one protocol"
     assert group.joins.keys() <= members, "a parked join is a member's"
     assert group.syncs.keys() <= members, "a parked sync is a member's"
     assert group.unsynced.keys() <= members, "an awaited sync is a member's"
     assert group.new_members.keys() <= members, "a new member is a member"
+    assert not group.syncs.keys() & group.unsynced.keys(), "a parked sync has come"
     assert not group.pending_members.keys() & members, "a pending member is none yet"
     assert group.generation >= 0, "a generation is not negative"
     _check_leader(group)
@@ -31,6 +35,7 @@ def check(group: ClassicGroup) -> None:
 def _check_leader(group: ClassicGroup) -> None:
     if group.members:
         assert group.leader_id in group.members, "the leader is a member"
+        assert group.protocol_type is not None, "members have a protocol type"
     elif group.state is GroupState.EMPTY:
         assert group.leader_id is None, "nobody leads nobody"
 
