@@ -237,7 +237,7 @@ def test_sequences_are_known_after_a_restart(world: World) -> None:
 
 def test_a_failed_flush_is_an_error_and_leaves_nothing(world: World) -> None:
     send(world, idempotent(0, b"x"))
-    world.log.fail_next_write()
+    world.fail_next_write()
     part = send(world, idempotent(1, b"y"))
     assert part.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert part.base_offset == -1

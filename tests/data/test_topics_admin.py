@@ -89,7 +89,7 @@ def test_it_is_not_answered_before_it_is_durable(world: World) -> None:
     world.loop.holds = True
     request = MetadataRequest(topics=[MetadataRequestTopic(name="a")])
     call = world.start_call(metadata, request, NEWEST)
-    assert call.response is None
+    assert call.answers == []
     world.loop.release()
     assert call.response.topics[0].error_code == 0
 
@@ -252,7 +252,7 @@ def test_creation_needs_permission(world: World) -> None:
 
 
 def test_a_full_disk_is_an_error_and_no_topic(world: World) -> None:
-    world.log.fail_next_write()
+    world.fail_next_write()
     [result] = create(world, new("a"))
     assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert world.catalog.topics == {}

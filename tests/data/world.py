@@ -13,6 +13,7 @@ from itertools import count
 from types import ModuleType
 from typing import Any
 
+from coterie.errors import LogFull
 from coterie.log.memory import MemoryLog
 
 from coterie.auth.authorizer import AllowAll
@@ -167,9 +168,19 @@ class World:
         )
 
     def restart(self) -> None:
-        """Come up again on the same log."""
-        self.log.flush()
+        """Come up again on what is flushed."""
+        self.log = self.log.reopen()
+        self.scheduler = FakeScheduler(self.scheduler.now)
         self.start()
+
+    def fail_next_write(self) -> None:
+        """Let the disk fail once."""
+
+        def fail() -> None:
+            self.log.before_write = None
+            raise LogFull("no room")
+
+        self.log.before_write = fail
 
     def clock(self) -> int:
         return int(self.scheduler.now * 1_000)

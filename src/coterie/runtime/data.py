@@ -225,7 +225,7 @@ class DataPlane:
         """Stage the end of all batches that end before an offset."""
         assert before <= partition.bounds().flushed_offset
         self.log.truncate(partition.where, before)
-        partition.truncated()
+        partition.truncated(before)
 
     def _topic_changed(self, change: TopicChange) -> None:
         if self._is_loading:

@@ -176,10 +176,10 @@ class Partition:
         """Whether that producer has a transaction open here."""
         return self._known_producers().has_open(producer_id)
 
-    def truncated(self) -> None:
-        """The log start has moved on."""
+    def truncated(self, before: LogOffset) -> None:
+        """The log start moves on to `before`."""
         if self._producers is not None:
-            self._producers.truncate(self.bounds().log_start_offset)
+            self._producers.truncate(before)
 
     def expire_producers(self, before_ms: int) -> None:
         """Forget producers that are silent since then."""
