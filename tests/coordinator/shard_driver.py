@@ -1,0 +1,269 @@
+"""Drives a whole shard: requests about offsets, transaction markers, reloads.
+
+Beside what `Driver` checks, the state's invariants are checked after every step, and
+`reloads` compares what the log holds with what a replay of it makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from coterie.coordinator import invariants
+from coterie.coordinator.classic.group import ClassicGroup, GroupState
+from coterie.coordinator.describe.delete_groups import DeleteGroup
+from coterie.coordinator.describe.describe_groups import DescribeGroup
+from coterie.coordinator.offsets.fetch import FetchOffsets
+from coterie.coordinator.records.serde import decode_record, encode_record
+from coterie.coordinator.result import Origin, Record, Result, Ticket
+from coterie.coordinator.shard import Shard
+from coterie.coordinator.state import State
+from coterie.settings import Settings
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.coordinator.driver import Driver, Sent, Topics
+
+Wanted = Mapping[str, Sequence[int]]
+Named = dict[tuple[str, int], Any]
+
+
+class Marker(NamedTuple):
+    """The end of a producer's transaction, in the log."""
+
+    producer_id: int
+    commit: bool
+
+
+@dataclass
+class ShardDriver(Driver):
+    """A `Driver` of a whole shard. Topics t and u have 4 partitions.
+
+    `history` is the log with its markers; `log` has the records alone.
+    """
+
+    topics: Topics = field(default_factory=lambda: Topics({"t": 4, "u": 4}))
+    history: list[tuple[Record | Marker, Origin]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.shard is None:
+            self.shard = Shard(self.settings)
+
+    @property
+    def state(self) -> State:
+        state: State = self.shard.state
+        return state
+
+    def settle(self, result: Result, ticket: Ticket | None = None) -> None:
+        super().settle(result, ticket)
+        invariants.check(self.state)
+
+    def end_transaction(self, producer_id: int = 7, *, commit: bool) -> None:
+        """Write a marker, as the transaction coordinator does."""
+        marker = Marker(producer_id, commit)
+        self._keep_any(marker, Origin(len(self.history), self.now_ms, producer_id, 0))
+        invariants.check(self.state)
+
+    def reloaded(self, history: Any = None) -> ShardDriver:
+        """Another driver whose shard loaded this one's log, or a compacted form."""
+        driver = ShardDriver(
+            settings=self.settings, topics=self.topics, now_ms=self.now_ms
+        )
+        for entry, origin in self.history if history is None else history:
+            driver._keep_any(as_read(entry), origin)
+        driver.settle(driver.shard.after_load(self.now_ms))
+        return driver
+
+    def _keep(self, record: Record, origin: Origin) -> None:
+        self._keep_any(record, origin._replace(log_offset=len(self.history)))
+
+    def _keep_any(self, entry: Record | Marker, origin: Origin) -> None:
+        if isinstance(entry, Marker):
+            self.shard.replay_marker(
+                entry.producer_id,
+                origin.producer_epoch,
+                commit=entry.commit,
+                log_offset=origin.log_offset,
+            )
+        else:
+            self.shard.replay(entry, origin)
+            self.log.append(entry)
+            self.origins.append(origin)
+        self.history.append((entry, origin))
+
+    @property
+    def written(self) -> tuple[Record, ...]:
+        """The records of the newest step."""
+        return self.results[-1].records
+
+    def commit(
+        self, offsets: Wanted | Named, *, version: int = 9, **fields: Any
+    ) -> dict[tuple[str, int], int]:
+        """Commit to group "g"; the error code of each partition."""
+        topics = [
+            OffsetCommitRequestTopic(
+                name=topic,
+                topic_id=topic.encode().ljust(16, b"\0"),
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=partition,
+                        **{"committed_metadata": "", **values},
+                    )
+                    for partition, values in partitions.items()
+                ],
+            )
+            for topic, partitions in by_topic(offsets).items()
+        ]
+        request = OffsetCommitRequest(**{"group_id": "g", "topics": topics, **fields})
+        return codes(self.send(request, version=version))
+
+    def txn_commit(
+        self, offsets: Wanted | Named, *, version: int = 5, **fields: Any
+    ) -> dict[tuple[str, int], int]:
+        """Commit to group "g" in the transaction of producer 7; error codes."""
+        topics = [
+            TxnOffsetCommitRequestTopic(
+                name=topic,
+                topic_id=topic.encode().ljust(16, b"\0"),
+                partitions=[
+                    TxnOffsetCommitRequestPartition(
+                        partition_index=partition,
+                        **{"committed_metadata": "", **values},
+                    )
+                    for partition, values in partitions.items()
+                ],
+            )
+            for topic, partitions in by_topic(offsets).items()
+        ]
+        values = {"group_id": "g", "transactional_id": "tx", "producer_id": 7, **fields}
+        request = TxnOffsetCommitRequest(**{**values, "topics": topics})
+        return codes(self.send(request, version=version))
+
+    def fetch(
+        self,
+        wanted: Wanted | None,
+        *,
+        stable: bool = False,
+        version: int = 9,
+        **fields: Any,
+    ) -> Any:
+        """The answer for group "g", or `group_id`; None asks for all."""
+        topics = None
+        if wanted is not None:
+            topics = [
+                OffsetFetchRequestTopics(
+                    name=topic if version < 10 else "",
+                    topic_id=topic.encode().ljust(16, b"\0")
+                    if version >= 10
+                    else bytes(16),
+                    partition_indexes=[*partitions],
+                )
+                for topic, partitions in wanted.items()
+            ]
+        group = OffsetFetchRequestGroup(**{"group_id": "g", "topics": topics, **fields})
+        return self.send(FetchOffsets(group, stable), version=version).response
+
+    def offsets(self, wanted: Wanted | None = None, **options: Any) -> dict[Any, int]:
+        """What a fetch answers: the offset of each partition, or minus its error."""
+        return {
+            (topic.name, each.partition_index): -each.error_code
+            or each.committed_offset
+            for topic in self.fetch(wanted, **options).topics
+            for each in topic.partitions
+        }
+
+    def delete_offsets(self, wanted: Wanted, group_id: str = "g") -> Sent:
+        """Send an OffsetDelete."""
+        topics = [
+            OffsetDeleteRequestTopic(
+                name=topic,
+                partitions=[
+                    OffsetDeleteRequestPartition(partition_index=partition)
+                    for partition in partitions
+                ],
+            )
+            for topic, partitions in wanted.items()
+        ]
+        return self.send(OffsetDeleteRequest(group_id=group_id, topics=topics))
+
+    def delete_group(self, group_id: str = "g", version: int = 3) -> Sent:
+        """Delete one group."""
+        return self.send(DeleteGroup(group_id), version=version)
+
+    def describe(self, group_id: str = "g", version: int = 6) -> Any:
+        """Describe one group."""
+        return self.send(DescribeGroup(group_id), version=version).response
+
+
+def by_topic(offsets: Wanted | Named) -> dict[str, dict[int, dict[str, Any]]]:
+    """`{(topic, partition): offset or fields}` by topic and partition."""
+    topics: dict[str, dict[int, dict[str, Any]]] = {}
+    for (topic, partition), value in offsets.items():  # type: ignore[misc]
+        fields = value if isinstance(value, dict) else {"committed_offset": value}
+        topics.setdefault(topic, {})[partition] = fields
+    return topics
+
+
+def codes(sent: Sent) -> dict[tuple[str, int], int]:
+    """The error code of each partition of an answer."""
+    return {
+        (topic.name, partition.partition_index): int(partition.error_code)
+        for topic in sent.response.topics
+        for partition in topic.partitions
+    }
+
+
+def as_read(entry: Record | Marker) -> Record | Marker:
+    """The record as it comes back from its bytes."""
+    if isinstance(entry, Marker):
+        return entry
+    record = decode_record(*encode_record(entry))
+    assert record is not None
+    return record
+
+
+def assert_same_durable(live: State, loaded: State) -> None:
+    """What the log holds is the same in both; rebalances in flight may be lost."""
+    assert loaded.group_records == live.group_records
+    assert loaded.offsets == live.offsets
+    durable = {
+        group_id
+        for group_id in live.groups
+        if group_id in live.group_records or live.offsets.has(group_id)
+    }
+    assert loaded.groups.keys() == durable
+    for group_id in durable:
+        group = live.groups[group_id]
+        if group.state in (GroupState.EMPTY, GroupState.STABLE):
+            assert _settled(loaded.groups[group_id]) == _settled(group)
+
+
+def _settled(group: ClassicGroup) -> tuple[Any, ...]:
+    members = [
+        (member.member_id, member.group_instance_id, member.assignment)
+        for member in group.members.values()
+    ]
+    about = (group.state, group.generation, group.protocol_type, group.protocol_name)
+    return (*about, group.leader_id, group.state_timestamp_ms, members)
+
+
+SETTINGS = Settings()
+WEEK_MS = SETTINGS.offsets_retention_minutes * 60_000
+SWEEP_MS = SETTINGS.offsets_retention_check_interval_ms
