@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from coterie.catalog.producers import ProducerBatch, Producers, Written
@@ -162,3 +164,18 @@ def test_the_brokers_own_writes_have_no_sequences() -> None:
     write(producers, own, 1)
     write(producers, own, 2)
     assert producers.has_open(PRODUCER)
+
+
+def test_what_is_known_survives_a_snapshot() -> None:
+    producers = Producers()
+    write(producers, batch(0, 1, transactional=True), 5)
+    producers.ended(PRODUCER, 0, committed=False, where=Written(7, 7, 1_000))
+    write(producers, batch(2, 2, transactional=True), 8)
+    producers.written(ProducerBatch(3, 0, 0, 0, True), Written(9, 9, 1_000))
+    value = json.loads(json.dumps(producers.to_value()))
+    again = Producers.from_value(value)
+    assert again.to_value() == producers.to_value()
+    assert again.last_stable_offset(10) == producers.last_stable_offset(10) == 8
+    assert again.aborted(0, 10) == producers.aborted(0, 10)
+    repeated = again.check(batch(0, 1, transactional=True))
+    assert repeated == Written(5, 6, 1_000)

@@ -13,12 +13,11 @@ from itertools import count
 from types import ModuleType
 from typing import Any
 
-from coterie.errors import LogFull
-from coterie.log.memory import MemoryLog
-
 from coterie.auth.authorizer import AllowAll
 from coterie.catalog.catalog import Catalog
 from coterie.catalog.topics import NewTopic
+from coterie.errors import LogFull
+from coterie.log.memory import MemoryLog
 from coterie.runtime.data import DataPlane
 from coterie.runtime.fetch_sessions import FetchSessions
 from coterie.runtime.flusher import Flusher

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from coterie.errors import ApiError
 from coterie.types import LogOffset, ProducerId
@@ -79,6 +79,46 @@ class Producers:
 
     def __iter__(self) -> Iterator[tuple[ProducerId, Producer]]:
         return iter(self._by_id.items())
+
+    # Snapshots.
+
+    def to_value(self) -> dict[str, Any]:
+        """All of it, as JSON can hold it."""
+        return {
+            "producers": [
+                [
+                    producer_id,
+                    known.epoch,
+                    known.timestamp_ms,
+                    known.open_offset,
+                    [(*batch[:2], *batch.where) for batch in known.batches],
+                ]
+                for producer_id, known in self._by_id.items()
+            ],
+            "aborted": self._aborted,
+        }
+
+    @classmethod
+    def from_value(cls, value: Mapping[str, Any]) -> Producers:
+        """What `to_value` gave; all of it counts as flushed."""
+        made = cls()
+        for producer_id, epoch, timestamp_ms, open_offset, batches in value[
+            "producers"
+        ]:
+            known = Producer(epoch, timestamp_ms, open_offset=open_offset)
+            known.batches.extend(
+                _Remembered(first, last, Written(*where))
+                for first, last, *where in batches
+            )
+            made._by_id[producer_id] = known
+        still_open = [
+            (known.open_offset, producer_id)
+            for producer_id, known in made._by_id.items()
+            if known.open_offset is not None
+        ]
+        made._open = {producer_id: offset for offset, producer_id in sorted(still_open)}
+        made._aborted = [AbortedTransaction(*found) for found in value["aborted"]]
+        return made
 
     def has_open(self, producer_id: ProducerId) -> bool:
         """Whether the producer has a transaction open in this partition."""

@@ -1,13 +1,15 @@
 """One partition as the data plane drives it: append, what readers may see, waiters.
 
 What a partition remembers of its producers is read back from the log when it is first
-needed, so that a server with many partitions starts at once.
+needed, so that a server with many partitions starts at once; and it is kept beside the
+log from time to time, so that there is never much to read.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from coterie.catalog.incoming import IncomingBatch, placed
 from coterie.catalog.producers import (
@@ -28,6 +30,15 @@ from coterie.wire.record_batch import (
     encode_marker,
     read_header,
 )
+
+PRODUCERS_SPACE: Final = "producers"
+"""Where the log keeps what partitions remember of their producers."""
+KEPT_EVERY_BATCHES: Final = 5_000
+
+
+def producers_key(where: LogPartition) -> bytes:
+    """The key of a partition in `PRODUCERS_SPACE`."""
+    return where.topic_id + where.partition.to_bytes(4, "big")
 
 
 class Waiter(Protocol):
@@ -72,7 +83,15 @@ class Partition:
     `__consumer_offsets`: `_seen_offset` says up to where the producers are known.
     """
 
-    __slots__ = ("_log", "_producers", "_seen_offset", "name", "waiters", "where")
+    __slots__ = (
+        "_log",
+        "_producers",
+        "_seen_batches",
+        "_seen_offset",
+        "name",
+        "waiters",
+        "where",
+    )
 
     def __init__(self, name: TopicPartition, where: LogPartition, log: Log) -> None:
         self.name = name
@@ -81,6 +100,7 @@ class Partition:
         self._log = log
         self._producers: Producers | None = None
         self._seen_offset: LogOffset = 0
+        self._seen_batches = 0
 
     def bounds(self) -> Bounds:
         """Its offsets."""
@@ -108,7 +128,7 @@ class Partition:
         producer = kept.producer
         if producer is not None:
             producers.written(producer, _written(info))
-        self._seen_offset = header.last_offset + 1
+        self._saw(info)
         return header
 
     def append_marker(
@@ -122,7 +142,7 @@ class Partition:
         info = info_of(read_header(data))
         self._log.append(self.where, data, info)
         producers.ended(producer_id, epoch, committed=committed, where=_written(info))
-        self._seen_offset = info.last_offset + 1
+        self._saw(info)
         return info.size_bytes
 
     def grew(self, size_bytes: int) -> None:
@@ -189,34 +209,56 @@ class Partition:
     def _known_producers(self) -> Producers:
         bounds = self.bounds()
         if self._producers is None:
-            self._producers = Producers()
-            self._seen_offset = bounds.log_start_offset
+            self._producers = self._kept_producers(bounds.log_start_offset)
         if self._seen_offset < bounds.flushed_offset:
             self._catch_up(self._producers)
         return self._producers
 
+    def _kept_producers(self, log_start_offset: LogOffset) -> Producers:
+        kept = self._log.get(PRODUCERS_SPACE, producers_key(self.where))
+        if kept is None:
+            self._seen_offset = log_start_offset
+            return Producers()
+        value = json.loads(kept)
+        self._seen_offset = max(value["seen_offset"], log_start_offset)
+        producers = Producers.from_value(value)
+        producers.truncate(log_start_offset)
+        return producers
+
+    def _saw(self, info: BatchInfo) -> None:
+        """One batch more is known; now and then all that is known is kept."""
+        self._seen_offset = info.last_offset + 1
+        self._seen_batches += 1
+        if self._seen_batches >= KEPT_EVERY_BATCHES and self._producers is not None:
+            self._seen_batches = 0
+            value = self._producers.to_value() | {"seen_offset": self._seen_offset}
+            text = json.dumps(value, separators=(",", ":"))
+            self._log.put(PRODUCERS_SPACE, producers_key(self.where), text.encode())
+
     def _catch_up(self, producers: Producers) -> None:
         for info in self._log.infos(self.where, self._seen_offset):
-            self._seen_offset = info.last_offset + 1
-            if info.producer_id < 0:
-                continue
-            if info.is_control:
-                committed = self._reads_commit(info.base_offset)
-                producers.ended(
-                    info.producer_id,
-                    info.producer_epoch,
-                    committed=committed,
-                    where=_written(info),
-                )
-                continue
-            batch = ProducerBatch(
+            self._learn(producers, info)
+            self._saw(info)
+
+    def _learn(self, producers: Producers, info: BatchInfo) -> None:
+        if info.producer_id < 0:
+            return
+        if info.is_control:
+            producers.ended(
                 info.producer_id,
                 info.producer_epoch,
-                info.base_sequence,
-                info.last_sequence,
-                info.is_transactional,
+                committed=self._reads_commit(info.base_offset),
+                where=_written(info),
             )
-            producers.written(batch, _written(info))
+            return
+        batch = ProducerBatch(
+            info.producer_id,
+            info.producer_epoch,
+            info.base_sequence,
+            info.last_sequence,
+            info.is_transactional,
+        )
+        producers.written(batch, _written(info))
 
     def _reads_commit(self, offset: LogOffset) -> bool:
         [data, *_] = self._log.read(self.where, offset, 1)
