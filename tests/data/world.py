@@ -191,7 +191,7 @@ class World:
         return len(group_id)
 
     def create(self, name: str = "a", **asked: Any) -> bytes:
-        topic_id = bytes(15) + bytes([next(self._topic_ids) + 1])
+        topic_id = (next(self._topic_ids) + 1).to_bytes(16, "big")
         entry = self.catalog.create_topic(NewTopic(name=name, **asked), topic_id)
         self.data.stage([entry])
         self.log.flush()
