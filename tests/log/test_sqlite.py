@@ -1,0 +1,154 @@
+"""What the store on disk promises beyond what every log does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coterie.errors import LogError, LogFull
+from coterie.log.log import BatchInfo
+from coterie.log.sqlite import FILE_NAME, SCHEMA_VERSION, SqliteLog
+from tests.log.logs import PARTITION, append
+
+APPENDER = """
+import sys
+from pathlib import Path
+from coterie.log.log import BatchInfo, LogPartition
+from coterie.log.sqlite import SqliteLog
+
+log = SqliteLog(Path(sys.argv[1]))
+where = LogPartition(b"t" * 16, 3)
+if where not in log.partitions():
+    log.create(where)
+while True:
+    for _ in range(3):
+        base = log.bounds(where).next_offset
+        log.append(where, b"%d" % base, BatchInfo(base, base, 0, len(b"%d" % base)))
+    log.flush()
+    print(log.bounds(where).flushed_offset, flush=True)
+"""
+KILLS = 12
+
+
+def test_two_processes_cannot_open_one_store(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path)
+    with pytest.raises(LogError, match="in use by another server"):
+        SqliteLog(tmp_path)
+    log.close()
+    SqliteLog(tmp_path).close()
+
+
+def test_a_file_that_is_not_a_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / FILE_NAME
+    path.write_bytes(b"something else entirely" * 100)
+    with pytest.raises(LogError):
+        SqliteLog(tmp_path)
+    assert path.read_bytes() == b"something else entirely" * 100
+
+
+def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / FILE_NAME) as other:
+        other.execute("CREATE TABLE theirs (x)")
+    other.close()
+    with pytest.raises(LogError, match="not a Coterie store"):
+        SqliteLog(tmp_path)
+
+
+def test_a_newer_store_is_refused(tmp_path: Path) -> None:
+    SqliteLog(tmp_path).close()
+    with sqlite3.connect(tmp_path / FILE_NAME) as newer:
+        newer.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    newer.close()
+    with pytest.raises(LogError, match="newer Coterie"):
+        SqliteLog(tmp_path)
+
+
+def test_a_full_disk_keeps_nothing_of_the_flush(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path)
+    log.create(PARTITION)
+    append(log)
+    log.flush()
+    (pages,) = log.writer.execute("PRAGMA page_count").fetchone()
+    log.writer.execute(f"PRAGMA max_page_count = {pages + 1}")
+    append(log, 5)
+    append(log, 1_000_000)
+    with pytest.raises(LogFull):
+        log.flush()
+    assert log.bounds(PARTITION).next_offset == 1
+    log.writer.execute("PRAGMA max_page_count = 1000000")
+    append(log)
+    log.flush()
+    assert log.bounds(PARTITION).flushed_offset == 2
+    log.close()
+
+
+def test_a_partition_of_a_failed_flush_can_be_made_again(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path)
+    (pages,) = log.writer.execute("PRAGMA page_count").fetchone()
+    log.writer.execute(f"PRAGMA max_page_count = {pages}")
+    log.create(PARTITION)
+    log.append(PARTITION, bytes(100_000), BatchInfo(0, 0, 0, 100_000))
+    with pytest.raises(LogFull):
+        log.flush()
+    log.writer.execute("PRAGMA max_page_count = 1000000")
+    log.create(PARTITION)
+    append(log)
+    log.flush()
+    assert log.bounds(PARTITION).flushed_offset == 1
+    log.close()
+
+
+@pytest.mark.slow
+def test_what_was_flushed_survives_a_kill(tmp_path: Path) -> None:
+    promised = 0
+    for lines in range(KILLS):
+        child = subprocess.Popen(
+            [sys.executable, "-c", APPENDER, str(tmp_path)], stdout=subprocess.PIPE
+        )
+        assert child.stdout is not None
+        for _ in range(lines + 1):
+            promised = int(child.stdout.readline())
+        os.kill(child.pid, signal.SIGKILL)
+        child.stdout.close()
+        child.wait()
+        log = SqliteLog(tmp_path)
+        flushed = log.bounds(PARTITION).flushed_offset
+        assert flushed >= promised
+        assert flushed % 3 == 0, "half a flush is visible"
+        found = log.read(PARTITION, 0, 1_000_000)
+        assert found == [b"%d" % offset for offset in range(flushed)]
+        log.close()
+
+
+@pytest.mark.slow
+def test_a_torn_write_ahead_log_shows_whole_flushes_only(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    log = SqliteLog(whole)
+    log.create(PARTITION)
+    log.flush()
+    for _ in range(4):
+        append(log, 300)
+        append(log, 300)
+        log.flush()
+    wal = (whole / f"{FILE_NAME}-wal").read_bytes()
+    seen = set()
+    for cut in range(0, len(wal), 2_003):
+        torn = tmp_path / f"torn{cut}"
+        torn.mkdir()
+        shutil.copy(whole / FILE_NAME, torn / FILE_NAME)
+        (torn / f"{FILE_NAME}-wal").write_bytes(wal[:cut])
+        opened = SqliteLog(torn)
+        if PARTITION in opened.partitions():
+            flushed = opened.bounds(PARTITION).flushed_offset
+            assert flushed % 2 == 0, "half a flush is visible"
+            seen.add(flushed)
+        opened.close()
+    log.close()
+    assert len(seen) > 1
