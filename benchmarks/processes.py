@@ -1,0 +1,103 @@
+"""The servers that are measured, each a process of its own, pinned to one core."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.figures import Skipped
+
+SERVER_CPU = 0
+READY = "ready on "
+START_S = 60.0
+STOP_S = 60.0
+
+
+class Server:
+    """A process that says `... ready on HOST:PORT` on stdout and then serves."""
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        taskset = shutil.which("taskset")
+        if taskset is None:
+            raise Skipped("NO taskset: a server cannot be pinned to a core")
+        self._log = log
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [taskset, "-c", str(SERVER_CPU), *command],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        self.started = time.perf_counter()
+        self.address = self._wait_until_ready()
+
+    def stop(self, sign: signal.Signals = signal.SIGTERM) -> None:
+        """End the process; SIGKILL is a crash."""
+        self._process.send_signal(sign)
+        self._process.wait(STOP_S)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def _wait_until_ready(self) -> str:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if READY in line:
+                return line.partition(READY)[2].split()[0]
+        self._process.wait(START_S)
+        raise RuntimeError(f"the server died at start:\n{self._log.read_text()}")
+
+
+def coterie_command(*arguments: str) -> list[str]:
+    """The command line of `coterie serve` on a free port of the loopback."""
+    script = str(Path(sys.executable).with_name("coterie"))
+    return [script, "serve", "--listen", "127.0.0.1:0", *arguments]
+
+
+def settings(**values: object) -> list[str]:
+    """`--set` arguments from Kafka's names with underscores for dots."""
+    pairs = (f"{name.replace('_', '.')}={value}" for name, value in values.items())
+    return [part for pair in pairs for part in ("--set", pair)]
+
+
+@contextlib.contextmanager
+def running(command: Sequence[str], log: Path) -> Iterator[Server]:
+    """A server for the length of a block."""
+    server = Server(command, log)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def open_files(count: int) -> Iterator[None]:
+    """Let this process and its children have so many files open."""
+    import resource
+
+    kind = resource.RLIMIT_NOFILE
+    soft, hard = resource.getrlimit(kind)
+    if hard not in (resource.RLIM_INFINITY,) and hard < count:
+        raise Skipped(f"ONLY {hard} FILES may be open here, {count} are needed")
+    resource.setrlimit(kind, (max(soft, count), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(kind, (soft, hard))
+
+
+def python(module: str) -> list[str]:
+    """The command line that runs a module of this package as a server."""
+    return [sys.executable, "-m", f"benchmarks.{module}"]
+
+
+def environment_note() -> str:
+    """What the figures were measured on, as far as it matters."""
+    load = os.getloadavg()[0]
+    return f"Python {sys.version.split()[0]}, {os.cpu_count()} cores, load {load:.1f}"
