@@ -156,6 +156,16 @@ def test_a_replaced_batch_is_read_in_its_place(store: Store) -> None:
     assert store.log.size_bytes(PARTITION) == 8
 
 
+def test_offsets_never_go_back_when_the_last_batch_is_compacted_away(
+    store: Store,
+) -> None:
+    append(store.log, records=4)
+    store.log.flush()
+    store.log.replace(PARTITION, 0, None)
+    store.log.flush()
+    assert store.reopen().bounds(PARTITION) == Bounds(0, 4, 4)
+
+
 def test_a_deleted_partition_is_gone_with_its_bytes(store: Store) -> None:
     append(store.log)
     store.log.flush()

@@ -309,8 +309,7 @@ class _SqliteWrite(Write):
             case Truncate(partition, before):
                 self._truncate(writer, self._log.numbers[partition], before)
             case Replace(partition, base_offset, batch):
-                place = _place(self._log.numbers[partition], base_offset)
-                _replace(writer, place, batch)
+                _replace(writer, self._log.numbers[partition], base_offset, batch)
             case Put(space, key, value):
                 _put(writer, space, key, value)
 
@@ -354,14 +353,23 @@ def _info(row: tuple[int, int, int, int, int, int, int, int, int]) -> BatchInfo:
     )
 
 
-def _replace(writer: sqlite3.Connection, place: int, batch: bytes | None) -> None:
-    if batch is None:
-        writer.execute("DELETE FROM batches WHERE place = ?", (place,))
+def _replace(
+    writer: sqlite3.Connection, number: int, base_offset: int, batch: bytes | None
+) -> None:
+    place = _place(number, base_offset)
+    if batch is not None:
+        writer.execute(
+            "UPDATE batches SET bytes = ?, size_bytes = ? WHERE place = ?",
+            (batch, len(batch), place),
+        )
         return
+    # The next offset is read off the last batch; it must outlive that batch.
     writer.execute(
-        "UPDATE batches SET bytes = ?, size_bytes = ? WHERE place = ?",
-        (batch, len(batch), place),
+        "UPDATE partitions SET next_offset = max(next_offset, 1 +"
+        " (SELECT last_offset FROM batches WHERE place = ?)) WHERE number = ?",
+        (place, number),
     )
+    writer.execute("DELETE FROM batches WHERE place = ?", (place,))
 
 
 def _put(

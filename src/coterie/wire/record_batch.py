@@ -124,15 +124,17 @@ def encode_batch(
     producer: Producer = NOBODY,
     attributes: int = 0,
     codec: Codec = Codec.NONE,
+    base_offset: int | None = None,
     last_offset: int | None = None,
 ) -> bytes:
-    """Encode records as one batch whose base offset is the first record's.
+    """Encode records as one batch, from the first record's offset to the last one's.
 
-    `attributes` are TRANSACTIONAL, CONTROL and LOG_APPEND_TIME. `last_offset` is given
-    when compaction left fewer records than the batch once had.
+    `attributes` are TRANSACTIONAL, CONTROL and LOG_APPEND_TIME. `base_offset` and
+    `last_offset` are given when compaction left fewer records than the batch once had.
     """
-    first = records[0]
-    base_offset, base_timestamp = first.offset, first.timestamp_ms
+    base_timestamp = records[0].timestamp_ms
+    if base_offset is None:
+        base_offset = records[0].offset
     parts: list[bytes] = []
     for record in records:
         _append_record(parts, record, base_offset, base_timestamp)
