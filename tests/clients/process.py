@@ -16,14 +16,16 @@ STOP_S = 20.0
 
 
 class ServerProcess:
-    """`coterie serve` on a free port; `address` is HOST:PORT once it is ready."""
+    """`coterie serve`; `address` is HOST:PORT once it is ready."""
 
-    def __init__(self, directory: Path, *arguments: str) -> None:
+    def __init__(
+        self, directory: Path, *arguments: str, listen: str = "127.0.0.1:0"
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._said = directory / "stdout"
         self._log = directory / "stderr"
         command = [str(Path(sys.executable).with_name("coterie")), "serve"]
-        command += ["--listen", "127.0.0.1:0", *arguments]
+        command += ["--listen", listen, *arguments]
         with self._said.open("wb") as said, self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=said, stderr=log)
         self.address = self._wait_until_ready()
