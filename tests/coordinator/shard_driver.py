@@ -14,6 +14,7 @@ from coterie.coordinator import invariants
 from coterie.coordinator.classic.group import ClassicGroup, GroupState
 from coterie.coordinator.describe.delete_groups import DeleteGroup
 from coterie.coordinator.describe.describe_groups import DescribeGroup
+from coterie.coordinator.offsets.expire import TIMER_KEY, ExpireOffsets
 from coterie.coordinator.offsets.fetch import FetchOffsets
 from coterie.coordinator.records.serde import decode_record, encode_record
 from coterie.coordinator.result import Origin, Record, Result, Ticket
@@ -40,6 +41,10 @@ from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.coordinator.driver import Driver, Sent, Topics
+
+SETTINGS = Settings()
+WEEK_MS = SETTINGS.offsets_retention_minutes * 60_000
+SWEEP_MS = SETTINGS.offsets_retention_check_interval_ms
 
 Wanted = Mapping[str, Sequence[int]]
 Named = dict[tuple[str, int], Any]
@@ -80,6 +85,13 @@ class ShardDriver(Driver):
         marker = Marker(producer_id, commit)
         self._keep_any(marker, Origin(len(self.history), self.now_ms, producer_id, 0))
         invariants.check(self.state)
+
+    def sweep(self, after_ms: int = 0) -> None:
+        """Let time pass at once, with no other timer firing, and expire offsets."""
+        self.now_ms += after_ms
+        self.fire(ExpireOffsets())
+        while self.timers[TIMER_KEY].fires_at_ms == self.now_ms:
+            self.fire(self.timers.pop(TIMER_KEY).request)
 
     def reloaded(self, history: Any = None) -> ShardDriver:
         """Another driver whose shard loaded this one's log, or a compacted form."""
@@ -262,8 +274,3 @@ def _settled(group: ClassicGroup) -> tuple[Any, ...]:
     ]
     about = (group.state, group.generation, group.protocol_type, group.protocol_name)
     return (*about, group.leader_id, group.state_timestamp_ms, members)
-
-
-SETTINGS = Settings()
-WEEK_MS = SETTINGS.offsets_retention_minutes * 60_000
-SWEEP_MS = SETTINGS.offsets_retention_check_interval_ms

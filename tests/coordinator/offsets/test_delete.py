@@ -1,0 +1,169 @@
+"""OffsetDelete, and the deletion of topics."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.coordinator.offsets.tombstones import DeletedTopic, TopicsDeleted
+from coterie.coordinator.records.offset_commit import OffsetCommitKey
+from coterie.coordinator.result import Record
+from tests.coordinator.classic.members import join, leave, protocols, stable_group
+from tests.coordinator.driver import Sent
+from tests.coordinator.shard_driver import ShardDriver, codes
+
+T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
+
+
+@pytest.fixture
+def driver() -> ShardDriver:
+    return ShardDriver()
+
+
+def tombstone(topic: str, partition: int, group_id: str = "g") -> Record:
+    return Record(
+        OffsetCommitKey(group=group_id, topic=topic, partition=partition), None
+    )
+
+
+def delete(driver: ShardDriver, *topics: str) -> Sent:
+    return driver.delete_offsets({topic: [0] for topic in topics})
+
+
+def test_a_deleted_offset_is_gone(driver: ShardDriver) -> None:
+    driver.commit({T0: 1, T1: 2})
+    assert codes(driver.delete_offsets({"t": [0]})) == {T0: 0}
+    assert driver.written == (tombstone("t", 0),)
+    assert driver.offsets() == {T1: 2}
+
+
+@pytest.mark.fact("D-50")
+def test_the_answer_has_an_error_of_its_own(driver: ShardDriver) -> None:
+    driver.commit({T0: 1})
+    answer = delete(driver, "t").response
+    assert (answer.error_code, answer.throttle_time_ms) == (0, 0)
+
+
+@pytest.mark.fact("D-52", "H-97")
+def test_the_empty_group_id_is_invalid_whatever_the_topic(driver: ShardDriver) -> None:
+    sent = driver.delete_offsets({"gone": [0], "t": [99]}, group_id="")
+    assert (sent.error, sent.response.topics) == (24, [])
+
+
+@pytest.mark.fact("D-52", "H-97")
+def test_an_unknown_group_is_not_found(driver: ShardDriver) -> None:
+    sent = delete(driver, "t")
+    assert (sent.error, sent.response.topics) == (69, [])
+
+
+@pytest.mark.fact("D-52")
+def test_a_dead_group_is_not_found(driver: ShardDriver) -> None:
+    driver.commit({T0: 1})
+    driver.shard.resign()
+    assert delete(driver, "t").error == 69
+
+
+@pytest.mark.fact("D-52")
+def test_members_of_another_protocol_type_keep_all_offsets(driver: ShardDriver) -> None:
+    driver.commit({U0: 1})
+    stable_group(driver, 1, protocol_type="connect", protocols=protocols(any=b"x"))
+    assert delete(driver, "u").error == 68
+
+
+@pytest.mark.fact("D-53", "H-97")
+def test_a_subscribed_topic_keeps_its_offsets(driver: ShardDriver) -> None:
+    driver.commit({T0: 1, U0: 2})
+    stable_group(driver, 1)
+    assert codes(delete(driver, "t", "u")) == {T0: 86, U0: 0}
+    assert driver.offsets() == {T0: 1}
+
+
+@pytest.mark.fact("D-53")
+def test_until_subscriptions_are_known_every_topic_is_subscribed(
+    driver: ShardDriver,
+) -> None:
+    driver.commit({U0: 1})
+    join(driver)
+    assert codes(delete(driver, "u")) == {U0: 86}
+
+
+def test_a_group_without_members_subscribes_to_nothing(driver: ShardDriver) -> None:
+    driver.commit({T0: 1})
+    leave(driver, *stable_group(driver, 1))
+    assert codes(delete(driver, "t")) == {T0: 0}
+
+
+@pytest.mark.fact("D-54", "H-97")
+def test_unknown_partitions_are_told_apart(driver: ShardDriver) -> None:
+    driver.commit({T0: 1})
+    sent = driver.delete_offsets({"gone": [0], "t": [0, 4]})
+    assert codes(sent) == {("gone", 0): 3, T0: 0, ("t", 4): 3}
+
+
+@pytest.mark.fact("D-54")
+def test_a_partition_without_an_offset_is_deleted_without_a_record(
+    driver: ShardDriver,
+) -> None:
+    driver.commit({T0: 1})
+    assert codes(driver.delete_offsets({"t": [1]})) == {T1: 0}
+    assert driver.written == ()
+
+
+@pytest.mark.fact("D-55", "H-98")
+def test_a_pending_offset_is_deleted_too(driver: ShardDriver) -> None:
+    driver.txn_commit({T0: 5})
+    assert codes(delete(driver, "t")) == {T0: 0}
+    assert driver.written == (tombstone("t", 0),)
+    driver.end_transaction(commit=True)
+    assert driver.offsets() == {}
+
+
+def test_a_simple_group_goes_with_its_last_offset(driver: ShardDriver) -> None:
+    driver.commit({T0: 1})
+    delete(driver, "t")
+    assert "g" not in driver.groups
+
+
+def test_a_group_that_had_members_outlives_its_offsets(driver: ShardDriver) -> None:
+    driver.commit({T0: 1})
+    leave(driver, *stable_group(driver, 1))
+    delete(driver, "t")
+    assert driver.groups["g"].generation == 2
+
+
+def delete_topics(driver: ShardDriver, *names: str) -> None:
+    topics = [DeletedTopic(name, name.encode().ljust(16, b"\0")) for name in names]
+    driver.fire(TopicsDeleted(tuple(topics)))
+
+
+@pytest.mark.fact("E17-21", "H-100")
+def test_a_deleted_topic_has_no_offsets_in_any_group(driver: ShardDriver) -> None:
+    driver.commit({T0: 1, T1: 2, U0: 3})
+    driver.commit({T1: 4}, group_id="h")
+    driver.txn_commit({("t", 2): 5, T0: 6}, group_id="g")
+    delete_topics(driver, "t")
+    assert {(r.key.group, r.key.topic, r.key.partition) for r in driver.written} == {  # type: ignore[attr-defined]
+        ("g", "t", 0),
+        ("g", "t", 1),
+        ("h", "t", 1),
+        ("g", "t", 2),
+    }
+    assert all(record.value is None for record in driver.written)
+    assert len(driver.written) == 4
+    driver.end_transaction(commit=True)
+    assert driver.offsets() == {U0: 3}
+    assert "h" not in driver.groups
+
+
+@pytest.mark.fact("E17-21")
+def test_a_subscribed_topic_that_is_deleted_has_no_offsets(driver: ShardDriver) -> None:
+    driver.commit({T0: 1})
+    stable_group(driver, 1)
+    delete_topics(driver, "t", "u")
+    assert driver.offsets() == {}
+
+
+def test_an_offset_of_a_newer_topic_of_that_name_stays(driver: ShardDriver) -> None:
+    driver.commit({T0: 1}, version=10)
+    driver.commit({T1: 2}, version=9)
+    driver.fire(TopicsDeleted((DeletedTopic("t", b"older".ljust(16, b"\0")),)))
+    assert driver.offsets() == {T0: 1}

@@ -1,0 +1,243 @@
+"""When offsets expire and groups are removed, rule by rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.coordinator.classic.group import GroupState
+from coterie.coordinator.offsets import expire
+from coterie.coordinator.records.group_metadata import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+)
+from coterie.coordinator.records.offset_commit import OffsetCommitKey
+from coterie.coordinator.result import Origin, Record
+from coterie.settings import Settings
+from tests.coordinator.classic.members import (
+    SESSION_MS,
+    heartbeat,
+    join,
+    join_request,
+    leave,
+    protocols,
+    stable_group,
+    sync,
+)
+from tests.coordinator.shard_driver import SWEEP_MS, WEEK_MS, ShardDriver
+
+T0, U0 = ("t", 0), ("u", 0)
+
+
+@pytest.fixture
+def driver() -> ShardDriver:
+    return ShardDriver()
+
+
+@pytest.mark.fact("E17-18")
+def test_a_simple_groups_offsets_are_as_old_as_their_commits(
+    driver: ShardDriver,
+) -> None:
+    driver.commit({T0: 1})
+    driver.sweep(WEEK_MS - 1)
+    driver.commit({U0: 2})
+    assert driver.offsets() == {T0: 1, U0: 2}
+    driver.sweep(1)
+    assert driver.offsets() == {U0: 2}
+
+
+@pytest.mark.fact("E17-18")
+def test_an_empty_groups_offsets_are_as_old_as_its_emptiness(
+    driver: ShardDriver,
+) -> None:
+    driver.commit({T0: 1})
+    [member_id] = stable_group(driver, 1)
+    driver.now_ms += WEEK_MS
+    leave(driver, member_id)
+    driver.sweep(WEEK_MS - 1)
+    assert driver.offsets() == {T0: 1}
+    driver.sweep(1)
+    assert driver.offsets() == {}
+
+
+@pytest.mark.fact("E17-18")
+def test_an_empty_group_loses_new_commits_too(driver: ShardDriver) -> None:
+    leave(driver, *stable_group(driver, 1))
+    driver.now_ms += WEEK_MS - 1
+    driver.commit({T0: 1})
+    driver.sweep(1)
+    assert driver.offsets() == {}
+
+
+def empty_group_of_an_old_broker(driver: ShardDriver) -> None:
+    """A record of version 1 does not say since when the group is empty."""
+    value = GroupMetadataValue(
+        protocol_type="consumer", generation=3, protocol=None, leader=None
+    )
+    record = Record(GroupMetadataKey(group="g"), value, 1)
+    driver._keep(record, Origin(0, driver.now_ms))
+
+
+@pytest.mark.fact("E17-18")
+def test_without_a_time_of_emptiness_the_commit_counts(driver: ShardDriver) -> None:
+    empty_group_of_an_old_broker(driver)
+    driver.now_ms += 10
+    driver.commit({T0: 1})
+    driver.sweep(WEEK_MS - 1)
+    assert driver.offsets() == {T0: 1}
+    driver.sweep(1)
+    assert driver.offsets() == {}
+
+
+@pytest.mark.fact("E17-18", "H-99")
+def test_a_stable_group_keeps_the_topics_it_reads(driver: ShardDriver) -> None:
+    driver.commit({T0: 1, U0: 2})
+    [member_id] = stable_group(driver, 1)
+    driver.sweep(WEEK_MS)
+    assert driver.offsets() == {T0: 1}
+    assert heartbeat(driver, member_id) == 0
+
+
+@pytest.mark.fact("E17-18")
+def test_a_stable_group_keeps_what_it_does_not_read_for_the_retention(
+    driver: ShardDriver,
+) -> None:
+    driver.commit({U0: 2})
+    stable_group(driver, 1)
+    joined_ms = driver.now_ms - 1_000_000
+    driver.sweep(WEEK_MS - 1 - joined_ms)
+    assert driver.offsets() == {U0: 2}
+    driver.sweep(1)
+    assert driver.offsets() == {}
+
+
+@pytest.mark.fact("E17-18")
+def test_a_group_in_a_rebalance_keeps_everything(driver: ShardDriver) -> None:
+    driver.commit({U0: 2})
+    stable_group(driver, 1)
+    join(driver)
+    assert driver.groups["g"].state is GroupState.PREPARING_REBALANCE
+    driver.sweep(2 * WEEK_MS)
+    assert driver.offsets() == {U0: 2}
+
+
+@pytest.mark.fact("E17-18")
+def test_a_stable_group_of_another_protocol_keeps_everything(
+    driver: ShardDriver,
+) -> None:
+    driver.commit({U0: 2})
+    stable_group(driver, 1, protocol_type="connect", protocols=protocols(any=b"x"))
+    driver.sweep(2 * WEEK_MS)
+    assert driver.offsets() == {U0: 2}
+
+
+def test_a_stable_group_whose_subscriptions_are_unreadable_keeps_everything(
+    driver: ShardDriver,
+) -> None:
+    driver.commit({U0: 2})
+    stable_group(driver, 1, protocols=protocols(range=b"?"))
+    driver.sweep(2 * WEEK_MS)
+    assert driver.offsets() == {U0: 2}
+
+
+@pytest.mark.fact("E17-18")
+@pytest.mark.parametrize("retention_ms", [10, 2 * WEEK_MS])
+def test_a_retention_of_its_own_wins(driver: ShardDriver, retention_ms: int) -> None:
+    driver.commit({T0: 1}, version=4, retention_time_ms=retention_ms)
+    driver.sweep(retention_ms - 1)
+    assert driver.offsets() == {T0: 1}
+    driver.sweep(1)
+    assert driver.offsets() == {}
+
+
+@pytest.mark.fact("E17-18")
+def test_sweeps_come_by_themselves_at_their_interval() -> None:
+    settings = Settings(offsets_retention_minutes=30)
+    driver = ShardDriver(settings=settings).reloaded()
+    driver.commit({T0: 1})
+    driver.advance(3 * SWEEP_MS - 1)
+    assert driver.offsets() == {T0: 1}
+    driver.advance(1)
+    assert driver.offsets() == {}
+    driver.commit({T0: 2})
+    driver.advance(3 * SWEEP_MS)
+    assert driver.offsets() == {}
+
+
+@pytest.mark.fact("E17-20", "H-99")
+def test_an_empty_group_without_offsets_is_removed(driver: ShardDriver) -> None:
+    leave(driver, *stable_group(driver, 1))
+    driver.sweep()
+    assert driver.written == (Record(GroupMetadataKey(group="g"), None),)
+    assert "g" not in driver.groups
+
+
+@pytest.mark.fact("E17-20")
+def test_a_group_goes_with_its_last_offset_in_one_batch(driver: ShardDriver) -> None:
+    driver.commit({T0: 1})
+    driver.sweep(WEEK_MS)
+    assert driver.written == (
+        Record(OffsetCommitKey(group="g", topic="t", partition=0), None),
+        Record(GroupMetadataKey(group="g"), None),
+    )
+    assert "g" not in driver.groups
+
+
+@pytest.mark.fact("E17-20")
+def test_a_group_with_members_stays_without_offsets(driver: ShardDriver) -> None:
+    stable_group(driver, 1)
+    driver.sweep(2 * WEEK_MS)
+    assert "g" in driver.groups
+
+
+def test_a_group_that_somebody_is_about_to_join_stays(driver: ShardDriver) -> None:
+    driver.send(join_request())
+    assert driver.groups["g"].pending_members
+    driver.sweep()
+    assert "g" in driver.groups
+    driver.advance(SESSION_MS)
+    driver.sweep()
+    assert "g" not in driver.groups
+
+
+def test_a_sweep_goes_in_slices(
+    driver: ShardDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expire, "SLICE_OFFSETS", 4)
+    for number in range(5):
+        driver.commit({T0: 1, U0: 2}, group_id=f"g{number}")
+    steps = len(driver.results)
+    driver.sweep(WEEK_MS)
+    slices = [len(result.records) for result in driver.results[steps:]]
+    assert slices == [6, 6, 3]  # two groups of two offsets and their own tombstones
+    assert not driver.groups
+
+
+def test_a_sweep_of_many_groups_goes_in_slices(
+    driver: ShardDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expire, "SLICE_GROUPS", 2)
+    for number in range(5):
+        driver.commit({T0: 1}, group_id=f"g{number}")
+    steps = len(driver.results)
+    driver.sweep(WEEK_MS)
+    assert len(driver.results[steps:]) == 3
+    assert not driver.groups
+
+
+def test_a_group_that_went_meanwhile_is_passed_over(driver: ShardDriver) -> None:
+    driver.fire(expire.ExpireOffsets(("gone",)))
+    assert driver.written == ()
+
+
+def test_a_new_generation_starts_the_clock_of_emptiness_anew(
+    driver: ShardDriver,
+) -> None:
+    driver.commit({T0: 1})
+    leave(driver, *stable_group(driver, 1))
+    driver.sweep(WEEK_MS - 1)
+    [member_id] = stable_group(driver, 1)
+    driver.now_ms += WEEK_MS
+    sync(driver, member_id, driver.groups["g"].generation)
+    leave(driver, member_id)
+    driver.sweep(WEEK_MS - 1)
+    assert driver.offsets() == {T0: 1}

@@ -1,0 +1,169 @@
+"""OffsetFetch for one group: null against empty, unknown groups, topic ids."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.coordinator.offsets.fetch import FetchOffsets
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+)
+from tests.coordinator.classic.members import stable_group
+from tests.coordinator.shard_driver import WEEK_MS, ShardDriver
+
+T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
+
+
+@pytest.fixture
+def driver() -> ShardDriver:
+    driver = ShardDriver()
+    driver.commit(
+        {
+            T0: {
+                "committed_offset": 5,
+                "committed_leader_epoch": 3,
+                "committed_metadata": "so far",
+            },
+            T1: 6,
+            U0: 7,
+        }
+    )
+    return driver
+
+
+@pytest.mark.fact("A-20")
+def test_null_topics_are_all_partitions_with_an_offset(driver: ShardDriver) -> None:
+    assert driver.offsets(None) == {T0: 5, T1: 6, U0: 7}
+
+
+@pytest.mark.fact("A-21", "A-22")
+def test_empty_topics_are_no_partitions(driver: ShardDriver) -> None:
+    answer = driver.fetch({})
+    assert answer.topics == []
+    assert answer.error_code == 0
+
+
+@pytest.mark.fact("A-22", "A-30", "A-32")
+def test_a_refusal_is_the_groups_and_has_no_partitions(driver: ShardDriver) -> None:
+    request = FetchOffsets(OffsetFetchRequestGroup(group_id="g", topics=[]))
+    context = driver._context(1, 9, "", "")
+    refusal = driver.shard.refuse(request, context, ErrorCode.NOT_COORDINATOR)
+    assert refusal == OffsetFetchResponseGroup(group_id="g", error_code=16)
+
+
+def test_everything_that_was_committed_comes_back(driver: ShardDriver) -> None:
+    [topic] = driver.fetch({"t": [0]}).topics
+    [partition] = topic.partitions
+    assert (topic.name, partition.partition_index) == T0
+    assert (partition.committed_offset, partition.committed_leader_epoch) == (5, 3)
+    assert (partition.metadata, partition.error_code) == ("so far", 0)
+
+
+@pytest.mark.fact("A-40", "H-94")
+def test_an_unknown_group_has_no_offset_of_any_partition(driver: ShardDriver) -> None:
+    answer = driver.fetch({"t": [0, 99], "gone": [0]}, group_id="unknown")
+    assert answer.error_code == 0
+    partitions = [each for topic in answer.topics for each in topic.partitions]
+    assert [each.committed_offset for each in partitions] == [-1] * 3
+    assert [each.committed_leader_epoch for each in partitions] == [-1] * 3
+    assert [each.metadata for each in partitions] == [""] * 3
+    assert [each.error_code for each in partitions] == [0] * 3
+
+
+@pytest.mark.fact("A-41", "H-94")
+def test_an_unknown_group_has_no_offsets_at_all(driver: ShardDriver) -> None:
+    answer = driver.fetch(None, group_id="unknown")
+    assert (answer.topics, answer.error_code) == ([], 0)
+    assert "unknown" not in driver.groups
+
+
+@pytest.mark.fact("A-42", "H-94")
+def test_a_dead_group_is_like_an_unknown_one(driver: ShardDriver) -> None:
+    driver.shard.resign()
+    assert driver.offsets(None) == {}
+    assert driver.offsets({"t": [0]}) == {T0: -1}
+
+
+@pytest.mark.fact("A-40")
+def test_partitions_without_an_offset_are_answered(driver: ShardDriver) -> None:
+    wanted = {"t": [0, 3], "gone": [0]}
+    assert driver.offsets(wanted) == {T0: 5, ("t", 3): -1, ("gone", 0): -1}
+
+
+@pytest.mark.fact("A-43")
+def test_the_empty_group_id_is_a_group_like_others(driver: ShardDriver) -> None:
+    answer = driver.fetch(None, group_id="")
+    assert (answer.topics, answer.error_code) == ([], 0)
+
+
+@pytest.mark.fact("A-46")
+@pytest.mark.parametrize(("member_id", "epoch"), [("", 0), ("nobody", 9), (None, 3)])
+def test_a_classic_group_ignores_who_asks(
+    driver: ShardDriver, member_id: str | None, epoch: int
+) -> None:
+    stable_group(driver, 1)
+    assert driver.offsets(None, member_id=member_id, member_epoch=epoch)[T0] == 5
+
+
+@pytest.mark.fact("A-52")
+def test_a_deleted_offset_is_absent_or_minus_one(driver: ShardDriver) -> None:
+    driver.delete_offsets({"t": [0]})
+    assert driver.offsets(None) == {T1: 6, U0: 7}
+    assert driver.offsets({"t": [0]}) == {T0: -1}
+
+
+@pytest.mark.fact("A-52")
+def test_an_expired_offset_is_absent_or_minus_one(driver: ShardDriver) -> None:
+    driver.sweep(WEEK_MS - 1)
+    driver.commit({T1: 8})
+    driver.sweep(1)
+    assert driver.offsets(None) == {T1: 8}
+    assert driver.offsets({"t": [0, 1]}) == {T0: -1, T1: 8}
+
+
+@pytest.mark.fact("A-51")
+def test_asking_twice_answers_twice(driver: ShardDriver) -> None:
+    [topic] = driver.fetch({"t": [0, 0]}).topics
+    assert [each.committed_offset for each in topic.partitions] == [5, 5]
+
+
+@pytest.mark.fact("A-15")
+def test_version_10_answers_by_id(driver: ShardDriver) -> None:
+    [topic] = driver.fetch({"t": [0]}, version=10).topics
+    assert topic.topic_id == b"t".ljust(16, b"\0")
+    assert topic.partitions[0].committed_offset == 5
+
+
+@pytest.mark.fact("A-15")
+def test_version_10_does_not_know_an_unknown_id(driver: ShardDriver) -> None:
+    [topic] = driver.fetch({"gone": [0, 1]}, version=10).topics
+    assert topic.topic_id == b"gone".ljust(16, b"\0")
+    assert [each.error_code for each in topic.partitions] == [100, 100]
+    assert [each.committed_offset for each in topic.partitions] == [-1, -1]
+
+
+@pytest.mark.fact("A-15")
+def test_version_10_names_all_topics_by_id(driver: ShardDriver) -> None:
+    topics = driver.fetch(None, version=10).topics
+    assert [topic.topic_id.rstrip(b"\0") for topic in topics] == [b"t", b"u"]
+
+
+def test_version_10_leaves_out_topics_that_are_gone(driver: ShardDriver) -> None:
+    del driver.topics.counts["u"]
+    assert [t.name for t in driver.fetch(None, version=10).topics] == ["t"]
+
+
+def test_an_offset_of_an_older_topic_of_that_name_is_not_answered(
+    driver: ShardDriver,
+) -> None:
+    driver.commit({("t", 2): 5}, version=10)
+    recreated = b"T" * 16
+    driver.topics.topic_name = lambda topic_id: "t"  # type: ignore[method-assign]
+    asked = OffsetFetchRequestTopics(topic_id=recreated, partition_indexes=[0, 2])
+    group = OffsetFetchRequestGroup(group_id="g", topics=[asked])
+    [topic] = driver.send(FetchOffsets(group), version=10).response.topics
+    # Partition 0 was committed by name, so it is whichever topic has the name.
+    assert [each.committed_offset for each in topic.partitions] == [5, -1]
