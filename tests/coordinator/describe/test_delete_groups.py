@@ -1,0 +1,134 @@
+"""DeleteGroups for one group: when it may go, and what goes with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.coordinator.describe.delete_groups import DeleteGroup
+from coterie.coordinator.records.group_metadata import GroupMetadataKey
+from coterie.coordinator.records.offset_commit import OffsetCommitKey
+from coterie.coordinator.result import Record
+from coterie.wire.codec import decode, encode
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsResponse,
+)
+from tests.coordinator.classic.members import (
+    heartbeat,
+    join,
+    join_request,
+    joining_group,
+    leave,
+    stable_group,
+)
+from tests.coordinator.shard_driver import ShardDriver
+
+T0, T1 = ("t", 0), ("t", 1)
+
+
+@pytest.fixture
+def driver() -> ShardDriver:
+    return ShardDriver()
+
+
+@pytest.mark.fact("D-10", "D-12")
+def test_an_empty_group_goes_with_its_offsets(driver: ShardDriver) -> None:
+    driver.commit({T0: 1, T1: 2})
+    leave(driver, *stable_group(driver, 1))
+    assert driver.delete_group().response == DeletableGroupResult(group_id="g")
+    assert driver.offsets() == {}
+    assert "g" not in driver.groups
+    assert driver.delete_group().error == 69
+
+
+@pytest.mark.fact("D-10", "D-14", "H-110")
+def test_a_stable_group_stays(driver: ShardDriver) -> None:
+    [member_id] = stable_group(driver, 1)
+    assert driver.delete_group().error == 68
+    assert heartbeat(driver, member_id) == 0
+
+
+@pytest.mark.fact("D-10", "D-14")
+def test_a_group_in_either_phase_of_a_rebalance_stays(driver: ShardDriver) -> None:
+    joining_group(driver, 1)
+    assert driver.delete_group().error == 68
+    join(driver)
+    assert driver.delete_group().error == 68
+
+
+@pytest.mark.fact("D-11")
+def test_an_unknown_group_is_not_found(driver: ShardDriver) -> None:
+    assert driver.delete_group("gone").response == DeletableGroupResult(
+        group_id="gone", error_code=69, error_message="Group gone not found."
+    )
+
+
+@pytest.mark.fact("D-14")
+def test_a_dead_group_is_not_found(driver: ShardDriver) -> None:
+    stable_group(driver, 1)
+    driver.shard.resign()
+    assert driver.delete_group().error == 69
+
+
+@pytest.mark.fact("D-15")
+def test_tombstones_for_everything_are_one_batch(driver: ShardDriver) -> None:
+    driver.commit({T0: 1})
+    driver.txn_commit({T0: 2, T1: 3})
+    driver.txn_commit({T1: 4}, producer_id=8)
+    driver.delete_group()
+    assert driver.written == (
+        Record(OffsetCommitKey(group="g", topic="t", partition=0), None),
+        Record(OffsetCommitKey(group="g", topic="t", partition=1), None),
+        Record(GroupMetadataKey(group="g"), None),
+    )
+    driver.end_transaction(7, commit=True)
+    driver.end_transaction(8, commit=True)
+    assert driver.offsets() == {}
+    assert "g" not in driver.groups
+
+
+@pytest.mark.fact("D-13")
+def test_each_group_is_answered_for_itself(driver: ShardDriver) -> None:
+    stable_group(driver, 1)
+    driver.commit({T0: 1}, group_id="empty")
+    errors = [driver.delete_group(name).error for name in ("g", "empty", "gone")]
+    assert errors == [68, 0, 69]
+
+
+@pytest.mark.fact("D-18")
+def test_the_empty_group_id_is_legal(driver: ShardDriver) -> None:
+    assert driver.delete_group("").error == 69
+    driver.commit({T0: 1}, group_id="")
+    assert driver.delete_group("").error == 0
+
+
+@pytest.mark.fact("D-19", "H-110")
+def test_a_member_of_a_deleted_group_cannot_commit(driver: ShardDriver) -> None:
+    [member_id] = stable_group(driver, 1)
+    leave(driver, member_id)
+    driver.delete_group()
+    answer = driver.commit(
+        {T0: 1}, member_id=member_id, generation_id_or_member_epoch=1
+    )
+    assert answer == {T0: 69}
+    assert driver.describe("g", 5).group_state == "Dead"
+
+
+def test_who_was_told_to_come_back_finds_no_group(driver: ShardDriver) -> None:
+    told = driver.send(join_request()).response
+    assert driver.delete_group().error == 0
+    assert join(driver, told.member_id).error == 25
+
+
+@pytest.mark.fact("D-03")
+@pytest.mark.parametrize(("version", "message"), [(2, None), (3, "why")])
+def test_version_3_says_why(
+    driver: ShardDriver, version: int, message: str | None
+) -> None:
+    refusal = driver.shard.refuse(
+        DeleteGroup("g"), None, ErrorCode.NON_EMPTY_GROUP, "why"
+    )
+    data = encode(DeleteGroupsResponse(results=[refusal]), version)
+    [result] = decode(DeleteGroupsResponse, version, data)[0].results
+    assert (result.error_code, result.error_message) == (68, message)

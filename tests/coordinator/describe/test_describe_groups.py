@@ -1,0 +1,145 @@
+"""DescribeGroups for one group, by state and version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coterie.coordinator.describe.describe_groups import DescribeGroup
+from coterie.wire.codec import decode, encode
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsResponse,
+)
+from tests.coordinator.classic.members import (
+    join,
+    joining_group,
+    leave,
+    stable_group,
+    subscription,
+)
+from tests.coordinator.shard_driver import ShardDriver
+
+
+@pytest.fixture
+def driver() -> ShardDriver:
+    return ShardDriver()
+
+
+def on_the_wire(group: DescribedGroup, version: int) -> DescribedGroup:
+    """The group as a client of that version reads it."""
+    data = encode(DescribeGroupsResponse(groups=[group]), version)
+    response, _ = decode(DescribeGroupsResponse, version, data)
+    return response.groups[0]
+
+
+def state_of(driver: ShardDriver) -> str:
+    state: str = driver.describe().group_state
+    return state
+
+
+@pytest.mark.fact("C-20")
+def test_the_states_have_kafkas_names(driver: ShardDriver) -> None:
+    assert state_of(driver) == "Dead"
+    driver.commit({("t", 0): 1})
+    assert state_of(driver) == "Empty"
+    [member_id] = joining_group(driver, 1)
+    assert state_of(driver) == "CompletingRebalance"
+    leave(driver, member_id)
+    assert state_of(driver) == "Empty"
+    stable_group(driver, 1)
+    assert state_of(driver) == "Stable"
+    join(driver)
+    assert state_of(driver) == "PreparingRebalance"
+
+
+@pytest.mark.fact("C-21", "H-118", "D-19")
+@pytest.mark.parametrize("version", range(6))
+def test_a_missing_group_is_dead_without_an_error(
+    driver: ShardDriver, version: int
+) -> None:
+    group = on_the_wire(driver.describe("gone", version), version)
+    assert (group.group_id, group.error_code) == ("gone", 0)
+    assert (group.group_state, group.members) == ("Dead", [])
+
+
+@pytest.mark.fact("C-21")
+def test_version_6_says_that_a_group_is_missing(driver: ShardDriver) -> None:
+    group = on_the_wire(driver.describe("gone", 6), 6)
+    assert (group.group_id, group.error_code) == ("gone", 69)
+    assert group.error_message == "Group gone not found."
+    assert (group.group_state, group.members) == ("Dead", [])
+
+
+@pytest.mark.fact("C-23", "C-24", "H-118")
+@pytest.mark.parametrize("version", range(7))
+def test_a_stable_group_shows_its_members_bytes(
+    driver: ShardDriver, version: int
+) -> None:
+    first, second = stable_group(driver, 2)
+    group = on_the_wire(driver.describe("g", version), version)
+    assert (group.error_code, group.error_message) == (0, None)
+    assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
+    assert [member.member_id for member in group.members] == [first, second]
+    assert [member.member_metadata for member in group.members] == [
+        subscription("t"),
+        subscription("t"),
+    ]
+    assert [member.member_assignment for member in group.members] == [
+        first.upper().encode(),
+        second.upper().encode(),
+    ]
+    assert {(each.client_id, each.client_host) for each in group.members} == {
+        ("client", "/127.0.0.1")
+    }
+
+
+def members_without_bytes(group: Any) -> int:
+    """How many members are listed; none of them may show bytes."""
+    for member in group.members:
+        assert (member.member_metadata, member.member_assignment) == (b"", b"")
+        assert member.client_id == "client"
+    return len(group.members)
+
+
+@pytest.mark.fact("C-23", "H-118")
+def test_before_the_sync_members_show_no_bytes(driver: ShardDriver) -> None:
+    joining_group(driver, 2)
+    group = driver.describe()
+    assert members_without_bytes(group) == 2
+    assert (group.protocol_type, group.protocol_data) == ("consumer", "")
+
+
+@pytest.mark.fact("C-23")
+def test_during_a_rebalance_members_show_no_bytes(driver: ShardDriver) -> None:
+    stable_group(driver, 2)
+    join(driver)
+    group = driver.describe()
+    assert members_without_bytes(group) == 3
+    assert group.protocol_data == ""
+
+
+@pytest.mark.parametrize(("version", "shown"), [(3, None), (4, "i0")])
+def test_version_4_shows_instance_ids(
+    driver: ShardDriver, version: int, shown: str | None
+) -> None:
+    stable_group(driver, 1, static=True)
+    [member] = on_the_wire(driver.describe("g", version), version).members
+    assert member.group_instance_id == shown
+
+
+@pytest.mark.fact("C-26", "H-113")
+def test_a_refusal_is_the_groups_own(driver: ShardDriver) -> None:
+    refusal = driver.shard.refuse(
+        DescribeGroup("g"), None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    )
+    assert refusal == DescribedGroup(group_id="g", error_code=14)
+
+
+@pytest.mark.fact("C-26")
+def test_the_empty_group_id_is_described_like_others(driver: ShardDriver) -> None:
+    assert driver.describe("", 5).group_state == "Dead"
+    driver.commit({("t", 0): 1}, group_id="")
+    assert driver.describe("", 6).error_code == 0

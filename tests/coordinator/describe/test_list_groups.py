@@ -1,0 +1,118 @@
+"""ListGroups: the groups of a shard, filtered by state and type."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.wire.codec import decode, encode
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.list_groups import (
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from tests.coordinator.classic.members import join, leave, stable_group
+from tests.coordinator.shard_driver import ShardDriver
+
+
+@pytest.fixture
+def driver() -> ShardDriver:
+    """Group "simple" has offsets alone, "g" is a stable consumer group."""
+    driver = ShardDriver()
+    driver.commit({("t", 0): 1}, group_id="simple")
+    stable_group(driver, 1)
+    return driver
+
+
+def listed(driver: ShardDriver, *states: str, types: tuple[str, ...] = ()) -> set[str]:
+    request = ListGroupsRequest(states_filter=[*states], types_filter=[*types])
+    return {group.group_id for group in driver.send(request).response.groups}
+
+
+@pytest.mark.fact("E28-05", "H-80")
+def test_every_group_is_listed_with_what_it_is(driver: ShardDriver) -> None:
+    groups = driver.send(ListGroupsRequest()).response.groups
+    assert groups == [
+        ListedGroup(
+            group_id="simple",
+            protocol_type="",
+            group_state="Empty",
+            group_type="classic",
+        ),
+        ListedGroup(
+            group_id="g",
+            protocol_type="consumer",
+            group_state="Stable",
+            group_type="classic",
+        ),
+    ]
+
+
+@pytest.mark.fact("E28-01")
+@pytest.mark.parametrize(
+    ("version", "state", "kind"),
+    [(0, "", ""), (3, "", ""), (4, "Stable", ""), (5, "Stable", "classic")],
+)
+def test_states_and_types_came_with_versions(
+    driver: ShardDriver, version: int, state: str, kind: str
+) -> None:
+    response = driver.send(ListGroupsRequest(), version=version).response
+    decoded, _ = decode(ListGroupsResponse, version, encode(response, version))
+    assert (decoded.groups[1].group_state, decoded.groups[1].group_type) == (
+        state,
+        kind,
+    )
+
+
+@pytest.mark.fact("E28-03", "E28-04")
+def test_a_filter_by_state(driver: ShardDriver) -> None:
+    assert listed(driver, "Stable") == {"g"}
+    assert listed(driver, "Stable", "Empty") == {"g", "simple"}
+    assert listed(driver, "Dead") == set()
+
+
+@pytest.mark.fact("E28-02", "H-115")
+def test_filters_ignore_case(driver: ShardDriver) -> None:
+    assert listed(driver, "sTABLE") == {"g"}
+    assert listed(driver, types=("Classic",)) == {"g", "simple"}
+
+
+@pytest.mark.fact("E28-03", "H-115")
+def test_a_word_that_means_nothing_matches_nothing(driver: ShardDriver) -> None:
+    assert listed(driver, "nonsense") == set()
+    assert listed(driver, types=("nonsense",)) == set()
+    assert listed(driver, "nonsense", "Stable") == {"g"}
+
+
+@pytest.mark.fact("E28-02", "E28-04")
+def test_a_filter_by_type(driver: ShardDriver) -> None:
+    assert listed(driver, types=("consumer",)) == set()
+    assert listed(driver, types=("share", "streams")) == set()
+    assert listed(driver, types=("consumer", "classic")) == {"g", "simple"}
+
+
+@pytest.mark.fact("E28-04")
+def test_both_filters_must_match(driver: ShardDriver) -> None:
+    assert listed(driver, "Stable", types=("classic",)) == {"g"}
+    assert listed(driver, "Stable", types=("consumer",)) == set()
+
+
+@pytest.mark.fact("E28-05")
+def test_a_group_in_a_rebalance_is_listed_in_it(driver: ShardDriver) -> None:
+    join(driver)
+    assert listed(driver, "PreparingRebalance") == {"g"}
+
+
+@pytest.mark.fact("E28-05")
+def test_a_group_without_members_keeps_its_protocol_type(driver: ShardDriver) -> None:
+    leave(driver, *driver.groups["g"].members)
+    groups = driver.send(ListGroupsRequest()).response.groups
+    assert [group.protocol_type for group in groups] == ["", "consumer"]
+    assert listed(driver, "Empty") == {"g", "simple"}
+
+
+@pytest.mark.fact("E28-06")
+def test_a_refusal_lists_nothing(driver: ShardDriver) -> None:
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    refusal = driver.shard.refuse(ListGroupsRequest(), None, code)
+    assert refusal == ListGroupsResponse(error_code=14)

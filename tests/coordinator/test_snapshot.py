@@ -1,0 +1,150 @@
+"""A shard taken over from a snapshot is the shard the snapshot was taken of."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.coordinator import invariants
+from coterie.coordinator.shard import Shard
+from coterie.coordinator.snapshot import Kept, entries, take_group, take_transactions
+from coterie.coordinator.state import State
+from coterie.errors import LogCorrupt
+from coterie.settings import Settings
+from tests.coordinator.classic.members import join, join_request, leave, stable_group
+from tests.coordinator.shard_driver import ShardDriver, assert_same_durable
+
+T0, T1 = ("t", 0), ("t", 1)
+
+
+@pytest.fixture
+def driver() -> ShardDriver:
+    return ShardDriver()
+
+
+def kept_groups(state: State) -> dict[str, Kept]:
+    taken = {group_id: take_group(state, group_id) for group_id in state.groups}
+    return {group_id: kept for group_id, kept in taken.items() if kept}
+
+
+def taken_over(state: State) -> Shard:
+    """Another shard, made of a snapshot of this state."""
+    shard = Shard(Settings())
+    for group_id, kept in kept_groups(state).items():
+        load = (lambda kept=kept: kept.offsets) if kept.offsets else None
+        shard.adopt(group_id, kept.metadata, load)
+    shard.adopt_transactions(take_transactions(state))
+    return shard
+
+
+def test_groups_and_offsets_are_taken_over(driver: ShardDriver) -> None:
+    stable_group(driver, 2, static=True)
+    driver.commit({T0: 5}, group_id="simple", version=10)
+    driver.commit({T1: 6}, group_id="short", version=4, retention_time_ms=9)
+    shard = taken_over(driver.state)
+    assert_same_durable(driver.state, shard.state)
+    invariants.check(shard.state)
+
+
+def test_a_group_without_offsets_is_taken_over(driver: ShardDriver) -> None:
+    leave(driver, *stable_group(driver, 1))
+    assert_same_durable(driver.state, taken_over(driver.state).state)
+
+
+def test_a_rebalance_in_flight_is_not_kept(driver: ShardDriver) -> None:
+    stable_group(driver, 1)
+    join(driver)
+    shard = taken_over(driver.state)
+    assert shard.state.groups["g"].state.value == "Stable"
+    assert_same_durable(driver.state, shard.state)
+
+
+def test_a_group_that_left_no_trace_is_not_kept(driver: ShardDriver) -> None:
+    driver.commit({T0: 1})
+    driver.send(join_request())
+    driver.delete_offsets({"t": [0]})
+    assert driver.groups["g"].pending_members
+    assert take_group(driver.state, "g") is None
+    assert_same_durable(driver.state, taken_over(driver.state).state)
+
+
+def test_open_transactions_are_taken_over(driver: ShardDriver) -> None:
+    driver.commit({T0: 1})
+    driver.txn_commit({T0: 5, T1: 6}, producer_epoch=2)
+    driver.commit({T1: 100})
+    shard = taken_over(driver.state)
+    assert_same_durable(driver.state, shard.state)
+    shard.replay_marker(7, 2, commit=True, log_offset=9)
+    driver.end_transaction(commit=True)
+    assert_same_durable(driver.state, shard.state)
+    assert driver.offsets() == {T0: 5, T1: 100}
+
+
+def test_offsets_are_read_when_first_looked_at(driver: ShardDriver) -> None:
+    driver.commit({T0: 5})
+    kept = take_group(driver.state, "g")
+    assert kept is not None
+    reads = []
+
+    def load() -> bytes:
+        reads.append("g")
+        return kept.offsets
+
+    shard = Shard(Settings())
+    shard.adopt("g", kept.metadata, load)
+    assert shard.state.groups["g"].is_simple
+    assert not reads
+    assert not shard.changed
+    assert shard.state.offsets.stored.get("g", "t", 0) is not None
+    assert shard.state.offsets.stored.get("g", "t", 1) is None
+    assert reads == ["g"]
+
+
+def test_what_the_log_says_later_is_put_over_the_snapshot(driver: ShardDriver) -> None:
+    driver.commit({T0: 5, T1: 6})
+    shard = taken_over(driver.state)
+    start = len(driver.history)
+    driver.commit({T0: 7})
+    driver.delete_offsets({"t": [1]})
+    driver.commit({T0: 8}, group_id="new")
+    for record, origin in driver.history[start:]:
+        shard.replay(record, origin)
+    assert_same_durable(driver.state, shard.state)
+    assert shard.changed == {"g", "new"}
+
+
+def test_groups_that_changed_are_remembered_for_the_next_snapshot(
+    driver: ShardDriver,
+) -> None:
+    driver.commit({T0: 1})
+    driver.txn_commit({T0: 1}, group_id="h")
+    assert driver.shard.changed == {"g", "h"}
+    driver.shard.changed.clear()
+    driver.end_transaction(commit=True)
+    assert driver.shard.changed == {"h"}
+
+
+def test_every_cut_of_a_snapshot_is_corrupt(driver: ShardDriver) -> None:
+    driver.commit({T0: 5})
+    kept = take_group(driver.state, "g")
+    assert kept is not None
+    for end in range(1, len(kept.offsets)):
+        with pytest.raises(LogCorrupt):
+            list(entries(kept.offsets[:end]))
+
+
+def test_a_record_of_an_unknown_type_is_corrupt(driver: ShardDriver) -> None:
+    driver.commit({T0: 5})
+    kept = take_group(driver.state, "g")
+    assert kept is not None
+    with pytest.raises(LogCorrupt, match="unknown type"):
+        list(entries(kept.offsets.replace(b"\0\1\0\1g", b"\0\x63\0\1g")))
+
+
+def test_offsets_that_are_something_else_are_corrupt(driver: ShardDriver) -> None:
+    stable_group(driver, 1)
+    kept = take_group(driver.state, "g")
+    assert kept is not None
+    shard = Shard(Settings())
+    shard.adopt("g", b"", lambda: kept.metadata)
+    with pytest.raises(LogCorrupt):
+        shard.state.offsets.stored.group("g")
