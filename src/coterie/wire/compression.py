@@ -93,8 +93,8 @@ def _bounded(codec: Codec, data: bytes) -> bytes:
 
 def _unsnappy(data: bytes) -> bytes:
     if not data.startswith(XERIAL_MAGIC):
-        return _unsnappy_block(data)
-    blocks, at = [], XERIAL_HEADER_BYTES
+        return _unsnappy_block(data, DECOMPRESSED_BYTES_MAX)
+    blocks, at, room = [], XERIAL_HEADER_BYTES, DECOMPRESSED_BYTES_MAX
     while at < len(data):
         if len(data) - at < BLOCK_LENGTH_BYTES:
             raise ValueError("a block length is cut short")
@@ -102,12 +102,13 @@ def _unsnappy(data: bytes) -> bytes:
         at += BLOCK_LENGTH_BYTES
         if size > len(data) - at:
             raise ValueError(f"a block of {size} bytes runs past the end")
-        blocks.append(_unsnappy_block(data[at : at + size]))
+        blocks.append(_unsnappy_block(data[at : at + size], room))
+        room -= len(blocks[-1])
         at += size
     return b"".join(blocks)
 
 
-def _unsnappy_block(block: bytes) -> bytes:
-    if cramjam.snappy.decompress_raw_len(block) > DECOMPRESSED_BYTES_MAX:
-        raise ValueError("the block claims to be larger than any batch may be")
+def _unsnappy_block(block: bytes, room: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(block) > room:
+        raise ValueError("it claims to be larger than any batch may be")
     return bytes(cramjam.snappy.decompress_raw(block))

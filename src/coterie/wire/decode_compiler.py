@@ -243,7 +243,8 @@ def _refuse_count(count: int, at: int) -> None:
 
 def _take_tag(data: bytes, span: tuple[int, int], reader: Decoder) -> Any:
     """Decode a tagged field that must fill its span."""
-    value, end = reader(data[: span[1]], span[0])
-    if end != span[1]:
-        raise MalformedFrame(f"a tagged field ends at {end}, said to end at {span[1]}")
+    start, end = span
+    value, at = reader(data[start:end], 0)
+    if at != end - start:
+        raise MalformedFrame(f"a tagged field of {end - start} bytes reads as {at}")
     return value

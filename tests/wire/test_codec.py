@@ -1,0 +1,248 @@
+"""Round trips, hostile bytes, and the corners of the encoding."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie.errors import MalformedFrame
+from coterie.wire.codec import decode, encode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+)
+from coterie.wire.messages.fetch import FetchRequest, ReplicaState
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from coterie.wire.messages.produce import ProduceRequest
+from coterie.wire.primitives import Prepared, read_uvarint, write_uvarint
+from coterie.wire.schema import Message
+from tests.wire.hand import int16, int32, text
+from tests.wire.samples import label, sample, served
+
+SERVED = list(served())
+messages = st.sampled_from(SERVED)
+chances = st.randoms(use_true_random=False)
+
+
+@pytest.mark.parametrize(("cls", "version"), SERVED, ids=label)
+def test_a_message_survives_its_encoding(cls: type[Message], version: int) -> None:
+    for seed in range(6):
+        value = sample(cls, version, Random(seed))
+        body = encode(value, version)
+        assert decode(cls, version, b"before" + body, 6) == (value, 6 + len(body))
+
+
+@given(messages, chances)
+def test_any_message_survives_its_encoding(
+    message: tuple[type[Message], int], chance: Random
+) -> None:
+    cls, version = message
+    value = sample(cls, version, chance)
+    body = encode(value, version)
+    assert decode(cls, version, body) == (value, len(body))
+
+
+@given(messages, chances, st.data())
+def test_a_message_cut_short_is_malformed(
+    message: tuple[type[Message], int], chance: Random, data: st.DataObject
+) -> None:
+    cls, version = message
+    body = encode(sample(cls, version, chance), version)
+    cut = data.draw(st.integers(0, max(len(body) - 1, 0)))
+    if cut < len(body):
+        with pytest.raises(MalformedFrame):
+            decode(cls, version, body[:cut])
+
+
+@given(messages, chances, st.data())
+def test_a_message_with_wrong_bytes_is_malformed_or_a_value(
+    message: tuple[type[Message], int], chance: Random, data: st.DataObject
+) -> None:
+    cls, version = message
+    body = bytearray(encode(sample(cls, version, chance), version) or b"\0")
+    for _ in range(data.draw(st.integers(1, 4))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        value, end = decode(cls, version, bytes(body))
+    except MalformedFrame:
+        return
+    assert isinstance(value, cls)
+    assert end <= len(body)
+
+
+@given(messages, st.binary(max_size=80))
+def test_any_bytes_are_malformed_or_a_value(
+    message: tuple[type[Message], int], body: bytes
+) -> None:
+    cls, version = message
+    try:
+        value, _ = decode(cls, version, body)
+    except MalformedFrame:
+        return
+    assert isinstance(value, cls)
+
+
+@pytest.mark.fact("G1-07")
+def test_unknown_tagged_fields_are_kept_and_written_back_in_order() -> None:
+    plain = encode(HeartbeatRequest(group_id="g", member_id="m"), 4)
+    body = plain[:-1] + b"\2" + b"\5\2ab" + b"\x0b\1c"
+    request, end = decode(HeartbeatRequest, 4, body)
+    assert end == len(body)
+    assert request.unknown_tags == {5: b"ab", 11: b"c"}
+    request.unknown_tags = {11: b"c", 5: b"ab"}
+    assert encode(request, 4) == body
+
+
+@pytest.mark.fact("G1-07")
+@pytest.mark.parametrize(
+    "tags", [b"\2\5\0\5\0", b"\2\5\0\4\0", b"\1\5\3ab", b"\1\5", b"\1", b""]
+)
+def test_tags_that_do_not_rise_or_do_not_fit_are_malformed(tags: bytes) -> None:
+    plain = encode(HeartbeatRequest(group_id="g", member_id="m"), 4)
+    with pytest.raises(MalformedFrame):
+        decode(HeartbeatRequest, 4, plain[:-1] + tags)
+
+
+@pytest.mark.fact("G1-07")
+def test_compact_lengths_are_one_more_and_nothing_is_null() -> None:
+    body = encode(HeartbeatRequest(group_id="gg", group_instance_id=None), 4)
+    assert body == b"\3gg" + int32(0) + b"\1" + b"\0" + b"\0"
+    with pytest.raises(MalformedFrame):
+        decode(HeartbeatRequest, 4, b"\0" + body[3:])
+
+
+@pytest.mark.fact("G1-07", "E7-51")
+def test_a_nullable_struct_has_a_marker() -> None:
+    absent = encode(ConsumerGroupHeartbeatResponse(), 0)
+    empty = encode(ConsumerGroupHeartbeatResponse(assignment=Assignment()), 0)
+    assert absent[-2:] == b"\xff\0"
+    assert empty[-4:] == b"\1\1\0\0"
+    assert decode(ConsumerGroupHeartbeatResponse, 0, absent)[0].assignment is None
+    assert decode(ConsumerGroupHeartbeatResponse, 0, empty)[0].assignment is not None
+
+
+def test_a_tagged_field_at_its_default_is_not_written() -> None:
+    plain = encode(FetchRequest(), 15)
+    set_to_default = encode(FetchRequest(cluster_id=None), 15)
+    told = encode(FetchRequest(replica_state=ReplicaState(replica_id=4)), 15)
+    assert plain == set_to_default
+    assert len(told) > len(plain)
+    assert decode(FetchRequest, 15, told)[0].replica_state.replica_id == 4
+
+
+def test_a_tagged_field_that_does_not_fill_its_span_is_malformed() -> None:
+    plain = encode(FetchRequest(), 15)
+    state = int32(4) + bytes(8) + b"\0"
+    for body in (state + b"x", state[:-1]):
+        tags = b"\1\1" + bytes([len(body)]) + body
+        with pytest.raises(MalformedFrame):
+            decode(FetchRequest, 15, plain[:-1] + tags)
+
+
+def test_a_null_where_the_version_has_none_is_malformed() -> None:
+    with pytest.raises(MalformedFrame):
+        decode(HeartbeatRequest, 0, text(None) + int32(1) + text("m"))
+
+
+@pytest.mark.parametrize("size", [-2, -32768])
+def test_a_length_below_null_is_malformed(size: int) -> None:
+    with pytest.raises(MalformedFrame):
+        decode(HeartbeatRequest, 3, text("g") + int32(1) + text("m") + int16(size))
+
+
+def test_a_count_that_cannot_be_is_refused_before_anything_is_made() -> None:
+    with pytest.raises(MalformedFrame):
+        decode(MetadataRequest, 1, int32(2**31 - 1))
+    with pytest.raises(MalformedFrame):
+        decode(MetadataRequest, 1, int32(-2))
+
+
+def test_text_that_is_not_utf8_is_malformed() -> None:
+    with pytest.raises(MalformedFrame):
+        decode(HeartbeatRequest, 0, int16(1) + b"\xff" + int32(1) + text("m"))
+
+
+@pytest.mark.fact("G1-08")
+def test_text_is_utf8_up_to_the_limit_of_its_length() -> None:
+    longest = HeartbeatRequest(group_id="x" * 32767)
+    assert decode(HeartbeatRequest, 0, encode(longest, 0))[0] == longest
+    odd = HeartbeatRequest(group_id=" \u0000消費者\U0001f600")
+    assert decode(HeartbeatRequest, 0, encode(odd, 0))[0] == odd
+
+
+@pytest.mark.fact("G1-10")
+def test_an_id_is_sixteen_bytes_and_zero_means_none() -> None:
+    topic_id = bytes(range(16))
+    topic = OffsetFetchResponseTopics(topic_id=topic_id)
+    group = OffsetFetchResponseGroup(group_id="g", topics=[topic])
+    assert topic_id in encode(OffsetFetchResponse(groups=[group]), 10)
+    assert OffsetFetchResponseTopics().topic_id == bytes(16)
+
+
+def test_bytes_after_the_value_are_the_callers() -> None:
+    body = encode(HeartbeatRequest(group_id="g"), 4)
+    assert decode(HeartbeatRequest, 4, body + b"more")[1] == len(body)
+
+
+def test_fields_a_version_lacks_get_fresh_defaults() -> None:
+    body = encode(OffsetFetchResponse(), 1)
+    one, _ = decode(OffsetFetchResponse, 1, body)
+    two, _ = decode(OffsetFetchResponse, 1, body)
+    one.groups.append(OffsetFetchResponseGroup())
+    assert two.groups == []
+    assert two.throttle_time_ms == 0
+
+
+def test_prepared_elements_are_written_as_they_are() -> None:
+    partitions = [
+        OffsetFetchResponsePartitions(partition_index=index, metadata="")
+        for index in range(3)
+    ]
+    topic = OffsetFetchResponseTopics(name="t", partitions=partitions)
+    group = OffsetFetchResponseGroup(group_id="g", topics=[topic])
+    plain = encode(OffsetFetchResponse(groups=[group]), 8)
+    alone = OffsetFetchResponseTopics(name="t", partitions=partitions[:1])
+    group.topics = [alone]
+    bodies = []
+    for index in range(3):
+        partitions[0].partition_index = index
+        whole = encode(OffsetFetchResponse(groups=[group]), 8)
+        bodies.append(whole[whole.index(b"\2t") + 3 : -5])
+    topic.partitions = Prepared(3, b"".join(bodies))  # type: ignore[assignment]
+    group.topics = [topic]
+    assert encode(OffsetFetchResponse(groups=[group]), 8) == plain
+
+
+def test_a_message_has_no_other_versions() -> None:
+    with pytest.raises(AssertionError, match="no version 9"):
+        encode(HeartbeatRequest(), 9)
+    with pytest.raises(AssertionError, match="no version 0"):
+        decode(ProduceRequest, 0, b"")
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_varint_survives_its_encoding(value: int) -> None:
+    body = write_uvarint(value)
+    assert read_uvarint(body, 0) == (value, len(body))
+
+
+def test_a_varint_of_six_bytes_is_malformed() -> None:
+    with pytest.raises(MalformedFrame):
+        read_uvarint(b"\xff" * 5 + b"\1", 0)
+
+
+def test_values_compare_by_fields_and_say_them() -> None:
+    assert HeartbeatRequest(group_id="g") == HeartbeatRequest(group_id="g")
+    assert HeartbeatRequest(group_id="g") != HeartbeatRequest(group_id="h")
+    assert HeartbeatRequest() != FetchRequest()
+    assert "group_id='g'" in repr(HeartbeatRequest(group_id="g"))
