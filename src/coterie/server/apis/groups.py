@@ -1,0 +1,91 @@
+"""What the modules of groups share: may they, which shard, and answers put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from coterie.auth.authorizer import Operation, ResourceType
+from coterie.server.call import Call
+from coterie.types import GroupId
+from coterie.wire.error_codes import ErrorCode
+
+Answer = TypeVar("Answer")
+
+_GROUP: Final = ResourceType.GROUP
+_GROUP_OPERATIONS: Final = (
+    Operation.READ,
+    Operation.DELETE,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+
+
+def may_group(call: Call, operation: Operation, group_id: GroupId) -> bool:
+    """Whether the caller may do this to a group."""
+    authorizer = call.node.broker.authorizer
+    return authorizer.authorize(call.principal, operation, _GROUP, group_id)
+
+
+def group_operations(call: Call, group_id: GroupId) -> int:
+    """What the caller may do to a group, a bit for each operation (KIP-430, D-33)."""
+    return sum(
+        1 << operation
+        for operation in _GROUP_OPERATIONS
+        if may_group(call, operation, group_id)
+    )
+
+
+def ask(
+    call: Call, group_id: GroupId, request: Any, answer: Callable[[Any], None]
+) -> None:
+    """Have a request handled by the group's shard, if this node coordinates it.
+
+    Otherwise the answer is NOT_COORDINATOR.
+    """
+    node = call.node
+    broker = node.broker
+    shard = broker.runtime.shard_of(group_id)
+    if broker.shard_node(shard) is node:
+        broker.runtime.submit(shard, request, call, answer)
+    else:
+        answer(broker.runtime.refusal(request, call, ErrorCode.NOT_COORDINATOR))
+
+
+def pass_on(call: Call, operation: Operation) -> None:
+    """Serve a request about one group as a whole: its shard's answer is the answer."""
+    request = call.request
+    if may_group(call, operation, request.group_id):
+        ask(call, request.group_id, request, call.answer)
+    else:
+        refuse(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+def refuse(call: Call, code: ErrorCode) -> None:
+    """Answer a request about one group with an error, where its schema has room."""
+    call.answer(call.node.broker.runtime.refusal(call.request, call, code))
+
+
+class Gathering(Generic[Answer]):
+    """Collects the answers of many parts, in the order of the parts, whatever the order
+    in which they come; `done` is called once, with all of them."""
+
+    def __init__(self, parts: int, done: Callable[[Sequence[Answer]], None]) -> None:
+        self._answers: list[Answer | None] = [None] * parts
+        self._missing = parts
+        self._done = done
+        if not parts:
+            done(())
+
+    def part(self, at: int) -> Callable[[Answer], None]:
+        """What the answer of one part is given to."""
+
+        def take(answer: Answer) -> None:
+            assert self._answers[at] is None, "a part was answered twice"
+            self._answers[at] = answer
+            self._missing -= 1
+            if not self._missing:
+                self._done([each for each in self._answers if each is not None])
+
+        return take

@@ -1,0 +1,176 @@
+"""Puts a broker together: the log, the data plane, the runtime and its loader.
+
+Order matters once: when a flush fails, the catalog is read again before the shards are,
+as they ask it about topics.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+from coterie.auth.authorizer import AllowAll, Authorizer
+from coterie.catalog.catalog import Catalog, TopicChange
+from coterie.catalog.topics import OFFSETS_TOPIC
+from coterie.coordinator.offsets.tombstones import DeletedTopic, TopicsDeleted
+from coterie.coordinator.result import TopicView
+from coterie.coordinator.shard import Shard
+from coterie.log.log import Log, LogPartition
+from coterie.log.memory import MemoryLog
+from coterie.runtime.clock import steady_clock
+from coterie.runtime.data import DataPlane
+from coterie.runtime.fetch_sessions import FetchSessions
+from coterie.runtime.flusher import Flusher
+from coterie.runtime.housekeeping import Housekeeping
+from coterie.runtime.ids import fresh_session_id, fresh_topic_id
+from coterie.runtime.loader import Loader
+from coterie.runtime.runtime import Runtime
+from coterie.runtime.shards import DrivenShard
+from coterie.runtime.snapshots import Snapshots
+from coterie.runtime.snapshotter import Snapshotter
+from coterie.runtime.timers import Scheduler
+from coterie.runtime.transactions import TransactionPlane
+from coterie.server.broker import Broker
+from coterie.settings import Settings
+
+_SPACE: Final = "broker"
+_CLUSTER_ID: Final = b"cluster.id"
+
+
+class RuntimeEnvironment:
+    """What the runtime is given of its surroundings."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        catalog: Catalog,
+        data: DataPlane,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], int],
+    ) -> None:
+        self.settings = settings
+        self.topics: TopicView = catalog
+        self.scheduler: Scheduler = loop
+        self.clock = clock
+        self.loader: Loader | None = None
+        self.snapshotter: Snapshotter | None = None
+        self._data = data
+
+    def make_shard(self) -> Shard:
+        """An empty shard."""
+        return Shard(self.settings)
+
+    def grew(self, where: LogPartition, size_bytes: int) -> None:
+        """Wake who fetches `__consumer_offsets`, and see to snapshots."""
+        self._data.internal_grew(where, size_bytes)
+        assert self.snapshotter is not None
+        self.snapshotter.consider()
+
+    def load(self, driven: DrivenShard) -> None:
+        """Fill an empty shard from the log in the background, then `activate` it."""
+        assert self.loader is not None
+        self.loader.load(driven)
+
+    def hurry(self, driven: DrivenShard) -> None:
+        """Load this one before others."""
+        assert self.loader is not None
+        self.loader.hurry(driven)
+
+
+class Assembly:
+    """A broker and what runs behind it. Made inside a running loop.
+
+    Raises LogError when the log cannot be read.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        log: Log,
+        *,
+        node_count: int = 1,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        clock = steady_clock()
+        flusher = Flusher(log, loop, threaded=not isinstance(log, MemoryLog))
+        catalog = Catalog(settings, range(1, node_count + 1))
+        data = DataPlane(log, flusher, catalog, clock=clock, scheduler=loop)
+        flusher.on_failure(lambda _: data.reload())
+        data.load()
+        environment = RuntimeEnvironment(
+            settings, catalog, data, loop=loop, clock=clock
+        )
+        runtime = Runtime(log, flusher, environment)
+        snapshots = Snapshots(log)
+        self._loader = environment.loader = Loader(
+            log,
+            flusher,
+            snapshots,
+            loop=loop,
+            activate=runtime.activate,
+            failed=runtime.loading_failed,
+        )
+        self._snapshotter = environment.snapshotter = Snapshotter(
+            snapshots, flusher, runtime.shards, loop
+        )
+        transactions = TransactionPlane(data, runtime)
+        self._housekeeping = Housekeeping(data, transactions)
+        self.broker = Broker(
+            settings=settings,
+            log=log,
+            flusher=flusher,
+            catalog=catalog,
+            data=data,
+            runtime=runtime,
+            transactions=transactions,
+            authorizer=authorizer or AllowAll(),
+            fetch_sessions=FetchSessions(
+                settings.max_incremental_fetch_session_cache_slots, fresh_session_id
+            ),
+            clock=clock,
+            cluster_id=_cluster_id(log),
+        )
+
+    def start(self) -> None:
+        """Make what a new store needs, and begin to load. Raises LogError."""
+        broker = self.broker
+        topic = broker.data.ensure_offsets_topic(fresh_topic_id())
+        broker.flusher.flush()
+        broker.runtime.start(topic.topic_id, topic.partition_count)
+        self._loader.run_slice()
+        broker.catalog.watch(self._topic_changed)
+        broker.transactions.start()
+        self._housekeeping.start()
+
+    def stop(self) -> None:
+        """Make everything durable, with a snapshot, and close the log."""
+        broker = self.broker
+        self._housekeeping.stop()
+        broker.flusher.flush()
+        self._snapshotter.write_all()
+        broker.runtime.stop()
+        broker.flusher.flush()
+        broker.flusher.close()
+        broker.log.close()
+
+    def _topic_changed(self, change: TopicChange) -> None:
+        """A topic's offsets go when the topic goes (E17-18)."""
+        before = change.before
+        if change.after is None and before is not None and before.name != OFFSETS_TOPIC:
+            gone = DeletedTopic(before.name, before.topic_id)
+            self.broker.runtime.notify(TopicsDeleted((gone,)))
+
+
+def _cluster_id(log: Log) -> str:
+    """The cluster's id, made when a store is new (staged then)."""
+    found = log.get(_SPACE, _CLUSTER_ID)
+    if found is not None:
+        return found.decode()
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=")
+    log.put(_SPACE, _CLUSTER_ID, cluster_id)
+    return cluster_id.decode()

@@ -1,0 +1,170 @@
+"""Settings from a file and from flags, checked before anything starts.
+
+A name nobody knows and a value that cannot be are refused with a sentence that says
+what would be right: the nearest name, or the range.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from coterie.errors import SettingError
+from coterie.settings import INT32_MAX, Settings
+
+_LONG_MAX: Final = 2**63 - 1
+_WORDS: Final = {"true": True, "false": False}
+
+
+class Range(NamedTuple):
+    """The least and the greatest value of a setting."""
+
+    low: int
+    high: int
+
+
+_RANGES: Final[Mapping[str, Range]] = {
+    "group.initial.rebalance.delay.ms": Range(0, INT32_MAX),
+    "group.min.session.timeout.ms": Range(1, INT32_MAX),
+    "group.max.session.timeout.ms": Range(1, INT32_MAX),
+    "group.max.size": Range(1, INT32_MAX),
+    "offset.metadata.max.bytes": Range(0, INT32_MAX),
+    "offsets.retention.minutes": Range(1, INT32_MAX),
+    "offsets.retention.check.interval.ms": Range(1, _LONG_MAX),
+    "offsets.topic.num.partitions": Range(1, 10_000),
+    "num.partitions": Range(1, 10_000),
+    "log.retention.ms": Range(-1, _LONG_MAX),
+    "log.retention.bytes": Range(-1, _LONG_MAX),
+    "log.retention.check.interval.ms": Range(1, _LONG_MAX),
+    "message.max.bytes": Range(0, INT32_MAX),
+    "fetch.max.bytes": Range(1_024, INT32_MAX),
+    "max.incremental.fetch.session.cache.slots": Range(0, INT32_MAX),
+    "transaction.max.timeout.ms": Range(1, INT32_MAX),
+    "transactional.id.expiration.ms": Range(1, INT32_MAX),
+    "producer.id.expiration.ms": Range(1, INT32_MAX),
+    "socket.request.max.bytes": Range(1, INT32_MAX),
+    "max.connections": Range(0, INT32_MAX),
+    "max.in.flight.requests.per.connection": Range(1, INT32_MAX),
+    "connections.max.idle.ms": Range(1_000, _LONG_MAX),
+    "connection.write.buffer.max.bytes": Range(65_536, INT32_MAX),
+}
+_DEFAULT_RANGE: Final = Range(0, _LONG_MAX)
+
+NAMES: Final[Mapping[str, str]] = {
+    field.name.replace("_", "."): field.name for field in fields(Settings)
+}
+"""Every setting's name and its attribute."""
+
+
+def read_settings(
+    file: Path | None = None, assignments: Iterable[str] = ()
+) -> Settings:
+    """The settings of a file, changed by assignments such as "num.partitions=3".
+
+    Raises SettingError for what cannot be read, is unknown, or cannot be.
+    """
+    values: dict[str, object] = {} if file is None else _read_file(file)
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise SettingError(
+                f"{assignment!r} sets nothing; write NAME=VALUE, "
+                "for example num.partitions=3"
+            )
+        values[name.strip()] = value.strip()
+    return make_settings(values)
+
+
+def make_settings(values: Mapping[str, object]) -> Settings:
+    """Settings from values by name, text or typed.
+
+    Raises SettingError as `read_settings` does.
+    """
+    changed: dict[str, Any] = {}
+    for name, value in values.items():
+        changed[_attribute(name)] = _value(name, value)
+    settings = Settings(**changed)
+    _check_together(settings)
+    return settings
+
+
+def _read_file(file: Path) -> dict[str, object]:
+    import tomllib
+
+    try:
+        with file.open("rb") as opened:
+            found = tomllib.load(opened)
+    except OSError as error:
+        raise SettingError(f"{file} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{file} is not TOML: {error}") from error
+    return dict(_flat(found, ""))
+
+
+def _flat(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, object]]:
+    """`num.partitions = 3` is a table in a table to TOML, unless it is quoted."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _attribute(name: str) -> str:
+    found = NAMES.get(name)
+    if found is not None:
+        return found
+    near = difflib.get_close_matches(name, NAMES, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise SettingError(f"there is no setting {name!r}{hint}")
+
+
+def _value(name: str, value: object) -> bool | int:
+    is_switch = isinstance(getattr(Settings(), NAMES[name]), bool)
+    if isinstance(value, str):
+        value = _parse(value, is_switch=is_switch)
+    if is_switch:
+        if not isinstance(value, bool):
+            raise SettingError(f"{name} must be true or false, not {value!r}")
+        return value
+    low, high = _RANGES.get(name, _DEFAULT_RANGE)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or not low <= value <= high:  # type: ignore[operator]
+        raise SettingError(
+            f"{name} must be a whole number from {low} to {high}, not {value!r}"
+        )
+    return value  # type: ignore[return-value]
+
+
+def _parse(text: str, *, is_switch: bool) -> object:
+    if is_switch:
+        return _WORDS.get(text.lower(), text)
+    try:
+        return int(text.replace("_", ""))
+    except ValueError:
+        return text
+
+
+def _check_together(settings: Settings) -> None:
+    """What each setting may be alone and not beside another."""
+    low = settings.group_min_session_timeout_ms
+    high = settings.group_max_session_timeout_ms
+    if low > high:
+        raise SettingError(
+            f"group.min.session.timeout.ms ({low}) must not be more than "
+            f"group.max.session.timeout.ms ({high})"
+        )
+    if settings.message_max_bytes > settings.socket_request_max_bytes:
+        raise SettingError(
+            f"message.max.bytes ({settings.message_max_bytes}) must not be more than "
+            f"socket.request.max.bytes ({settings.socket_request_max_bytes}): "
+            "no request could carry such a batch"
+        )
+    if settings.offset_metadata_max_bytes > settings.message_max_bytes:
+        raise SettingError(
+            f"offset.metadata.max.bytes ({settings.offset_metadata_max_bytes}) must "
+            f"not be more than message.max.bytes ({settings.message_max_bytes})"
+        )

@@ -1,0 +1,141 @@
+"""A server from start to stop: a broker, its nodes, and the sockets they listen on."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from coterie.auth.authorizer import Authorizer
+from coterie.errors import LogError
+from coterie.log.log import Log
+from coterie.log.memory import MemoryLog
+from coterie.server.assembly import Assembly
+from coterie.server.dispatch import load_handlers
+from coterie.server.listener import Listener
+from coterie.server.node import Node
+from coterie.settings import Settings
+
+_LOGGER = logging.getLogger(__name__)
+
+_GC_THRESHOLDS: Final = (50_000, 20, 50)
+"""A request makes tuples and messages that die young and form no cycles."""
+_DRAIN_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPlan:
+    """What to start. `directory` is None for a log in memory. Node 1 listens on `port`;
+    further nodes on the ports after it, or on free ones when it is 0."""
+
+    settings: Settings
+    host: str
+    port: int
+    directory: Path | None = None
+    advertised_host: str | None = None
+    node_count: int = 1
+
+
+class Server:
+    """A running server. `start` and `stop` belong to one event loop."""
+
+    def __init__(self, plan: ServerPlan, authorizer: Authorizer | None = None) -> None:
+        self._plan = plan
+        self._authorizer = authorizer
+        self._listener: Listener | None = None
+        self._assembly: Assembly | None = None
+
+    @property
+    def assembly(self) -> Assembly:
+        """What has been started."""
+        assert self._assembly is not None
+        return self._assembly
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes, each with the address it can be reached at."""
+        return self.assembly.broker.nodes
+
+    async def start(self, log: Log | None = None) -> None:
+        """Open the log, begin to load, and accept connections.
+
+        `log` is used in place of the plan's directory. Raises LogError, and OSError
+        when an address cannot be had.
+        """
+        plan = self._plan
+        assembly = Assembly(
+            plan.settings,
+            log or _open_log(plan),
+            node_count=plan.node_count,
+            authorizer=self._authorizer,
+        )
+        self._assembly = assembly
+        self._listener = Listener(plan.settings, load_handlers())
+        try:
+            await self._listen(self._listener)
+            assembly.start()
+        except BaseException:
+            self._listener.close()
+            assembly.broker.log.close()
+            raise
+
+    async def _listen(self, listener: Listener) -> None:
+        plan = self._plan
+        for at in range(plan.node_count):
+            node = Node(at + 1, _advertised(plan), 0, self.assembly.broker)
+            self.nodes.append(node)
+            port = plan.port + at if plan.port else 0
+            node.port = await listener.listen(node, plan.host, port)
+
+    async def stop(self) -> None:
+        """Accept nothing more, make everything durable, and let go of the log."""
+        assert self._listener is not None
+        self._listener.close()
+        try:
+            self.assembly.stop()
+        finally:
+            self._listener.close_sessions()
+            await asyncio.sleep(_DRAIN_S)
+
+
+async def serve(plan: ServerPlan, ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; `ready` is given the addresses once it accepts.
+
+    Raises LogError and OSError as `Server.start` does.
+    """
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, over.set)
+    server = Server(plan)
+    await server.start()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    gc.collect()
+    gc.freeze()
+    ready(",".join(f"{node.host}:{node.port}" for node in server.nodes))
+    await over.wait()
+    _LOGGER.info("stopping")
+    await server.stop()
+
+
+def _open_log(plan: ServerPlan) -> Log:
+    if plan.directory is None:
+        return MemoryLog()
+    from coterie.log.sqlite import SqliteLog
+
+    try:
+        return SqliteLog(plan.directory)
+    except OSError as error:
+        raise LogError(f"{plan.directory}: {error}") from error
+
+
+def _advertised(plan: ServerPlan) -> str:
+    """The host that clients are told: one they can connect to."""
+    if plan.advertised_host is not None:
+        return plan.advertised_host
+    return "127.0.0.1" if plan.host in {"", "0.0.0.0", "::"} else plan.host  # noqa: S104
