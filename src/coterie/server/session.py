@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from coterie.auth.authorizer import ANONYMOUS, Principal
 from coterie.protocol.connection import Connection
@@ -79,7 +79,8 @@ class Session(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Somebody has connected."""
-        assert isinstance(transport, asyncio.Transport)
+        # uvloop's transports have the methods, but are no subclass.
+        transport = cast("asyncio.Transport", transport)
         self._transport = transport
         peer = transport.get_extra_info("peername")
         self.client_host = f"/{peer[0]}" if peer else "/unknown"
