@@ -40,6 +40,7 @@ ORDERS: Final = 600
 MORE_ORDERS: Final = 300
 WAIT_S: Final = 30.0
 POLL_S: Final = 0.02
+LOG_LINES: Final = 20
 READY: Final = "coterie ready on "
 # Kafka waits 3 s for company before it hands out the first assignment.
 SERVER_SETTINGS: Final = ("group.initial.rebalance.delay.ms=500",)
@@ -58,6 +59,9 @@ class DemoFailed(Exception):
     """Something did not happen; the sentence says what."""
 
 
+FAILURES: Final = (DemoFailed, KafkaException, TimeoutError)
+
+
 class Member:
     """One consumer of the group, and what it has read."""
 
@@ -67,7 +71,7 @@ class Member:
         self.uncommitted = False
         self.consumer = Consumer(
             {
-                "bootstrap.servers": bootstrap,
+                **client(bootstrap),
                 "client.id": name,
                 "group.id": GROUP,
                 "auto.offset.reset": "earliest",
@@ -101,6 +105,11 @@ class Member:
             self.uncommitted = False
 
 
+def client(bootstrap: str) -> dict[str, str | int | float | bool]:
+    """What every client is given; librdkafka's own log is left out of the picture."""
+    return {"bootstrap.servers": bootstrap, "log_level": 0}
+
+
 @contextmanager
 def server(directory: Path) -> Iterator[str]:
     """A Coterie server of our own; yields its HOST:PORT and stops it afterwards."""
@@ -111,7 +120,10 @@ def server(directory: Path) -> Iterator[str]:
     with said.open("wb") as stdout, log.open("wb") as stderr:
         process = subprocess.Popen(command, stdout=stdout, stderr=stderr)
     try:
-        yield address(process, said, log)
+        yield address(process, said)
+    except FAILURES as failure:
+        reason = str(failure) or "the server did not answer in time"
+        raise DemoFailed(f"{reason}{last_lines(log)}") from None
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -121,12 +133,18 @@ def server(directory: Path) -> Iterator[str]:
             process.wait()
 
 
-def address(process: subprocess.Popen[bytes], said: Path, log: Path) -> str:
+def last_lines(log: Path) -> str:
+    """The end of what the server logged, if it did."""
+    lines = log.read_text().splitlines()[-LOG_LINES:]
+    return "\n".join(("\n\nThe server's last words:", *lines)) if lines else ""
+
+
+def address(process: subprocess.Popen[bytes], said: Path) -> str:
     """The HOST:PORT the server says that it is ready on."""
 
     def ready() -> bool:
         if process.poll() is not None:
-            raise DemoFailed(f"the server ended at once:\n{log.read_text()}")
+            raise DemoFailed("the server ended at once")
         return said.read_text().endswith("\n") and READY in said.read_text()
 
     wait_until(ready, "the server did not get ready")
@@ -163,7 +181,7 @@ def create_topic(admin: AdminClient) -> None:
 def produce(bootstrap: str, count: int) -> Counter[int]:
     """Produce orders with an idempotent producer; how many went to each partition."""
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
+        {**client(bootstrap), "enable.idempotence": True, "linger.ms": 5}
     )
     written: Counter[int] = Counter()
 
@@ -258,7 +276,7 @@ def offsets_table(offsets: Mapping[int, int], ends: Mapping[int, int]) -> Table:
 
 def play(console: Console, bootstrap: str) -> None:
     """The demo itself, against a server that is up."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient(client(bootstrap))
     create_topic(admin)
     ends = produce(bootstrap, ORDERS)
     console.print(f"{ORDERS} orders written to {TOPIC}, {PARTITIONS} partitions")
@@ -298,7 +316,7 @@ def main() -> int:
             console.print(f"[bold]Coterie serves on {bootstrap}[/], for this demo")
             console.print(f"[dim]with {', '.join(SERVER_SETTINGS)}[/]")
             play(console, bootstrap)
-    except (DemoFailed, KafkaException) as failure:
+    except DemoFailed as failure:
         console.print(f"[red]The demo failed:[/] {escape(str(failure))}")
         return 1
     console.print(NEXT)
