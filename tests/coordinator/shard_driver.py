@@ -16,9 +16,16 @@ from coterie.coordinator.describe.delete_groups import DeleteGroup
 from coterie.coordinator.describe.describe_groups import DescribeGroup
 from coterie.coordinator.offsets.expire import TIMER_KEY, ExpireOffsets
 from coterie.coordinator.offsets.fetch import FetchOffsets
+from coterie.coordinator.offsets.store import GroupOffsets
 from coterie.coordinator.records.serde import decode_record, encode_record
 from coterie.coordinator.result import Origin, Record, Result, Ticket
 from coterie.coordinator.shard import Shard
+from coterie.coordinator.snapshot import (
+    entries,
+    read_offsets,
+    take_group,
+    take_transactions,
+)
 from coterie.coordinator.state import State
 from coterie.settings import Settings
 from coterie.wire.messages.offset_commit import (
@@ -47,7 +54,9 @@ WEEK_MS = SETTINGS.offsets_retention_minutes * 60_000
 SWEEP_MS = SETTINGS.offsets_retention_check_interval_ms
 
 Wanted = Mapping[str, Sequence[int]]
-Named = dict[tuple[str, int], Any]
+"""Topics and partitions to ask for."""
+Named = Mapping[tuple[str, int], Any]
+"""What to commit for each topic and partition: an offset, or fields of the request."""
 
 
 class Marker(NamedTuple):
@@ -126,7 +135,7 @@ class ShardDriver(Driver):
         return self.results[-1].records
 
     def commit(
-        self, offsets: Wanted | Named, *, version: int = 9, **fields: Any
+        self, offsets: Named, *, version: int = 9, **fields: Any
     ) -> dict[tuple[str, int], int]:
         """Commit to group "g"; the error code of each partition."""
         topics = [
@@ -147,7 +156,7 @@ class ShardDriver(Driver):
         return codes(self.send(request, version=version))
 
     def txn_commit(
-        self, offsets: Wanted | Named, *, version: int = 5, **fields: Any
+        self, offsets: Named, *, version: int = 5, **fields: Any
     ) -> dict[tuple[str, int], int]:
         """Commit to group "g" in the transaction of producer 7; error codes."""
         topics = [
@@ -224,10 +233,10 @@ class ShardDriver(Driver):
         return self.send(DescribeGroup(group_id), version=version).response
 
 
-def by_topic(offsets: Wanted | Named) -> dict[str, dict[int, dict[str, Any]]]:
+def by_topic(offsets: Named) -> dict[str, dict[int, dict[str, Any]]]:
     """`{(topic, partition): offset or fields}` by topic and partition."""
     topics: dict[str, dict[int, dict[str, Any]]] = {}
-    for (topic, partition), value in offsets.items():  # type: ignore[misc]
+    for (topic, partition), value in offsets.items():
         fields = value if isinstance(value, dict) else {"committed_offset": value}
         topics.setdefault(topic, {})[partition] = fields
     return topics
@@ -249,6 +258,36 @@ def as_read(entry: Record | Marker) -> Record | Marker:
     record = decode_record(*encode_record(entry))
     assert record is not None
     return record
+
+
+def taken_over(state: State) -> Shard:
+    """Another shard, made of a snapshot of this state as the runtime makes it."""
+    shard = Shard(SETTINGS)
+    for group_id in tuple(state.groups):
+        kept = take_group(state, group_id)
+        if kept is None:
+            continue
+        for record, origin in entries(kept.metadata):
+            shard.replay(record, origin)
+        if kept.offsets:
+            adopt(shard.state, group_id, kept.offsets)
+    for record, origin in entries(take_transactions(state)):
+        shard.replay(record, origin)
+    shard.changed.clear()
+    return shard
+
+
+def adopt(state: State, group_id: str, offsets: bytes) -> list[str]:
+    """Have a group's offsets read later; what is returned says whether they were."""
+    reads: list[str] = []
+
+    def load() -> GroupOffsets:
+        reads.append(group_id)
+        return read_offsets(offsets)
+
+    state.ensure_group(group_id)
+    state.offsets.stored.adopt(group_id, load)
+    return reads
 
 
 def assert_same_durable(live: State, loaded: State) -> None:

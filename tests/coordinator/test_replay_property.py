@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 
 from coterie.coordinator.records.serde import encode_record
 from coterie.coordinator.result import Origin, Record
-from coterie.coordinator.shard import Shard
-from coterie.coordinator.snapshot import take_group, take_transactions
-from coterie.settings import Settings
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from coterie.wire.messages.sync_group import SyncGroupRequest
 from tests.coordinator.classic.members import join_request
@@ -24,6 +21,7 @@ from tests.coordinator.shard_driver import (
     ShardDriver,
     as_read,
     assert_same_durable,
+    taken_over,
 )
 
 History = list[tuple[Record | Marker, Origin]]
@@ -198,13 +196,7 @@ def test_a_snapshot_and_the_log_since_give_the_state(
     before: list[tuple[Any, ...]], after: list[tuple[Any, ...]]
 ) -> None:
     world = world_after(before)
-    shard = Shard(Settings())
-    for group_id in tuple(world.groups):
-        kept = take_group(world.state, group_id)
-        if kept is not None:
-            load = (lambda kept=kept: kept.offsets) if kept.offsets else None
-            shard.adopt(group_id, kept.metadata, load)
-    shard.adopt_transactions(take_transactions(world.state))
+    shard = taken_over(world.state)
     start = len(world.history)
     for step in after:
         world.take(step)

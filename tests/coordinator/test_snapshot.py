@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 
 from coterie.coordinator import invariants
+from coterie.coordinator.result import Record
 from coterie.coordinator.shard import Shard
-from coterie.coordinator.snapshot import Kept, entries, take_group, take_transactions
-from coterie.coordinator.state import State
+from coterie.coordinator.snapshot import entries, take_group
 from coterie.errors import LogCorrupt
-from coterie.settings import Settings
 from tests.coordinator.classic.members import join, join_request, leave, stable_group
-from tests.coordinator.shard_driver import ShardDriver, assert_same_durable
+from tests.coordinator.shard_driver import (
+    SETTINGS,
+    ShardDriver,
+    adopt,
+    assert_same_durable,
+    taken_over,
+)
 
 T0, T1 = ("t", 0), ("t", 1)
 
@@ -19,21 +24,6 @@ T0, T1 = ("t", 0), ("t", 1)
 @pytest.fixture
 def driver() -> ShardDriver:
     return ShardDriver()
-
-
-def kept_groups(state: State) -> dict[str, Kept]:
-    taken = {group_id: take_group(state, group_id) for group_id in state.groups}
-    return {group_id: kept for group_id, kept in taken.items() if kept}
-
-
-def taken_over(state: State) -> Shard:
-    """Another shard, made of a snapshot of this state."""
-    shard = Shard(Settings())
-    for group_id, kept in kept_groups(state).items():
-        load = (lambda kept=kept: kept.offsets) if kept.offsets else None
-        shard.adopt(group_id, kept.metadata, load)
-    shard.adopt_transactions(take_transactions(state))
-    return shard
 
 
 def test_groups_and_offsets_are_taken_over(driver: ShardDriver) -> None:
@@ -83,19 +73,13 @@ def test_offsets_are_read_when_first_looked_at(driver: ShardDriver) -> None:
     driver.commit({T0: 5})
     kept = take_group(driver.state, "g")
     assert kept is not None
-    reads = []
-
-    def load() -> bytes:
-        reads.append("g")
-        return kept.offsets
-
-    shard = Shard(Settings())
-    shard.adopt("g", kept.metadata, load)
-    assert shard.state.groups["g"].is_simple
+    state = Shard(SETTINGS).state
+    reads = adopt(state, "g", kept.offsets)
+    assert state.groups["g"].is_simple
+    assert state.offsets.has("g")
     assert not reads
-    assert not shard.changed
-    assert shard.state.offsets.stored.get("g", "t", 0) is not None
-    assert shard.state.offsets.stored.get("g", "t", 1) is None
+    assert state.offsets.stored.get("g", "t", 0) is not None
+    assert state.offsets.stored.get("g", "t", 1) is None
     assert reads == ["g"]
 
 
@@ -106,8 +90,9 @@ def test_what_the_log_says_later_is_put_over_the_snapshot(driver: ShardDriver) -
     driver.commit({T0: 7})
     driver.delete_offsets({"t": [1]})
     driver.commit({T0: 8}, group_id="new")
-    for record, origin in driver.history[start:]:
-        shard.replay(record, origin)
+    for entry, origin in driver.history[start:]:
+        assert isinstance(entry, Record)
+        shard.replay(entry, origin)
     assert_same_durable(driver.state, shard.state)
     assert shard.changed == {"g", "new"}
 
@@ -144,7 +129,7 @@ def test_offsets_that_are_something_else_are_corrupt(driver: ShardDriver) -> Non
     stable_group(driver, 1)
     kept = take_group(driver.state, "g")
     assert kept is not None
-    shard = Shard(Settings())
-    shard.adopt("g", b"", lambda: kept.metadata)
-    with pytest.raises(LogCorrupt):
-        shard.state.offsets.stored.group("g")
+    state = Shard(SETTINGS).state
+    adopt(state, "g", kept.metadata)
+    with pytest.raises(LogCorrupt, match="another record"):
+        state.offsets.stored.group("g")

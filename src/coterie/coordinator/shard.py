@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from coterie.coordinator import snapshot
 from coterie.coordinator.classic import (
     expire,
     heartbeat,
@@ -179,40 +178,6 @@ class Shard:
         """End a producer's transaction: its offsets count, or are dropped (E17-16)."""
         ended = offset_replay.replay_marker(self.state, producer_id, commit=commit)
         self.changed.update(ended)
-
-    def adopt(
-        self,
-        group_id: GroupId,
-        metadata: bytes,
-        load_offsets: Callable[[], bytes] | None,
-    ) -> None:
-        """Take a group over from a snapshot (`snapshot.Kept`).
-
-        `load_offsets` gives the bytes of its offsets, and is called when they are first
-        looked at; None when it has none. Comes before any replay.
-
-        Raises:
-            LogCorrupt: These are not the bytes of a snapshot. `load_offsets`' bytes
-                raise it where they are first needed.
-        """
-        for record, origin in snapshot.entries(metadata):
-            self.replay(record, origin)
-        if load_offsets is not None:
-            load = load_offsets
-            self.state.ensure_group(group_id)
-            self.state.offsets.stored.adopt(
-                group_id, lambda: snapshot.read_offsets(load())
-            )
-        self.changed.discard(group_id)
-
-    def adopt_transactions(self, kept: bytes) -> None:
-        """Take over the open transactions of a snapshot; comes after its groups.
-
-        Raises:
-            LogCorrupt: These are not the bytes of a snapshot.
-        """
-        for record, origin in snapshot.entries(kept):
-            self.replay(record, origin)
 
     def after_load(self, now_ms: int) -> Result:
         """What a shard does once its log is replayed: set every timer; a group that
