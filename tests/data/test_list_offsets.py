@@ -201,13 +201,17 @@ def test_an_epoch_that_never_was_has_no_end(world: World) -> None:
 
 
 def tidy(world: World) -> None:
-    Housekeeping(world.data, world.transactions).run()
+    housekeeping = Housekeeping(world.data, world.transactions)
+    housekeeping.start()
+    interval_ms = world.settings.log_retention_check_interval_ms
+    world.scheduler.advance(interval_ms / 1_000)
+    housekeeping.stop()
 
 
 def test_batches_older_than_retention_go() -> None:
     world = World()
     world.create("a", configs={"retention.ms": "1000"})
-    now_ms = world.clock()
+    now_ms = world.clock() + world.settings.log_retention_check_interval_ms
     send(world, now_ms - 2_000, now_ms - 1_001, now_ms - 1_000, now_ms - 3_000)
     tidy(world)
     assert ask(world, -2).offset == 4

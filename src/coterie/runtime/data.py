@@ -18,7 +18,8 @@ from coterie.catalog.incoming import IncomingBatch, check_batch
 from coterie.catalog.topics import OFFSETS_TOPIC, Topic
 from coterie.errors import ApiError, LogError
 from coterie.log.log import Log, LogPartition
-from coterie.runtime.partitions import PRODUCERS_SPACE, Partition, producers_key
+from coterie.runtime.compactor import COMPACTED_SPACE
+from coterie.runtime.partitions import PRODUCERS_SPACE, Partition, partition_key
 from coterie.types import LogOffset, TopicId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -238,7 +239,8 @@ class DataPlane:
             for index in range(had):
                 where = LogPartition(before.topic_id, index)
                 self.log.delete(where)
-                self.log.put(PRODUCERS_SPACE, producers_key(where), None)
+                for space in (PRODUCERS_SPACE, COMPACTED_SPACE):
+                    self.log.put(space, partition_key(where), None)
                 gone = self._partitions.pop(where, None)
                 if gone is not None:
                     gone.closed()

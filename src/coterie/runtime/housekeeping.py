@@ -1,7 +1,8 @@
-"""What the data plane does by itself from time to time: retention, and forgetting.
+"""What the data plane does by itself from time to time: retention, compaction, and
+forgetting producers.
 
-It goes through the partitions a slice at a time and lets the loop turn in between, so
-that thousands of partitions never hold up a request.
+It goes in steps, some in each turn of the loop, and waits for each turn's changes to be
+durable before the next, so that thousands of partitions never hold up a request.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from itertools import islice
 from typing import Final
 
 from coterie.errors import LogError
+from coterie.runtime.compactor import compaction
 from coterie.runtime.data import DataPlane, Handle
 from coterie.runtime.partitions import Partition
 from coterie.runtime.retention import retained_from
@@ -19,7 +21,7 @@ from coterie.runtime.transactions import TransactionPlane
 from coterie.wire.error_codes import ErrorCode
 
 _LOGGER = logging.getLogger(__name__)
-PARTITIONS_PER_TURN: Final = 50
+STEPS_PER_TURN: Final = 50
 
 
 class Housekeeping:
@@ -29,53 +31,58 @@ class Housekeeping:
         self._data = data
         self._transactions = transactions
         self._timer: Handle | None = None
+        self._is_over = False
 
     def start(self) -> None:
         """Begin, one interval from now."""
         interval_ms = self._data.catalog.settings.log_retention_check_interval_ms
-        self._timer = self._data.scheduler.call_later(interval_ms / 1000, self._begin)
+        self._later(interval_ms / 1000, self._round())
 
     def stop(self) -> None:
         """Do nothing more."""
+        self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
 
-    def run(self) -> None:
-        """Do it all now, in one go."""
+    def _later(self, delay: float, work: Iterator[None]) -> None:
+        if not self._is_over:
+            self._timer = self._data.scheduler.call_later(
+                delay, lambda: self._turn(work)
+            )
+
+    def _turn(self, work: Iterator[None]) -> None:
+        """A few steps; then the rest once those are durable. After a failed flush the
+        round is over: a step may build on those before it."""
+        has_more = len(list(islice(work, STEPS_PER_TURN))) == STEPS_PER_TURN
+
+        def durable(error: ErrorCode) -> None:
+            if has_more and error is ErrorCode.NONE:
+                self._later(0, work)
+            elif not self._is_over:
+                self.start()
+
+        self._data.when_durable(durable)
+
+    def _round(self) -> Iterator[None]:
         self._transactions.forget_unused()
-        self._look_after(self._data.partitions())
-
-    def _begin(self) -> None:
-        self._transactions.forget_unused()
-        self._turn(self._data.partitions())
-
-    def _turn(self, partitions: Iterator[Partition]) -> None:
-        some = list(islice(partitions, PARTITIONS_PER_TURN))
-        if not some:
-            self.start()
-            return
-        self._look_after(iter(some))
-        self._timer = self._data.scheduler.call_later(0, lambda: self._turn(partitions))
-
-    def _look_after(self, partitions: Iterator[Partition]) -> None:
-        data = self._data
-        now_ms = data.clock()
-        expiration_ms = data.catalog.settings.producer_id_expiration_ms
-        for partition in partitions:
-            topic = partition.name.topic
-            if data.catalog.topic_id(topic) != partition.where.topic_id:
-                continue  # deleted since the round began
-            partition.expire_producers(now_ms - expiration_ms)
-            settings = data.catalog.settings_of(topic)
+        for partition in self._data.partitions():
             try:
-                start = retained_from(data.log, partition, settings, now_ms)
+                yield from self._look_after(partition)
             except LogError as error:
-                _LOGGER.warning("retention of %s-%d: %s", *partition.name, error)
-                continue
-            if start is not None:
-                data.truncate(partition, start)
-        data.when_durable(_nobody)
+                _LOGGER.warning("housekeeping of %s-%d: %s", *partition.name, error)
 
-
-def _nobody(_: ErrorCode) -> None:
-    """Nobody waits: what is staged is only to be flushed."""
+    def _look_after(self, partition: Partition) -> Iterator[None]:
+        data = self._data
+        catalog = data.catalog
+        now_ms = data.clock()
+        topic = partition.name.topic
+        partition.expire_producers(now_ms - catalog.settings.producer_id_expiration_ms)
+        settings = catalog.settings_of(topic)
+        start = retained_from(data.log, partition, settings, now_ms)
+        if start is not None:
+            data.truncate(partition, start)
+        yield
+        for _ in compaction(data.log, partition, settings, now_ms):
+            yield
+            if catalog.topic_id(topic) != partition.where.topic_id:
+                return  # deleted meanwhile

@@ -36,8 +36,8 @@ PRODUCERS_SPACE: Final = "producers"
 KEPT_EVERY_BATCHES: Final = 5_000
 
 
-def producers_key(where: LogPartition) -> bytes:
-    """The key of a partition in `PRODUCERS_SPACE`."""
+def partition_key(where: LogPartition) -> bytes:
+    """The key of a partition in the spaces of what is kept beside the log."""
     return where.topic_id + where.partition.to_bytes(4, "big")
 
 
@@ -215,7 +215,7 @@ class Partition:
         return self._producers
 
     def _kept_producers(self, log_start_offset: LogOffset) -> Producers:
-        kept = self._log.get(PRODUCERS_SPACE, producers_key(self.where))
+        kept = self._log.get(PRODUCERS_SPACE, partition_key(self.where))
         if kept is None:
             self._seen_offset = log_start_offset
             return Producers()
@@ -233,7 +233,7 @@ class Partition:
             self._seen_batches = 0
             value = self._producers.to_value() | {"seen_offset": self._seen_offset}
             text = json.dumps(value, separators=(",", ":"))
-            self._log.put(PRODUCERS_SPACE, producers_key(self.where), text.encode())
+            self._log.put(PRODUCERS_SPACE, partition_key(self.where), text.encode())
 
     def _catch_up(self, producers: Producers) -> None:
         for info in self._log.infos(self.where, self._seen_offset):

@@ -74,5 +74,10 @@ def _delete(call: Call, answer: DeletableTopicResult) -> None:
     if not may_topic(call, Operation.DELETE, name):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     entry = catalog.delete_topic(name)
+    if catalog.topics[name].is_internal:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"The internal topic {name} holds the state of all groups.",
+        )
     answer.topic_id = catalog.topics[name].topic_id
     data.stage([entry])
