@@ -85,7 +85,8 @@ def make_settings(values: Mapping[str, object]) -> Settings:
     """
     changed: dict[str, Any] = {}
     for name, value in values.items():
-        changed[_attribute(name)] = _value(name, value)
+        attribute = _attribute(name)
+        changed[attribute] = _value(name, value)
     settings = Settings(**changed)
     _check_together(settings)
     return settings
