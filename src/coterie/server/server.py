@@ -129,7 +129,8 @@ def _open_log(plan: ServerPlan) -> Log:
     from coterie.log.sqlite import SqliteLog
 
     try:
-        return SqliteLog(plan.directory)
+        synchronous = "FULL" if plan.settings.log_flush_sync else "OFF"
+        return SqliteLog(plan.directory, synchronous=synchronous)
     except OSError as error:
         raise LogError(f"{plan.directory}: {error}") from error
 
