@@ -247,9 +247,9 @@ def wait_for_commits(
     return committed(admin)
 
 
-def ownership_table(title: str, now: Owners, before: Owners | None = None) -> Table:
+def ownership_table(now: Owners, before: Owners | None = None) -> Table:
     """One line a partition: who owns it, and whether it moved."""
-    table = Table(title=title, title_justify="left")
+    table = Table()
     table.add_column("partition", justify="right")
     table.add_column("owner")
     if before is not None:
@@ -265,7 +265,7 @@ def ownership_table(title: str, now: Owners, before: Owners | None = None) -> Ta
 
 def offsets_table(offsets: Mapping[int, int], ends: Mapping[int, int]) -> Table:
     """One line a partition: how far the group is."""
-    table = Table(title=f"committed offsets of {GROUP}", title_justify="left")
+    table = Table()
     for heading in ("partition", "committed", "end", "lag"):
         table.add_column(heading, justify="right")
     for partition, end in sorted(ends.items()):
@@ -279,27 +279,31 @@ def play(console: Console, bootstrap: str) -> None:
     admin = AdminClient(client(bootstrap))
     create_topic(admin)
     ends = produce(bootstrap, ORDERS)
-    console.print(f"{ORDERS} orders written to {TOPIC}, {PARTITIONS} partitions")
+    console.print(f"{ORDERS} orders are in the topic {TOPIC}, on the disk")
 
     members = [Member(bootstrap, name) for name in NAMES]
     try:
         before = settled_owners(admin, members)
-        console.print(ownership_table(f"three members of {GROUP}", before))
+        console.print(f"\n[bold]Three members of the group {GROUP} share it[/]")
+        console.print(ownership_table(before))
+        wait_for_commits(admin, members, ends)
+        console.print(f"all {ORDERS} orders are read and committed")
 
         leaver, *rest = members
         leaver.consumer.close()
-        console.print(f"{leaver.name} has left; the coordinator rebalances ...")
         after = settled_owners(admin, rest)
         moved = sum(before[partition] != owner for partition, owner in after.items())
-        title = f"{leaver.name} gone: {moved} of {PARTITIONS} partitions moved"
-        console.print(ownership_table(title, after, before))
+        title = f"{leaver.name} has left: {moved} of {PARTITIONS} partitions moved"
+        console.print(f"\n[bold]{title}[/]")
+        console.print(ownership_table(after, before))
 
         ends += produce(bootstrap, MORE_ORDERS)
-        console.print(f"{MORE_ORDERS} more orders, read by those who stayed")
         offsets = wait_for_commits(admin, rest, ends)
+        console.print(f"{MORE_ORDERS} more orders were read by those who stayed")
+        console.print(f"\n[bold]The offsets that {GROUP} has committed[/]")
         console.print(offsets_table(offsets, ends))
         counts = ", ".join(f"{each.name} {each.read}" for each in members)
-        console.print(f"orders read: {counts}")
+        console.print(f"orders read by each: {counts}")
     finally:
         for member in members:
             member.consumer.close()
@@ -314,7 +318,8 @@ def main() -> int:
             server(Path(directory)) as bootstrap,
         ):
             console.print(f"[bold]Coterie serves on {bootstrap}[/], for this demo")
-            console.print(f"[dim]with {', '.join(SERVER_SETTINGS)}[/]")
+            shorter = f"with {', '.join(SERVER_SETTINGS)}, so that you wait less"
+            console.print(f"[dim]{shorter} (Kafka: 3000)[/]")
             play(console, bootstrap)
     except DemoFailed as failure:
         console.print(f"[red]The demo failed:[/] {escape(str(failure))}")
