@@ -99,7 +99,7 @@ def test_unknown_tagged_fields_are_kept_and_written_back_in_order() -> None:
     request, end = decode(HeartbeatRequest, 4, body)
     assert end == len(body)
     assert request.unknown_tags == {5: b"ab", 11: b"c"}
-    request.unknown_tags = {11: b"c", 5: b"ab"}
+    request.unknown_tags = {11: b"c", 5: b"ab"}  # type: ignore[misc]
     assert encode(request, 4) == body
 
 

@@ -32,6 +32,8 @@ TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 
 NO_PRODUCER: Final = -1
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
 _MARKER_KEY: Final = struct.Struct(">hh")
 _MARKER_VALUE: Final = struct.Struct(">hi")
 _ABORT, _COMMIT = 0, 1
@@ -97,7 +99,7 @@ class BatchHeader(NamedTuple):
         """The producer's sequence of the last record; wraps at int32; -1 for none."""
         if self.base_sequence < 0:
             return -1
-        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+        return (self.base_sequence + self.last_offset_delta) & INT32_MAX
 
 
 class Producer(NamedTuple):
@@ -281,6 +283,8 @@ def _decode_all(data: bytes, header: BatchHeader) -> tuple[list[LogRecord], int]
         if at != end:
             raise MalformedFrame(f"a record ends at byte {at}, said to end at {end}")
         time = header.base_timestamp_ms + delta if fixed_time is None else fixed_time
+        if not (0 <= offset_delta <= INT32_MAX and -INT64_MAX <= time <= INT64_MAX):
+            raise MalformedFrame(f"a record at offset +{offset_delta}, time {time}")
         offset = header.base_offset + offset_delta
         records.append(LogRecord(offset, time, key, value, headers))
     return records, at

@@ -78,23 +78,21 @@ def _field(
     kind: str,
     versions: str,
     *,
-    nullable: str = "none",
-    default: object = _UNSET,
     element: str | type[Struct] | None = None,
-    tag: int | None = None,
-    tagged: str = "none",
+    **options: Any,
 ) -> Any:
-    if default is _UNSET:
-        default = _IMPLICIT_DEFAULTS.get(kind, 0)
-    return Field(
+    """A declaration. `options` are those that `boolean` tells."""
+    declared = Field(
         kind=kind,
         versions=Versions.parse(versions),
-        nullable=Versions.parse(nullable),
-        default=default,
+        nullable=Versions.parse(options.pop("nullable", "none")),
+        default=options.pop("default", _IMPLICIT_DEFAULTS.get(kind, 0)),
         element=element,
-        tag=tag,
-        tagged=Versions.parse(tagged),
+        tag=options.pop("tag", None),
+        tagged=Versions.parse(options.pop("tagged", "none")),
     )
+    assert not options, f"a field has no {', '.join(options)}"
+    return declared
 
 
 def boolean(versions: str = "0+", **options: Any) -> Any:
@@ -179,6 +177,7 @@ class StructMeta(type):
     def __new__(
         mcs, name: str, bases: tuple[type, ...], body: dict[str, Any], **options: Any
     ) -> StructMeta:
+        """Make the class: slots instead of the declared fields."""
         fields = {key: val for key, val in body.items() if isinstance(val, Field)}
         for key in fields:
             del body[key]
