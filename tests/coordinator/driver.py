@@ -5,7 +5,7 @@ classic handlers alone.
 `Driver` does what the runtime does, in one thread and at once: it gives a request to
 the shard, applies the result's changes, replays and keeps its records, sets its timers
 and collects answers. It also checks what must always hold: a handler changes nothing,
-no ticket is answered twice or for nobody.
+no ticket is answered twice or for nobody, no group contradicts itself.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from coterie.coordinator.classic import (
     replay,
     sync,
 )
+from coterie.coordinator.classic.check import check
 from coterie.coordinator.classic.group import ClassicGroup
 from coterie.coordinator.records.group_metadata import GroupMetadataKey
 from coterie.coordinator.result import (
@@ -146,7 +147,11 @@ class Sent:
 
 @dataclass
 class Driver:
-    """The runtime of a test. `check_purity` snapshots the state around each handler."""
+    """The runtime of a test.
+
+    `check_purity` compares the state around each handler, and looks at every group
+    after each step; without it, large groups are quick.
+    """
 
     shard: Any = None
     settings: Settings = field(default_factory=Settings)
@@ -213,6 +218,9 @@ class Driver:
             self._answer(ticket, result.response)
         for reply in result.replies:
             self._answer(reply.ticket, reply.response)
+        if self.check_purity:
+            for group in self.groups.values():
+                check(group)
 
     def advance(self, ms: int) -> None:
         """Let time pass, firing timers in their order."""

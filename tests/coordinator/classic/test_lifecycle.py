@@ -42,6 +42,7 @@ def test_parked_joins_are_answered_when_the_coordinator_moves(driver: Driver) ->
     sent = join(driver)
     resign(driver)
     assert sent.error == 16
+    assert not driver.parked
 
 
 @pytest.mark.fact("E19-16")

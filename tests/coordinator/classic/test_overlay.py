@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.coordinator.classic.overlay import Overlay
@@ -17,6 +17,7 @@ STEPS = st.lists(
 )
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(KEYS, unique=True), STEPS)
 def test_an_overlay_is_a_dict_with_the_same_history(
     below: list[int], steps: list[tuple[str, int]]

@@ -141,6 +141,22 @@ def test_a_leader_that_does_not_rejoin_loses_the_lead(driver: Driver) -> None:
     assert leader not in driver.groups["g"].members
 
 
+def test_a_leader_that_rejoins_last_leads_on(driver: Driver) -> None:
+    leader, follower = stable_group(driver)
+    first = join(driver, follower, protocols=protocols(range=b"other"))
+    join(driver, leader)
+    assert first.response.leader == leader
+
+
+def test_no_join_is_waited_for_once_a_generation_has_begun(driver: Driver) -> None:
+    (leader,) = stable_group(driver, 1)
+    newcomer = join(driver)
+    assert ("join", "g") in driver.timers
+    join(driver, leader)
+    assert newcomer.error == 0
+    assert ("join", "g") not in driver.timers
+
+
 @pytest.mark.fact("E19-05")
 def test_static_members_that_do_not_rejoin_are_kept(driver: Driver) -> None:
     ids = stable_group(driver, static=True, session_timeout_ms=100_000)

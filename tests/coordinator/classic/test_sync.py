@@ -131,6 +131,25 @@ def test_a_rebalance_sends_waiting_followers_to_join_again(driver: Driver) -> No
     assert waiting.error == 27
 
 
+def test_a_rebalance_before_the_sync_drops_the_old_assignments(
+    driver: Driver,
+) -> None:
+    leader, follower = stable_group(driver)
+    joins = [join(driver, member_id) for member_id in (leader, follower)]
+    assert [sent.response.generation_id for sent in joins] == [2, 2]
+    join(driver)
+    members = driver.groups["g"].members
+    assert [members[m].assignment for m in (leader, follower)] == [b"", b""]
+
+
+def test_a_rebalance_of_a_stable_group_keeps_assignments_for_now(
+    driver: Driver,
+) -> None:
+    (leader,) = stable_group(driver, 1)
+    join(driver)
+    assert driver.groups["g"].members[leader].assignment == leader.upper().encode()
+
+
 def test_the_join_phase_has_no_syncs(driver: Driver) -> None:
     leader, _ = stable_group(driver)
     join(driver)

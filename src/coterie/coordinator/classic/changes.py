@@ -40,17 +40,14 @@ class GroupChange(ABC):
 class GroupCreated(GroupChange):
     """The first join to a group nobody knew; a record of the empty group follows."""
 
-    at_ms: int
-
     def apply(self, state: HasGroups) -> None:
         """Put an empty group in the shard."""
         assert self.group_id not in state.groups, self.group_id
         state.groups[self.group_id] = ClassicGroup(self.group_id)
-        self.make(state.groups[self.group_id])
 
     def make(self, group: ClassicGroup) -> None:
-        """Date the empty group."""
-        group.state_timestamp_ms = self.at_ms
+        """A draft begins as an empty group."""
+        assert group.state is GroupState.EMPTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +162,6 @@ class RebalancePrepared(GroupChange):
             for member in tuple(group.members.values()):
                 group.members[member.member_id] = replace(member, assignment=b"")
         group.initial = group.state is GroupState.EMPTY
-        group.joined_in_delay = False
         group.syncs.clear()
         group.unsynced.clear()
         group.move(GroupState.PREPARING_REBALANCE, self.at_ms)

@@ -110,7 +110,7 @@ def _join_first(request: JoinGroupRequest, context: Context) -> Result:
     group = ClassicGroup(request.group_id)
     _check_group(group, request)
     draft = Draft(group, now_ms, context.settings)
-    draft.make(GroupCreated(request.group_id, now_ms))
+    draft.make(GroupCreated(request.group_id))
     response = _Join(draft, request, context).as_new_member()
     draft.write(
         empty_record(request.group_id, protocol_type=None, generation=0, at_ms=now_ms)

@@ -39,12 +39,12 @@ def handle(state: HasGroups, request: SyncGroupRequest, context: Context) -> Res
         _end_sync_phase_if_over(draft)
         return draft.result(_answer(group, group.members[member_id].assignment))
     assert group.state is GroupState.COMPLETING_REBALANCE, group.state
+    if member_id == group.leader_id:
+        return draft.result(_release(draft, request))
     if (ticket := group.syncs.get(member_id)) is not None:
         # The client gave that one up and asked again; only one can be parked.
         code = ErrorCode.REBALANCE_IN_PROGRESS
         draft.reply(ticket, SyncGroupResponse(error_code=code))
-    if member_id == group.leader_id:
-        return draft.result(_release(draft, request))
     draft.make(SyncReceived(group.group_id, member_id, ticket=context.ticket))
     _end_sync_phase_if_over(draft)
     return draft.result(PARKED)
@@ -84,12 +84,12 @@ def _release(draft: Draft, request: SyncGroupRequest) -> SyncGroupResponse:
     """Write the leader's assignments and answer everyone who waits for them."""
     group = draft.group
     assert request.member_id == group.leader_id
+    assert group.leader_id not in group.syncs, "the leader never waits"
     members = group.members
     assignments: dict[MemberId, bytes] = {
         given.member_id: given.assignment for given in request.assignments
     }
     waiting = {member: group.syncs[member] for member in group.syncs}
-    waiting.pop(request.member_id, None)
     for member_id, ticket in waiting.items():
         draft.reply(ticket, _answer(group, assignments.get(member_id, b"")))
     # While a sync is parked the session is not watched, so it starts anew.
