@@ -39,6 +39,7 @@ CLASSIC_RECORDS: Final = frozenset(
     {"E22-01", "E22-02", "E22-04", "E22-05", "E22-06", "E22-32", "E22-46", "E22-47"}
 )
 TESTS_SHOWN_MAX: Final = 3
+SENTENCES_MAX: Final = 20
 
 Outcomes: TypeAlias = Mapping[str, Mapping[str, str]]
 """For each fact the tests that carry its mark, and the outcome of each."""
@@ -263,10 +264,11 @@ def missing(rows: Sequence[Row]) -> Iterator[str]:
 
 def check(rows: Sequence[Row], outcomes: Outcomes) -> int:
     """Compare the page with the outcomes; the exit code."""
-    page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    sentences = stale(page, rows, outcomes)
-    for sentence in sentences:
-        print(sentence)
+    if not PAGE.exists():
+        print("docs/conformance.md does not exist: run `make conformance`.")
+        return 1
+    sentences = stale(PAGE.read_text(encoding="utf-8"), rows, outcomes)
+    print("\n".join(sentences[:SENTENCES_MAX]), end="\n" if sentences else "")
     if sentences:
         print(f"docs/conformance.md is out of date on {len(sentences)} facts: run")
         print("`make conformance`, look at what changed, and commit it.")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from tools import conformance
 from tools.conformance import (
     AREAS,
     DEVIATION,
@@ -13,6 +17,7 @@ from tools.conformance import (
     ConformanceError,
     Fact,
     judge,
+    main,
     missing,
     read_deviations,
     read_facts,
@@ -94,3 +99,45 @@ def test_a_skipped_test_does_not_make_the_page_stale() -> None:
 def test_what_an_area_lacks_is_listed() -> None:
     assert list(missing(judge(BOTH, {}, {}))) == ["A-01\ta | b"]  # A-02 is the CLI's
     assert list(missing(judge(BOTH, PASSED, {}))) == []
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree with two facts, one of them proven, and no page yet."""
+    header = "id\tsection\tlayer\tstatement\n"
+    rows = "".join("\t".join(fact) + "\n" for fact in BOTH)
+    (tmp_path / "facts.tsv").write_text(header + rows)
+    (tmp_path / "deviations.tsv").write_text("id\treason\n")
+    (tmp_path / "facts.json").write_text(json.dumps(PASSED))
+    monkeypatch.setattr(conformance, "FACTS", tmp_path / "facts.tsv")
+    monkeypatch.setattr(conformance, "DEVIATIONS", tmp_path / "deviations.tsv")
+    monkeypatch.setattr(conformance, "PAGE", tmp_path / "page.md")
+    return tmp_path
+
+
+def run(house: Path, *arguments: str) -> int:
+    return main(["--results", str(house / "facts.json"), *arguments])
+
+
+def test_the_page_that_was_written_passes_its_check(house: Path) -> None:
+    assert run(house, "--check") == 1  # there is none yet
+    assert run(house) == 0
+    assert run(house, "--check") == 0
+
+
+def test_the_check_names_what_changed_and_what_to_do(
+    house: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(house)
+    (house / "deviations.tsv").write_text("id\treason\nA-02\tours is better\n")
+    assert run(house, "--check") == 1
+    said = capsys.readouterr().out
+    assert "A-02: the page says not yet, the tests say deviation" in said
+    assert "run\n`make conformance`" in said
+
+
+def test_inputs_that_contradict_each_other_are_an_exit_code_of_their_own(
+    house: Path,
+) -> None:
+    (house / "deviations.tsv").write_text("id\treason\nA-01\tnot so\n")
+    assert run(house) == 2
