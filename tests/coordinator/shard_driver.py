@@ -41,13 +41,14 @@ from coterie.wire.messages.offset_delete import (
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
+    OffsetFetchResponse,
 )
 from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.coordinator.driver import Driver, Sent, Topics
+from tests.coordinator.driver import Driver, Sent, Topics, over_the_wire
 
 SETTINGS = Settings()
 WEEK_MS = SETTINGS.offsets_retention_minutes * 60_000
@@ -141,7 +142,7 @@ class ShardDriver(Driver):
         topics = [
             OffsetCommitRequestTopic(
                 name=topic,
-                topic_id=topic.encode().ljust(16, b"\0"),
+                topic_id=topic_id(topic),
                 partitions=[
                     OffsetCommitRequestPartition(
                         partition_index=partition,
@@ -162,7 +163,7 @@ class ShardDriver(Driver):
         topics = [
             TxnOffsetCommitRequestTopic(
                 name=topic,
-                topic_id=topic.encode().ljust(16, b"\0"),
+                topic_id=topic_id(topic),
                 partitions=[
                     TxnOffsetCommitRequestPartition(
                         partition_index=partition,
@@ -179,27 +180,29 @@ class ShardDriver(Driver):
 
     def fetch(
         self,
-        wanted: Wanted | None,
+        wanted: Wanted | list[OffsetFetchRequestTopics] | None,
         *,
         stable: bool = False,
         version: int = 9,
         **fields: Any,
     ) -> Any:
         """The answer for group "g", or `group_id`; None asks for all."""
-        topics = None
-        if wanted is not None:
+        topics = wanted
+        if isinstance(wanted, Mapping):
             topics = [
                 OffsetFetchRequestTopics(
                     name=topic if version < 10 else "",
-                    topic_id=topic.encode().ljust(16, b"\0")
-                    if version >= 10
-                    else bytes(16),
+                    topic_id=topic_id(topic) if version >= 10 else bytes(16),
                     partition_indexes=[*partitions],
                 )
                 for topic, partitions in wanted.items()
             ]
         group = OffsetFetchRequestGroup(**{"group_id": "g", "topics": topics, **fields})
-        return self.send(FetchOffsets(group, stable), version=version).response
+        sent = self.send(FetchOffsets(group, stable), version=version)
+        if version < 8:
+            return sent.response
+        response = OffsetFetchResponse(groups=[sent.response])
+        return over_the_wire(response, version).groups[0]  # type: ignore[attr-defined]
 
     def offsets(self, wanted: Wanted | None = None, **options: Any) -> dict[Any, int]:
         """What a fetch answers: the offset of each partition, or minus its error."""
@@ -231,6 +234,11 @@ class ShardDriver(Driver):
     def describe(self, group_id: str = "g", version: int = 6) -> Any:
         """Describe one group."""
         return self.send(DescribeGroup(group_id), version=version).response
+
+
+def topic_id(topic: str) -> bytes:
+    """The id that the driver's topics have; that of a topic that is not there, too."""
+    return topic.encode().ljust(16, b"\0")
 
 
 def by_topic(offsets: Named) -> dict[str, dict[int, dict[str, Any]]]:

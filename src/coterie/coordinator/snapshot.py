@@ -15,8 +15,9 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from coterie.coordinator.offsets.store import CommittedOffset, GroupOffsets
-from coterie.coordinator.offsets.values import from_record, to_record
+from coterie.coordinator.offsets.packed import pack
+from coterie.coordinator.offsets.store import GroupOffsets
+from coterie.coordinator.offsets.values import CommittedOffset, from_record, to_record
 from coterie.coordinator.records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
@@ -43,11 +44,10 @@ def take_group(state: State, group_id: GroupId) -> Kept | None:
     metadata = b"" if record is None else _entry(record, Origin(-1, -1))
     offsets = b"".join(
         _entry(
-            _commit(group_id, TopicPartition(topic, partition), committed),
+            _commit(group_id, name, committed),
             Origin(committed.record_offset, -1),
         )
-        for topic, of_topic in state.offsets.stored.group(group_id).items()
-        for partition, committed in of_topic.items()
+        for name, committed in state.offsets.stored.items(group_id)
     )
     return Kept(metadata, offsets) if metadata or offsets else None
 
@@ -102,8 +102,8 @@ def read_offsets(kept: bytes) -> GroupOffsets:
         if not isinstance(key, OffsetCommitKey):
             raise LogCorrupt("a snapshot of offsets holds another record")
         assert isinstance(value, OffsetCommitValue)
-        committed = from_record(value, origin)
-        offsets.setdefault(key.topic, {})[key.partition] = committed
+        packed = pack(key.partition, from_record(value, origin))
+        offsets.setdefault(key.topic, {})[key.partition] = packed
     return offsets
 
 

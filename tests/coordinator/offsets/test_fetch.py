@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from coterie.coordinator.offsets import packed
 from coterie.coordinator.offsets.fetch import FetchOffsets
+from coterie.coordinator.offsets.values import CommittedOffset
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
@@ -153,7 +157,8 @@ def test_version_10_names_all_topics_by_id(driver: ShardDriver) -> None:
 
 def test_version_10_leaves_out_topics_that_are_gone(driver: ShardDriver) -> None:
     del driver.topics.counts["u"]
-    assert [t.name for t in driver.fetch(None, version=10).topics] == ["t"]
+    [topic] = driver.fetch(None, version=10).topics
+    assert topic.topic_id == b"t".ljust(16, b"\0")
 
 
 def test_an_offset_of_an_older_topic_of_that_name_is_not_answered(
@@ -163,7 +168,42 @@ def test_an_offset_of_an_older_topic_of_that_name_is_not_answered(
     recreated = b"T" * 16
     driver.topics.topic_name = lambda topic_id: "t"  # type: ignore[method-assign]
     asked = OffsetFetchRequestTopics(topic_id=recreated, partition_indexes=[0, 2])
-    group = OffsetFetchRequestGroup(group_id="g", topics=[asked])
-    [topic] = driver.send(FetchOffsets(group), version=10).response.topics
+    [topic] = driver.fetch([asked], version=10).topics
     # Partition 0 was committed by name, so it is whichever topic has the name.
     assert [each.committed_offset for each in topic.partitions] == [5, -1]
+
+
+committed_offsets = st.builds(
+    CommittedOffset,
+    offset=st.integers(-1, 2**63 - 1),
+    leader_epoch=st.integers(-1, 2**31 - 1),
+    metadata=st.text(max_size=300),
+    commit_timestamp_ms=st.integers(0, 2**63 - 1),
+    expire_timestamp_ms=st.integers(-1, 2**63 - 1),
+    record_offset=st.integers(-1, 2**63 - 1),
+    topic_id=st.binary(min_size=16, max_size=16),
+)
+partition_indexes = st.integers(0, 2**31 - 1)
+
+
+@given(partition_indexes, committed_offsets)
+def test_a_packed_offset_is_the_offset(
+    partition: int, committed: CommittedOffset
+) -> None:
+    assert packed.unpack(packed.pack(partition, committed)) == committed
+
+
+@given(st.dictionaries(partition_indexes, committed_offsets, min_size=1, max_size=4))
+def test_ready_made_answers_are_what_the_codec_makes(
+    offsets: dict[int, CommittedOffset],
+) -> None:
+    driver = ShardDriver(check_purity=False)
+    for partition, committed in offsets.items():
+        driver.state.offsets.stored.put("g", "t", partition, committed)
+    driver.state.ensure_group("g")
+    wanted = {"t": [*offsets, 1], "gone": [0]}
+    old, new = driver.fetch(wanted, version=7), driver.fetch(wanted, version=9)
+    assert old == new
+    assert [each.metadata for each in old.topics[0].partitions[:-1]] == [
+        committed.metadata for committed in offsets.values()
+    ]

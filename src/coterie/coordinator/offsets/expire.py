@@ -16,13 +16,12 @@ goes through all groups in slices, so that no other request waits long for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from coterie.coordinator.classic.group import ClassicGroup, GroupState
 from coterie.coordinator.classic.records import tombstone as group_tombstone
-from coterie.coordinator.offsets.store import CommittedOffset
 from coterie.coordinator.offsets.tombstones import is_subscribed, tombstone
+from coterie.coordinator.offsets.values import CommittedOffset
 from coterie.coordinator.result import Context, Record, Result, Timer, TimerKey
 from coterie.coordinator.state import State
 from coterie.settings import Settings
@@ -71,7 +70,7 @@ def _expire_group(
 ) -> int:
     """Collect a group's tombstones; how many offsets were looked at."""
     kept = seen = 0
-    for name, committed in _offsets(state, group.group_id):
+    for name, committed in state.offsets.stored.items(group.group_id):
         seen += 1
         if _has_expired(group, name, committed, context) and not _is_pending(
             state, group, name
@@ -82,14 +81,6 @@ def _expire_group(
     if not kept and _may_go(state, group):
         records.append(group_tombstone(group.group_id))
     return seen
-
-
-def _offsets(
-    state: State, group_id: GroupId
-) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
-    for topic, of_topic in state.offsets.stored.group(group_id).items():
-        for partition, committed in of_topic.items():
-            yield TopicPartition(topic, partition), committed
 
 
 def _is_pending(state: State, group: ClassicGroup, name: TopicPartition) -> bool:

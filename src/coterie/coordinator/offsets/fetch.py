@@ -8,10 +8,18 @@ v9 says who asks, which a classic group ignores (A-46), v10 names topics by id.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 from coterie.coordinator.classic.group import GroupState
-from coterie.coordinator.offsets.store import CommittedOffset
+from coterie.coordinator.offsets.packed import (
+    Answer,
+    Packed,
+    answer,
+    as_struct,
+    no_answer,
+    topic_id_of,
+)
 from coterie.coordinator.result import Context, Result
 from coterie.coordinator.state import State
 from coterie.types import GroupId, TopicId, TopicName
@@ -20,13 +28,14 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from coterie.wire.primitives import Prepared
 from coterie.wire.schema import ZERO_UUID
 
+PREPARED_SINCE: Final = 8
+"""From here on a partition's answer has the same bytes in each version."""
 TOPIC_IDS_SINCE: Final = 10
-NO_OFFSET: Final = -1
 
 
 class FetchOffsets(NamedTuple):
@@ -60,7 +69,7 @@ def refuse(request: FetchOffsets, code: ErrorCode) -> OffsetFetchResponseGroup:
 class _Reader:
     """Reads the offsets of one group as one request wants them."""
 
-    __slots__ = ("_by_id", "_group_id", "_pending", "_stored", "_topics")
+    __slots__ = ("_group_id", "_pending", "_stored", "_topics", "_version")
 
     def __init__(self, state: State, request: FetchOffsets, context: Context) -> None:
         self._group_id: GroupId = request.group.group_id
@@ -71,82 +80,76 @@ class _Reader:
         unstable = request.require_stable and pending.has_group(self._group_id)
         self._pending = pending if unstable and is_known else None
         self._topics = context.topics
-        self._by_id = context.api_version >= TOPIC_IDS_SINCE
+        self._version = context.api_version
 
     def every_topic(self) -> list[OffsetFetchResponseTopics]:
         """All stored offsets. By id, a topic that is gone has no name to go by."""
-        answer = []
+        answers = []
+        by_id = self._version >= TOPIC_IDS_SINCE
         for topic, of_topic in self._stored.items():
-            topic_id = self._topics.topic_id(topic) if self._by_id else ZERO_UUID
-            if topic_id is None:
-                continue
-            partitions = [
-                self._partition(topic, partition, committed)
-                for partition, committed in of_topic.items()
-            ]
-            answer.append(_topic(topic, topic_id, partitions))
-        return answer
+            topic_id = self._topics.topic_id(topic) if by_id else ZERO_UUID
+            if topic_id is not None:
+                partitions = self._partitions(topic, of_topic, of_topic)
+                answers.append(self._topic(topic, topic_id, partitions))
+        return answers
 
     def one_topic(self, asked: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
         """The partitions asked for, whether they exist or not (A-40)."""
         name: TopicName | None = asked.name
-        if self._by_id and not name:
+        if self._version >= TOPIC_IDS_SINCE and not name:
             name = self._topics.topic_name(asked.topic_id)
         if name is None:
-            partitions = [
-                _nothing(partition, ErrorCode.UNKNOWN_TOPIC_ID)
-                for partition in asked.partition_indexes
-            ]
-            return _topic("", asked.topic_id, partitions)
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID
+            answers = [no_answer(index, unknown) for index in asked.partition_indexes]
+            return self._topic("", asked.topic_id, answers)
         of_topic = self._stored.get(name, {})
-        partitions = [
-            self._partition(
-                name, partition, _of_topic_id(of_topic.get(partition), asked.topic_id)
-            )
-            for partition in asked.partition_indexes
-        ]
-        return _topic(name, asked.topic_id, partitions)
+        if of_topic and asked.topic_id != ZERO_UUID:
+            of_topic = _of_topic_id(of_topic, asked)
+        answers = self._partitions(name, of_topic, asked.partition_indexes)
+        return self._topic(name, asked.topic_id, answers)
 
-    def _partition(
-        self, topic: TopicName, partition: int, committed: CommittedOffset | None
-    ) -> OffsetFetchResponsePartitions:
-        if self._pending is not None and self._pending.contains(
-            self._group_id, topic, partition
-        ):
-            return _nothing(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-        if committed is None:
-            return _nothing(partition)
-        return OffsetFetchResponsePartitions(
-            partition_index=partition,
-            committed_offset=committed.offset,
-            committed_leader_epoch=committed.leader_epoch,
-            metadata=committed.metadata,
-        )
+    def _partitions(
+        self,
+        topic: TopicName,
+        of_topic: Mapping[int, Packed],
+        wanted: Iterable[int],
+    ) -> list[Answer]:
+        if self._pending is not None:
+            return [self._stable(topic, of_topic, index) for index in wanted]
+        return [
+            answer(of_topic[index]) if index in of_topic else no_answer(index)
+            for index in wanted
+        ]
+
+    def _stable(
+        self, topic: TopicName, of_topic: Mapping[int, Packed], partition: int
+    ) -> Answer:
+        assert self._pending is not None
+        if self._pending.contains(self._group_id, topic, partition):
+            return no_answer(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        if partition in of_topic:
+            return answer(of_topic[partition])
+        return no_answer(partition)
+
+    def _topic(
+        self, name: TopicName, topic_id: TopicId, answers: list[Answer]
+    ) -> OffsetFetchResponseTopics:
+        response = OffsetFetchResponseTopics(name=name, topic_id=topic_id)
+        if self._version >= PREPARED_SINCE:
+            prepared: Any = Prepared(len(answers), b"".join(answers))
+            response.partitions = prepared
+        else:
+            response.partitions = [as_struct(each) for each in answers]
+        return response
 
 
 def _of_topic_id(
-    committed: CommittedOffset | None, topic_id: TopicId
-) -> CommittedOffset | None:
-    """The offset, unless it is that of an older topic of the same name."""
-    if committed is None or ZERO_UUID in (committed.topic_id, topic_id):
-        return committed
-    return committed if committed.topic_id == topic_id else None
-
-
-def _nothing(
-    partition: int, code: ErrorCode = ErrorCode.NONE
-) -> OffsetFetchResponsePartitions:
-    return OffsetFetchResponsePartitions(
-        partition_index=partition,
-        committed_offset=NO_OFFSET,
-        metadata="",
-        error_code=code,
-    )
-
-
-def _topic(
-    name: TopicName, topic_id: TopicId, partitions: list[OffsetFetchResponsePartitions]
-) -> OffsetFetchResponseTopics:
-    return OffsetFetchResponseTopics(
-        name=name, topic_id=topic_id, partitions=partitions
-    )
+    of_topic: Mapping[int, Packed], asked: OffsetFetchRequestTopics
+) -> Mapping[int, Packed]:
+    """What is asked for, without the offsets of an older topic of the same name."""
+    right = (ZERO_UUID, asked.topic_id)
+    return {
+        index: of_topic[index]
+        for index in asked.partition_indexes
+        if index in of_topic and topic_id_of(of_topic[index]) in right
+    }

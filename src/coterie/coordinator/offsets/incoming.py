@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from coterie.coordinator.classic.group import ClassicGroup, GroupState
-from coterie.coordinator.offsets.store import CommittedOffset
-from coterie.coordinator.offsets.values import to_record
+from coterie.coordinator.offsets.values import CommittedOffset, to_record
 from coterie.coordinator.records.offset_commit import OffsetCommitKey
 from coterie.coordinator.result import Context, Record
 from coterie.errors import ApiError

@@ -6,8 +6,7 @@ a marker for nothing and a commit to an unknown group are all in order.
 
 from __future__ import annotations
 
-from coterie.coordinator.offsets.store import CommittedOffset
-from coterie.coordinator.offsets.values import from_record
+from coterie.coordinator.offsets.values import CommittedOffset, from_record
 from coterie.coordinator.records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,

@@ -4,7 +4,8 @@ Rules of this file: it holds data and decides nothing; only the replay of record
 markers (replay.py) calls what changes it. Looking at one partition costs the same
 whatever the number of groups, topics and partitions.
 
-A group's offsets may be adopted: they are read from a snapshot when the group's
+An offset is kept packed, which is its answer to a fetch with a head (packed.py). A
+group's offsets may be adopted: they are read from a snapshot when the group's
 offsets are first looked at, so that a restarted server does not replay them all.
 """
 
@@ -12,42 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
-from coterie.types import (
-    GroupId,
-    LogOffset,
-    ProducerId,
-    TopicId,
-    TopicName,
-    TopicPartition,
-)
-from coterie.wire.schema import ZERO_UUID
+from coterie.coordinator.offsets.packed import Packed, pack, unpack
+from coterie.coordinator.offsets.values import CommittedOffset
+from coterie.types import GroupId, ProducerId, TopicName, TopicPartition
 
-
-class CommittedOffset(NamedTuple):
-    """What a group committed for one partition.
-
-    `record_offset` is where the commit stands in the log. `expire_timestamp_ms` is -1
-    but for commits of versions 2 to 4 that asked for a retention of their own.
-    `topic_id` is zero when the commit named the topic (below v10).
-    """
-
-    offset: int
-    leader_epoch: int
-    metadata: str
-    commit_timestamp_ms: int
-    expire_timestamp_ms: int = -1
-    record_offset: LogOffset = -1
-    topic_id: TopicId = ZERO_UUID
-
-
-GroupOffsets: TypeAlias = dict[TopicName, dict[int, CommittedOffset]]
+GroupOffsets: TypeAlias = dict[TopicName, dict[int, Packed]]
 """The offsets of one group by topic and partition; no topic has none."""
 Loader: TypeAlias = Callable[[], GroupOffsets]
 """Reads the offsets that a snapshot holds of one group."""
 
-_NONE: Mapping[TopicName, dict[int, CommittedOffset]] = {}
+_NO_TOPICS: Mapping[TopicName, Mapping[int, Packed]] = {}
+_NO_PARTITIONS: Mapping[int, Packed] = {}
 
 
 class Stored:
@@ -64,13 +42,23 @@ class Stored:
         assert group_id not in self._groups, group_id
         self._waiting[group_id] = loader
 
-    def group(
-        self, group_id: GroupId
-    ) -> Mapping[TopicName, dict[int, CommittedOffset]]:
+    def group(self, group_id: GroupId) -> Mapping[TopicName, Mapping[int, Packed]]:
         """All offsets of a group, to look at; empty when it has none."""
         if self._waiting and group_id in self._waiting:
             self._load(group_id)
-        return self._groups.get(group_id, _NONE)
+        return self._groups.get(group_id, _NO_TOPICS)
+
+    def items(
+        self, group_id: GroupId
+    ) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
+        """All offsets of a group, one after the other."""
+        for topic, of_topic in self.group(group_id).items():
+            for partition, packed in of_topic.items():
+                yield TopicPartition(topic, partition), unpack(packed)
+
+    def partitions(self, group_id: GroupId, topic: TopicName) -> Mapping[int, Packed]:
+        """The offsets of a topic, to look at; empty when there is none."""
+        return self.group(group_id).get(topic, _NO_PARTITIONS)
 
     def __contains__(self, group_id: GroupId) -> bool:
         return group_id in self._groups or group_id in self._waiting
@@ -83,8 +71,8 @@ class Stored:
         self, group_id: GroupId, topic: TopicName, partition: int
     ) -> CommittedOffset | None:
         """The offset of one partition; None when there is none."""
-        of_topic = self.group(group_id).get(topic)
-        return None if of_topic is None else of_topic.get(partition)
+        packed = self.partitions(group_id, topic).get(partition)
+        return None if packed is None else unpack(packed)
 
     def put(
         self,
@@ -96,8 +84,13 @@ class Stored:
         """Keep an offset in the place of an older one."""
         if self._waiting and group_id in self._waiting:
             self._load(group_id)
-        of_group = self._groups.setdefault(group_id, {})
-        of_group.setdefault(topic, {})[partition] = committed
+        of_group = self._groups.get(group_id)
+        if of_group is None:
+            of_group = self._groups[group_id] = {}
+        of_topic = of_group.get(topic)
+        if of_topic is None:
+            of_topic = of_group[topic] = {}
+        of_topic[partition] = pack(partition, committed)
 
     def remove(self, group_id: GroupId, topic: TopicName, partition: int) -> None:
         """Forget an offset, if there is one."""
@@ -245,9 +238,9 @@ class Offsets:
 
     def holds(self, group_id: GroupId, topic: TopicName, partition: int) -> bool:
         """Whether the partition has an offset of the group, stored or pending."""
-        return self.stored.get(
-            group_id, topic, partition
-        ) is not None or self.pending.contains(group_id, topic, partition)
+        if partition in self.stored.partitions(group_id, topic):
+            return True
+        return self.pending.contains(group_id, topic, partition)
 
     def partitions(self, group_id: GroupId) -> list[TopicPartition]:
         """Every partition with an offset of the group, stored or pending, once."""

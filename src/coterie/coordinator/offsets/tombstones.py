@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from coterie.coordinator.classic.group import ClassicGroup
-from coterie.coordinator.offsets.store import CommittedOffset
+from coterie.coordinator.offsets.packed import topic_id_of
 from coterie.coordinator.records.offset_commit import OffsetCommitKey
 from coterie.coordinator.result import Context, Record, Result
 from coterie.coordinator.state import State
@@ -62,21 +62,18 @@ def _offsets_of(
     state: State, topic: DeletedTopic
 ) -> list[tuple[GroupId, TopicName, int]]:
     stored, pending = state.offsets.stored, state.offsets.pending
+    wanted = (ZERO_UUID, topic.topic_id)
     found = [
         (group_id, topic.name, partition)
         for group_id in tuple(stored)
-        for partition, committed in stored.group(group_id).get(topic.name, {}).items()
-        if _belongs(committed, topic)
+        for partition, packed in stored.partitions(group_id, topic.name).items()
+        if topic_id_of(packed) in wanted
     ]
     for transaction in pending.transactions.values():
         for group_id, offsets in transaction.groups.items():
             found += [
                 (group_id, topic.name, name.partition)
                 for name, committed in offsets.items()
-                if name.topic == topic.name and _belongs(committed, topic)
+                if name.topic == topic.name and committed.topic_id in wanted
             ]
     return found
-
-
-def _belongs(committed: CommittedOffset, topic: DeletedTopic) -> bool:
-    return committed.topic_id in (ZERO_UUID, topic.topic_id)

@@ -1,20 +1,37 @@
-"""A committed offset <-> the record it is in the log."""
+"""A committed offset, and the record it is in the log."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from coterie.coordinator.offsets.store import CommittedOffset
 from coterie.coordinator.records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
 from coterie.coordinator.result import Origin, Record
+from coterie.types import LogOffset, TopicId
 from coterie.wire.schema import ZERO_UUID
 
 _EXPIRING_VERSION: Final = 1
 _NAMED_VERSION: Final = 3
 _IDENTIFIED_VERSION: Final = 4
+
+
+class CommittedOffset(NamedTuple):
+    """What a group committed for one partition.
+
+    `record_offset` is where the commit stands in the log. `expire_timestamp_ms` is -1
+    but for commits of versions 2 to 4 that asked for a retention of their own.
+    `topic_id` is zero when the commit named the topic (below v10).
+    """
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = -1
+    record_offset: LogOffset = -1
+    topic_id: TopicId = ZERO_UUID
 
 
 def to_record(key: OffsetCommitKey, committed: CommittedOffset) -> Record:
