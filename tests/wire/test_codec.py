@@ -42,6 +42,7 @@ def test_a_message_survives_its_encoding(cls: type[Message], version: int) -> No
         assert decode(cls, version, b"before" + body, 6) == (value, 6 + len(body))
 
 
+@pytest.mark.slow
 @given(messages, chances)
 def test_any_message_survives_its_encoding(
     message: tuple[type[Message], int], chance: Random
@@ -52,6 +53,7 @@ def test_any_message_survives_its_encoding(
     assert decode(cls, version, body) == (value, len(body))
 
 
+@pytest.mark.slow
 @given(messages, chances, st.data())
 def test_a_message_cut_short_is_malformed(
     message: tuple[type[Message], int], chance: Random, data: st.DataObject
@@ -64,6 +66,7 @@ def test_a_message_cut_short_is_malformed(
             decode(cls, version, body[:cut])
 
 
+@pytest.mark.slow
 @given(messages, chances, st.data())
 def test_a_message_with_wrong_bytes_is_malformed_or_a_value(
     message: tuple[type[Message], int], chance: Random, data: st.DataObject

@@ -281,6 +281,7 @@ def numbered(records: list[LogRecord], base_offset: int) -> list[LogRecord]:
     ]
 
 
+@pytest.mark.slow
 @given(record_lists, st.integers(0, 2**60), st.sampled_from(Codec))
 def test_records_survive_their_encoding(
     records: list[LogRecord], base_offset: int, codec: Codec
@@ -290,6 +291,7 @@ def test_records_survive_their_encoding(
     assert decode_records(batch) == records
 
 
+@pytest.mark.slow
 @given(record_lists, st.data(), st.sampled_from([read_header, decode_records]))
 def test_a_wrong_byte_is_malformed_or_records(
     records: list[LogRecord], data: st.DataObject, read: Callable[[bytes], Any]

@@ -1,0 +1,238 @@
+"""One connection without its socket: order, versions, and what ends it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.protocol.metadata import ApiVersionsResponse as KafkaPythonResponse
+
+from coterie.protocol.connection import Connection, Request
+from coterie.wire.api import ADVERTISED, ApiKey, api_of
+from coterie.wire.codec import decode, encode
+from coterie.wire.headers import RequestFront, read_response, write_request
+from coterie.wire.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.produce import ProduceRequest
+from coterie.wire.schema import Message
+from tests.wire.hand import int16, int32, text
+
+FRAME_BYTES_MAX = 10_000
+
+
+def connection() -> Connection:
+    return Connection(FRAME_BYTES_MAX)
+
+
+def asked(
+    request: Message, version: int, correlation_id: int, client_id: str | None = "me"
+) -> bytes:
+    front = RequestFront(request.API_KEY, version, correlation_id)
+    flexible = version in request.FLEXIBLE
+    return write_request(front, client_id, encode(request, version), flexible=flexible)
+
+
+def heartbeat(correlation_id: int, version: int = 4) -> bytes:
+    return asked(HeartbeatRequest(group_id="g"), version, correlation_id)
+
+
+def correlation_ids(stream: bytes) -> list[int]:
+    found = []
+    while stream:
+        size = int.from_bytes(stream[:4], "big")
+        found.append(int.from_bytes(stream[4:8], "big"))
+        stream = stream[4 + size :]
+    return found
+
+
+@pytest.mark.fact("G1-01")
+@pytest.mark.parametrize("version", range(5))
+def test_a_request_is_read_and_its_answer_written(version: int) -> None:
+    peer = connection()
+    (request,) = peer.receive_data(heartbeat(7, version))
+    assert (request.api_key, request.api_version) == (12, version)
+    assert (request.correlation_id, request.client_id) == (7, "me")
+    assert request.body == HeartbeatRequest(group_id="g")
+    peer.answer(request, HeartbeatResponse(error_code=27))
+    frame = peer.data_to_send()
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    correlation_id, at = read_response(frame[4:], tagged=version == 4)
+    assert correlation_id == 7
+    answer, end = decode(HeartbeatResponse, version, frame, 4 + at)
+    assert answer.error_code == 27
+    assert end == len(frame)
+
+
+@pytest.mark.parametrize("key", ADVERTISED)
+def test_every_served_version_of_an_api_comes_through(key: ApiKey) -> None:
+    api = api_of(key)
+    peer = connection()
+    for version in range(api.served.low, api.served.high + 1):
+        (request,) = peer.receive_data(asked(api.request(), version, version))
+        peer.answer(request, api.response())
+        flexible = version in api.response.FLEXIBLE and key is not ApiKey.API_VERSIONS
+        frame = peer.data_to_send()[4:]
+        correlation_id, at = read_response(frame, tagged=flexible)
+        assert correlation_id == version
+        assert decode(api.response, version, frame, at)[1] == len(frame)
+    assert peer.failure is None
+
+
+@pytest.mark.fact("G1-05")
+@given(st.permutations(range(6)))
+def test_answers_leave_in_the_order_of_their_requests(order: list[int]) -> None:
+    peer = connection()
+    requests = peer.receive_data(b"".join(heartbeat(index) for index in range(6)))
+    sent = b""
+    for index in order:
+        peer.answer(requests[index], HeartbeatResponse())
+        sent += peer.data_to_send()
+    assert correlation_ids(sent) == list(range(6))
+    assert peer.in_flight == 0
+
+
+@pytest.mark.fact("G1-05")
+def test_an_answer_waits_for_those_before_it() -> None:
+    peer = connection()
+    one, two = peer.receive_data(heartbeat(1) + heartbeat(2))
+    peer.answer(two, HeartbeatResponse())
+    assert peer.data_to_send() == b""
+    assert peer.in_flight == 2
+    peer.answer(one, HeartbeatResponse())
+    assert correlation_ids(peer.data_to_send()) == [1, 2]
+    assert peer.data_to_send() == b""
+
+
+@pytest.mark.fact("G1-06")
+def test_a_request_without_an_answer_holds_up_nobody() -> None:
+    peer = connection()
+    produce = asked(ProduceRequest(acks=0), 9, 1)
+    silent, loud = peer.receive_data(produce + heartbeat(2))
+    peer.answer(loud, HeartbeatResponse())
+    peer.answer(silent, None)
+    assert correlation_ids(peer.data_to_send()) == [2]
+
+
+def test_an_answer_is_given_once() -> None:
+    peer = connection()
+    one, two = peer.receive_data(heartbeat(1) + heartbeat(2))
+    peer.answer(two, HeartbeatResponse())
+    with pytest.raises(AssertionError, match="answered twice"):
+        peer.answer(two, HeartbeatResponse())
+    assert one.frame is None
+
+
+@pytest.mark.fact("G1-02")
+@pytest.mark.parametrize("version", [3, 4])
+def test_an_api_versions_answer_has_the_oldest_header(version: int) -> None:
+    peer = connection()
+    (request,) = peer.receive_data(asked(ApiVersionsRequest(), version, 9))
+    peer.answer(request, ApiVersionsResponse())
+    body = encode(ApiVersionsResponse(), version)
+    assert peer.data_to_send() == int32(4 + len(body)) + int32(9) + body
+
+
+@pytest.mark.fact("G1-03", "G4-02")
+@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+def test_api_versions_from_the_future_is_told_our_range_in_v0(version: int) -> None:
+    peer = connection()
+    unknown = int16(18) + int16(version) + int32(9) + text("new") + b"\0whatever"
+    assert peer.receive_data(int32(len(unknown)) + unknown) == []
+    frame = peer.data_to_send()
+    assert frame[4:] == int32(9) + int16(35) + int32(1) + int16(18) + int16(0) + int16(
+        4
+    )
+    theirs = KafkaPythonResponse.decode(frame, version=4, header=True, framed=True)
+    assert theirs.error_code == 35
+    assert [key.max_version for key in theirs.api_keys] == [4]
+    assert peer.failure is None
+    (again,) = peer.receive_data(asked(ApiVersionsRequest(), 3, 10))
+    assert again.api_version == 3
+
+
+@pytest.mark.fact("G1-03", "G1-05")
+def test_the_refusal_of_a_version_waits_in_line() -> None:
+    peer = connection()
+    unknown = int16(18) + int16(99) + int32(2) + text("new")
+    stream = heartbeat(1) + int32(len(unknown)) + unknown + heartbeat(3)
+    first, last = peer.receive_data(stream)
+    assert peer.data_to_send() == b""
+    peer.answer(last, HeartbeatResponse())
+    peer.answer(first, HeartbeatResponse())
+    assert correlation_ids(peer.data_to_send()) == [1, 2, 3]
+
+
+NONSENSE = {
+    "negative frame": int32(-1),
+    "frame too large": int32(FRAME_BYTES_MAX + 1),
+    "no header": int32(3) + b"abc",
+    "unknown key": int32(10) + int16(999) + int16(0) + int32(1) + text(""),
+    "negative key": int32(10) + int16(-1) + int16(0) + int32(1) + text(""),
+    "unknown version": int32(10) + int16(12) + int16(5) + int32(1) + text(""),
+    "negative version": int32(10) + int16(12) + int16(-1) + int32(1) + text(""),
+    "old produce": int32(10) + int16(0) + int16(2) + int32(1) + text(""),
+    "client id": int32(10) + int16(12) + int16(0) + int32(1) + int16(5),
+    "body": int32(12) + int16(12) + int16(0) + int32(1) + text("") + b"\0\5",
+}
+
+
+@pytest.mark.fact("G1-04")
+@pytest.mark.parametrize("nonsense", NONSENSE.values(), ids=list(NONSENSE))
+def test_nonsense_ends_the_connection_after_what_came_before(nonsense: bytes) -> None:
+    peer = connection()
+    requests = peer.receive_data(heartbeat(1) + nonsense + heartbeat(2))
+    assert [request.correlation_id for request in requests] == [1]
+    assert peer.failure is not None
+    assert str(peer.failure)
+    assert peer.receive_data(heartbeat(3)) == []
+    peer.answer(requests[0], HeartbeatResponse())
+    assert correlation_ids(peer.data_to_send()) == [1]
+
+
+def test_half_a_request_is_waited_for() -> None:
+    peer = connection()
+    stream = heartbeat(1)
+    assert peer.receive_data(stream[:-1]) == []
+    assert peer.failure is None
+    (request,) = peer.receive_data(stream[-1:])
+    assert request.correlation_id == 1
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_client_may_change_its_name(version: int) -> None:
+    peer = connection()
+    names = ["one", "one", "oneself", "", None, "one"]
+    requests: list[Request] = []
+    for index, name in enumerate(names):
+        body = HeartbeatRequest(group_id="g")
+        requests += peer.receive_data(asked(body, version, index, name))
+    assert [request.client_id for request in requests] == [n or "" for n in names]
+    assert all(request.body.group_id == "g" for request in requests)
+
+
+def test_tags_in_a_header_are_skipped_though_the_name_is_known() -> None:
+    peer = connection()
+    (first,) = peer.receive_data(heartbeat(1))
+    plain = heartbeat(2)[4:]
+    tagged = plain[:12] + b"\1\3\2ab" + plain[13:]
+    (second,) = peer.receive_data(int32(len(tagged)) + tagged)
+    assert second.body == first.body
+    assert peer.failure is None
+
+
+@given(st.binary(max_size=60), st.integers(0, 2**31))
+def test_any_bytes_are_requests_or_the_end(noise: bytes, seed: int) -> None:
+    chance = random.Random(seed)
+    stream = bytearray(heartbeat(1) + heartbeat(2) + noise)
+    stream[chance.randrange(len(stream))] = chance.randrange(256)
+    peer = connection()
+    found: list[Any] = []
+    found += peer.receive_data(bytes(stream[:40]))
+    found += peer.receive_data(bytes(stream[40:]))
+    assert all(isinstance(request, Request) for request in found)

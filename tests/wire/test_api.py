@@ -1,0 +1,185 @@
+"""The support table: what is advertised, and that it can be kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.wire.api import ADVERTISED, Api, ApiKey, api_of
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.schema import Versions
+
+GROUP_APIS_FROM_0 = [
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.JOIN_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.SYNC_GROUP,
+]
+
+
+def overlaps(key: ApiKey, low: int, high: int) -> bool:
+    served = api_of(key).advertised
+    return served.low <= high and low <= served.high
+
+
+@pytest.mark.parametrize("key", ADVERTISED)
+def test_what_is_advertised_is_declared_both_ways(key: ApiKey) -> None:
+    api = api_of(key)
+    assert api.request.API_KEY == api.response.API_KEY == key
+    assert api.request.__name__ == f"{key.title}Request"
+    assert api.response.VERSIONS == api.request.VERSIONS
+    assert api.served.high == api.advertised.high
+    if key is not ApiKey.PRODUCE:
+        assert api.served == api.advertised
+
+
+@pytest.mark.fact("G4-01")
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [
+        (ApiKey.PRODUCE, 3),
+        (ApiKey.FETCH, 4),
+        (ApiKey.LIST_OFFSETS, 1),
+        (ApiKey.OFFSET_COMMIT, 2),
+        (ApiKey.OFFSET_FETCH, 1),
+        (ApiKey.CONSUMER_GROUP_HEARTBEAT, 0),
+        (ApiKey.CONSUMER_GROUP_DESCRIBE, 0),
+    ],
+)
+def test_java_clients_find_the_versions_they_need(key: ApiKey, version: int) -> None:
+    assert overlaps(key, version, 32767)
+    assert version in api_of(key).served
+
+
+@pytest.mark.fact("G4-02", "G4-03", "G4-04")
+@pytest.mark.parametrize(
+    ("key", "low", "high"),
+    [
+        (ApiKey.FIND_COORDINATOR, 0, 0),
+        (ApiKey.OFFSET_COMMIT, 1, 2),
+        (ApiKey.OFFSET_FETCH, 1, 1),
+        (ApiKey.JOIN_GROUP, 0, 0),
+        (ApiKey.SYNC_GROUP, 0, 0),
+        (ApiKey.HEARTBEAT, 0, 0),
+        (ApiKey.LEAVE_GROUP, 0, 0),
+        (ApiKey.API_VERSIONS, 3, 3),
+    ],
+)
+def test_librdkafka_takes_us_for_a_broker_with_groups(
+    key: ApiKey, low: int, high: int
+) -> None:
+    assert overlaps(key, low, high)
+
+
+@pytest.mark.fact("G4-05")
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [
+        (ApiKey.PRODUCE, 0),
+        (ApiKey.PRODUCE, 2),
+        (ApiKey.PRODUCE, 3),
+        (ApiKey.PRODUCE, 7),
+        (ApiKey.FETCH, 4),
+        (ApiKey.FETCH, 10),
+        (ApiKey.FIND_COORDINATOR, 0),
+        (ApiKey.SASL_HANDSHAKE, 0),
+        (ApiKey.SASL_HANDSHAKE, 1),
+        (ApiKey.INIT_PRODUCER_ID, 0),
+        (ApiKey.LIST_OFFSETS, 1),
+    ],
+)
+def test_librdkafka_takes_us_for_a_broker_with_codecs(
+    key: ApiKey, version: int
+) -> None:
+    assert version in api_of(key).advertised
+
+
+@pytest.mark.fact("G4-06")
+def test_the_leave_request_of_one_member_is_served() -> None:
+    assert 1 in api_of(ApiKey.LEAVE_GROUP).served
+
+
+@pytest.mark.fact("G4-09")
+@pytest.mark.parametrize(
+    ("key", "low", "high"),
+    [
+        (ApiKey.API_VERSIONS, 0, 0),
+        (ApiKey.FIND_COORDINATOR, 0, 1),
+        (ApiKey.JOIN_GROUP, 0, 5),
+        (ApiKey.SYNC_GROUP, 0, 3),
+        (ApiKey.HEARTBEAT, 0, 1),
+        (ApiKey.LEAVE_GROUP, 0, 1),
+        (ApiKey.OFFSET_COMMIT, 2, 3),
+        (ApiKey.OFFSET_FETCH, 1, 3),
+        (ApiKey.PRODUCE, 0, 7),
+        (ApiKey.FETCH, 1, 11),
+        (ApiKey.LIST_OFFSETS, 0, 3),
+        (ApiKey.METADATA, 0, 5),
+        (ApiKey.INIT_PRODUCER_ID, 0, 0),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, 0, 0),
+        (ApiKey.ADD_OFFSETS_TO_TXN, 0, 0),
+        (ApiKey.END_TXN, 0, 0),
+        (ApiKey.TXN_OFFSET_COMMIT, 0, 0),
+        (ApiKey.DESCRIBE_GROUPS, 0, 3),
+        (ApiKey.LIST_GROUPS, 0, 2),
+        (ApiKey.DELETE_GROUPS, 0, 1),
+        (ApiKey.CREATE_TOPICS, 0, 3),
+        (ApiKey.DESCRIBE_CONFIGS, 0, 2),
+    ],
+)
+def test_aiokafka_finds_a_version_of_every_api(
+    key: ApiKey, low: int, high: int
+) -> None:
+    assert overlaps(key, low, high)
+
+
+@pytest.mark.fact("G4-10")
+def test_franz_go_finds_the_first_heartbeat_version_with_member_ids() -> None:
+    assert 1 in api_of(ApiKey.CONSUMER_GROUP_HEARTBEAT).served
+
+
+@pytest.mark.fact("G4-11", "G4-12")
+def test_old_joins_are_served() -> None:
+    for version in range(9):
+        assert version in api_of(ApiKey.JOIN_GROUP).served
+
+
+@pytest.mark.fact("G4-13")
+def test_the_old_minimums_are_advertised() -> None:
+    for key in GROUP_APIS_FROM_0:
+        assert api_of(key).advertised.low == 0
+    lows = {
+        ApiKey.OFFSET_COMMIT: 2,
+        ApiKey.OFFSET_FETCH: 1,
+        ApiKey.LIST_OFFSETS: 1,
+        ApiKey.METADATA: 0,
+        ApiKey.PRODUCE: 0,
+        ApiKey.FETCH: 4,
+    }
+    assert {key: api_of(key).advertised.low for key in lows} == lows
+
+
+def test_old_produce_is_advertised_and_not_served() -> None:
+    api = api_of(ApiKey.PRODUCE)
+    assert api.advertised == Versions(0, 13)
+    assert api.served == Versions(3, 13)
+
+
+def test_an_api_is_loaded_once() -> None:
+    api = api_of(ApiKey.HEARTBEAT)
+    assert isinstance(api, Api)
+    assert api_of(ApiKey.HEARTBEAT) is api
+
+
+def test_some_errors_are_worth_trying_again() -> None:
+    assert ErrorCode.NOT_COORDINATOR.retriable
+    assert not ErrorCode.UNKNOWN_MEMBER_ID.retriable
+
+
+def test_errors_have_kafkas_names_numbers_and_retries() -> None:
+    from kio.schema.errors import ErrorCode as KioErrorCode
+
+    for theirs in KioErrorCode:
+        ours = ErrorCode(theirs.value)
+        assert ours.name == theirs.name.upper()
+        assert ours.retriable == theirs.retriable
