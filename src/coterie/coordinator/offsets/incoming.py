@@ -10,14 +10,19 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from coterie.coordinator.classic.group import ClassicGroup, GroupState
-from coterie.coordinator.offsets.values import CommittedOffset, to_record
-from coterie.coordinator.records.offset_commit import OffsetCommitKey
+from coterie.coordinator.offsets.values import value_version
+from coterie.coordinator.records.offset_commit import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from coterie.coordinator.result import Context, Record
 from coterie.errors import ApiError
 from coterie.types import GroupId, TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import ZERO_UUID
 
+# Looking a member of an enum up by its name takes 0.1 us in Python 3.11.
+_NONE: Final = ErrorCode.NONE
 _DEAD: Final = GroupState.DEAD
 _EMPTY: Final = GroupState.EMPTY
 _COMPLETING_REBALANCE: Final = GroupState.COMPLETING_REBALANCE
@@ -93,51 +98,51 @@ class Topic:
             return ErrorCode.UNKNOWN_TOPIC_ID
         if self.count is None or not 0 <= partition < self.count:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return ErrorCode.NONE
+        return _NONE
 
 
 class Incoming:
     """Collects the records of one request. `expire_timestamp_ms` is -1 for none."""
 
-    __slots__ = ("_context", "_expire_timestamp_ms", "_group_id", "records")
+    __slots__ = (
+        "_expire_timestamp_ms",
+        "_group_id",
+        "_metadata_max",
+        "_now_ms",
+        "records",
+    )
 
     def __init__(
         self, group_id: GroupId, context: Context, expire_timestamp_ms: int = -1
     ) -> None:
         self._group_id = group_id
-        self._context = context
+        self._now_ms = context.now_ms
+        self._metadata_max = context.settings.offset_metadata_max_bytes
         self._expire_timestamp_ms = expire_timestamp_ms
         self.records: list[Record] = []
 
     def take(self, topic: Topic, asked: CommitPartition) -> ErrorCode:
         """Write the commit of one partition, or say why not."""
-        code = topic.error(asked.partition_index)
-        if code:
-            return code
+        index = asked.partition_index
+        if topic.count is None or not 0 <= index < topic.count:
+            return topic.error(index)
         metadata = asked.committed_metadata or ""
-        if _is_too_long(metadata, self._context.settings.offset_metadata_max_bytes):
+        if metadata and _is_too_long(metadata, self._metadata_max):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        self._write(topic, asked, metadata)
-        return ErrorCode.NONE
-
-    def _write(self, topic: Topic, asked: CommitPartition, metadata: str) -> None:
-        key = OffsetCommitKey(
-            group=self._group_id, topic=topic.name, partition=asked.partition_index
-        )
-        committed = CommittedOffset(
-            asked.committed_offset,
+        expires = self._expire_timestamp_ms != -1
+        value = OffsetCommitValue(
+            offset=asked.committed_offset,
             # Value version 1 has no epoch, so what expires is not given one either.
-            -1 if self._expires else asked.committed_leader_epoch,
-            metadata,
-            self._context.now_ms,
-            self._expire_timestamp_ms,
+            leader_epoch=-1 if expires else asked.committed_leader_epoch,
+            metadata=metadata,
+            commit_timestamp=self._now_ms,
+            expire_timestamp=self._expire_timestamp_ms,
             topic_id=topic.topic_id,
         )
-        self.records.append(to_record(key, committed))
-
-    @property
-    def _expires(self) -> bool:
-        return self._expire_timestamp_ms != -1
+        key = OffsetCommitKey(group=self._group_id, topic=topic.name, partition=index)
+        version = value_version(self._expire_timestamp_ms, topic.topic_id)
+        self.records.append(Record(key, value, version))
+        return _NONE
 
 
 def _is_too_long(metadata: str, limit: int) -> bool:

@@ -35,11 +35,7 @@ class CommittedOffset(NamedTuple):
 
 
 def to_record(key: OffsetCommitKey, committed: CommittedOffset) -> Record:
-    """The record of a commit, in the oldest version that can say it (E22.2).
-
-    Version 1 alone has an expire timestamp, and no leader epoch; version 4 alone has a
-    topic id.
-    """
+    """The record of a commit."""
     value = OffsetCommitValue(
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,
@@ -48,7 +44,8 @@ def to_record(key: OffsetCommitKey, committed: CommittedOffset) -> Record:
         expire_timestamp=committed.expire_timestamp_ms,
         topic_id=committed.topic_id,
     )
-    return Record(key, value, _version(committed))
+    version = value_version(committed.expire_timestamp_ms, committed.topic_id)
+    return Record(key, value, version)
 
 
 def from_record(value: OffsetCommitValue, origin: Origin) -> CommittedOffset:
@@ -64,7 +61,12 @@ def from_record(value: OffsetCommitValue, origin: Origin) -> CommittedOffset:
     )
 
 
-def _version(committed: CommittedOffset) -> int:
-    if committed.expire_timestamp_ms != -1:
+def value_version(expire_timestamp_ms: int, topic_id: TopicId) -> int:
+    """The oldest version of a value that can say it, as Kafka chooses (E22.2).
+
+    Version 1 alone has an expire timestamp, and no leader epoch; version 4 alone has a
+    topic id.
+    """
+    if expire_timestamp_ms != -1:
         return _EXPIRING_VERSION
-    return _NAMED_VERSION if committed.topic_id == ZERO_UUID else _IDENTIFIED_VERSION
+    return _NAMED_VERSION if topic_id == ZERO_UUID else _IDENTIFIED_VERSION
