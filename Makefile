@@ -46,13 +46,14 @@ quick: $(READY) ## the tests that take under a quarter of a second each
 	  --ignore tests/clients --ignore tests/crash $(ARGS)
 
 check: $(READY) ## format, lint, types, import contracts, house rules
-	@mkdir -p build
-	@echo 'ruff format';     $(BIN)/ruff format --check --quiet
-	@echo 'ruff check';      $(BIN)/ruff check --quiet
-	@echo 'mypy --strict';   $(BIN)/mypy
-	@echo 'import layers';   $(BIN)/lint-imports > build/imports.txt 2>&1 \
-	  || { cat build/imports.txt; exit 1; }
-	@echo 'house rules';     $(BIN)/python -m tools.tidy
+	@status=0; step() { echo "$$1"; shift; "$$@" || status=1; }; \
+	step 'format'        $(BIN)/ruff format --check --quiet; \
+	step 'lint'          $(BIN)/ruff check --quiet; \
+	step 'types'         $(BIN)/mypy --no-error-summary; \
+	quiet() { local said; said=$$("$$@" 2>&1) || { echo "$$said"; return 1; }; }; \
+	step 'import layers' quiet $(BIN)/lint-imports --no-logo; \
+	step 'house rules'   $(BIN)/python -m tools.tidy; \
+	exit $$status
 
 format: $(READY) ## let ruff lay out the code and fix what it can
 	@$(BIN)/ruff format

@@ -1,7 +1,7 @@
 """Every exception Coterie raises, as one tree.
 
 CoterieError
-  MalformedFrame        a peer sent bytes that are not the protocol: its connection closes
+  MalformedFrame        a peer sent bytes that are not the protocol: it is cut off
   ApiError              the protocol's own "no": an error code in an answer
   SettingError          a setting is unknown or impossible: the server does not start
   LogError              the disk said no
