@@ -6,6 +6,10 @@ from typing import Any
 
 import pytest
 
+from coterie.catalog.incoming import read_batch
+from coterie.errors import LogError
+from coterie.log.log import LogPartition
+from coterie.runtime.partitions import info_of
 from coterie.server.apis import delete_topics, fetch, produce
 from coterie.wire.compression import Codec
 from coterie.wire.error_codes import ErrorCode
@@ -16,7 +20,13 @@ from coterie.wire.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
-from coterie.wire.record_batch import decode_records, split_batches
+from coterie.wire.record_batch import (
+    TRANSACTIONAL,
+    Producer,
+    decode_records,
+    read_header,
+    split_batches,
+)
 from tests.data.world import FakeCall, World, batch_of, produce_request
 
 BY_NAME = 12
@@ -346,3 +356,64 @@ def test_a_full_cache_answers_without_a_session() -> None:
     assert world.call(fetch, request, BY_NAME).session_id > 0
     response = more(world, first, 1)
     assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_an_epoch_that_never_was_diverges(world: World) -> None:
+    send(world, batch_of(b"x"))
+    request = request_of(0, max_wait_ms=500, min_bytes=1 << 20)
+    request.topics[0].partitions[0].last_fetched_epoch = 3
+    part = get(world, request)[0]
+    assert (part.diverging_epoch.epoch, part.diverging_epoch.end_offset) == (0, 1)
+    assert part.records == b""
+
+
+def test_whoever_may_not_read_is_refused(world: World) -> None:
+    class Nobody:
+        def authorize(self, *_: object) -> bool:
+            return False
+
+    world.authorizer = Nobody()
+    code = get(world, request_of(0))[0].error_code
+    assert code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_disk_that_cannot_be_read_is_an_error(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise LogError("unreadable")
+
+    send(world, batch_of(b"x"))
+    monkeypatch.setattr(world.log, "read", fail)
+    code = get(world, request_of(0))[0].error_code
+    assert code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_reader_of_committed_gets_nothing_of_a_batch_that_is_open(
+    world: World,
+) -> None:
+    send(world, batch_of(b"x"))
+    producer = Producer(7, 0, 0)
+    partition = world.data.partition("a", 0)
+    assert partition is not None
+    batch = read_batch(
+        batch_of(b"y", producer=producer, attributes=TRANSACTIONAL), BY_NAME
+    )
+    world.data.append(partition, batch)
+    world.log.flush()
+    part = get(world, request_of(0, isolation_level=COMMITTED))[0]
+    assert values_of(part) == [b"x"]
+    assert part.last_stable_offset == 1
+
+
+def test_the_log_of_groups_wakes_who_waits_for_it(world: World) -> None:
+    topic = world.data.ensure_offsets_topic(bytes(15) + b"\x99")
+    world.log.flush()
+    request = request_of(0, topic=topic.name, max_wait_ms=500, min_bytes=1)
+    call = wait(world, request)
+    where = LogPartition(topic.topic_id, 0)
+    batch = batch_of(b"x")
+    world.log.append(where, batch, info_of(read_header(batch)))
+    world.log.flush()
+    world.data.internal_grew(where, len(batch))
+    assert values_of(parts_of(call.response)[0]) == [b"x"]

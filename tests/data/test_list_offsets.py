@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from coterie.errors import LogError
 from coterie.runtime.housekeeping import Housekeeping
 from coterie.server.apis import (
     delete_records,
@@ -177,6 +178,39 @@ def test_a_compacted_topics_records_cannot_be_deleted() -> None:
     world = World()
     world.create("a", configs={"cleanup.policy": "compact"})
     assert delete(world, -1).error_code == ErrorCode.POLICY_VIOLATION
+
+
+class Nobody:
+    """An authorizer that refuses everything."""
+
+    def authorize(self, *_: object) -> bool:
+        return False
+
+
+def test_offsets_need_permission(world: World) -> None:
+    world.authorizer = Nobody()
+    refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert ask(world, -1).error_code == refused
+    assert delete(world, -1).error_code == refused
+    assert epoch_end(world, 0).error_code == refused
+
+
+def test_a_full_disk_deletes_nothing(world: World) -> None:
+    world.fail_next_write()
+    part = delete(world, -1)
+    assert part.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert part.low_watermark == -1
+    assert ask(world, -2).offset == 0
+
+
+def test_a_disk_that_cannot_be_read_is_an_error(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise LogError("unreadable")
+
+    monkeypatch.setattr(world.log, "find_timestamp", fail)
+    assert ask(world, 5).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def epoch_end(world: World, leader_epoch: int, current: int = -1) -> Any:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 
 from coterie.server.apis import produce
 from coterie.wire.compression import Codec
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.record_batch import CONTROL, Producer, decode_records, read_header
+from coterie.wire.record_batch import (
+    CONTROL,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    Producer,
+    decode_records,
+    read_header,
+)
 from tests.data.world import World, batch_of, produce_request
 
 LATEST = 13
@@ -132,6 +140,14 @@ def corrupted(batch: bytes) -> bytes:
 
 def with_magic(batch: bytes, magic: int) -> bytes:
     return batch[:16] + bytes([magic]) + batch[17:]
+
+
+def with_checksum(batch: bytes) -> bytes:
+    return batch[:17] + crc32c(batch[21:]).to_bytes(4, "big") + batch[21:]
+
+
+def with_count(batch: bytes, count: int) -> bytes:
+    return with_checksum(batch[:57] + count.to_bytes(4, "big") + batch[61:])
 
 
 @pytest.mark.parametrize(
@@ -257,3 +273,40 @@ def test_whoever_may_not_write_is_refused(world: World) -> None:
     assert code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     code = send(world, batch_of(b"x"), transactional_id="t").error_code
     assert code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        batch_of(b"x", attributes=TRANSACTIONAL),
+        batch_of(b"x", attributes=LOG_APPEND_TIME),
+        with_count(batch_of(b"x"), 2),
+    ],
+)
+def test_a_batch_that_contradicts_itself_is_refused(world: World, batch: bytes) -> None:
+    request = produce_request(batch, transactional_id="t")
+    code = only(world.call(produce, request, BY_NAME)).error_code
+    assert code in {
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+    assert kept(world) == []
+
+
+@pytest.mark.parametrize(
+    "configs", [{"cleanup.policy": "compact"}, {"compression.type": "lz4"}]
+)
+def test_records_that_have_to_be_opened_must_decode(configs: dict[str, str]) -> None:
+    world = World()
+    world.create("a", configs=configs)
+    batch = batch_of(b"x")
+    broken = with_checksum(batch[:61] + b"\xff" * (len(batch) - 61))
+    assert send(world, broken).error_code == ErrorCode.CORRUPT_MESSAGE
+    assert kept(world) == []
+
+
+def test_unknown_codecs_are_corrupt(world: World) -> None:
+    batch = batch_of(b"x")
+    odd = with_checksum(batch[:22] + b"\x07" + batch[23:])
+    assert send(world, odd).error_code == ErrorCode.CORRUPT_MESSAGE

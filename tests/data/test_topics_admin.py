@@ -102,6 +102,18 @@ def test_a_topic_is_not_made_where_that_is_not_wanted(by: str) -> None:
     assert world.catalog.topics == {}
 
 
+def test_a_full_disk_makes_no_topic_on_the_way(world: World) -> None:
+    world.fail_next_write()
+    [topic] = describe(world, "a").topics
+    assert topic.error_code != 0
+    assert describe(world, "a").topics[0].error_code == 0
+
+
+def test_a_topic_without_name_or_id_is_refused(world: World) -> None:
+    [topic] = describe(world, None, version=12).topics
+    assert topic.error_code == ErrorCode.INVALID_REQUEST
+
+
 def test_an_impossible_name_is_refused(world: World) -> None:
     [topic] = describe(world, "a b").topics
     assert topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -303,6 +315,53 @@ def test_deletion_can_be_switched_off() -> None:
         for version in (2, 3)
     ]
     assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.TOPIC_DELETION_DISABLED]
+
+
+def test_the_log_of_groups_is_not_deleted(world: World) -> None:
+    world.data.ensure_offsets_topic(bytes(15) + b"\x99")
+    request = DeleteTopicsRequest(topic_names=["__consumer_offsets"])
+    [result] = world.call(delete_topics, request, 5).responses
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert result.error_message
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        (DeleteTopicState(name="a"), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (
+            DeleteTopicState(topic_id=(2).to_bytes(16, "big")),
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ),
+        (
+            DeleteTopicState(name="a", topic_id=(2).to_bytes(16, "big")),
+            ErrorCode.INVALID_REQUEST,
+        ),
+    ],
+)
+def test_deletion_needs_permission_and_one_name(
+    world: World, state: DeleteTopicState, code: ErrorCode
+) -> None:
+    world.create("a")
+    world.authorizer = Only()
+    [result] = world.call(
+        delete_topics, DeleteTopicsRequest(topics=[state]), 6
+    ).responses
+    assert result.error_code == code
+    assert "a" in world.catalog.topics
+
+
+@pytest.mark.parametrize("value", ["no", "-1", None])
+def test_a_dynamic_setting_has_limits_and_a_default(
+    world: World, value: str | None
+) -> None:
+    if value is None:
+        alter(world, BROKER, "1", ("message.max.bytes", SET, "77"))
+        alter(world, BROKER, "1", ("message.max.bytes", DELETE, None))
+        assert world.catalog.settings.message_max_bytes == 1_048_588
+    else:
+        result = alter(world, BROKER, "1", ("message.max.bytes", SET, value))
+        assert result.error_code == ErrorCode.INVALID_CONFIG
 
 
 def grow(world: World, name: str, count: int, **options: Any) -> ErrorCode:

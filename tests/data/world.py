@@ -88,10 +88,18 @@ class FakeLoop:
 
 
 class FakeGroups:
-    """Remembers the markers that shards were given."""
+    """Remembers what shards were given, and answers `response` to requests."""
 
     def __init__(self) -> None:
         self.ended: list[tuple[int, int, int, bool]] = []
+        self.submitted: list[tuple[int, Any]] = []
+        self.response: Any = None
+
+    def submit(
+        self, index: int, request: Any, caller: Any, answer: Callable[[Any], None]
+    ) -> None:
+        self.submitted.append((index, request))
+        answer(self.response)
 
     def end_transaction(
         self, shard: int, producer_id: int, producer_epoch: int, commit: bool
@@ -183,6 +191,13 @@ class World:
 
     def clock(self) -> int:
         return int(self.scheduler.now * 1_000)
+
+    @property
+    def runtime(self) -> FakeGroups:
+        return self.groups
+
+    def shard_node(self, shard: int) -> FakeNode:
+        return self.nodes[shard % len(self.nodes)]
 
     def transaction_coordinator(self, transactional_id: str) -> FakeNode:
         return self.nodes[0]
