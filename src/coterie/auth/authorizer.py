@@ -56,7 +56,15 @@ ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 
 
 class Authorizer(Protocol):
-    """Decides what a principal may do."""
+    """Decides what a principal may do.
+
+    `version` is another one whenever a decision might be: who keeps a decision keeps
+    the version with it.
+    """
+
+    @property
+    def version(self) -> int:
+        """The version of the rules."""
 
     def authorize(
         self,
@@ -70,6 +78,8 @@ class Authorizer(Protocol):
 
 class AllowAll:
     """Everybody may do everything: the default, as in Kafka without an authorizer."""
+
+    version = 0
 
     def authorize(
         self,

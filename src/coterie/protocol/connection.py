@@ -13,8 +13,9 @@ the answers to those before it (G1-04); nothing here waits or looks at a clock.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from coterie.errors import MalformedFrame
 from coterie.wire.api import ADVERTISED, ApiKey, api_of
@@ -31,6 +32,10 @@ from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from coterie.wire.schema import Message
 
 
+Shortcut: TypeAlias = Callable[[bytes], bytes | None]
+"""From a request's frame to its whole answer, or None to have it decoded."""
+
+
 @dataclass(slots=True, eq=False)
 class Request:
     """One decoded request, and the place in line of its answer."""
@@ -43,6 +48,8 @@ class Request:
     tagged_response: bool
     frame: bytes | None = None
     """The encoded answer, while it waits for those before it; b"" for no answer."""
+    raw: bytes | None = None
+    """The request as it came, of those that a shortcut could have answered."""
 
 
 class Connection:
@@ -50,16 +57,35 @@ class Connection:
 
     `failure` is set when the peer broke the protocol: nothing more is read, and the
     connection is to be closed once `data_to_send` has been sent.
+
+    `shortcut` may answer a request from its bytes alone: it is asked about frames that
+    begin with `shortcut_front` and that nothing unanswered stands before.
     """
 
-    __slots__ = ("_client", "_frames", "_line", "_out", "failure")
+    __slots__ = (
+        "_client",
+        "_frames",
+        "_line",
+        "_out",
+        "_shortcut",
+        "_shortcut_front",
+        "failure",
+    )
 
-    def __init__(self, frame_bytes_max: int) -> None:
+    def __init__(
+        self,
+        frame_bytes_max: int,
+        *,
+        shortcut: Shortcut | None = None,
+        shortcut_front: bytes = b"",
+    ) -> None:
         self.failure: MalformedFrame | None = None
         self._frames = FrameReader(frame_bytes_max)
         self._line: deque[Request] = deque()
         self._out: list[bytes] = []
         self._client = (b"\xff\xff", "")
+        self._shortcut = shortcut
+        self._shortcut_front = shortcut_front
 
     @property
     def in_flight(self) -> int:
@@ -73,7 +99,7 @@ class Connection:
         requests: list[Request] = []
         try:
             for frame in self._frames.feed(data):
-                request = self._read(frame)
+                request = self._read_or_answer(frame)
                 if request is not None:
                     requests.append(request)
         except MalformedFrame as error:
@@ -108,6 +134,19 @@ class Connection:
         data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
         self._out.clear()
         return data
+
+    def _read_or_answer(self, frame: bytes) -> Request | None:
+        shortcut = self._shortcut
+        if shortcut is None or not frame.startswith(self._shortcut_front):
+            return self._read(frame)
+        answer = None if self._line else shortcut(frame)
+        if answer is not None:
+            self._out.append(answer)
+            return None
+        request = self._read(frame)
+        if request is not None:
+            request.raw = frame
+        return request
 
     def _read(self, frame: bytes) -> Request | None:
         key, version, correlation_id = read_front(frame)

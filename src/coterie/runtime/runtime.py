@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Protocol
 
+from coterie.coordinator.records.offset_commit import OffsetCommitKey
 from coterie.coordinator.records.serde import encode_record
 from coterie.coordinator.result import Context, Origin, Result, TopicView
 from coterie.errors import ApiError, LogError, LogFull
@@ -93,6 +94,12 @@ def _in_batches(result: Result) -> Iterator[Result]:
     yield result._replace(records=records[:BATCH_RECORDS_MAX])
     for at in range(BATCH_RECORDS_MAX, len(records), BATCH_RECORDS_MAX):
         yield Result(records=records[at : at + BATCH_RECORDS_MAX])
+
+
+def _is_commit(result: Result) -> bool:
+    """Whether the records are offsets alone. One look is enough: a step that writes
+    anything else beside offsets has it last."""
+    return type(result.records[-1].key) is OffsetCommitKey
 
 
 def fresh_id() -> str:
@@ -283,6 +290,7 @@ class Runtime:
         if result.records:
             self._write(driven, result, now_ms)
         elif result.changes:
+            driven.version += 1
             driven.shard.apply(result)
         for timer in result.timers:
             driven.timers.change(timer)
@@ -323,6 +331,8 @@ class Runtime:
                 self._settings.message_max_bytes,
             )
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if result.changes or not _is_commit(result):
+            driven.version += 1
         driven.shard.apply(result)
         for at, record in enumerate(result.records):
             origin = Origin(
@@ -399,6 +409,7 @@ class Runtime:
         if driven.phase is Phase.STOPPED:
             return
         driven.phase = Phase.STOPPED
+        driven.version += 1
         driven.timers.clear()
         parked, driven.parked = driven.parked, {}
         for request, context, answer in parked.values():

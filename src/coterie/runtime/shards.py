@@ -69,6 +69,7 @@ class DrivenShard:
     """A shard and what the runtime keeps beside it.
 
     `written_sequence` is the flusher's sequence of the newest write of the shard.
+    `version` is another after every change to the shard's groups, but for commits.
     """
 
     __slots__ = (
@@ -80,6 +81,7 @@ class DrivenShard:
         "records_since_snapshot",
         "shard",
         "timers",
+        "version",
         "where",
         "written_sequence",
     )
@@ -91,6 +93,7 @@ class DrivenShard:
         self.name = f"__consumer_offsets-{index}"
         self.where = where
         self.timers = timers
+        self.version = 0
         self.reset(shard)
 
     def reset(self, shard: Coordinator) -> None:
@@ -98,6 +101,7 @@ class DrivenShard:
         self.shard = shard
         self.handle: Callable[[Any, Any], Result] = shard.handle
         self.phase = Phase.LOADING
+        self.version += 1
         self.timers.clear()
         self.parked: dict[Ticket, Waiting] = {}
         self.written_sequence = 0

@@ -29,7 +29,7 @@ class Scheduler(Protocol):
         """Call back after `delay` seconds."""
 
 
-class _Entry:
+class Entry:
     """One timer. `queued_ms` is the time under which the heap holds it."""
 
     __slots__ = ("deadline_ms", "key", "queued_ms", "request", "table")
@@ -47,7 +47,7 @@ class TimerTable:
     def __init__(self, timers: Timers, fire: Callable[[Any], None]) -> None:
         self._timers = timers
         self.fire = fire
-        self.entries: dict[TimerKey, _Entry] = {}
+        self.entries: dict[TimerKey, Entry] = {}
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -61,7 +61,7 @@ class TimerTable:
             return
         assert isinstance(timer, Timer)
         if entry is None:
-            entry = self.entries[timer.key] = _Entry(self, timer)
+            entry = self.entries[timer.key] = Entry(self, timer)
             self._timers.push(entry)
             return
         entry.request = timer.request
@@ -80,7 +80,7 @@ class Timers:
     def __init__(self, scheduler: Scheduler, clock: Callable[[], int]) -> None:
         self._scheduler = scheduler
         self._clock = clock
-        self._heap: list[tuple[int, int, _Entry]] = []
+        self._heap: list[tuple[int, int, Entry]] = []
         self._pushes = 0
         self._alarm: Alarm | None = None
         self._alarm_ms = 0
@@ -96,7 +96,7 @@ class Timers:
             self._alarm.cancel()
             self._alarm = None
 
-    def push(self, entry: _Entry) -> None:
+    def push(self, entry: Entry) -> None:
         """Put an entry into the heap under its deadline."""
         entry.queued_ms = entry.deadline_ms
         self._pushes += 1
@@ -108,7 +108,7 @@ class Timers:
         """Fire what is due, and set the alarm for the next."""
         self._alarm = None
         now_ms = self._clock()
-        due: list[_Entry] = []
+        due: list[Entry] = []
         while self._heap and self._heap[0][0] <= now_ms:
             queued_ms, _, entry = heapq.heappop(self._heap)
             if entry.queued_ms != queued_ms:

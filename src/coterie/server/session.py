@@ -19,6 +19,7 @@ from coterie.protocol.connection import Connection
 from coterie.server.call import Call
 from coterie.server.dispatch import Handler
 from coterie.server.node import Node
+from coterie.server.steady import HEARTBEAT_FRONT, SteadyHeartbeats
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -62,7 +63,12 @@ class Session(asyncio.Protocol):
         self._limits = limits
         self._sessions = sessions
         self._loop = loop
-        self._connection = Connection(limits.frame_bytes_max)
+        self._steady = SteadyHeartbeats(node)
+        self._connection = Connection(
+            limits.frame_bytes_max,
+            shortcut=self._steady.answer,
+            shortcut_front=HEARTBEAT_FRONT,
+        )
         self._transport: asyncio.Transport | None = None
         self._is_reading = False
         self._is_write_due = False
@@ -111,6 +117,8 @@ class Session(asyncio.Protocol):
                 _LOGGER.exception("%s: a bug in handling a request", self.client_host)
                 self._abort()
                 return
+            if request.raw is not None and request.frame:
+                self._steady.learn(request.raw, request.body, request.frame)
         self._is_reading = False
         self._write()
         if connection.failure is not None:

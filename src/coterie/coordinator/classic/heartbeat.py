@@ -6,12 +6,12 @@ and one timer, nothing is walked.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from coterie.coordinator.classic.group import GroupState, HasGroups
 from coterie.coordinator.classic.refusals import told
 from coterie.coordinator.classic.timers import session_timer
-from coterie.coordinator.result import Context, Result
+from coterie.coordinator.result import Context, Result, TimerKey
 from coterie.errors import ApiError
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -45,6 +45,29 @@ def handle(state: HasGroups, request: HeartbeatRequest, context: Context) -> Res
         response.error_code = ErrorCode.REBALANCE_IN_PROGRESS
     timer = session_timer(request.group_id, member, context.now_ms)
     return Result(response, timers=(timer,))
+
+
+class Session(NamedTuple):
+    """A member's session: the key of its timer, and how long it lasts."""
+
+    key: TimerKey
+    timeout_ms: int
+
+
+def session_of(state: HasGroups, request: HeartbeatRequest) -> Session | None:
+    """The session that this heartbeat refreshes and does nothing else to, as long as
+    its group does not change; None when the answer is not a plain success."""
+    group = state.groups.get(request.group_id)
+    if group is None or group.state in (_DEAD, _PREPARING_REBALANCE):
+        return None
+    try:
+        member = group.checked_member(request.member_id, request.group_instance_id)
+    except ApiError:
+        return None
+    if request.generation_id != group.generation:
+        return None
+    timer = session_timer(request.group_id, member, 0)
+    return Session(timer.key, member.session_timeout_ms)
 
 
 def refuse(request: HeartbeatRequest, code: ErrorCode) -> HeartbeatResponse:

@@ -1,0 +1,107 @@
+"""The memo of steady heartbeats: the same bytes in, the same bytes out.
+
+A member of a settled group sends the same heartbeat again and again, but for the
+correlation id, and gets the same answer. Once one of them has gone the whole way, those
+after it need not be decoded, decided and encoded again: only the session timer is set.
+
+When it holds: the answer was success; since then no group of that shard has changed
+(`DrivenShard.version`), the timer is the same one, nothing that the shard wrote waits
+for the disk, and no rule of who may do what has changed. Otherwise the heartbeat goes
+the whole way. A memo is one session's, so its principal and its node are fixed.
+
+tests/server/test_steady.py holds it against the whole way, request by request.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from coterie.coordinator.classic.heartbeat import session_of
+from coterie.runtime.shards import DrivenShard, Phase
+from coterie.runtime.timers import Entry
+from coterie.server.node import Node
+from coterie.wire.api import ApiKey
+from coterie.wire.headers import FRONT_BYTES
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+
+HEARTBEAT_FRONT: Final = struct.pack(">h", ApiKey.HEARTBEAT)
+CORRELATION_AT: Final = 4
+REMEMBERED_MAX: Final = 1_024
+"""Members that one connection may speak for before the memo begins anew."""
+_ANSWER_HEAD_BYTES: Final = 8
+
+
+class _Steady:
+    """What is known of one heartbeat."""
+
+    __slots__ = (
+        "driven",
+        "entry",
+        "front",
+        "head",
+        "rules",
+        "tail",
+        "timeout",
+        "version",
+    )
+
+    def __init__(
+        self, driven: DrivenShard, entry: Entry, timeout_ms: int, rules: int
+    ) -> None:
+        self.driven = driven
+        self.version = driven.version
+        self.entry = entry
+        self.timeout = timeout_ms
+        self.rules = rules
+        self.front = self.head = self.tail = b""
+
+
+class SteadyHeartbeats:
+    """The memo of one session."""
+
+    def __init__(self, node: Node) -> None:
+        broker = node.broker
+        self._node = node
+        self._flusher = broker.flusher
+        self._authorizer = broker.authorizer
+        self._clock = broker.clock
+        self._known: dict[bytes, _Steady] = {}
+
+    def answer(self, frame: bytes) -> bytes | None:
+        """The whole answer to a heartbeat's frame, or None when it is to go the whole
+        way."""
+        known = self._known.get(frame[FRONT_BYTES:])
+        if known is None or not frame.startswith(known.front):
+            return None
+        driven, entry = known.driven, known.entry
+        if (
+            driven.version != known.version
+            or driven.written_sequence > self._flusher.durable_sequence
+            or entry.table.entries.get(entry.key) is not entry
+            or self._authorizer.version != known.rules
+        ):
+            return None
+        entry.deadline_ms = self._clock() + known.timeout
+        return known.head + frame[CORRELATION_AT:FRONT_BYTES] + known.tail
+
+    def learn(self, frame: bytes, request: HeartbeatRequest, answer: bytes) -> None:
+        """Remember a heartbeat that has just been answered, if it was steady."""
+        runtime = self._node.broker.runtime
+        driven = runtime.shards[runtime.shard_of(request.group_id)]
+        if driven.phase is not Phase.ACTIVE:
+            return
+        state: Any = driven.shard.state
+        session = session_of(state, request)
+        if session is None:
+            return
+        entry = driven.timers.entries.get(session.key)
+        if entry is None:
+            return
+        if len(self._known) >= REMEMBERED_MAX:
+            self._known.clear()
+        known = _Steady(driven, entry, session.timeout_ms, self._authorizer.version)
+        known.front = frame[:CORRELATION_AT]
+        known.head = answer[:CORRELATION_AT]
+        known.tail = answer[_ANSWER_HEAD_BYTES:]
+        self._known[frame[FRONT_BYTES:]] = known
