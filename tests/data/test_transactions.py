@@ -233,6 +233,18 @@ def test_a_transaction_that_takes_too_long_is_aborted(
     assert client.end(committed=True, version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+def test_an_abort_that_could_not_be_written_is_tried_again(world: World) -> None:
+    client = Client(world)
+    client.init(timeout_ms=5_000)
+    client.add(0)
+    client.send(b"x")
+    world.fail_next_write()
+    world.scheduler.advance(5)
+    assert committed(world).last_stable_offset == 0
+    world.scheduler.advance(1)
+    assert len(committed(world).aborted_transactions) == 1
+
+
 def test_the_next_transaction_has_its_own_time(world: World) -> None:
     client = Client(world)
     client.init(timeout_ms=5_000)

@@ -82,6 +82,7 @@ class DataPlane:
         self._flusher = flusher
         self._partitions: dict[LogPartition, Partition] = {}
         self._is_loading = False
+        self._reloaded: list[Callable[[], None]] = []
         catalog.watch(self._topic_changed)
 
     # The catalog on disk.
@@ -107,6 +108,12 @@ class DataPlane:
                 partition.closed()
             else:
                 partition.forget()
+        for listener in self._reloaded:
+            listener()
+
+    def on_reload(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after every `reload`."""
+        self._reloaded.append(listener)
 
     def stage(self, entries: Iterable[Entry]) -> None:
         """Replay entries and stage them to be kept."""

@@ -158,9 +158,12 @@ class Partition:
 
     # Reading.
 
-    def read(self, offset: LogOffset, bytes_max: int, *, committed: bool) -> Read:
-        """The batches from the one that holds `offset` on: at least one if there is
-        any, else as many as fit. With `committed`, only up to the last stable offset.
+    def read(
+        self, offset: LogOffset, bytes_max: int, *, committed: bool, at_least_one: bool
+    ) -> Read:
+        """The batches from the one that holds `offset` on, as many as fit, the first
+        in any case with `at_least_one`. With `committed`, only up to the last stable
+        offset.
 
         Raises ApiError OFFSET_OUT_OF_RANGE, and LogError.
         """
@@ -169,14 +172,17 @@ class Partition:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         stable = self.last_stable_offset()
         before = stable if committed else bounds.flushed_offset
-        if offset >= before:
-            return Read((), bounds, stable, () if committed else None)
+        nothing = Read((), bounds, stable, () if committed else None)
+        if offset >= before or not (bytes_max > 0 or at_least_one):
+            return nothing
         batches = self._log.read(self.where, offset, bytes_max)
+        if batches and len(batches[0]) > bytes_max and not at_least_one:
+            return nothing
         if not committed:
             return Read(batches, bounds, stable, None)
         decided = [batch for batch in batches if base_offset_of(batch) < before]
         if not decided:
-            return Read((), bounds, stable, ())
+            return nothing
         last = decided[-1]
         end = base_offset_of(last) + last_offset_delta_of(last) + 1
         return Read(decided, bounds, stable, self.aborted(offset, min(end, before)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from coterie.catalog.topics import OFFSETS_TOPIC
 from coterie.catalog.transactions import Claim, Markers, Step, Transaction
@@ -19,6 +19,10 @@ from coterie.types import ProducerId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
 _LOGGER = logging.getLogger(__name__)
+
+
+RETRY_MS: Final = 1_000
+"""How long an abort waits that could not be made durable."""
 
 
 class GroupTransactions(Protocol):
@@ -37,11 +41,17 @@ class TransactionPlane:
         self._data = data
         self._groups = groups
         self._timers: set[str] = set()
+        data.on_reload(self._watch_again)
 
     def start(self) -> None:
         """Watch over the transactions that a restart found open."""
         for found in self._data.catalog.transactions.ongoing():
             self._watch(found)
+
+    def _watch_again(self) -> None:
+        """A flush failed, and with it perhaps what ended a transaction."""
+        for found in self._data.catalog.transactions.ongoing():
+            self._watch(found, after_ms=RETRY_MS)
 
     def fresh_producer_id(self) -> ProducerId:
         """A producer id never given out before (its block is staged)."""
@@ -145,7 +155,7 @@ class TransactionPlane:
             written.append(Appended(partition, -1, -1, -1, size_bytes))
         data.settle(written, _nobody)
 
-    def _watch(self, transaction: Transaction) -> None:
+    def _watch(self, transaction: Transaction, *, after_ms: int = 0) -> None:
         """Set one timer for a transactional id; a new transaction finds it set and it
         is set again when it comes up early."""
         if transaction.transactional_id in self._timers:
@@ -153,7 +163,7 @@ class TransactionPlane:
         self._timers.add(transaction.transactional_id)
         delay_ms = transaction.expires_at_ms - self._data.clock()
         self._data.scheduler.call_later(
-            max(delay_ms, 0) / 1000, self._timer_of(transaction.transactional_id)
+            max(delay_ms, after_ms) / 1000, self._timer_of(transaction.transactional_id)
         )
 
     def _timer_of(self, transactional_id: str) -> Callable[[], None]:

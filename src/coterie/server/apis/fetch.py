@@ -76,7 +76,9 @@ def handle(call: Call) -> None:
         committed=request.isolation_level == READ_COMMITTED,
         finished=finished,
     )
-    poll.start(broker.data.scheduler, request.max_wait_ms)
+    # A client that is gone is not noticed here: nobody waits for ever.
+    wait_ms = min(request.max_wait_ms, broker.settings.connections_max_idle_ms)
+    poll.start(broker.data.scheduler, wait_ms)
 
 
 class _Fetch:
@@ -134,11 +136,13 @@ class _Fetch:
             if wanted.last_fetched_epoch > LEADER_EPOCH:
                 return self._diverging(partition, key.partition)
             limit = min(wanted.partition_max_bytes, self._left_bytes)
-            read = partition.read(wanted.fetch_offset, limit, committed=self._committed)
+            read = partition.read(
+                wanted.fetch_offset,
+                limit,
+                committed=self._committed,
+                at_least_one=is_first,
+            )
             self.partitions.append(partition)
-            batches = read.batches
-            if batches and not is_first and len(batches[0]) > limit:
-                batches = ()
             self._check_codec(read)
         except ApiError as error:
             return self._refuse(key.partition, error.code)
@@ -150,7 +154,7 @@ class _Fetch:
             last_stable_offset=read.last_stable_offset,
             log_start_offset=read.bounds.log_start_offset,
             aborted_transactions=_aborted(read),
-            records=b"".join(batches),
+            records=b"".join(read.batches),
         )
 
     def _find(self, key: PartitionKey, wanted: FetchPartition) -> Partition:
