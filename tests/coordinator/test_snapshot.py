@@ -7,7 +7,12 @@ import pytest
 from coterie.coordinator import invariants
 from coterie.coordinator.result import Record
 from coterie.coordinator.shard import Shard
-from coterie.coordinator.snapshot import entries, take_group
+from coterie.coordinator.snapshot import (
+    entries,
+    read_offsets,
+    take_group,
+    take_transactions,
+)
 from coterie.errors import LogCorrupt
 from tests.coordinator.classic.members import join, join_request, leave, stable_group
 from tests.coordinator.shard_driver import (
@@ -109,27 +114,41 @@ def test_groups_that_changed_are_remembered_for_the_next_snapshot(
 
 
 def test_every_cut_of_a_snapshot_is_corrupt(driver: ShardDriver) -> None:
-    driver.commit({T0: 5})
+    driver.commit({T0: 5, ("u", 3): 6})
+    driver.txn_commit({T0: 5})
+    stable_group(driver, 1)
     kept = take_group(driver.state, "g")
     assert kept is not None
-    for end in range(1, len(kept.offsets)):
+    topic_ends = {len(kept.offsets) // 2 + 1}  # two topics of one size after a byte
+    for end in {*range(len(kept.offsets))} - topic_ends - {1}:
         with pytest.raises(LogCorrupt):
-            list(entries(kept.offsets[:end]))
+            read_offsets(kept.offsets[:end])
+    for records in (kept.metadata, take_transactions(driver.state)):
+        for end in range(1, len(records)):
+            with pytest.raises(LogCorrupt):
+                list(entries(records[:end]))
 
 
 def test_a_record_of_an_unknown_type_is_corrupt(driver: ShardDriver) -> None:
-    driver.commit({T0: 5})
+    stable_group(driver, 1)
     kept = take_group(driver.state, "g")
     assert kept is not None
     with pytest.raises(LogCorrupt, match="unknown type"):
-        list(entries(kept.offsets.replace(b"\0\1\0\1g", b"\0\x63\0\1g")))
+        list(entries(kept.metadata.replace(b"\0\2\0\1g", b"\0\x63\0\1g")))
 
 
-def test_offsets_that_are_something_else_are_corrupt(driver: ShardDriver) -> None:
+def test_offsets_in_another_form_are_corrupt(driver: ShardDriver) -> None:
     stable_group(driver, 1)
     kept = take_group(driver.state, "g")
     assert kept is not None
     state = Shard(SETTINGS).state
     adopt(state, "g", kept.metadata)
-    with pytest.raises(LogCorrupt, match="another record"):
+    with pytest.raises(LogCorrupt, match="unknown format"):
         state.offsets.stored.group("g")
+
+
+def test_a_tombstone_is_no_part_of_a_snapshot(driver: ShardDriver) -> None:
+    driver.commit({T0: 5})
+    driver.delete_offsets({"t": [0]})
+    assert take_group(driver.state, "g") is None
+    assert take_transactions(driver.state) == b""

@@ -1,38 +1,41 @@
 """What a snapshot keeps of a shard, so that a restart need not replay the whole log.
 
-A group is kept as its live records, in the bytes they have in the log: its metadata
-apart from its offsets, as the first is needed at once and the second when somebody
-asks. Open transactions are kept in one piece beside the groups. Replaying what was
-kept gives the state it was taken from, where each record stood in the log included.
+A group's metadata is kept apart from its offsets, as the first is needed at once and
+the second when somebody asks. Open transactions are kept in one piece beside the
+groups. What was kept gives the state it was taken from, where each commit stood in the
+log included.
 
-The bytes are entries of (log offset, producer id, producer epoch, key, value), with
-the lengths of the last two before them.
+Metadata and transactions are records, in the bytes they have in the log, to be
+replayed: entries of (log offset, producer id, producer epoch, key, value), with the
+lengths of the last two before them. Offsets, of which there are many, are written and
+read as they are packed in memory, topic by topic, which takes a tenth of the time.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from coterie.coordinator.offsets.packed import pack
+from coterie.coordinator.offsets.packed import Packed, partition_of
 from coterie.coordinator.offsets.store import GroupOffsets
-from coterie.coordinator.offsets.values import CommittedOffset, from_record, to_record
-from coterie.coordinator.records.offset_commit import (
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
+from coterie.coordinator.offsets.values import CommittedOffset, to_record
+from coterie.coordinator.records.offset_commit import OffsetCommitKey
 from coterie.coordinator.records.serde import decode_record, encode_record
 from coterie.coordinator.result import Origin, Record
 from coterie.coordinator.state import State
 from coterie.errors import LogCorrupt
-from coterie.types import GroupId, TopicPartition
+from coterie.types import GroupId, TopicName, TopicPartition
 
 _ENTRY: Final = struct.Struct(">qqhii")
+_FORMAT: Final = b"\1"
+"""The form of offsets; another `Packed` needs another number."""
+_TOPIC: Final = struct.Struct(">hi")
+_SIZE: Final = struct.Struct(">i")
 
 
 class Kept(NamedTuple):
-    """A group's live records. `metadata` is empty when only commits made the group."""
+    """A group. `metadata` is empty when only commits made it."""
 
     metadata: bytes
     offsets: bytes
@@ -42,13 +45,7 @@ def take_group(state: State, group_id: GroupId) -> Kept | None:
     """A group as it is to be kept; None when nothing of it is in the log."""
     record = state.group_records.get(group_id)
     metadata = b"" if record is None else _entry(record, Origin(-1, -1))
-    offsets = b"".join(
-        _entry(
-            _commit(group_id, name, committed),
-            Origin(committed.record_offset, -1),
-        )
-        for name, committed in state.offsets.stored.items(group_id)
-    )
+    offsets = _write_offsets(state.offsets.stored.group(group_id))
     return Kept(metadata, offsets) if metadata or offsets else None
 
 
@@ -68,8 +65,8 @@ def take_transactions(state: State) -> bytes:
 
 
 def entries(kept: bytes) -> Iterator[tuple[Record, Origin]]:
-    """The records of `Kept.metadata`, `Kept.offsets` or `take_transactions`, each
-    with where it stood in the log, to be replayed.
+    """The records of `Kept.metadata` or `take_transactions`, each with where it stood
+    in the log, to be replayed.
 
     Raises:
         LogCorrupt: These are not such bytes.
@@ -90,20 +87,43 @@ def entries(kept: bytes) -> Iterator[tuple[Record, Origin]]:
         at = end
 
 
+def _write_offsets(offsets: Mapping[TopicName, Mapping[int, Packed]]) -> bytes:
+    if not offsets:
+        return b""
+    parts = [_FORMAT]
+    for topic, of_topic in offsets.items():
+        name = topic.encode()
+        parts += (_TOPIC.pack(len(name), len(of_topic)), name)
+        for packed in of_topic.values():
+            parts += (_SIZE.pack(len(packed)), packed)
+    return b"".join(parts)
+
+
 def read_offsets(kept: bytes) -> GroupOffsets:
     """The offsets of `Kept.offsets`, as a group's offsets are stored.
 
     Raises:
         LogCorrupt: These are not such bytes.
     """
+    if kept[:1] != _FORMAT:
+        raise LogCorrupt("a snapshot of offsets in an unknown format")
     offsets: GroupOffsets = {}
-    for record, origin in entries(kept):
-        key, value, _ = record
-        if not isinstance(key, OffsetCommitKey):
-            raise LogCorrupt("a snapshot of offsets holds another record")
-        assert isinstance(value, OffsetCommitValue)
-        packed = pack(key.partition, from_record(value, origin))
-        offsets.setdefault(key.topic, {})[key.partition] = packed
+    at = len(_FORMAT)
+    try:
+        while at < len(kept):
+            name_size, count = _TOPIC.unpack_from(kept, at)
+            at += _TOPIC.size + name_size
+            topic = kept[at - name_size : at].decode()
+            offsets[topic] = of_topic = {}
+            for _ in range(count):
+                (size,) = _SIZE.unpack_from(kept, at)
+                at += _SIZE.size + size
+                packed = kept[at - size : at]
+                of_topic[partition_of(packed)] = packed
+    except (struct.error, UnicodeDecodeError):
+        raise LogCorrupt("a snapshot of offsets is cut short") from None
+    if at != len(kept):
+        raise LogCorrupt("a snapshot of offsets is cut short")
     return offsets
 
 

@@ -3,7 +3,7 @@
 Packed is a head (where the commit stands in the log, its times, the topic's id) and
 then the very bytes of a partition in the answer to an OffsetFetch of v8 to v10. So a
 fetch joins bytes, which takes a tenth of making and encoding objects, and an offset
-takes half the memory of a tuple (docs: the choices table of the house plan).
+takes half the memory of a tuple.
 """
 
 from __future__ import annotations
@@ -59,6 +59,12 @@ def unpack(packed: Packed) -> CommittedOffset:
         record_offset,
         topic_id,
     )
+
+
+def partition_of(packed: Packed) -> int:
+    """The partition that was committed. Raises struct.error for what is too short."""
+    partition: int = _PARTITION.unpack_from(packed, _HEAD.size)[0]
+    return partition
 
 
 def topic_id_of(packed: Packed) -> bytes:
