@@ -8,7 +8,6 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-FUZZ_READY := $(VENV)/.ready-fuzz
 RESULTS := build/facts.json
 # How many test processes; the suite is sized for two cores.
 JOBS ?= 2
@@ -27,11 +26,6 @@ $(READY): pyproject.toml constraints.txt tools/setup.sh
 	@bash tools/setup.sh $(VENV) dev
 	@touch $@
 	@echo 'ready: $(BIN)/coterie --help'
-
-$(FUZZ_READY): $(READY)
-	@bash tools/setup.sh $(VENV) fuzz \
-	  || echo 'no atheris wheel for this Python: the decoders are fuzzed without it'
-	@touch $@
 
 demo: $(READY) ## three real consumers share a topic, one stops: watch who owns what
 	@$(BIN)/python examples/demo.py $(ARGS)
@@ -62,7 +56,7 @@ format: $(READY) ## let ruff lay out the code and fix what it can
 bench: $(READY) ## measure, print every figure next to its bar
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-fuzz: $(FUZZ_READY) ## throw bytes at every decoder for a bounded time
+fuzz: $(READY) ## throw bytes at every decoder for a bounded time
 	@$(BIN)/python -m fuzz $(ARGS)
 
 conformance: $(READY) ## run the tests and write docs/conformance.md anew
