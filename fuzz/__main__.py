@@ -1,0 +1,108 @@
+"""Throw bytes at every decoder for a bounded time: MalformedFrame or a value, else 1.
+
+    python -m fuzz --seconds 60
+    python -m fuzz --only "record batches" --seed 7
+
+Without atheris a mutator of our own makes the inputs, the same ones for the same seed.
+`--coverage` lets atheris choose them instead, where it is installed; it takes one
+target, or several in turn, and then stops.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from importlib.util import find_spec
+from random import Random
+from typing import Final
+
+from coterie.errors import MalformedFrame
+from fuzz.mutator import mutate
+from fuzz.targets import Target, targets
+
+SECONDS: Final = 60.0
+INPUTS_MAX: Final = 50_000_000
+ROUND: Final = 50
+"""How many inputs a target gets before the next one's turn."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Fuzz what the command line asks for; 0 when nothing was found."""
+    options = _parse(arguments)
+    chosen = [target for target in targets() if options.only in target.name]
+    if not chosen:
+        print(f"no decoder is called {options.only!r}", file=sys.stderr)
+        return 2
+    if options.coverage:
+        return _with_coverage(chosen, options.seconds)
+    seed = options.seed if options.seed is not None else time.time_ns() % 2**32
+    print(f"{len(chosen)} decoders, {options.seconds:g} s, seed {seed}", flush=True)
+    return _fuzz(chosen, options.seconds, options.count, seed)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--count", type=int, default=INPUTS_MAX, help="inputs at most")
+    parser.add_argument("--seed", type=int, help="run the same inputs again")
+    parser.add_argument("--only", default="", help="part of a decoder's name")
+    parser.add_argument("--coverage", action="store_true", help="guide by atheris")
+    return parser.parse_args(arguments)
+
+
+def _fuzz(chosen: Sequence[Target], seconds: float, count: int, seed: int) -> int:
+    chance = Random(seed)
+    deadline = time.monotonic() + seconds
+    tried = malformed = 0
+    while time.monotonic() < deadline and tried < count:
+        for target in chosen:
+            for _ in range(ROUND):
+                data = mutate(chance.choice(target.seeds), target.seeds, chance)
+                outcome = attempt(target, data)
+                tried += 1
+                malformed += outcome is False
+                if outcome is None:
+                    return 1
+            if time.monotonic() >= deadline or tried >= count:
+                break
+    print(f"{tried} inputs, {malformed} malformed, the rest values; nothing else")
+    return 0
+
+
+def attempt(target: Target, data: bytes) -> bool | None:
+    """Whether the input was a value, malformed (False), or found a bug (None)."""
+    try:
+        target.run(data)
+    except MalformedFrame:
+        return False
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        traceback.print_exc()
+        print(f"\nfound by {target.name}:\nbytes.fromhex({data.hex()!r})")
+        return None
+    return True
+
+
+def _with_coverage(chosen: Sequence[Target], seconds: float) -> int:
+    """One process for each target: libFuzzer ends the one that it runs in."""
+    if find_spec("atheris") is None:
+        print("atheris is not installed: leave out --coverage", file=sys.stderr)
+        return 2
+    each = max(1, round(seconds / len(chosen)))
+    for target in chosen:
+        command = [sys.executable, "-m", "fuzz.guided", target.name, str(each)]
+        print(f"{target.name}: {each} s", flush=True)
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            print(done.stderr, file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""One decoder under atheris: python -m fuzz.guided NAME SECONDS."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["coterie"]):
+    from coterie.errors import MalformedFrame
+    from fuzz.targets import targets
+
+
+def main(name: str, seconds: str) -> None:
+    """Run the target called `name` until it fails or the time is over."""
+    (target,) = (one for one in targets() if one.name == name)
+
+    def run(data: bytes) -> None:
+        try:
+            target.run(data)
+        except MalformedFrame:
+            return
+
+    with tempfile.TemporaryDirectory() as corpus:
+        for index, data in enumerate(target.seeds):
+            (Path(corpus) / str(index)).write_bytes(data)
+        atheris.Setup([sys.argv[0], f"-max_total_time={seconds}", corpus], run)
+        atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,175 @@
+"""The decoders: functions that take any bytes and may only say MalformedFrame.
+
+A target also names seeds: valid inputs, from which a mutator gets further than from
+noise. Whatever else a target raises is a bug.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from coterie.coordinator.records.group_metadata import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+)
+from coterie.coordinator.records.offset_commit import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from coterie.coordinator.records.serde import decode_record, encode_record
+from coterie.coordinator.result import Record
+from coterie.errors import LogCorrupt, MalformedFrame
+from coterie.protocol.connection import Connection
+from coterie.wire.api import ADVERTISED, Api, api_of
+from coterie.wire.codec import decode, encode
+from coterie.wire.compression import Codec, compress, decompress
+from coterie.wire.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from coterie.wire.headers import RequestFront, write_request
+from coterie.wire.record_batch import (
+    TRANSACTIONAL,
+    LogRecord,
+    decode_marker,
+    decode_records,
+    encode_batch,
+    encode_marker,
+    split_batches,
+)
+from coterie.wire.schema import Field, Message, Struct
+
+FRAME_BYTES_MAX: Final = 100_000
+
+
+@dataclass(frozen=True)
+class Target:
+    """One decoder family: what to call, and inputs to begin with."""
+
+    name: str
+    run: Callable[[bytes], object]
+    seeds: Sequence[bytes]
+
+
+def targets() -> Iterator[Target]:
+    """Every decoder that bytes of a peer, or of a log, can reach."""
+    yield Target("frames", _frames, [_frame(api) * 2 for api in _apis()])
+    for api in _apis():
+        for version in range(api.served.low, api.served.high + 1):
+            yield _message(api.request, version)
+            yield _message(api.response, version)
+    for embedded in (ConsumerProtocolSubscription, ConsumerProtocolAssignment):
+        for version in range(embedded.VERSIONS.high + 1):
+            yield _message(embedded, version)
+    yield Target("coordinator records", _record, list(_record_seeds()))
+    yield Target("record batches", _batches, list(_batch_seeds()))
+    for codec in Codec:
+        if codec is not Codec.NONE:
+            yield _compression(codec)
+
+
+def _apis() -> list[Api]:
+    return [api_of(key) for key in ADVERTISED]
+
+
+def _message(cls: type[Message], version: int) -> Target:
+    def run(data: bytes) -> None:
+        value, end = decode(cls, version, data)
+        assert end <= len(data)
+        encoded = encode(value, version)
+        assert decode(cls, version, encoded) == (value, len(encoded))
+
+    name = f"{cls.__name__} v{version}"
+    return Target(name, run, [encode(cls(), version), encode(full(cls), version)])
+
+
+def full(cls: type[Struct]) -> Any:
+    """A value with one element in every array and a struct in every place for one."""
+    return cls(
+        **{
+            name: _full_field(declared)
+            for name, declared in cls.FIELDS.items()
+            if declared.kind in ("array", "struct", "string")
+        }
+    )
+
+
+def _full_field(declared: Field) -> Any:
+    if declared.kind == "string":
+        return "ab"
+    if isinstance(declared.element, str):
+        element: Any = {"string": "t", "uuid": bytes(16)}.get(declared.element, 1)
+    else:
+        assert declared.element is not None
+        element = full(declared.element)
+    return [element] if declared.kind == "array" else element
+
+
+def _frame(api: Api) -> bytes:
+    version = api.served.high
+    front = RequestFront(api.key, version, 1)
+    body = encode(full(api.request), version)
+    flexible = version in api.request.FLEXIBLE
+    return write_request(front, "fuzz", body, flexible=flexible)
+
+
+def _frames(data: bytes) -> None:
+    """A connection never raises: it stops, and says why."""
+    whole, halves = Connection(FRAME_BYTES_MAX), Connection(FRAME_BYTES_MAX)
+    try:
+        found = whole.receive_data(data)
+        middle = len(data) // 2
+        again = halves.receive_data(data[:middle]) + halves.receive_data(data[middle:])
+    except MalformedFrame as error:
+        raise AssertionError("a connection raised") from error
+    assert [one.body for one in found] == [one.body for one in again]
+    assert (whole.failure is None) == (halves.failure is None)
+
+
+def _batches(data: bytes) -> None:
+    for header, batch in split_batches(data):
+        records = decode_records(batch, header)
+        assert len(records) == header.record_count
+        if header.is_control:
+            for record in records:
+                decode_marker(record)
+
+
+def _batch_seeds() -> Iterator[bytes]:
+    records = [
+        LogRecord(5, 1_000, b"key", b"value" * 20, (("name", b"content"),)),
+        LogRecord(6, 1_001, None, None),
+    ]
+    for codec in Codec:
+        yield encode_batch(records, codec=codec, attributes=TRANSACTIONAL)
+    yield encode_marker(7, 1_002, 3, 0, commit=True)
+
+
+def _record(data: bytes) -> None:
+    """The first byte says how long the key is; no byte after it, a tombstone."""
+    end = 1 + data[0] if data else 0
+    try:
+        decode_record(data[1:end], data[end:] or None)
+    except LogCorrupt as error:
+        raise MalformedFrame(str(error)) from None
+
+
+def _record_seeds() -> Iterator[bytes]:
+    for key, value in (
+        (full(OffsetCommitKey), full(OffsetCommitValue)),
+        (full(GroupMetadataKey), full(GroupMetadataValue)),
+    ):
+        for version in range(value.VERSIONS.high + 1):
+            key_bytes, value_bytes = encode_record(Record(key, value, version))
+            yield bytes([len(key_bytes)]) + key_bytes + (value_bytes or b"")
+
+
+def _compression(codec: Codec) -> Target:
+    def run(data: bytes) -> None:
+        decompress(codec, data)
+
+    text = b"a line of text, " * 50 + struct.pack(">q", 77)
+    return Target(codec.name.lower(), run, [compress(codec, text), b""])

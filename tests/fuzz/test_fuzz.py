@@ -1,0 +1,55 @@
+"""The fuzzer itself: it runs, repeats itself from a seed, and finds a planted bug."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from coterie.errors import MalformedFrame
+from fuzz.__main__ import attempt, main
+from fuzz.mutator import INPUT_BYTES_MAX, mutate
+from fuzz.targets import Target, targets
+
+
+@pytest.mark.slow
+def test_every_decoder_says_malformed_or_a_value() -> None:
+    assert main(["--seconds", "20", "--count", "20000", "--seed", "1"]) == 0
+
+
+def test_each_seed_is_a_good_input() -> None:
+    for target in targets():
+        for seed in target.seeds:
+            if seed or target.name not in {"gzip", "snappy", "lz4", "zstd"}:
+                assert attempt(target, seed), target.name
+
+
+def test_the_same_seed_makes_the_same_inputs() -> None:
+    def inputs(seed: int) -> list[bytes]:
+        chance = Random(seed)
+        return [mutate(b"some input", [b"another"], chance) for _ in range(50)]
+
+    assert inputs(1) == inputs(1) != inputs(2)
+
+
+def test_inputs_do_not_grow_without_end() -> None:
+    chance, data = Random(1), b"x" * INPUT_BYTES_MAX
+    for _ in range(200):
+        data = mutate(data, [data], chance)
+        assert len(data) <= INPUT_BYTES_MAX
+
+
+def test_a_planted_bug_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    def buggy(data: bytes) -> None:
+        if data:
+            raise IndexError(data[0])
+        raise MalformedFrame("empty")
+
+    target = Target("buggy", buggy, [b"x"])
+    assert attempt(target, b"") is False
+    assert attempt(target, b"\7") is None
+    assert "bytes.fromhex('07')" in capsys.readouterr().out
+
+
+def test_a_decoder_that_is_none_is_said() -> None:
+    assert main(["--only", "no such decoder"]) == 2
