@@ -32,7 +32,7 @@ demo: $(READY) ## three real consumers share a topic, one stops: watch who owns 
 
 test: $(READY) ## every test, real clients and kill -9 included, in random order
 	@mkdir -p build
-	@$(BIN)/pytest -n $(JOBS) --fact-results $(RESULTS) $(ARGS)
+	@$(BIN)/pytest -n $(JOBS) --fact-results=$(RESULTS) $(ARGS)
 	@$(BIN)/python -m tools.conformance --results $(RESULTS) --check
 
 quick: $(READY) ## the tests that take under a quarter of a second each
@@ -61,7 +61,7 @@ fuzz: $(READY) ## throw bytes at every decoder for a bounded time
 
 conformance: $(READY) ## run the tests and write docs/conformance.md anew
 	@mkdir -p build
-	@$(BIN)/pytest -n $(JOBS) -q --fact-results $(RESULTS) $(ARGS)
+	@$(BIN)/pytest -n $(JOBS) -q --fact-results=$(RESULTS) $(ARGS)
 	@$(BIN)/python -m tools.conformance --results $(RESULTS)
 
 clean: ## take away what the other targets made, .venv too

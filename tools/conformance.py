@@ -6,7 +6,7 @@ a `deviation` when docs/deviations.tsv gives the reason why we knowingly differ,
 one of the two is no longer true.
 
 The page is written by `make conformance` from the outcomes that
-`pytest --fact-results FILE` left. `make test` ends with `--check`, which compares the
+`pytest --fact-results=FILE` left. `make test` ends with `--check`, which compares the
 status of each fact and nothing else: a renamed or an added test does not make the page
 stale, a fact that became proven or no longer is does. Facts with a skipped test (kcat
 is not installed, say) are left out of that comparison.

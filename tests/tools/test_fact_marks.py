@@ -53,7 +53,7 @@ def project(tmp_path: Path) -> Path:
 
 def run_pytest(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "--fact-results", "out.json", *arguments],
+        [sys.executable, "-m", "pytest", "--fact-results=out.json", *arguments],
         cwd=project,
         capture_output=True,
         text=True,
