@@ -54,147 +54,175 @@ class TopicConfig(NamedTuple):
     synonym: str | None = None
 
 
-def _configs() -> tuple[TopicConfig, ...]:
-    of, kinds = TopicConfig, ConfigType
-    flag, text, small, long_, list_ = (
-        kinds.BOOLEAN,
-        kinds.STRING,
-        kinds.INT,
-        kinds.LONG,
-        kinds.LIST,
-    )
-    never = str(LONG_MAX)
-    codecs = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-    return (
-        of(
-            "cleanup.policy",
-            list_,
-            "delete",
-            "Drop old records, keep the last of each key, or both.",
-            choices=("compact", "delete"),
-        ),
-        of("compression.gzip.level", small, "-1", "Level of gzip.", -1, 9),
-        of("compression.lz4.level", small, "9", "Level of lz4.", 1, 17),
-        of(
-            "compression.type",
-            text,
-            "producer",
-            "The codec batches are kept in; `producer` keeps them as they come.",
-            choices=codecs,
-        ),
-        of("compression.zstd.level", small, "3", "Level of zstd.", -131072, 22),
-        of(
-            "delete.retention.ms",
-            long_,
-            "86400000",
-            "How long compaction keeps a tombstone.",
-            0,
-        ),
-        of("file.delete.delay.ms", long_, "60000", "Kept, without effect.", 0),
-        of("flush.messages", long_, never, "Kept: every answer is durable.", 1),
-        of("flush.ms", long_, never, "Kept: every answer is durable.", 0),
-        of(
-            "follower.replication.throttled.replicas",
-            list_,
-            "",
-            "Kept: there are no replicas.",
-        ),
-        of("index.interval.bytes", small, "4096", "Kept, without effect.", 0),
-        of(
-            "leader.replication.throttled.replicas",
-            list_,
-            "",
-            "Kept: there are no replicas.",
-        ),
-        of("local.retention.bytes", long_, "-2", "Kept: no remote storage.", -2),
-        of("local.retention.ms", long_, "-2", "Kept: no remote storage.", -2),
-        of(
-            "max.compaction.lag.ms",
-            long_,
-            never,
-            "How long at most a record waits for compaction.",
-            1,
-        ),
-        of(
-            "max.message.bytes",
-            small,
-            "1048588",
-            "The largest record batch accepted.",
-            0,
-            synonym="message.max.bytes",
-        ),
-        of(
-            "message.timestamp.after.max.ms",
-            long_,
-            "3600000",
-            "How far ahead of the broker's clock a record's time may be.",
-            0,
-        ),
-        of(
-            "message.timestamp.before.max.ms",
-            long_,
-            never,
-            "How far behind the broker's clock a record's time may be.",
-            0,
-        ),
-        of(
-            "message.timestamp.type",
-            text,
-            "CreateTime",
-            "Whose time a record carries: its producer's or the broker's.",
-            choices=("CreateTime", "LogAppendTime"),
-        ),
-        of(
-            "min.cleanable.dirty.ratio",
-            kinds.DOUBLE,
-            "0.5",
-            "The share of not yet compacted bytes that starts a compaction.",
-            0,
-            1,
-        ),
-        of(
-            "min.compaction.lag.ms",
-            long_,
-            "0",
-            "How long at least a record stays as it is before compaction.",
-            0,
-        ),
-        of("min.insync.replicas", small, "1", "Kept: there are no replicas.", 1),
-        of("preallocate", flag, "false", "Kept, without effect."),
-        of("remote.log.copy.disable", flag, "false", "Kept: no remote storage."),
-        of("remote.log.delete.on.disable", flag, "false", "Kept: no remote storage."),
-        of("remote.storage.enable", flag, "false", "Kept: no remote storage."),
-        of(
-            "retention.bytes",
-            long_,
-            "-1",
-            "The size of a partition above which its oldest batches go; -1 never.",
-            -1,
-            synonym="log.retention.bytes",
-        ),
-        of(
-            "retention.ms",
-            long_,
-            "604800000",
-            "The age at which batches go; -1 never.",
-            -1,
-            synonym="log.retention.ms",
-        ),
-        of("segment.bytes", small, "1073741824", "Kept: no segment files.", 14),
-        of("segment.index.bytes", small, "10485760", "Kept: no segment files.", 4),
-        of("segment.jitter.ms", long_, "0", "Kept: no segment files.", 0),
-        of("segment.ms", long_, "604800000", "Kept: no segment files.", 1),
-        of(
-            "unclean.leader.election.enable",
-            flag,
-            "false",
-            "Kept: there are no replicas.",
-        ),
-    )
-
+_NEVER: Final = str(LONG_MAX)
+_CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_TABLE: Final = (
+    TopicConfig(
+        "cleanup.policy",
+        ConfigType.LIST,
+        "delete",
+        "Drop old records, keep the last of each key, or both.",
+        choices=("compact", "delete"),
+    ),
+    TopicConfig(
+        "compression.gzip.level", ConfigType.INT, "-1", "Level of gzip.", -1, 9
+    ),
+    TopicConfig("compression.lz4.level", ConfigType.INT, "9", "Level of lz4.", 1, 17),
+    TopicConfig(
+        "compression.type",
+        ConfigType.STRING,
+        "producer",
+        "The codec batches are kept in; `producer` keeps them as they come.",
+        choices=_CODECS,
+    ),
+    TopicConfig(
+        "compression.zstd.level", ConfigType.INT, "3", "Level of zstd.", -131072, 22
+    ),
+    TopicConfig(
+        "delete.retention.ms",
+        ConfigType.LONG,
+        "86400000",
+        "How long compaction keeps a tombstone.",
+        0,
+    ),
+    TopicConfig(
+        "file.delete.delay.ms", ConfigType.LONG, "60000", "Kept, without effect.", 0
+    ),
+    TopicConfig(
+        "flush.messages", ConfigType.LONG, _NEVER, "Kept: every answer is durable.", 1
+    ),
+    TopicConfig(
+        "flush.ms", ConfigType.LONG, _NEVER, "Kept: every answer is durable.", 0
+    ),
+    TopicConfig(
+        "follower.replication.throttled.replicas",
+        ConfigType.LIST,
+        "",
+        "Kept: there are no replicas.",
+    ),
+    TopicConfig(
+        "index.interval.bytes", ConfigType.INT, "4096", "Kept, without effect.", 0
+    ),
+    TopicConfig(
+        "leader.replication.throttled.replicas",
+        ConfigType.LIST,
+        "",
+        "Kept: there are no replicas.",
+    ),
+    TopicConfig(
+        "local.retention.bytes", ConfigType.LONG, "-2", "Kept: no remote storage.", -2
+    ),
+    TopicConfig(
+        "local.retention.ms", ConfigType.LONG, "-2", "Kept: no remote storage.", -2
+    ),
+    TopicConfig(
+        "max.compaction.lag.ms",
+        ConfigType.LONG,
+        _NEVER,
+        "How long at most a record waits for compaction.",
+        1,
+    ),
+    TopicConfig(
+        "max.message.bytes",
+        ConfigType.INT,
+        "1048588",
+        "The largest record batch accepted.",
+        0,
+        synonym="message.max.bytes",
+    ),
+    TopicConfig(
+        "message.timestamp.after.max.ms",
+        ConfigType.LONG,
+        "3600000",
+        "How far ahead of the broker's clock a record's time may be.",
+        0,
+    ),
+    TopicConfig(
+        "message.timestamp.before.max.ms",
+        ConfigType.LONG,
+        _NEVER,
+        "How far behind the broker's clock a record's time may be.",
+        0,
+    ),
+    TopicConfig(
+        "message.timestamp.type",
+        ConfigType.STRING,
+        "CreateTime",
+        "Whose time a record carries: its producer's or the broker's.",
+        choices=("CreateTime", "LogAppendTime"),
+    ),
+    TopicConfig(
+        "min.cleanable.dirty.ratio",
+        ConfigType.DOUBLE,
+        "0.5",
+        "The share of not yet compacted bytes that starts a compaction.",
+        0,
+        1,
+    ),
+    TopicConfig(
+        "min.compaction.lag.ms",
+        ConfigType.LONG,
+        "0",
+        "How long at least a record stays as it is before compaction.",
+        0,
+    ),
+    TopicConfig(
+        "min.insync.replicas", ConfigType.INT, "1", "Kept: there are no replicas.", 1
+    ),
+    TopicConfig("preallocate", ConfigType.BOOLEAN, "false", "Kept, without effect."),
+    TopicConfig(
+        "remote.log.copy.disable",
+        ConfigType.BOOLEAN,
+        "false",
+        "Kept: no remote storage.",
+    ),
+    TopicConfig(
+        "remote.log.delete.on.disable",
+        ConfigType.BOOLEAN,
+        "false",
+        "Kept: no remote storage.",
+    ),
+    TopicConfig(
+        "remote.storage.enable", ConfigType.BOOLEAN, "false", "Kept: no remote storage."
+    ),
+    TopicConfig(
+        "retention.bytes",
+        ConfigType.LONG,
+        "-1",
+        "The size of a partition above which its oldest batches go; -1 never.",
+        -1,
+        synonym="log.retention.bytes",
+    ),
+    TopicConfig(
+        "retention.ms",
+        ConfigType.LONG,
+        "604800000",
+        "The age at which batches go; -1 never.",
+        -1,
+        synonym="log.retention.ms",
+    ),
+    TopicConfig(
+        "segment.bytes", ConfigType.INT, "1073741824", "Kept: no segment files.", 14
+    ),
+    TopicConfig(
+        "segment.index.bytes", ConfigType.INT, "10485760", "Kept: no segment files.", 4
+    ),
+    TopicConfig(
+        "segment.jitter.ms", ConfigType.LONG, "0", "Kept: no segment files.", 0
+    ),
+    TopicConfig(
+        "segment.ms", ConfigType.LONG, "604800000", "Kept: no segment files.", 1
+    ),
+    TopicConfig(
+        "unclean.leader.election.enable",
+        ConfigType.BOOLEAN,
+        "false",
+        "Kept: there are no replicas.",
+    ),
+)
 
 TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
-    config.name: config for config in _configs()
+    config.name: config for config in _TABLE
 }
 
 _NUMBERS: Final[Mapping[ConfigType, tuple[Callable[[str], float], float]]] = {

@@ -37,6 +37,7 @@ def compaction(
     end = _end(log, partition, settings, start=start, now_ms=now_ms)
     if end is None:
         return
+    assert start < end <= partition.last_stable_offset()
     yield from compact(
         log,
         partition.where,

@@ -117,6 +117,7 @@ class DataPlane:
 
     def stage(self, entries: Iterable[Entry]) -> None:
         """Replay entries and stage them to be kept."""
+        assert not self._is_loading
         for entry in entries:
             self.catalog.replay(entry)
             self.log.put(entry.space, *entry.encode())
@@ -147,6 +148,7 @@ class DataPlane:
         """A partition of a topic that exists; None when it has not that many."""
         if not 0 <= index < topic.partition_count:
             return None
+        assert self.catalog.topics.get(topic.name) is topic
         where = LogPartition(topic.topic_id, index)
         found = self._partitions.get(where)
         if found is None:
@@ -166,6 +168,7 @@ class DataPlane:
 
     def internal_grew(self, where: LogPartition, size_bytes: int) -> None:
         """Bytes that the runtime itself wrote have become durable in a partition."""
+        assert size_bytes > 0
         found = self._partitions.get(where)
         if found is not None:
             found.grew(size_bytes)
@@ -182,6 +185,7 @@ class DataPlane:
         check_batch(batch, settings, now_ms)
         start = partition.bounds().log_start_offset
         producer = batch.producer
+        assert partition.where in self._partitions
         if producer is not None:
             repeated = partition.find_repeated(producer)
             if repeated is not None:

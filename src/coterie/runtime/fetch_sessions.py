@@ -72,6 +72,7 @@ class FetchPlan:
         if self.session is None:
             return True
         cached = self.session.partitions.get(key)
+        assert self.session.session_id != NO_SESSION
         if cached is None:  # forgotten by a later request while this one waited
             return True
         return not self.is_incremental or _is_news(cached, data)
@@ -128,6 +129,7 @@ class FetchSessions:
         session = FetchSession(session_id, api_version >= _TOPIC_IDS_SINCE, now_ms)
         session.partitions = {key: _Cached(partition) for key, partition in wanted}
         self._sessions[session_id] = session
+        assert len(self._sessions) <= self._slots
         return FetchPlan(wanted, session)
 
     def _plan_incremental(
@@ -141,6 +143,7 @@ class FetchSessions:
         if session.uses_ids != (api_version >= _TOPIC_IDS_SINCE):
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         _update(session, request)
+        assert session.epoch > INITIAL_EPOCH
         session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
         session.used_ms = now_ms
         self._sessions.move_to_end(session.session_id)
@@ -155,6 +158,7 @@ class FetchSessions:
             return True
         if not self._sessions:
             return False
+        assert len(self._sessions) == self._slots
         oldest = next(iter(self._sessions.values()))
         if now_ms - oldest.used_ms < IDLE_BEFORE_EVICTION_MS:
             return False

@@ -70,6 +70,7 @@ def _find_time(log: Log, partition: Partition, timestamp_ms: int) -> Found:
     # Nearly always the first batch has it. Not when the record in question lies before
     # the log start, or compaction took it out.
     for info in log.infos(partition.where, first.base_offset):
+        assert info.last_offset >= first.base_offset
         if info.max_timestamp_ms < timestamp_ms:
             continue
         [batch, *_] = log.read(partition.where, info.base_offset, 1)

@@ -121,8 +121,11 @@ class Partition:
     ) -> BatchHeader:
         """Stage a batch that has been checked; its header as kept."""
         producers = self._known_producers()
-        kept = placed(batch, self.bounds().next_offset, settings, now_ms)
+        offset = self.bounds().next_offset
+        kept = placed(batch, offset, settings, now_ms)
         header = kept.header
+        assert header.base_offset == offset
+        assert header.size_bytes == len(kept.data)
         info = info_of(header)
         self._log.append(self.where, kept.data, info)
         producer = kept.producer
@@ -172,6 +175,8 @@ class Partition:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         stable = self.last_stable_offset()
         before = stable if committed else bounds.flushed_offset
+        assert bounds.log_start_offset <= bounds.flushed_offset <= bounds.next_offset
+        assert stable <= bounds.flushed_offset
         nothing = Read((), bounds, stable, () if committed else None)
         if offset >= before or not (bytes_max > 0 or at_least_one):
             return nothing
@@ -227,12 +232,14 @@ class Partition:
             return Producers()
         value = json.loads(kept)
         self._seen_offset = max(value["seen_offset"], log_start_offset)
+        assert self._seen_offset <= self.bounds().next_offset
         producers = Producers.from_value(value)
         producers.truncate(log_start_offset)
         return producers
 
     def _saw(self, info: BatchInfo) -> None:
         """One batch more is known; now and then all that is known is kept."""
+        assert info.last_offset >= self._seen_offset, "a batch is learnt once"
         self._seen_offset = info.last_offset + 1
         self._seen_batches += 1
         if self._seen_batches >= KEPT_EVERY_BATCHES and self._producers is not None:

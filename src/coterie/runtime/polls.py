@@ -35,6 +35,8 @@ class Poll:
 
     def start(self, scheduler: Scheduler, wait_ms: int) -> None:
         """Wait for at most that long."""
+        assert self._missing_bytes > 0
+        assert not self._is_over
         for partition in self._partitions:
             partition.waiters.add(self)
         self._timer = scheduler.call_later(wait_ms / 1000, self.finish)

@@ -33,6 +33,7 @@ def retained_from(
         is_old = not keeps_all_time and info.max_timestamp_ms < oldest_ms
         if not is_old and excess_bytes < info.size_bytes:
             break
+        assert start is None or info.base_offset >= start
         excess_bytes -= info.size_bytes
         start = info.last_offset + 1
     return start

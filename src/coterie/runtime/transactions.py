@@ -118,11 +118,13 @@ class TransactionPlane:
     def forget_unused(self) -> None:
         """Drop the transactional ids without a sign of life for long (staged)."""
         catalog = self._data.catalog
+        assert len(self._timers) >= len(catalog.transactions.ongoing())
         expiration_ms = catalog.settings.transactional_id_expiration_ms
         unused = catalog.transactions.unused(self._data.clock() - expiration_ms)
         self._data.stage(unused)
 
     def _take(self, step: Step) -> Transaction:
+        assert step.is_change or step.markers is None
         if step.is_change:
             self._data.stage([step.transaction.to_entry()])
         if step.markers is not None:
@@ -146,6 +148,7 @@ class TransactionPlane:
             partition = data.partition(name.topic, name.partition)
             if partition is None:
                 continue  # the topic was deleted while the transaction was open
+            assert markers.producer_id >= 0
             size_bytes = partition.append_marker(
                 markers.producer_id,
                 markers.producer_epoch,
@@ -158,6 +161,7 @@ class TransactionPlane:
     def _watch(self, transaction: Transaction, *, after_ms: int = 0) -> None:
         """Set one timer for a transactional id; a new transaction finds it set and it
         is set again when it comes up early."""
+        assert transaction.is_ongoing
         if transaction.transactional_id in self._timers:
             return
         self._timers.add(transaction.transactional_id)
