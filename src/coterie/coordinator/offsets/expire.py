@@ -50,37 +50,41 @@ def next_sweep(settings: Settings, now_ms: int) -> Timer:
 def handle(state: State, request: ExpireOffsets, context: Context) -> Result:
     """Write tombstones for what is too old in one slice; nobody waits for an answer."""
     todo = tuple(state.groups) if request.group_ids is None else request.group_ids
-    records: list[Record] = []
+    expired: list[Record] = []
+    removed: list[Record] = []
     done = seen = 0
     for group_id in todo[:SLICE_GROUPS]:
         if seen >= SLICE_OFFSETS:
             break
-        group = state.groups.get(group_id)
-        if group is not None:
-            seen += _expire_group(state, group, context, records)
         done += 1
+        group = state.groups.get(group_id)
+        if group is None:
+            continue
+        looked_at, kept = _expire_group(state, group, context, expired)
+        seen += looked_at
+        if not kept and _may_go(state, group):
+            removed.append(group_tombstone(group_id))
     timer = next_sweep(context.settings, context.now_ms)
     if done < len(todo):
         timer = Timer(TIMER_KEY, context.now_ms, ExpireOffsets(todo[done:]))
-    return Result(records=tuple(records), timers=(timer,))
+    return Result(records=(*expired, *removed), timers=(timer,))
 
 
 def _expire_group(
-    state: State, group: ClassicGroup, context: Context, records: list[Record]
-) -> int:
-    """Collect a group's tombstones; how many offsets were looked at."""
+    state: State, group: ClassicGroup, context: Context, expired: list[Record]
+) -> tuple[int, int]:
+    """Collect a group's tombstones; how many offsets were looked at, and how many of
+    them stay."""
     kept = seen = 0
     for name, committed in state.offsets.stored.items(group.group_id):
         seen += 1
         if _has_expired(group, name, committed, context) and not _is_pending(
             state, group, name
         ):
-            records.append(tombstone(group.group_id, *name))
+            expired.append(tombstone(group.group_id, *name))
         else:
             kept += 1
-    if not kept and _may_go(state, group):
-        records.append(group_tombstone(group.group_id))
-    return seen
+    return seen, kept
 
 
 def _is_pending(state: State, group: ClassicGroup, name: TopicPartition) -> bool:
