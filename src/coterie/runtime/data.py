@@ -148,7 +148,7 @@ class DataPlane:
         """A partition of a topic that exists; None when it has not that many."""
         if not 0 <= index < topic.partition_count:
             return None
-        assert self.catalog.topics.get(topic.name) is topic
+        assert self.catalog.topic_id(topic.name) == topic.topic_id
         where = LogPartition(topic.topic_id, index)
         found = self._partitions.get(where)
         if found is None:
