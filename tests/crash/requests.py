@@ -1,0 +1,224 @@
+"""The requests of the crash test's load, each answered or an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from coterie.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.end_txn import EndTxnRequest
+from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
+from coterie.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from coterie.wire.record_batch import (
+    NOBODY,
+    TRANSACTIONAL,
+    LogRecord,
+    Producer,
+    decode_records,
+    encode_batch,
+    split_batches,
+)
+from tests.server.harness import WireClient
+
+PLAIN, TXN = "plain", "transactions"
+GROUP, TXN_GROUP = "committer", "transactional committer"
+TRANSACTIONAL_ID = "crash"
+COPIES = 3
+"""Records of one transaction."""
+MAX_WAIT_MS = 10_000
+FETCH_BYTES = 64 * 1024 * 1024
+READ_COMMITTED = 1
+RETRY = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+}
+
+
+class Refused(Exception):
+    """The server said no."""
+
+
+def checked(code: int) -> None:
+    """Raise Refused unless the code is 0."""
+    if code:
+        raise Refused(ErrorCode(code).name)
+
+
+def create_topics(client: WireClient) -> None:
+    """Make both topics."""
+    topics = [
+        CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        for name in (PLAIN, TXN)
+    ]
+    answer = client.call(CreateTopicsRequest(topics=topics, timeout_ms=MAX_WAIT_MS))
+    for topic in answer.topics:
+        checked(topic.error_code)
+
+
+def produce_request(
+    topic: str, values: list[int], producer: Producer = NOBODY
+) -> ProduceRequest:
+    """A batch with a record for each value."""
+    records = [
+        LogRecord(at, 1, b"key", b"%d" % value) for at, value in enumerate(values)
+    ]
+    transactional = producer.producer_id >= 0
+    data = PartitionProduceData(
+        index=0,
+        records=encode_batch(
+            records,
+            producer=producer,
+            attributes=TRANSACTIONAL if transactional else 0,
+        ),
+    )
+    return ProduceRequest(
+        transactional_id=TRANSACTIONAL_ID if transactional else None,
+        acks=-1,
+        timeout_ms=MAX_WAIT_MS,
+        topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+    )
+
+
+def produced(answer: Any) -> None:
+    """Check the answer of a produce."""
+    checked(answer.responses[0].partition_responses[0].error_code)
+
+
+def commit_request(offset: int) -> OffsetCommitRequest:
+    """Commit an offset of PLAIN-0 for GROUP."""
+    partition = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=""
+    )
+    topic = OffsetCommitRequestTopic(name=PLAIN, partitions=[partition])
+    return OffsetCommitRequest(
+        group_id=GROUP, generation_id_or_member_epoch=-1, topics=[topic]
+    )
+
+
+def committed(client: WireClient, group_id: str) -> int:
+    """The committed offset of PLAIN-0; -1 for none."""
+    group = OffsetFetchRequestGroup(group_id=group_id, topics=None)
+    while True:
+        answer = client.call(OffsetFetchRequest(groups=[group]), 8)
+        [found] = answer.groups
+        if found.error_code not in RETRY:
+            break
+    checked(found.error_code)
+    return int(found.topics[0].partitions[0].committed_offset) if found.topics else -1
+
+
+def begin(client: WireClient) -> Producer:
+    """A producer id for TRANSACTIONAL_ID, which ends what it had open."""
+    request = InitProducerIdRequest(
+        transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=60_000
+    )
+    while True:
+        answer = client.call(request, 4)
+        if answer.error_code not in RETRY:
+            break
+    checked(answer.error_code)
+    return Producer(answer.producer_id, answer.producer_epoch, 0)
+
+
+def transaction(client: WireClient, producer: Producer, number: int) -> None:
+    """Everything of one transaction but its end."""
+    identity: dict[str, Any] = {
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.producer_epoch,
+    }
+    added = client.call(
+        AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=TRANSACTIONAL_ID,
+            v3_and_below_producer_id=producer.producer_id,
+            v3_and_below_producer_epoch=producer.producer_epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=TXN, partitions=[0])],
+        ),
+        3,
+    )
+    [topic] = added.results_by_topic_v3_and_below
+    checked(topic.results_by_partition[0].partition_error_code)
+    produced(client.call(produce_request(TXN, [number] * COPIES, producer), 11))
+    named = {"transactional_id": TRANSACTIONAL_ID, "group_id": TXN_GROUP, **identity}
+    checked(client.call(AddOffsetsToTxnRequest(**named), 3).error_code)
+    partition = TxnOffsetCommitRequestPartition(
+        partition_index=0, committed_offset=number, committed_metadata=""
+    )
+    answer = client.call(
+        TxnOffsetCommitRequest(
+            **named,
+            topics=[TxnOffsetCommitRequestTopic(name=PLAIN, partitions=[partition])],
+        ),
+        3,
+    )
+    checked(answer.topics[0].partitions[0].error_code)
+
+
+def end(client: WireClient, producer: Producer, *, commit: bool) -> None:
+    """End the open transaction."""
+    request = EndTxnRequest(
+        transactional_id=TRANSACTIONAL_ID,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        committed=commit,
+    )
+    checked(client.call(request, 3).error_code)
+
+
+def read(client: WireClient, topic: str) -> list[int]:
+    """Every value of a topic that a read_committed consumer sees, in order."""
+    values: list[int] = []
+    offset = 0
+    while True:
+        partition = FetchPartition(
+            partition=0, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
+        )
+        answer = client.call(
+            FetchRequest(
+                max_wait_ms=0,
+                isolation_level=READ_COMMITTED,
+                topics=[FetchTopic(topic=topic, partitions=[partition])],
+            ),
+            12,
+        )
+        [data] = answer.responses[0].partitions
+        checked(data.error_code)
+        batches = list(split_batches(data.records or b""))
+        if not batches:
+            assert offset == data.last_stable_offset
+            return values
+        aborted = {
+            (each.producer_id, each.first_offset)
+            for each in data.aborted_transactions or []
+        }
+        for header, batch in batches:
+            offset = header.last_offset + 1
+            if header.is_control:
+                continue
+            if (header.producer_id, header.base_offset) in aborted:
+                continue  # a transaction here is one batch
+            values += [int(r.value or b"") for r in decode_records(batch, header)]

@@ -1,0 +1,51 @@
+"""kill -9 under load, again and again: nothing acknowledged is ever lost.
+
+COTERIE_CRASH_KILLS sets how often (50), COTERIE_CRASH_SEED how it goes.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.crash import requests
+from tests.crash.load import Ledger, Load, check
+from tests.server.harness import start_server
+
+KILLS = int(os.environ.get("COTERIE_CRASH_KILLS", "50"))
+LIVES = 5
+"""How many tests share the kills, so that they run side by side."""
+SEED = int(os.environ.get("COTERIE_CRASH_SEED", "20261121"))
+LOAD_S_MAX = 0.25
+SETTINGS = {"offsets.topic.num.partitions": 4}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("life", range(LIVES))
+def test_what_was_acknowledged_survives_kills_under_load(
+    tmp_path: Path, life: int
+) -> None:
+    dice = random.Random(SEED + life)
+    ledger = Ledger()
+    with start_server(data=tmp_path, settings=SETTINGS) as server:
+        with server.client() as client:
+            requests.create_topics(client)
+    for _ in range(-(-KILLS // LIVES)):
+        with start_server(data=tmp_path, settings=SETTINGS) as server:
+            check(ledger, server)
+            load = Load(ledger, server)
+            load.warm.wait()
+            time.sleep(dice.uniform(0, LOAD_S_MAX))  # the moment of the kill
+            server.kill()
+            load.join()
+    with start_server(data=tmp_path, settings=SETTINGS) as server:
+        check(ledger, server)
+    assert ledger.acknowledged > 0
+    assert ledger.commit_acknowledged > 0
+    assert ledger.committed
+    assert ledger.aborted
