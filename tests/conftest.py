@@ -1,8 +1,9 @@
 """What every test run shares: the `fact` marks, their outcomes and hypothesis' profile.
 
 `--fact-results=FILE` writes, for each fact, the tests that carry its mark and whether
-each passed. (With "=": pytest would take a FILE that exists for a test to run.) Marks travel to the controller of xdist in a report's user properties,
-which xdist already sends; so nothing here knows how many processes there are.
+each passed. (With "=": otherwise pytest takes a FILE that exists for a test to run.)
+Marks travel to the controller of xdist in a report's user properties, which xdist
+already sends; so nothing here knows how many processes there are.
 
 A unit test over a quarter of a second is named at the end of the run unless it is
 marked `slow`. It fails nothing: the machine may have been busy.
