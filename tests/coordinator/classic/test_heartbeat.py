@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from coterie.coordinator.classic.group import GroupState
+from coterie.coordinator.classic.heartbeat import Session, session_of
 from coterie.coordinator.classic.timers import ExpireSession, commit_timers
 from coterie.coordinator.result import Timer
+from coterie.wire.messages.heartbeat import HeartbeatRequest
 from tests.coordinator.classic.members import (
     SESSION_MS,
     heartbeat,
@@ -152,3 +156,33 @@ def test_a_commit_between_join_and_sync_refreshes_nothing(driver: Driver) -> Non
 def test_a_commit_by_nobody_refreshes_nothing(driver: Driver) -> None:
     stable_group(driver, 1)
     assert commit_timers(driver.groups["g"], "", 5) == ()
+
+
+def session(driver: Driver, member_id: str, generation: int = 1) -> Session | None:
+    request = HeartbeatRequest(
+        group_id="g", generation_id=generation, member_id=member_id
+    )
+    return session_of(driver.shard.state, request)
+
+
+@pytest.mark.parametrize("make", [stable_group, joining_group])
+def test_a_plain_heartbeat_has_a_session_to_refresh(
+    driver: Driver, make: Callable[[Driver], list[str]]
+) -> None:
+    _, follower = make(driver)
+    assert heartbeat(driver, follower) == 0
+    (timer,) = driver.results[-1].timers
+    assert session(driver, follower) == (timer.key, SESSION_MS)
+
+
+def test_a_heartbeat_with_more_to_say_has_no_session_to_refresh(
+    driver: Driver,
+) -> None:
+    assert session(driver, "somebody") is None
+    leader, _ = stable_group(driver)
+    assert session(driver, "somebody") is None
+    assert session(driver, leader, generation=2) is None
+    join(driver)
+    assert session(driver, leader) is None
+    driver.groups["g"].state = GroupState.DEAD
+    assert session(driver, leader) is None

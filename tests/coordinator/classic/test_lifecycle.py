@@ -10,6 +10,7 @@ from tests.coordinator.classic.members import (
     heartbeat,
     join,
     joining_group,
+    leave,
     stable_group,
     sync,
 )
@@ -61,3 +62,10 @@ def test_a_group_that_was_resigned_is_dead(driver: Driver) -> None:
     check(driver.groups["g"])
     assert heartbeat(driver, member_id) == 15
     assert driver.log[-1].value is not None
+
+
+def test_an_empty_group_is_resigned_too(driver: Driver) -> None:
+    leave(driver, *stable_group(driver))
+    resign(driver)
+    check(driver.groups["g"])
+    assert driver.groups["g"].state is GroupState.DEAD

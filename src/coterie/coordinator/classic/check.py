@@ -6,6 +6,7 @@ For tests, the simulator and a loader that wants to know: it walks all members.
 from __future__ import annotations
 
 from collections import Counter
+from typing import assert_never
 
 from coterie.coordinator.classic.group import ClassicGroup, GroupState
 
@@ -72,6 +73,8 @@ def _check_state(group: ClassicGroup) -> None:
         case GroupState.DEAD:
             assert not group.joins, "nobody waits for a dead group"
             assert not group.syncs, "nobody waits for a dead group"
+        case _:
+            assert_never(group.state)
 
 
 def _check_generation(group: ClassicGroup) -> None:
