@@ -26,7 +26,8 @@ def main(name: str, seconds: str) -> None:
     with tempfile.TemporaryDirectory() as corpus:
         for index, data in enumerate(target.seeds):
             (Path(corpus) / str(index)).write_bytes(data)
-        atheris.Setup([sys.argv[0], f"-max_total_time={seconds}", corpus], run)
+        limits = [f"-max_total_time={seconds}", f"-artifact_prefix={corpus}/"]
+        atheris.Setup([sys.argv[0], *limits, corpus], run)
         atheris.Fuzz()
 
 

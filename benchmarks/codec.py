@@ -1,0 +1,247 @@
+"""What does a message cost to read and write, beside other people's codecs in Python?
+
+What a server does with a request: read it, write its answer from objects; headers are
+left out on all sides. kio reads with a native module and writes in Python; kafka-python
+makes code from schemas as we do. The answer to an OffsetFetch is written twice: from
+objects, and from offsets kept as wire bytes, which is what the server does.
+Bars: a KIP-848 heartbeat 3 times kio's speed, the answer from kept bytes 10 times
+kafka-python's.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import kafka.protocol.consumer as kafka_python
+import kio.index
+from kio.serial import entity_reader, entity_writer
+
+from benchmarks.figures import Figure, Rounds, alternate, median_ratio
+from coterie.wire.codec import decode, encode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from coterie.wire.primitives import Prepared
+from coterie.wire.schema import Message
+
+HEADER_SLOT = "_header"
+BATCH = 50
+SECONDS_MAX = 0.3
+HEARTBEAT_BAR, OFFSET_FETCH_BAR = 3.0, 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request to read and the answer to write."""
+
+    name: str
+    version: int
+    request: Message
+    response: Message
+
+
+def exchanges() -> Iterable[Exchange]:
+    """A heartbeat, a commit of ten partitions, a fetch of three hundred."""
+    member = "consumer-1-5f0c2b1e-4a3d-4a54-9d2e-0a1b2c3d4e5f"
+    heartbeat = HeartbeatRequest(group_id="orders", generation_id=5, member_id=member)
+    yield Exchange("classic heartbeat v4", 4, heartbeat, HeartbeatResponse())
+    steady = ConsumerGroupHeartbeatRequest(
+        group_id="orders", member_id=member, member_epoch=5
+    )
+    beat = ConsumerGroupHeartbeatResponse(
+        member_id=member, member_epoch=5, heartbeat_interval_ms=5000
+    )
+    yield Exchange("heartbeat v1", 1, steady, beat)
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=10**6)
+        for index in range(10)
+    ]
+    topic = OffsetCommitRequestTopic(name="orders", partitions=partitions)
+    commit = OffsetCommitRequest(group_id="orders", member_id=member, topics=[topic])
+    results = [OffsetCommitResponsePartition(partition_index=i) for i in range(10)]
+    committed = OffsetCommitResponseTopic(name="orders", partitions=results)
+    answer = OffsetCommitResponse(topics=[committed])
+    yield Exchange("commit v9 of 10", 9, commit, answer)
+    yield _offset_fetch()
+
+
+def kept(exchange: Exchange) -> OffsetFetchResponse:
+    """The answer of an OffsetFetch, its partitions as bytes already."""
+    answer = exchange.response
+    assert isinstance(answer, OffsetFetchResponse)
+    partition = answer.groups[0].topics[0].partitions[0]
+    bare = encode(OffsetFetchResponse(groups=[_group_of([])]), exchange.version)
+    one = encode(OffsetFetchResponse(groups=[_group_of([partition])]), exchange.version)
+    size = len(one) - len(bare)
+    start = next(at for at in range(len(bare)) if bare[at] != one[at]) + 1
+    body = one[start : start + size] * 100
+    topics = [
+        OffsetFetchResponseTopics(name=topic.name, partitions=Prepared(100, body))  # type: ignore[arg-type]
+        for topic in answer.groups[0].topics
+    ]
+    group = OffsetFetchResponseGroup(group_id="orders", topics=topics)
+    return OffsetFetchResponse(groups=[group])
+
+
+def _group_of(
+    partitions: list[OffsetFetchResponsePartitions],
+) -> OffsetFetchResponseGroup:
+    topic = OffsetFetchResponseTopics(name="t0", partitions=partitions)
+    return OffsetFetchResponseGroup(group_id="orders", topics=[topic])
+
+
+def _offset_fetch() -> Exchange:
+    asked = [
+        OffsetFetchRequestTopics(name=f"t{number}", partition_indexes=[*range(100)])
+        for number in range(3)
+    ]
+    group = OffsetFetchRequestGroup(group_id="orders", topics=asked)
+    told = [
+        OffsetFetchResponseTopics(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponsePartitions(
+                    partition_index=index, committed_offset=10**6, metadata=""
+                )
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in asked
+    ]
+    answer = OffsetFetchResponseGroup(group_id="orders", topics=told)
+    return Exchange(
+        "offset fetch v8 of 300",
+        8,
+        OffsetFetchRequest(groups=[group]),
+        OffsetFetchResponse(groups=[answer]),
+    )
+
+
+Work = Callable[[], object]
+
+
+def ours(exchange: Exchange) -> tuple[Work, Work]:
+    """Our reading of the request, our writing of the answer."""
+    body = encode(exchange.request, exchange.version)
+    return (
+        partial(decode, type(exchange.request), exchange.version, body),
+        partial(encode, exchange.response, exchange.version),
+    )
+
+
+def kio_side(exchange: Exchange) -> tuple[Work, Work]:
+    """kio's, given the same bytes."""
+    key, version = exchange.request.API_KEY, exchange.version
+    read: Any = entity_reader(kio.index.load_request_schema(key, version))
+    schema: Any = kio.index.load_response_schema(key, version)
+    answer, _ = entity_reader(schema)(encode(exchange.response, version), 0)
+    writer: Any = entity_writer(schema)
+
+    def write() -> bytes:
+        buffer = io.BytesIO()
+        writer(buffer, answer)
+        return buffer.getvalue()
+
+    assert write() == encode(exchange.response, version)
+    return partial(read, encode(exchange.request, version), 0), write
+
+
+def kafka_python_side(exchange: Exchange) -> tuple[Work, Work]:
+    """kafka-python's, given the same bytes."""
+    version = exchange.version
+    request: Any = getattr(kafka_python, type(exchange.request).__name__)
+    response: Any = getattr(kafka_python, type(exchange.response).__name__)
+    body = encode(exchange.response, version)
+    answer = response.decode(body, version=version)
+    setattr(answer, HEADER_SLOT, None)  # its decode leaves it unset, its encode asks
+    assert answer.encode(version=version) == body
+    read = partial(request.decode, encode(exchange.request, version), version=version)
+    return read, partial(answer.encode, version=version)
+
+
+def seconds_each(work: Work, rounds: Rounds) -> float:
+    """How long one call takes, measured for a part of a second."""
+    work()
+    calls = 0
+    start = time.perf_counter()
+    deadline = start + min(rounds.seconds, SECONDS_MAX)
+    while (now := time.perf_counter()) < deadline:
+        for _ in range(BATCH):
+            work()
+        calls += BATCH
+    return (now - start) / calls
+
+
+def measure(rounds: Rounds) -> Iterable[Figure]:
+    """How many times their time is ours, for each exchange and each of them."""
+    sides = {"kio": kio_side, "kafka-python": kafka_python_side}
+    for exchange in exchanges():
+        bar = HEARTBEAT_BAR if exchange.name == "heartbeat v1" else None
+        for name, side in sides.items():
+            if exchange.name == "heartbeat v1" and name != "kio":
+                continue  # kafka-python speaks the classic protocol only
+            yield _both(exchange, name, side(exchange), rounds, bar)
+    yield _from_kept_bytes(exchange, rounds)
+
+
+def _both(
+    exchange: Exchange,
+    name: str,
+    theirs: tuple[Work, Work],
+    rounds: Rounds,
+    bar: float | None,
+) -> Figure:
+    mine = ours(exchange)
+
+    def parts(works: tuple[Work, Work]) -> tuple[float, float]:
+        return seconds_each(works[0], rounds), seconds_each(works[1], rounds)
+
+    pairs = alternate(rounds, partial(parts, mine), partial(parts, theirs))
+    (read, write), (their_read, their_write) = pairs[-1]
+    return Figure(
+        name=f"{exchange.name}, read and answered: speed beside {name}",
+        value=median_ratio([(sum(them), sum(us)) for us, them in pairs]),
+        bar=bar,
+        detail=f"us read/write {read * 1e6:.2f}/{write * 1e6:.2f} | "
+        f"{their_read * 1e6:.2f}/{their_write * 1e6:.2f}",
+    )
+
+
+def _from_kept_bytes(exchange: Exchange, rounds: Rounds) -> Figure:
+    write = partial(encode, kept(exchange), exchange.version)
+    _, their_write = kafka_python_side(exchange)
+    pairs = alternate(
+        rounds,
+        partial(seconds_each, write, rounds),
+        partial(seconds_each, their_write, rounds),
+    )
+    return Figure(
+        name=f"{exchange.name}, answered from kept bytes: speed beside kafka-python",
+        value=median_ratio([(them, us) for us, them in pairs]),
+        bar=OFFSET_FETCH_BAR,
+        detail=f"us {pairs[-1][0] * 1e6:.2f} | {pairs[-1][1] * 1e6:.2f}",
+    )
