@@ -9,7 +9,7 @@ import pytest
 from coterie.catalog.incoming import read_batch
 from coterie.errors import LogError
 from coterie.log.log import LogPartition
-from coterie.runtime.partitions import info_of
+from coterie.runtime.partitions import Partition, info_of
 from coterie.server.apis import delete_topics, fetch, produce
 from coterie.wire.compression import Codec
 from coterie.wire.error_codes import ErrorCode
@@ -417,3 +417,55 @@ def test_the_log_of_groups_wakes_who_waits_for_it(world: World) -> None:
     world.log.flush()
     world.data.internal_grew(where, len(batch))
     assert values_of(parts_of(call.response)[0]) == [b"x"]
+
+
+def test_a_session_does_not_look_where_nothing_happened(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id = open_session(world, 0, 0, 0)
+    more(world, session_id, 1)
+    looked: list[int] = []
+    read = Partition.read
+
+    def counted(self: Partition, *arguments: Any, **options: Any) -> Any:
+        looked.append(self.name.partition)
+        return read(self, *arguments, **options)
+
+    monkeypatch.setattr(Partition, "read", counted)
+    more(world, session_id, 2)
+    assert looked == []
+    send(world, None, batch_of(b"x"))
+    assert list(parts_of(more(world, session_id, 3))) == [1]
+    assert looked == [1]
+
+
+def test_a_session_hears_of_deleted_records_and_of_a_deleted_topic(
+    world: World,
+) -> None:
+    send(world, batch_of(b"x"))
+    session_id = open_session(world, 1)
+    assert parts_of(more(world, session_id, 1)) == {}
+    partition = world.data.partition("a", 0)
+    assert partition is not None
+    world.data.delete_records(partition, 1)
+    world.loop.end_turn()
+    assert parts_of(more(world, session_id, 2))[0].log_start_offset == 1
+    world.data.stage([world.catalog.delete_topic("a")])
+    code = parts_of(more(world, session_id, 3))[0].error_code
+    assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_session_that_turns_to_committed_records_looks_again(world: World) -> None:
+    send(world, batch_of(b"x"))
+    session_id = open_session(world, 1)
+    assert parts_of(more(world, session_id, 1)) == {}
+    producer = Producer(7, 0, 0)
+    partition = world.data.partition("a", 0)
+    assert partition is not None
+    batch = batch_of(b"y", producer=producer, attributes=TRANSACTIONAL)
+    appended = world.data.append(partition, read_batch(batch, BY_NAME))
+    world.data.settle([appended], lambda _: None)
+    world.loop.end_turn()
+    response = more(world, session_id, 2, isolation_level=COMMITTED)
+    assert values_of(parts_of(response)[0]) == []
+    assert values_of(parts_of(more(world, session_id, 3))[0]) == [b"y"]

@@ -45,6 +45,7 @@ class FakeTimer:
 class FakeScheduler:
     """Time in seconds, which only `advance` moves."""
 
+    end_turn: Callable[[], None]
     now: float = 1_000_000.0
     _heap: list[tuple[float, int, FakeTimer]] = field(default_factory=list)
     _order: count[int] = field(default_factory=count)
@@ -61,6 +62,7 @@ class FakeScheduler:
             self.now = max(self.now, at)
             if not timer.is_cancelled:
                 timer.callback()
+                self.end_turn()
         self.now = until
 
     @property
@@ -69,7 +71,7 @@ class FakeScheduler:
 
 
 class FakeLoop:
-    """Runs what the flusher asks for at once, or while `holds` not before `release`."""
+    """Keeps what the flusher asks for until the turn is over, or while `holds`."""
 
     def __init__(self) -> None:
         self.holds = False
@@ -77,10 +79,12 @@ class FakeLoop:
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
         self._held.append(lambda: callback(*args))
-        if not self.holds:
-            self.release()
 
     call_soon_threadsafe = call_soon
+
+    def end_turn(self) -> None:
+        if not self.holds:
+            self.release()
 
     def release(self) -> None:
         while self._held:
@@ -144,7 +148,8 @@ class World:
     def __init__(self, *, nodes: int = 1, **settings: Any) -> None:
         self.settings = Settings(**settings)
         self.log = MemoryLog()
-        self.scheduler = FakeScheduler()
+        self.loop = FakeLoop()
+        self.scheduler = FakeScheduler(self.loop.end_turn)
         self.authorizer: Any = AllowAll()
         self.cluster_id = "test-cluster"
         self.nodes = [FakeNode(node_id, self) for node_id in range(1, nodes + 1)]
@@ -154,7 +159,6 @@ class World:
 
     def start(self) -> None:
         node_ids = [node.node_id for node in self.nodes]
-        self.loop = FakeLoop()
         self.flusher = Flusher(self.log, self.loop, threaded=False)
         self.groups = FakeGroups()
         self.catalog = Catalog(self.settings, node_ids)
@@ -177,7 +181,8 @@ class World:
     def restart(self) -> None:
         """Come up again on what is flushed."""
         self.log = self.log.reopen()
-        self.scheduler = FakeScheduler(self.scheduler.now)
+        self.loop = FakeLoop()
+        self.scheduler = FakeScheduler(self.loop.end_turn, self.scheduler.now)
         self.start()
 
     def fail_next_write(self) -> None:
@@ -218,6 +223,7 @@ class World:
         """Begin a request that may wait."""
         call = FakeCall(request, version, self.nodes[node])
         api.handle(call)
+        self.loop.end_turn()
         return call
 
     def call(

@@ -237,7 +237,12 @@ class DataPlane:
         """Stage the end of all batches that end before an offset."""
         assert before <= partition.bounds().flushed_offset
         self.log.truncate(partition.where, before)
-        partition.truncated(before)
+
+        def durable(error: ErrorCode) -> None:
+            if error is ErrorCode.NONE:
+                partition.truncated(before)
+
+        self.when_durable(durable)
 
     def _topic_changed(self, change: TopicChange) -> None:
         if self._is_loading:

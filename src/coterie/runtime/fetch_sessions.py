@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from coterie.errors import ApiError
+from coterie.runtime.partitions import Partition
 from coterie.types import TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
@@ -34,12 +35,29 @@ class PartitionKey(NamedTuple):
     partition: int
 
 
+class Quiet(NamedTuple):
+    """A partition that had nothing more for the client when it was looked at."""
+
+    partition: Partition
+    version: int
+    committed: bool
+
+    def holds(self, committed: bool) -> bool:
+        """Whether nothing has happened to it since."""
+        return self.version == self.partition.version and committed == self.committed
+
+
 @dataclass(slots=True)
-class _Cached:
-    """What the client asked of a partition and what it was last told."""
+class Asked:
+    """What the client asked of a partition and what it was last told.
+
+    While `quiet` holds there is no need to look at the partition: a session of
+    thousands of partitions costs what the few of them cost where something happens.
+    """
 
     wanted: FetchPartition
     told: tuple[int, int, int, int] | None = None
+    quiet: Quiet | None = None
 
 
 @dataclass(slots=True)
@@ -51,14 +69,14 @@ class FetchSession:
     uses_ids: bool
     used_ms: int
     epoch: int = INITIAL_EPOCH + 1
-    partitions: dict[PartitionKey, _Cached] = field(default_factory=dict)
+    partitions: dict[PartitionKey, Asked] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class FetchPlan:
     """What one request wants, in order. Without a session everything is answered."""
 
-    wanted: list[tuple[PartitionKey, FetchPartition]]
+    wanted: list[tuple[PartitionKey, Asked]]
     session: FetchSession | None = None
     is_incremental: bool = False
 
@@ -118,7 +136,7 @@ class FetchSessions:
     def _plan_full(
         self, request: FetchRequest, api_version: int, now_ms: int
     ) -> FetchPlan:
-        wanted = list(_named(request))
+        wanted = [(key, Asked(partition)) for key, partition in _named(request)]
         if request.session_epoch == FINAL_EPOCH or not wanted:
             return FetchPlan(wanted)
         if not self._has_room(now_ms):
@@ -127,7 +145,7 @@ class FetchSessions:
         while session_id <= NO_SESSION or session_id in self._sessions:
             session_id = self._fresh_id()
         session = FetchSession(session_id, api_version >= _TOPIC_IDS_SINCE, now_ms)
-        session.partitions = {key: _Cached(partition) for key, partition in wanted}
+        session.partitions = dict(wanted)
         self._sessions[session_id] = session
         assert len(self._sessions) <= self._slots
         return FetchPlan(wanted, session)
@@ -147,7 +165,7 @@ class FetchSessions:
         session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
         session.used_ms = now_ms
         self._sessions.move_to_end(session.session_id)
-        wanted = [(key, cached.wanted) for key, cached in session.partitions.items()]
+        wanted = list(session.partitions.items())
         if not wanted:
             del self._sessions[session.session_id]
             return FetchPlan(wanted)
@@ -177,9 +195,9 @@ def _update(session: FetchSession, request: FetchRequest) -> None:
     for key, partition in _named(request):
         cached = session.partitions.get(key)
         if cached is None:
-            session.partitions[key] = _Cached(partition)
+            session.partitions[key] = Asked(partition)
         else:
-            cached.wanted = partition
+            cached.wanted, cached.quiet = partition, None
     for forgotten in request.forgotten_topics_data:
         for index in forgotten.partitions:
             key = PartitionKey(forgotten.topic, forgotten.topic_id, index)
@@ -195,7 +213,7 @@ def _digest(data: PartitionData) -> tuple[int, int, int, int]:
     )
 
 
-def _is_news(cached: _Cached, data: PartitionData) -> bool:
+def _is_news(cached: Asked, data: PartitionData) -> bool:
     """Records, an error, or offsets that moved. An error is always told again, since
     the client's next step depends on it."""
     if data.records or data.error_code != ErrorCode.NONE:

@@ -77,7 +77,8 @@ def info_of(header: BatchHeader) -> BatchInfo:
 
 
 class Partition:
-    """One partition. `name` is for messages and results, `where` its place in the log.
+    """One partition. `name` is for messages and results, `where` its place in the log;
+    `version` grows with everything that a reader may want to know of.
 
     Somebody else may append to the same log partition, as the runtime does with
     `__consumer_offsets`: `_seen_offset` says up to where the producers are known.
@@ -89,6 +90,7 @@ class Partition:
         "_seen_batches",
         "_seen_offset",
         "name",
+        "version",
         "waiters",
         "where",
     )
@@ -96,6 +98,7 @@ class Partition:
     def __init__(self, name: TopicPartition, where: LogPartition, log: Log) -> None:
         self.name = name
         self.where = where
+        self.version = 0
         self.waiters: set[Waiter] = set()
         self._log = log
         self._producers: Producers | None = None
@@ -108,6 +111,7 @@ class Partition:
 
     def forget(self) -> None:
         """Read the producers from the log again when they are next needed."""
+        self.version += 1
         self._producers = None
 
     # Writing.
@@ -150,12 +154,14 @@ class Partition:
 
     def grew(self, size_bytes: int) -> None:
         """Tell the waiters that bytes have become durable."""
+        self.version += 1
         if self.waiters:
             for waiter in tuple(self.waiters):
                 waiter.grew(self, size_bytes)
 
     def closed(self) -> None:
         """Send the waiters home: the partition is gone."""
+        self.version += 1
         for waiter in tuple(self.waiters):
             waiter.finish()
 
@@ -208,7 +214,8 @@ class Partition:
         return self._known_producers().has_open(producer_id)
 
     def truncated(self, before: LogOffset) -> None:
-        """The log start moves on to `before`."""
+        """The log start is now at `before`, durably."""
+        self.version += 1
         if self._producers is not None:
             self._producers.truncate(before)
 

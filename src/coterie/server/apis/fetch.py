@@ -11,7 +11,7 @@ from typing import Final
 
 from coterie.auth.authorizer import Operation
 from coterie.errors import ApiError, LogError
-from coterie.runtime.fetch_sessions import FetchPlan, PartitionKey
+from coterie.runtime.fetch_sessions import Asked, FetchPlan, PartitionKey, Quiet
 from coterie.runtime.partitions import Partition, Read
 from coterie.runtime.polls import Poll
 from coterie.server.apis.support import (
@@ -81,6 +81,18 @@ def handle(call: Call) -> None:
     poll.start(broker.data.scheduler, wait_ms)
 
 
+class _Result:
+    """What one look at a partition found."""
+
+    __slots__ = ("asked", "data", "key", "quiet")
+    data: PartitionData
+
+    def __init__(self, key: PartitionKey, asked: Asked) -> None:
+        self.key = key
+        self.asked = asked
+        self.quiet: Quiet | None = None
+
+
 class _Fetch:
     """One request: what it reads, as often as it is asked to, and its answer."""
 
@@ -89,7 +101,7 @@ class _Fetch:
         self._request = request
         self._plan = plan
         self._committed = request.isolation_level == READ_COMMITTED
-        self._results: list[tuple[PartitionKey, PartitionData]] = []
+        self._results: list[_Result] = []
         self._endpoints: dict[int, NodeEndpoint] = {}
         self._left_bytes = 0
         self.partitions: list[Partition] = []
@@ -102,19 +114,26 @@ class _Fetch:
         self._results = []
         self.partitions = []
         size_bytes = 0
-        for key, wanted in self._plan.wanted:
-            result = self._read_partition(key, wanted, is_first=size_bytes == 0)
-            size = len(result.records or b"")
+        for key, asked in self._plan.wanted:
+            if asked.quiet is not None and asked.quiet.holds(self._committed):
+                self.partitions.append(asked.quiet.partition)
+                continue
+            result = _Result(key, asked)
+            self._read_partition(result, is_first=size_bytes == 0)
+            size = len(result.data.records or b"")
             self._left_bytes = max(self._left_bytes - size, 0)
             size_bytes += size
-            self._results.append((key, result))
+            self._results.append(result)
         return size_bytes
 
     def response(self) -> FetchResponse:
         """The answer to what was read last."""
         plan = self._plan
-        shown = [(key, data) for key, data in self._results if plan.shows(key, data)]
+        found = [(result.key, result.data) for result in self._results]
+        shown = [(key, data) for key, data in found if plan.shows(key, data)]
         plan.answered(shown)
+        for result in self._results:
+            result.asked.quiet = result.quiet
         topics: list[FetchableTopicResponse] = []
         for key, data in shown:
             last = topics[-1] if topics else None
@@ -128,13 +147,13 @@ class _Fetch:
             node_endpoints=list(self._endpoints.values()),
         )
 
-    def _read_partition(
-        self, key: PartitionKey, wanted: FetchPartition, *, is_first: bool
-    ) -> PartitionData:
+    def _read_partition(self, result: _Result, *, is_first: bool) -> None:
+        key, wanted = result.key, result.asked.wanted
         try:
             partition = self._find(key, wanted)
             if wanted.last_fetched_epoch > LEADER_EPOCH:
-                return self._diverging(partition, key.partition)
+                result.data = self._diverging(partition, key.partition)
+                return
             limit = min(wanted.partition_max_bytes, self._left_bytes)
             read = partition.read(
                 wanted.fetch_offset,
@@ -145,10 +164,15 @@ class _Fetch:
             self.partitions.append(partition)
             self._check_codec(read)
         except ApiError as error:
-            return self._refuse(key.partition, error.code)
+            result.data = self._refuse(key.partition, error.code)
+            return
         except LogError:
-            return self._refuse(key.partition, ErrorCode.KAFKA_STORAGE_ERROR)
-        return PartitionData(
+            result.data = self._refuse(key.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        end = read.last_stable_offset if self._committed else read.bounds.flushed_offset
+        if wanted.fetch_offset >= end:
+            result.quiet = Quiet(partition, partition.version, self._committed)
+        result.data = PartitionData(
             partition_index=key.partition,
             high_watermark=read.bounds.flushed_offset,
             last_stable_offset=read.last_stable_offset,
