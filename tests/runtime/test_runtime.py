@@ -1,0 +1,393 @@
+"""Answers and the disk: nothing is said before it is kept, and failures reload."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from coterie.coordinator.shard import Shard
+from coterie.errors import LogError, LogFull
+from coterie.log.log import LogPartition
+from coterie.runtime.shards import Phase
+from coterie.settings import Settings
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+)
+from coterie.wire.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from coterie.wire.record_batch import decode_records, read_header
+from tests.runtime.world import (
+    TOPIC_ID,
+    World,
+    commit_error,
+    commit_request,
+    fetch_request,
+    heartbeat_request,
+    txn_commit_request,
+)
+
+
+def join_request(group_id: str) -> JoinGroupRequest:
+    protocol = JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
+
+
+# Durable before answered.
+
+
+@pytest.mark.fact("E23-03")
+def test_a_write_is_not_answered_before_it_is_durable() -> None:
+    world = World()
+    before = world.writes
+    answers = world.submit(commit_request("g", 5), "g")
+    assert answers == []
+    assert world.writes == before
+    world.loop.settle()
+    assert world.writes == before + 1
+    assert commit_error(answers[0]) == 0
+
+
+@pytest.mark.fact("E23-05", "E23-16")
+def test_a_read_waits_behind_the_writes_it_has_seen() -> None:
+    world = World()
+    world.submit(commit_request("g", 5), "g")
+    answers = world.submit(fetch_request("g"), "g", 7)
+    assert answers == []
+    world.loop.settle()
+    assert answers[0].topics[0].partitions[0].committed_offset == 5
+
+
+@pytest.mark.fact("E23-05")
+def test_a_refusal_waits_behind_writes_too() -> None:
+    world = World()
+    world.submit(commit_request("g", 5), "g")
+    answers = world.submit(heartbeat_request("g"), "g")
+    assert answers == []
+    world.loop.settle()
+    assert answers[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_shard_without_unflushed_writes_answers_at_once() -> None:
+    world = World()
+    world.submit(commit_request("g", 5), "g")
+    other = next(
+        name
+        for name in map(str, range(100))
+        if world.driven(name) is not world.driven("g")
+    )
+    assert len(world.submit(fetch_request(other), other)) == 1
+
+
+def test_many_writes_of_a_turn_are_one_flush() -> None:
+    world = World()
+    before = world.writes
+    for at in range(20):
+        world.submit(commit_request(f"g{at}", at), f"g{at}")
+    world.loop.settle()
+    assert world.writes == before + 1
+
+
+def test_readers_of_the_offsets_topic_hear_of_what_is_durable() -> None:
+    world = World()
+    world.submit(commit_request("g", 5), "g")
+    assert world.grown == []
+    world.loop.settle()
+    [(where, size_bytes)] = world.grown
+    assert where == world.driven("g").where
+    assert size_bytes == world.log.size_bytes(where)
+
+
+@pytest.mark.fact("E23-06")
+def test_the_records_of_one_request_are_one_batch() -> None:
+    world = World()
+    request = commit_request("g", 5)
+    request.topics[0].partitions += commit_request("g", 6, 1).topics[0].partitions
+    world.ask(request, "g")
+    [batch] = world.log.read(world.driven("g").where, 0, 1 << 20)
+    assert read_header(batch).record_count == 2
+
+
+@pytest.mark.fact("E23-06")
+def test_a_batch_that_is_too_large_fails_and_changes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(settings=Settings(message_max_bytes=500))
+    refused = world.ask(commit_request("g", 5, metadata="m" * 600), "g")
+    assert commit_error(refused) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "message.max.bytes" in caplog.text
+    assert world.driven("g").phase is Phase.ACTIVE
+    assert world.offset("g") == -1
+
+
+# Loading.
+
+
+@pytest.mark.fact("E23-02")
+def test_while_a_shard_loads_requests_are_told_so() -> None:
+    world = World(starts=False)
+    world.start()
+    answers = world.submit(commit_request("g", 5), "g")
+    assert commit_error(answers[0]) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.loop.settle()
+    assert world.phases == {Phase.ACTIVE}
+
+
+@pytest.mark.fact("I-16", "H-121")
+def test_a_classic_heartbeat_succeeds_while_its_shard_loads() -> None:
+    world = World(starts=False)
+    world.start()
+    assert world.submit(heartbeat_request("g"), "g")[0].error_code == 0
+
+
+@pytest.mark.fact("H-112")
+def test_before_the_start_the_coordinator_is_not_available() -> None:
+    world = World(starts=False)
+    heartbeat = world.submit(heartbeat_request("g"), "g")[0]
+    assert heartbeat.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    commit = world.submit(commit_request("g", 5), "g")[0]
+    assert commit_error(commit) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    fetch = world.submit(fetch_request("g"), "g")[0]
+    assert fetch.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.fact("E23-10")
+def test_what_was_answered_is_there_after_kill() -> None:
+    world = World()
+    for at in range(30):
+        assert commit_error(world.ask(commit_request(f"g{at}", at), f"g{at}")) == 0
+    reopened = world.reopened()
+    assert [reopened.offset(f"g{at}") for at in range(30)] == list(range(30))
+
+
+def test_what_was_not_flushed_is_gone_after_kill() -> None:
+    world = World()
+    world.submit(commit_request("g", 5), "g")
+    assert world.reopened().offset("g") == -1
+
+
+@pytest.mark.fact("E23-10", "E23-15")
+def test_a_member_that_is_silent_after_a_restart_is_removed() -> None:
+    world = World()
+    joined: list[Any] = world.submit(join_request("g"), "g", 3)
+    world.loop.advance(4)
+    member_id = joined[0].member_id
+    plan = SyncGroupRequestAssignment(member_id=member_id, assignment=b"")
+    request = SyncGroupRequest(
+        group_id="g", generation_id=1, member_id=member_id, assignments=[plan]
+    )
+    assert world.ask(request, "g", 2).error_code == 0
+    reopened = world.reopened()
+    assert len(reopened.driven("g").timers) >= 2
+    reopened.loop.advance(30)
+    assert reopened.driven("g").shard.state.groups["g"].members == {}
+
+
+# Timers.
+
+
+@pytest.mark.fact("E23-15")
+def test_a_parked_join_is_answered_by_its_timer() -> None:
+    world = World()
+    joined = world.submit(join_request("g"), "g", 3)
+    world.loop.settle()
+    assert joined == []
+    world.loop.advance(3.1)
+    assert joined[0].generation_id == 1
+
+
+# A failing disk.
+
+
+@pytest.mark.fact("E23-13")
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (LogError("broken"), ErrorCode.NOT_COORDINATOR),
+        (LogFull("full"), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_a_failed_flush_refuses_and_reloads(error: LogError, code: int) -> None:
+    world = World()
+    world.ask(commit_request("g", 5), "g")
+    world.disk_fails = error
+    assert commit_error(world.ask(commit_request("g", 6), "g")) == code
+    assert world.driven("g").phase is Phase.ACTIVE
+    assert world.offset("g") == 5
+    world.disk_fails = None
+    assert commit_error(world.ask(commit_request("g", 7), "g")) == 0
+    assert world.offset("g") == 7
+
+
+def test_a_full_disk_goes_on_refusing_and_reads_go_on() -> None:
+    world = World()
+    world.ask(commit_request("g", 5), "g")
+    world.disk_fails = LogFull("full")
+    for offset in range(10):
+        refused = world.ask(commit_request("g", offset), "g")
+        assert commit_error(refused) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert world.offset("g") == 5
+
+
+def test_a_failed_flush_spares_the_shards_that_wrote_nothing() -> None:
+    world = World()
+    world.disk_fails = LogError("broken")
+    others = [each for each in world.runtime.shards if each is not world.driven("g")]
+    before = [each.shard for each in others]
+    world.ask(commit_request("g", 5), "g")
+    assert [each.shard for each in others] == before
+
+
+@pytest.mark.fact("E23-11")
+def test_a_failed_flush_sends_home_who_is_parked() -> None:
+    world = World()
+    joined = world.submit(join_request("g"), "g", 3)
+    world.disk_fails = LogError("broken")
+    world.ask(commit_request("g", 5), "g")
+    assert joined[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_reader_behind_a_failed_write_is_refused() -> None:
+    world = World()
+    world.disk_fails = LogError("broken")
+    world.submit(commit_request("g", 5), "g")
+    answers = world.submit(fetch_request("g"), "g")
+    world.loop.settle()
+    assert answers[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+# A bug.
+
+
+class Buggy(Shard):
+    """A shard with a bug in one group."""
+
+    def replay(self, record: Any, origin: Any) -> None:
+        assert record.key.group != "bug", "a bug"
+        super().replay(record, origin)
+
+
+class BuggyWorld(World):
+    def make_shard(self) -> Shard:
+        return Buggy(self.settings)
+
+
+@pytest.mark.fact("E23-08")
+def test_a_bug_stops_the_shard_which_loads_again_without_what_it_could_not_replay(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = BuggyWorld(shard_count=1)
+    world.ask(commit_request("g", 5), "g")
+    with caplog.at_level(logging.ERROR):
+        answers = world.submit(commit_request("bug", 1), "bug")
+    assert commit_error(answers[0]) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "a bug" in caplog.text
+    refused = world.submit(commit_request("g", 6), "g")
+    assert commit_error(refused[0]) in {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+    world.loop.settle()
+    assert world.offset("g") == 5
+    [batch] = world.log.read(LogPartition(TOPIC_ID, 0), 0, 1 << 20)
+    assert len(decode_records(batch)) == 1
+
+
+def test_writes_before_a_bug_are_kept_and_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = BuggyWorld(shard_count=1)
+    earlier = world.submit(commit_request("g", 5), "g")
+    world.submit(commit_request("bug", 1), "bug")
+    world.loop.settle()
+    assert commit_error(earlier[0]) == 0
+    assert world.offset("g") == 5
+
+
+@pytest.mark.fact("E23-02")
+def test_a_shard_that_cannot_be_loaded_answers_not_coordinator_and_tries_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(shard_count=1)
+    world.ask(commit_request("g", 5), "g")
+    broken = world.reopened(starts=False)
+    good_read = broken.log.read
+
+    def bad_read(*_: Any) -> Any:
+        raise LogError("cannot read")
+
+    broken.log.read = bad_read  # type: ignore[method-assign,assignment]
+    broken.start()
+    broken.loop.settle()
+    assert broken.phases == {Phase.STOPPED}
+    refused = broken.ask(commit_request("g", 6), "g")
+    assert commit_error(refused) == ErrorCode.NOT_COORDINATOR
+    broken.log.read = good_read  # type: ignore[method-assign]
+    broken.loop.advance(6)
+    assert broken.offset("g") == 5
+
+
+# Transactions.
+
+
+@pytest.mark.fact("E23-07")
+def test_a_transactional_commit_counts_after_its_marker_is_durable() -> None:
+    world = World()
+    assert commit_error(world.ask(txn_commit_request("g", 9), "g", 5)) == 0
+    assert world.offset("g") == -1
+    world.runtime.end_transaction(world.runtime.shard_of("g"), 7, 0, True)
+    answers = world.submit(fetch_request("g"), "g")
+    assert answers == []
+    world.loop.settle()
+    assert world.offset("g") == 9
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("restarts", [0, 1, 2])
+def test_a_transaction_ends_the_same_wherever_a_restart_falls(
+    committed: bool, restarts: int
+) -> None:
+    world = World()
+    world.ask(commit_request("g", 1), "g")
+    world.ask(txn_commit_request("g", 9), "g", 5)
+    if restarts > 0:
+        world = world.reopened()
+    assert world.offset("g") == 1
+    world.runtime.end_transaction(world.runtime.shard_of("g"), 7, 0, committed)
+    world.loop.settle()
+    if restarts > 1:
+        world = world.reopened()
+    assert world.offset("g") == (9 if committed else 1)
+
+
+def test_a_marker_staged_while_the_shard_loads_is_found_in_the_log() -> None:
+    world = World()
+    world.ask(txn_commit_request("g", 9), "g", 5)
+    loading = world.reopened(starts=False)
+    loading.start()
+    loading.runtime.end_transaction(loading.runtime.shard_of("g"), 7, 0, True)
+    loading.loop.settle()
+    assert loading.phases == {Phase.ACTIVE}
+    assert loading.offset("g") == 9
+
+
+# The end.
+
+
+def test_nothing_is_served_after_the_stop() -> None:
+    world = World()
+    world.runtime.stop()
+    refused = world.ask(commit_request("g", 5), "g")
+    assert commit_error(refused) == ErrorCode.NOT_COORDINATOR
+    assert world.loop.alarms == 0

@@ -1,0 +1,215 @@
+"""A restart from a snapshot and the tail is a restart from the whole log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie.errors import LogError
+from coterie.runtime import snapshotter
+from coterie.runtime.shards import Phase
+from coterie.runtime.snapshots import Snapshots
+from coterie.runtime.snapshotter import Snapshotter
+from tests.runtime.world import World, commit_request, txn_commit_request
+
+
+def write(world: World) -> None:
+    for driven in world.runtime.shards:
+        for _ in Snapshots(world.log).write(driven):
+            pass
+    world.flusher.flush()
+
+
+def states(world: World) -> list[Any]:
+    return [driven.shard.state for driven in world.runtime.shards]
+
+
+def counts_reads(world: World) -> list[int]:
+    """The offsets that the log is read from, from now on."""
+    offsets: list[int] = []
+    read = world.log.read
+
+    def noting(partition: Any, offset: int, bytes_max: int) -> Any:
+        offsets.append(offset)
+        return read(partition, offset, bytes_max)
+
+    world.log.read = noting  # type: ignore[method-assign]
+    return offsets
+
+
+def test_after_a_snapshot_nothing_before_it_is_replayed() -> None:
+    world = World(shard_count=1)
+    for at in range(20):
+        world.ask(commit_request("g", at), "g")
+    write(world)
+    reopened = world.reopened(starts=False)
+    offsets = counts_reads(reopened)
+    reopened.start()
+    reopened.loop.settle()
+    assert offsets == []
+    assert reopened.offset("g") == 19
+
+
+def test_the_tail_after_a_snapshot_is_replayed() -> None:
+    world = World(shard_count=1)
+    world.ask(commit_request("g", 1), "g")
+    write(world)
+    world.ask(commit_request("g", 2), "g")
+    world.ask(commit_request("h", 3), "h")
+    reopened = world.reopened()
+    assert (reopened.offset("g"), reopened.offset("h")) == (2, 3)
+
+
+def test_offsets_are_read_when_their_group_is_first_looked_at() -> None:
+    world = World(shard_count=1)
+    world.ask(commit_request("g", 1), "g")
+    write(world)
+    reopened = world.reopened()
+    asked: list[str] = []
+    get = reopened.log.get
+
+    def noting(space: str, key: bytes) -> bytes | None:
+        asked.append(space)
+        return get(space, key)
+
+    reopened.log.get = noting  # type: ignore[method-assign]
+    assert "g" in reopened.driven("g").shard.state.groups
+    assert asked == []
+    assert reopened.offset("g") == 1
+    assert asked == ["snapshot/0/offsets"]
+
+
+def test_a_snapshot_begun_before_a_write_and_ended_after_it_loses_nothing() -> None:
+    world = World(shard_count=1)
+    for name in "abc":
+        world.ask(commit_request(name, 1), name)
+    steps = Snapshots(world.log).write(world.runtime.shards[0])
+    next(steps)
+    for name in "abc":
+        world.ask(commit_request(name, 2), name)
+    for _ in steps:
+        pass
+    world.flusher.flush()
+    reopened = world.reopened()
+    assert [reopened.offset(name) for name in "abc"] == [2, 2, 2]
+
+
+def test_a_transaction_that_ends_while_a_snapshot_is_written_is_kept() -> None:
+    world = World(shard_count=1)
+    world.ask(commit_request("a", 1), "a")
+    world.ask(txn_commit_request("b", 9), "b", 5)
+    steps = Snapshots(world.log).write(world.runtime.shards[0])
+    next(steps)
+    world.runtime.end_transaction(0, 7, 0, True)
+    world.loop.settle()
+    for _ in steps:
+        pass
+    world.flusher.flush()
+    assert world.reopened().offset("b") == 9
+
+
+def test_a_deleted_group_is_gone_from_the_next_snapshot() -> None:
+    from coterie.coordinator.describe.delete_groups import DeleteGroup
+
+    world = World(shard_count=1)
+    world.ask(commit_request("g", 1), "g")
+    write(world)
+    assert world.ask(DeleteGroup("g"), "g").error_code == 0
+    write(world)
+    reopened = world.reopened()
+    assert reopened.driven("g").shard.state.groups == {}
+    assert list(reopened.log.items("snapshot/0/groups")) == []
+
+
+def test_a_snapshot_whose_flush_fails_is_as_if_it_had_never_been() -> None:
+    world = World(shard_count=1)
+    world.ask(commit_request("g", 1), "g")
+    world.submit(commit_request("g", 2), "g")
+    for _ in Snapshots(world.log).write(world.runtime.shards[0]):
+        pass
+    world.disk_fails = LogError("no")
+    world.loop.settle()
+    world.disk_fails = None
+    assert world.offset("g") == 1
+    assert world.reopened().offset("g") == 1
+
+
+GROUPS = st.sampled_from(["a", "b", "c"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("commit"), GROUPS, st.integers(0, 99)),
+        st.tuples(st.just("transaction"), GROUPS, st.integers(7, 8)),
+        st.tuples(st.just("end"), st.booleans(), st.integers(7, 8)),
+        st.tuples(st.just("snapshot"), st.none(), st.integers(1, 5)),
+    ),
+    max_size=25,
+)
+
+
+@given(STEPS)
+def test_snapshot_and_tail_are_the_whole_log(
+    steps: list[tuple[str, Any, int]],
+) -> None:
+    world = World(shard_count=1)
+    writing: Any = iter(())
+    for what, which, number in steps:
+        if what == "commit":
+            world.ask(commit_request(which, number), which)
+        elif what == "transaction":
+            world.ask(txn_commit_request(which, number * 10, number), which, 5)
+        elif what == "end":
+            world.runtime.end_transaction(0, number, 0, which)
+            world.loop.settle()
+        else:  # some steps of a snapshot; the rest comes with the next
+            for _ in range(number):
+                if next(writing, None) is None:
+                    writing = Snapshots(world.log).write(world.runtime.shards[0])
+            world.flusher.flush()
+    assert states(world.reopened()) == states(world)
+
+
+class Everything:
+    """Drives a snapshotter by hand."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.snapshotter = Snapshotter(
+            world.snapshots, world.flusher, world.runtime.shards, world.loop
+        )
+
+
+def test_a_round_is_written_when_a_restart_would_have_much_to_replay(
+    monkeypatch: Any,
+) -> None:
+    monkeypatch.setattr(snapshotter, "RECORDS_MIN", 100)
+    world = World(shard_count=2)
+    every = Everything(world)
+    for at in range(300):
+        world.ask(commit_request(f"g{at % 7}", at), f"g{at % 7}")
+        every.snapshotter.consider()
+        world.loop.advance(0.001)
+    world.loop.advance(1)
+    assert sum(each.records_since_snapshot for each in world.runtime.shards) < 200
+    reopened = world.reopened(starts=False)
+    offsets = counts_reads(reopened)
+    reopened.start()
+    reopened.loop.settle()
+    assert offsets
+    assert min(offsets) > 0
+    assert reopened.phases == {Phase.ACTIVE}
+
+
+def test_write_all_leaves_no_tail() -> None:
+    world = World(shard_count=3)
+    for at in range(30):
+        world.ask(commit_request(f"g{at}", at), f"g{at}")
+    Everything(world).snapshotter.write_all()
+    world.flusher.flush()
+    reopened = world.reopened(starts=False)
+    offsets = counts_reads(reopened)
+    reopened.start()
+    reopened.loop.settle()
+    assert offsets == []
+    assert [reopened.offset(f"g{at}") for at in range(30)] == list(range(30))

@@ -1,0 +1,166 @@
+"""Deadlines: a reset costs no push, and one alarm stands for all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie.coordinator.result import CancelTimer, Timer
+from coterie.runtime.timers import Timers
+from tests.runtime.world import Loop
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.loop = Loop()
+        self.start_ms = self.loop.clock()
+        self.timers = Timers(self.loop, self.loop.clock)
+        self.fired: list[tuple[int, Any]] = []
+        self.table = self.timers.table(self._fire)
+
+    def set(self, key: str, after_ms: int, request: object = None) -> None:
+        at_ms = self.loop.clock() + after_ms
+        self.table.change(Timer((key,), at_ms, request or key))
+
+    def cancel(self, key: str) -> None:
+        self.table.change(CancelTimer((key,)))
+
+    def _fire(self, request: Any) -> None:
+        self.fired.append((self.loop.clock() - self.start_ms, request))
+
+
+def test_a_timer_fires_once_when_it_is_due() -> None:
+    bench = Bench()
+    bench.set("a", 500)
+    bench.loop.advance(0.499)
+    assert bench.fired == []
+    bench.loop.advance(10)
+    assert bench.fired == [(500, "a")]
+    assert len(bench.table) == 0
+
+
+def test_timers_fire_in_order_of_their_deadlines() -> None:
+    bench = Bench()
+    for key, after_ms in {"c": 300, "a": 100, "b": 200}.items():
+        bench.set(key, after_ms)
+    bench.loop.advance(1)
+    assert [request for _, request in bench.fired] == ["a", "b", "c"]
+
+
+def test_a_timer_set_later_fires_later() -> None:
+    bench = Bench()
+    bench.set("a", 500)
+    bench.loop.advance(0.4)
+    bench.set("a", 500)
+    bench.loop.advance(10)
+    assert bench.fired == [(900, "a")]
+
+
+def test_a_timer_set_earlier_fires_earlier_and_once() -> None:
+    bench = Bench()
+    bench.set("a", 5_000)
+    bench.set("a", 100, "again")
+    bench.loop.advance(10)
+    assert bench.fired == [(100, "again")]
+
+
+def test_a_cancelled_timer_does_not_fire() -> None:
+    bench = Bench()
+    bench.set("a", 100)
+    bench.cancel("a")
+    bench.cancel("a")
+    bench.loop.advance(1)
+    assert bench.fired == []
+
+
+def test_a_timer_cancelled_and_set_again_fires_at_the_new_time_alone() -> None:
+    bench = Bench()
+    bench.set("a", 100)
+    bench.cancel("a")
+    bench.set("a", 300)
+    bench.loop.advance(1)
+    assert bench.fired == [(300, "a")]
+
+
+def test_a_thousand_resets_push_nothing_and_keep_one_alarm() -> None:
+    bench = Bench()
+    bench.set("a", 500)
+    for _ in range(1_000):
+        bench.set("a", 600)
+    assert bench.loop.alarms == 1
+    assert len(bench.timers._heap) == 1
+
+
+def test_one_alarm_stands_for_all_timers() -> None:
+    bench = Bench()
+    for at in range(100):
+        bench.set(f"k{at}", 1_000 - at)
+    assert bench.loop.alarms == 1
+
+
+def test_a_timer_that_fires_may_cancel_another_that_is_due() -> None:
+    bench = Bench()
+    other = bench.timers.table(lambda _: bench.cancel("a"))
+    at_ms = bench.loop.clock() + 100
+    other.change(Timer(("x",), at_ms, "x"))
+    bench.set("a", 100)
+    bench.loop.advance(1)
+    assert bench.fired == []
+
+
+def test_clear_takes_the_timers_of_one_table_only() -> None:
+    bench = Bench()
+    heard: list[Any] = []
+    other = bench.timers.table(heard.append)
+    other.change(Timer(("x",), bench.loop.clock() + 100, "x"))
+    bench.set("a", 100)
+    bench.table.clear()
+    bench.loop.advance(1)
+    assert bench.fired == []
+    assert heard == ["x"]
+
+
+def test_stop_leaves_no_alarm() -> None:
+    bench = Bench()
+    bench.set("a", 100)
+    bench.timers.stop()
+    assert bench.loop.alarms == 0
+
+
+KEYS = st.sampled_from("abcd")
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), KEYS, st.integers(0, 50)),
+        st.tuples(st.just("cancel"), KEYS, st.just(0)),
+        st.tuples(st.just("advance"), st.just(""), st.integers(0, 40)),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_timers_do_what_a_plain_table_of_deadlines_does(
+    steps: list[tuple[str, str, int]],
+) -> None:
+    bench = Bench()
+    deadlines: dict[str, int] = {}
+    expected: list[str] = []
+    now = 0
+    for what, key, ms in [*steps, ("advance", "", 100)]:
+        if what == "set":
+            bench.set(key, ms)
+            deadlines[key] = now + ms
+        elif what == "cancel":
+            bench.cancel(key)
+            deadlines.pop(key, None)
+        else:
+            bench.loop.advance(ms / 1000)
+            now += ms
+            due = [each for each in deadlines if deadlines[each] <= now]
+            for each in due:
+                del deadlines[each]
+            expected += due
+            assert len(bench.fired) == len(expected)
+    assert sorted(request for _, request in bench.fired) == sorted(expected)

@@ -1,0 +1,251 @@
+"""A runtime without a server: a loop that turns when told, memory for a disk."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, NamedTuple
+
+from coterie.coordinator.offsets.fetch import FetchOffsets
+from coterie.coordinator.result import TopicView
+from coterie.coordinator.shard import Shard
+from coterie.errors import LogError
+from coterie.log.log import LogPartition
+from coterie.log.memory import MemoryLog
+from coterie.runtime.flusher import Flusher
+from coterie.runtime.loader import Loader
+from coterie.runtime.runtime import Runtime
+from coterie.runtime.shards import DrivenShard, Phase
+from coterie.runtime.snapshots import Snapshots
+from coterie.runtime.timers import Scheduler
+from coterie.settings import Settings
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.coordinator.driver import Topics
+
+TOPIC_ID = b"offsets-topic-id"
+
+
+@dataclass
+class Alarm:
+    at_ms: int
+    callback: Callable[[], None]
+    is_cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class Loop:
+    """Callbacks in order, time to the millisecond. Nothing happens but in `turn`, `settle` and
+    `advance`."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000_000
+        self._soon: deque[Callable[[], object]] = deque()
+        self._later: list[tuple[int, int, Alarm]] = []
+        self._order = count()
+
+    def clock(self) -> int:
+        return self.now_ms
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        self._soon.append(lambda: callback(*args))
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any
+    ) -> Alarm:
+        at_ms = self.now_ms + round(delay * 1000)
+        alarm = Alarm(at_ms, lambda: (callback(*args), None)[1])
+        heapq.heappush(self._later, (at_ms, next(self._order), alarm))
+        return alarm
+
+    def turn(self) -> None:
+        """Run what is ready now, and nothing of what that makes ready."""
+        for _ in range(len(self._soon)):
+            self._soon.popleft()()
+
+    def settle(self) -> None:
+        """Turn until nothing is ready."""
+        for _ in range(10_000):
+            if not self._soon:
+                return
+            self.turn()
+        raise AssertionError("the loop never comes to rest")
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and do what falls due in its order."""
+        self.settle()
+        until_ms = self.now_ms + round(seconds * 1000)
+        while self._later and self._later[0][0] <= until_ms:
+            at_ms, _, alarm = heapq.heappop(self._later)
+            self.now_ms = max(self.now_ms, at_ms)
+            if not alarm.is_cancelled:
+                alarm.callback()
+                self.settle()
+        self.now_ms = until_ms
+
+    @property
+    def alarms(self) -> int:
+        return sum(not alarm.is_cancelled for _, _, alarm in self._later)
+
+
+class Caller(NamedTuple):
+    api_version: int = 8
+    client_id: str = "client"
+    client_host: str = "/127.0.0.1"
+
+
+@dataclass
+class World:
+    """One runtime over one log. `disk_fails` is raised by the next writes."""
+
+    log: MemoryLog = field(default_factory=MemoryLog)
+    shard_count: int = 4
+    loop: Loop = field(default_factory=Loop)
+    settings: Settings = field(default_factory=Settings)
+    topics: TopicView = field(default_factory=lambda: Topics({"t": 10}))
+    disk_fails: LogError | None = None
+    grown: list[tuple[LogPartition, int]] = field(default_factory=list)
+    starts: bool = True
+
+    def __post_init__(self) -> None:
+        self.log.before_write = self._before_write
+        self.writes = 0
+        self.scheduler: Scheduler = self.loop
+        self.clock = self.loop.clock
+        self.flusher = Flusher(self.log, self.loop, threaded=False)
+        self.runtime = Runtime(self.log, self.flusher, self)
+        self.snapshots = Snapshots(self.log)
+        self.loader = Loader(
+            self.log,
+            self.flusher,
+            self.snapshots,
+            loop=self.loop,
+            activate=self.runtime.activate,
+            failed=self.runtime.loading_failed,
+        )
+        self.load = self.loader.load
+        self.hurry = self.loader.hurry
+        if self.starts:
+            self.start()
+            self.loop.settle()
+
+    def start(self) -> None:
+        for index in range(self.shard_count):
+            where = LogPartition(TOPIC_ID, index)
+            if where not in self.log.partitions():
+                self.log.create(where)
+        self.flusher.flush()
+        self.runtime.start(TOPIC_ID, self.shard_count)
+
+    def reopened(self, **changes: Any) -> World:
+        """The world after kill -9: only what was flushed is left."""
+        return World(
+            log=self.log.reopen(),
+            loop=self.loop,
+            shard_count=self.shard_count,
+            settings=self.settings,
+            **changes,
+        )
+
+    # What the runtime needs of its surroundings.
+
+    def make_shard(self) -> Shard:
+        return Shard(self.settings)
+
+    def grew(self, where: LogPartition, size_bytes: int) -> None:
+        self.grown.append((where, size_bytes))
+
+    def _before_write(self) -> None:
+        self.writes += 1
+        if self.disk_fails is not None:
+            raise self.disk_fails
+
+    # What tests do.
+
+    def submit(self, request: Any, group_id: str, version: int = 8) -> list[Any]:
+        """Hand a request to the group's shard; the list its answer will be in."""
+        answers: list[Any] = []
+        shard = self.runtime.shard_of(group_id)
+        self.runtime.submit(shard, request, Caller(version), answers.append)
+        return answers
+
+    def ask(self, request: Any, group_id: str, version: int = 8) -> Any:
+        """The answer to a request, when the loop has come to rest."""
+        answers = self.submit(request, group_id, version)
+        self.loop.settle()
+        (answer,) = answers
+        return answer
+
+    def driven(self, group_id: str) -> DrivenShard:
+        return self.runtime.shards[self.runtime.shard_of(group_id)]
+
+    @property
+    def phases(self) -> set[Phase]:
+        return {driven.phase for driven in self.runtime.shards}
+
+    def offset(self, group_id: str, partition: int = 0) -> int:
+        """The committed offset that a client is told."""
+        answer = self.ask(fetch_request(group_id, partition), group_id, 7)
+        assert answer.error_code == 0, answer
+        committed: int = answer.topics[0].partitions[0].committed_offset
+        return committed
+
+
+def commit_request(
+    group_id: str, offset: int, partition: int = 0, metadata: str = ""
+) -> OffsetCommitRequest:
+    part = OffsetCommitRequestPartition(
+        partition_index=partition, committed_offset=offset, committed_metadata=metadata
+    )
+    topic = OffsetCommitRequestTopic(name="t", partitions=[part])
+    return OffsetCommitRequest(group_id=group_id, topics=[topic])
+
+
+def txn_commit_request(
+    group_id: str, offset: int, producer_id: int = 7
+) -> TxnOffsetCommitRequest:
+    part = TxnOffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=""
+    )
+    topic = TxnOffsetCommitRequestTopic(name="t", partitions=[part])
+    return TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id=group_id,
+        producer_id=producer_id,
+        producer_epoch=0,
+        topics=[topic],
+    )
+
+
+def fetch_request(group_id: str, partition: int = 0) -> FetchOffsets:
+    topic = OffsetFetchRequestTopics(name="t", partition_indexes=[partition])
+    return FetchOffsets(OffsetFetchRequestGroup(group_id=group_id, topics=[topic]))
+
+
+def heartbeat_request(group_id: str, member_id: str = "m") -> HeartbeatRequest:
+    return HeartbeatRequest(group_id=group_id, generation_id=1, member_id=member_id)
+
+
+def commit_error(answer: Any) -> int:
+    code: int = answer.topics[0].partitions[0].error_code
+    return code
