@@ -1,0 +1,290 @@
+"""The memo of steady heartbeats answers what the whole way answers, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from coterie.log.memory import MemoryLog
+from coterie.server.assembly import Assembly
+from coterie.server.dispatch import load_handlers
+from coterie.server.node import Node
+from coterie.server.session import Limits, Session
+from coterie.server.steady import SteadyHeartbeats
+from coterie.settings import Settings
+from coterie.wire.codec import encode
+from coterie.wire.headers import RequestFront, write_request
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.leave_group import LeaveGroupRequest
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire.schema import Message
+
+LIMITS = Limits(
+    frame_bytes_max=1 << 20, in_flight_max=100, write_buffer_bytes_max=1 << 20
+)
+SETTINGS = Settings(group_initial_rebalance_delay_ms=0, offsets_topic_num_partitions=1)
+ROUNDS = 60
+
+
+class Transport(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def set_write_buffer_limits(
+        self, high: int | None = None, low: int | None = None
+    ) -> None:
+        assert high
+
+    def close(self) -> None:
+        raise AssertionError("closed")
+
+
+class Anyone:
+    """Lets every session in."""
+
+    def opened(self, session: Session) -> bool:
+        return session is not None
+
+    def closed(self, session: Session) -> None:
+        raise AssertionError(f"{session} was closed")
+
+
+class Client:
+    """A session and what comes back on it."""
+
+    def __init__(self, node: Node, loop: asyncio.AbstractEventLoop) -> None:
+        self.session = Session(
+            node, load_handlers(), LIMITS, sessions=Anyone(), loop=loop
+        )
+        self.transport = Transport()
+        self.session.connection_made(self.transport)
+        self._correlation_id = 0
+
+    def send(self, request: Message, version: int) -> bytes:
+        """Send a request; the bytes that came back in the same turn."""
+        self._correlation_id += 1
+        self.session._write()  # what was answered since the last turn
+        self.transport.written = b""
+        front = RequestFront(request.API_KEY, version, self._correlation_id)
+        flexible = version in request.FLEXIBLE
+        body = encode(request, version)
+        frame = write_request(front, "me", body, flexible=flexible)
+        self.session.data_received(frame)
+        return self.transport.written
+
+
+class World:
+    """One broker in memory, reached with the memo and without it."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.assembly = Assembly(SETTINGS, MemoryLog())
+        broker = self.assembly.broker
+        broker.nodes.append(Node(1, "localhost", 1, broker))
+        self.assembly.start()
+        broker.flusher.flush()
+        self.fast = Client(broker.nodes[0], loop)
+        self.slow = Client(broker.nodes[0], loop)
+        self.slow.session._steady.learn = lambda *_: None  # type: ignore[method-assign]
+
+    def create_topic(self) -> None:
+        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        self.slow.send(CreateTopicsRequest(topics=[topic]), 5)
+        self.assembly.broker.flusher.flush()
+
+    def join(self, members: list[str]) -> tuple[int, list[str]]:
+        """Have so many members in a settled group; generation and ids."""
+        ids = []
+        for at, member in enumerate(members):
+            self._join_one(member, at)
+        self._settle()
+        group = self.group
+        for member_id in group.members:
+            ids.append(member_id)
+            self._sync(member_id)
+        self._settle()
+        return group.generation, ids
+
+    @property
+    def group(self) -> Any:
+        return self.assembly.broker.runtime.shards[0].shard.state.groups["g"]
+
+    def heartbeat(self, generation: int, member_id: str, version: int) -> None:
+        """The same heartbeat both ways: the same bytes must come back."""
+        request = HeartbeatRequest(
+            group_id="g", generation_id=generation, member_id=member_id
+        )
+        self.assembly.broker.flusher.flush()
+        slow = self.slow.send(request, version)
+        fast = self.fast.send(request, version)
+        assert fast[:4] == slow[:4]
+        assert fast[8:] == slow[8:]
+
+    def commit(self) -> None:
+        """A commit of nobody's, in the same shard."""
+        partition = OffsetCommitRequestPartition(committed_metadata="")
+        topic = OffsetCommitRequestTopic(name="t", partitions=[partition])
+        self.slow.send(OffsetCommitRequest(group_id="other", topics=[topic]), 8)
+
+    def leave(self, member_id: str) -> None:
+        """A member goes; its answer may wait for the disk."""
+        self.slow.send(LeaveGroupRequest(group_id="g", member_id=member_id), 1)
+        self.assembly.broker.flusher.flush()
+
+    def _join_one(self, member: str, at: int) -> None:
+        request = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            member_id=member,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"%d" % at)],
+        )
+        client = Client(self.fast.session.node, asyncio.get_running_loop())
+        client.send(request, 2)
+
+    def _sync(self, member_id: str) -> None:
+        client = Client(self.fast.session.node, asyncio.get_running_loop())
+        generation = self.group.generation
+        client.send(
+            SyncGroupRequest(
+                group_id="g", generation_id=generation, member_id=member_id
+            ),
+            2,
+        )
+
+    def _settle(self) -> None:
+        """Fire what is due and make everything durable."""
+        broker = self.assembly.broker
+        broker.runtime._timers.run_due()
+        broker.flusher.flush()
+
+
+@contextmanager
+def counted_answers(client: Client) -> Iterator[list[bool]]:
+    """Whether each heartbeat was answered from the memo."""
+    memo: SteadyHeartbeats = client.session._steady
+    asked: list[bool] = []
+    original = memo.answer
+
+    def answer(frame: bytes) -> bytes | None:
+        found = original(frame)
+        asked.append(found is not None)
+        return found
+
+    client.session._connection._shortcut = answer
+    yield asked
+
+
+def in_a_world(test: Callable[[World], None]) -> None:
+    async def run() -> None:
+        world = World()
+        test(world)
+        world.assembly.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_the_second_heartbeat_is_answered_from_the_memo(version: int) -> None:
+    def test(world: World) -> None:
+        generation, [member] = world.join([""])
+        with counted_answers(world.fast) as answers:
+            world.heartbeat(generation, member, version)
+            world.heartbeat(generation, member, version)
+        assert answers == [False, True]
+
+    in_a_world(test)
+
+
+def test_an_answer_from_the_memo_refreshes_the_session() -> None:
+    def test(world: World) -> None:
+        generation, [member] = world.join([""])
+        world.heartbeat(generation, member, 4)
+        table = world.assembly.broker.runtime.shards[0].timers
+        entry = table.entries["session", "g", member]
+        entry.deadline_ms = 0
+        with counted_answers(world.fast) as answers:
+            request = HeartbeatRequest(
+                group_id="g", generation_id=generation, member_id=member
+            )
+            world.fast.send(request, 4)
+        assert answers == [True]
+        assert entry.deadline_ms >= world.assembly.broker.clock() + 9_000
+
+    in_a_world(test)
+
+
+def test_a_commit_in_the_shard_does_not_end_the_memo() -> None:
+    def test(world: World) -> None:
+        generation, [member] = world.join([""])
+        world.create_topic()
+        world.heartbeat(generation, member, 4)
+        world.commit()
+        assert world.assembly.broker.log.staged()
+        world.assembly.broker.flusher.flush()
+        with counted_answers(world.fast) as answers:
+            world.heartbeat(generation, member, 4)
+        assert answers == [True]
+
+    in_a_world(test)
+
+
+def test_the_memo_waits_behind_what_is_not_durable() -> None:
+    def test(world: World) -> None:
+        generation, [member] = world.join([""])
+        world.create_topic()
+        world.heartbeat(generation, member, 4)
+        world.commit()
+        assert world.assembly.broker.log.staged()
+        with counted_answers(world.fast) as answers:
+            request = HeartbeatRequest(
+                group_id="g", generation_id=generation, member_id=member
+            )
+            assert world.fast.send(request, 4) == b""
+        assert answers == [False]
+        world.assembly.broker.flusher.flush()
+
+    in_a_world(test)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_both_ways_answer_alike_whatever_happens(seed: int) -> None:
+    def test(world: World) -> None:
+        dice = random.Random(seed)
+        generation, ids = world.join(["", "", ""])
+        old = [(generation, member) for member in ids]
+        with counted_answers(world.fast) as answers:
+            for _ in range(ROUNDS):
+                step = dice.choice(["beat"] * 4 + ["leave", "join", "settle"])
+                if step == "leave" and ids:
+                    world.leave(ids.pop(dice.randrange(len(ids))))
+                elif step == "join":
+                    world._join_one("", 0)
+                elif step == "settle":
+                    generation, ids = world.join(list(world.group.members))
+                    old += [(generation, member) for member in ids]
+                for known in dice.sample(old, min(4, len(old))):
+                    world.heartbeat(*known, version=4)
+        assert any(answers)
+        assert not all(answers)
+
+    in_a_world(test)
