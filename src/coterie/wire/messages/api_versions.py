@@ -1,4 +1,11 @@
-"""ApiVersions, key 18: versions 0-5, flexible from 3."""
+"""ApiVersions, key 18: versions 0-5, flexible from 3.
+
+v1: throttle time.
+v2: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v3: flexible (KIP-482); the client says what it is (KIP-511), the broker its features.
+v4: a feature's lowest version may be 0 (KAFKA-17011).
+v5: the client names the node it means to reach (KIP-1242); not served.
+"""
 
 from __future__ import annotations
 

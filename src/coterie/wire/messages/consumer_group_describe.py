@@ -1,4 +1,8 @@
-"""ConsumerGroupDescribe, key 69: versions 0-1, flexible from 0."""
+"""ConsumerGroupDescribe, key 69: versions 0-1, flexible from 0.
+
+v0: groups of the protocol of KIP-848, with both assignments of each member.
+v1: whether a member speaks the classic protocol (KIP-1099).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""ConsumerGroupHeartbeat, key 68: versions 0-1, flexible from 0."""
+"""ConsumerGroupHeartbeat, key 68: versions 0-1, flexible from 0.
+
+v0: join, stay, leave and be assigned, all in one (KIP-848).
+v1: topics by regular expression; the member makes its own id (KIP-1082).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""DeleteRecords, key 21: versions 0-2, flexible from 2."""
+"""DeleteRecords, key 21: versions 0-2, flexible from 2.
+
+v0: drop what lies before an offset (KIP-107).
+v1: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v2: flexible (KIP-482).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""DeleteTopics, key 20: versions 1-6, flexible from 4."""
+"""DeleteTopics, key 20: versions 1-6, flexible from 4.
+
+v1: the oldest that Kafka 4 speaks: throttle time.
+v2: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v3: may answer TOPIC_DELETION_DISABLED (KIP-322).
+v4: flexible (KIP-482).
+v5: an error may come with words; THROTTLING_QUOTA_EXCEEDED (KIP-599).
+v6: topics by name or by id (KIP-516).
+"""
 
 from __future__ import annotations
 

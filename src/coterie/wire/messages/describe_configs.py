@@ -1,4 +1,11 @@
-"""DescribeConfigs, key 32: versions 1-4, flexible from 4."""
+"""DescribeConfigs, key 32: versions 1-4, flexible from 4.
+
+v1: the oldest that Kafka 4 speaks: where a value comes from, and its synonyms
+    (KIP-226).
+v2: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v3: types and documentation of the settings (KIP-569).
+v4: flexible (KIP-482).
+"""
 
 from __future__ import annotations
 

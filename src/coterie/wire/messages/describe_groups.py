@@ -1,4 +1,12 @@
-"""DescribeGroups, key 15: versions 0-6, flexible from 5."""
+"""DescribeGroups, key 15: versions 0-6, flexible from 5.
+
+v1: throttle time.
+v2: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v3: authorized operations, when asked (KIP-430).
+v4: instance ids of members (KIP-345).
+v5: flexible (KIP-482).
+v6: GROUP_ID_NOT_FOUND in words instead of a dead group (KIP-1043).
+"""
 
 from __future__ import annotations
 

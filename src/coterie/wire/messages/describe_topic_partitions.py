@@ -1,4 +1,7 @@
-"""DescribeTopicPartitions, key 75: versions 0, flexible from 0."""
+"""DescribeTopicPartitions, key 75: versions 0, flexible from 0.
+
+v0: topics page by page, with eligible leader replicas (KIP-966).
+"""
 
 from __future__ import annotations
 

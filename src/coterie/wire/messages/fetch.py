@@ -1,4 +1,21 @@
-"""Fetch, key 1: versions 4-18, flexible from 12."""
+"""Fetch, key 1: versions 4-18, flexible from 12.
+
+v4: the oldest that Kafka 4 speaks: record batches v2, read committed (KIP-98).
+v5: log start offsets (KIP-107).
+v6: may answer KAFKA_STORAGE_ERROR (KIP-112).
+v7: sessions: only what changed is asked and answered (KIP-227).
+v8: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v9: the leader epoch the client knows (KIP-320).
+v10: zstd (KIP-110).
+v11: the reader's rack, a nearer replica to read from (KIP-392).
+v12: flexible (KIP-482); the epoch last fetched, where logs part (KIP-595).
+v13: topic ids instead of names (KIP-516).
+v14: may answer OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405).
+v15: a follower's id and epoch in a tagged field (KIP-903).
+v16: where a new leader is (KIP-951).
+v17: a follower's directory (KIP-853).
+v18: a follower's high watermark (KIP-1166).
+"""
 
 from __future__ import annotations
 

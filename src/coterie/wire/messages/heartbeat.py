@@ -1,4 +1,10 @@
-"""Heartbeat, key 12: versions 0-4, flexible from 4."""
+"""Heartbeat, key 12: versions 0-4, flexible from 4.
+
+v1: throttle time.
+v2: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v3: instance id (KIP-345).
+v4: flexible (KIP-482).
+"""
 
 from __future__ import annotations
 

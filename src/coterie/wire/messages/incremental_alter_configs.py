@@ -1,4 +1,8 @@
-"""IncrementalAlterConfigs, key 44: versions 0-1, flexible from 1."""
+"""IncrementalAlterConfigs, key 44: versions 0-1, flexible from 1.
+
+v0: set, delete, append and subtract settings one by one (KIP-339).
+v1: flexible (KIP-482).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""LeaveGroup, key 13: versions 0-5, flexible from 4."""
+"""LeaveGroup, key 13: versions 0-5, flexible from 4.
+
+v1: throttle time.
+v2: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v3: many members at once, by member or instance id (KIP-345).
+v4: flexible (KIP-482).
+v5: a reason for leaving (KIP-800).
+"""
 
 from __future__ import annotations
 

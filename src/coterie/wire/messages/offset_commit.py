@@ -1,4 +1,15 @@
-"""OffsetCommit, key 8: versions 2-10, flexible from 8."""
+"""OffsetCommit, key 8: versions 2-10, flexible from 8.
+
+v2: the oldest that Kafka 4 speaks: member, generation, retention time.
+v3: throttle time.
+v4: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v5: retention is the broker's alone (KIP-211).
+v6: leader epochs (KIP-320).
+v7: instance id (KIP-345).
+v8: flexible (KIP-482).
+v9: the generation may be a member epoch (KIP-848); may be STALE_MEMBER_EPOCH.
+v10: topic ids instead of names (KIP-848).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""OffsetDelete, key 47: versions 0, never flexible."""
+"""OffsetDelete, key 47: versions 0, never flexible.
+
+v0: offsets of a group, by partition; its topics must not be subscribed (KIP-496).
+"""
 
 from __future__ import annotations
 

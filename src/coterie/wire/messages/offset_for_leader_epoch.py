@@ -1,4 +1,9 @@
-"""OffsetForLeaderEpoch, key 23: versions 2-4, flexible from 4."""
+"""OffsetForLeaderEpoch, key 23: versions 2-4, flexible from 4.
+
+v2: the oldest that Kafka 4 speaks: where an epoch ends, fenced (KIP-320).
+v3: the replica's id; -2 is a consumer that debugs (KIP-392).
+v4: flexible (KIP-482).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""SaslHandshake, key 17: versions 0-1, never flexible."""
+"""SaslHandshake, key 17: versions 0-1, never flexible.
+
+v0: the tokens follow as bare frames (KIP-43).
+v1: the tokens follow in SaslAuthenticate (KIP-152).
+"""
 
 from __future__ import annotations
 

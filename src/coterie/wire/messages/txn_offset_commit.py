@@ -1,4 +1,13 @@
-"""TxnOffsetCommit, key 28: versions 0-6, flexible from 3."""
+"""TxnOffsetCommit, key 28: versions 0-6, flexible from 3.
+
+v0: offsets that count when the transaction commits (KIP-98).
+v1: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v2: leader epochs (KIP-320).
+v3: flexible (KIP-482); member, generation and instance id (KIP-447).
+v4: may answer TRANSACTION_ABORTABLE (KIP-890).
+v5: adds the group to the transaction by itself (KIP-890, part 2).
+v6: topic ids instead of names (KIP-1319); not served.
+"""
 
 from __future__ import annotations
 
