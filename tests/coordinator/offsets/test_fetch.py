@@ -43,7 +43,7 @@ def test_null_topics_are_all_partitions_with_an_offset(driver: ShardDriver) -> N
     assert driver.offsets(None) == {T0: 5, T1: 6, U0: 7}
 
 
-@pytest.mark.fact("A-21", "A-22")
+@pytest.mark.fact("A-21", "A-22", "A-23")
 def test_empty_topics_are_no_partitions(driver: ShardDriver) -> None:
     answer = driver.fetch({})
     assert answer.topics == []
