@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.coordinator.offsets import tombstones
 from coterie.coordinator.offsets.tombstones import DeletedTopic, TopicsDeleted
 from coterie.coordinator.records.offset_commit import OffsetCommitKey
 from coterie.coordinator.result import Record
@@ -167,3 +168,19 @@ def test_an_offset_of_a_newer_topic_of_that_name_stays(driver: ShardDriver) -> N
     driver.commit({T1: 2}, version=9)
     driver.fire(TopicsDeleted((DeletedTopic("t", b"older".ljust(16, b"\0")),)))
     assert driver.offsets() == {T0: 1}
+
+
+def test_many_groups_are_looked_through_in_slices(
+    driver: ShardDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tombstones, "SLICE_GROUPS", 2)
+    for number in range(5):
+        driver.commit({T0: 1, U0: 2}, group_id=f"g{number}")
+    driver.txn_commit({T1: 3}, group_id="pending")
+    steps = len(driver.results)
+    delete_topics(driver, "t")
+    driver.advance(0)
+    assert [len(result.records) for result in driver.results[steps:]] == [2, 2, 2]
+    driver.end_transaction(commit=True)
+    assert {*driver.groups} == {f"g{number}" for number in range(5)}
+    assert driver.offsets(group_id="g4") == {U0: 2}

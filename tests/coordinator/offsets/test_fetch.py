@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.coordinator.offsets import packed
@@ -186,6 +186,7 @@ committed_offsets = st.builds(
 partition_indexes = st.integers(0, 2**31 - 1)
 
 
+@settings(max_examples=40)
 @given(partition_indexes, committed_offsets)
 def test_a_packed_offset_is_the_offset(
     partition: int, committed: CommittedOffset
@@ -193,6 +194,7 @@ def test_a_packed_offset_is_the_offset(
     assert packed.unpack(packed.pack(partition, committed)) == committed
 
 
+@settings(max_examples=25)
 @given(st.dictionaries(partition_indexes, committed_offsets, min_size=1, max_size=4))
 def test_ready_made_answers_are_what_the_codec_makes(
     offsets: dict[int, CommittedOffset],

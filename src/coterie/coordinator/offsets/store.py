@@ -158,13 +158,12 @@ class Pending:
             for producer_id in self._by_group[group_id]
         )
 
-    def partitions(self, group_id: GroupId) -> dict[TopicPartition, None]:
-        """The partitions of a group in any transaction, each once."""
-        return {
-            name: None
-            for producer_id in self._by_group.get(group_id, ())
-            for name in self.transactions[producer_id].groups[group_id]
-        }
+    def items(
+        self, group_id: GroupId
+    ) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
+        """The group's offsets in all transactions; a partition may come repeatedly."""
+        for producer_id in self._by_group.get(group_id, ()):
+            yield from self.transactions[producer_id].groups[group_id].items()
 
     def groups(self) -> Iterator[GroupId]:
         """The groups with offsets in any transaction."""
@@ -249,4 +248,5 @@ class Offsets:
             for topic, of_topic in self.stored.group(group_id).items()
             for partition in of_topic
         }
-        return [*(names | self.pending.partitions(group_id))]
+        names.update((name, None) for name, _ in self.pending.items(group_id))
+        return [*names]

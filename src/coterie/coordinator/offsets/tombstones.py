@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from coterie.coordinator.classic.group import ClassicGroup
 from coterie.coordinator.offsets.packed import topic_id_of
 from coterie.coordinator.records.offset_commit import OffsetCommitKey
-from coterie.coordinator.result import Context, Record, Result
+from coterie.coordinator.result import Context, Record, Result, Timer
 from coterie.coordinator.state import State
 from coterie.types import GroupId, TopicId, TopicName
 from coterie.wire.schema import ZERO_UUID
+
+SLICE_GROUPS: Final = 50
+"""How many groups are looked through for a deleted topic before others have a turn."""
 
 
 def tombstone(group_id: GroupId, topic: TopicName, partition: int) -> Record:
@@ -41,39 +44,51 @@ class DeletedTopic(NamedTuple):
 
 
 class TopicsDeleted(NamedTuple):
-    """The catalog's word to every shard, after topics were deleted."""
+    """The catalog's word to every shard, after topics were deleted.
+
+    `group_ids` are yet to be looked through; None when none has been.
+    """
 
     topics: tuple[DeletedTopic, ...]
+    group_ids: tuple[GroupId, ...] | None = None
 
 
 def forget_topics(state: State, request: TopicsDeleted, context: Context) -> Result:
     """Tombstones for all their offsets in all groups, the pending too (E17-21, H-100).
 
-    An offset that carries the id of another topic of that name stays.
+    An offset that carries the id of another topic of that name stays. Goes in slices,
+    as a group's offsets may have to be read from a snapshot first.
     """
-    records: dict[tuple[GroupId, TopicName, int], Record] = {}
-    for topic in request.topics:
-        for name in _offsets_of(state, topic):
-            records[name] = tombstone(*name)
-    return Result(records=tuple(records.values()))
+    offsets = state.offsets
+    todo = request.group_ids
+    if todo is None:
+        todo = (*dict.fromkeys((*offsets.stored, *offsets.pending.groups())),)
+    records = tuple(
+        tombstone(group_id, topic.name, partition)
+        for group_id in todo[:SLICE_GROUPS]
+        for topic in request.topics
+        for partition in _partitions_of(state, group_id, topic)
+    )
+    rest = todo[SLICE_GROUPS:]
+    if not rest:
+        return Result(records=records)
+    key = ("topics-deleted", *(topic.topic_id.hex() for topic in request.topics))
+    go_on = Timer(key, context.now_ms, TopicsDeleted(request.topics, rest))
+    return Result(records=records, timers=(go_on,))
 
 
-def _offsets_of(
-    state: State, topic: DeletedTopic
-) -> list[tuple[GroupId, TopicName, int]]:
-    stored, pending = state.offsets.stored, state.offsets.pending
+def _partitions_of(
+    state: State, group_id: GroupId, topic: DeletedTopic
+) -> dict[int, None]:
+    """The partitions with an offset of the group for this very topic, each once."""
     wanted = (ZERO_UUID, topic.topic_id)
-    found = [
-        (group_id, topic.name, partition)
-        for group_id in tuple(stored)
-        for partition, packed in stored.partitions(group_id, topic.name).items()
+    stored = state.offsets.stored.partitions(group_id, topic.name)
+    found = dict.fromkeys(
+        partition
+        for partition, packed in stored.items()
         if topic_id_of(packed) in wanted
-    ]
-    for transaction in pending.transactions.values():
-        for group_id, offsets in transaction.groups.items():
-            found += [
-                (group_id, topic.name, name.partition)
-                for name, committed in offsets.items()
-                if name.topic == topic.name and committed.topic_id in wanted
-            ]
+    )
+    for name, committed in state.offsets.pending.items(group_id):
+        if name.topic == topic.name and committed.topic_id in wanted:
+            found[name.partition] = None
     return found
