@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import given
@@ -15,10 +16,16 @@ from coterie.runtime.snapshotter import Snapshotter
 from tests.runtime.world import World, commit_request, txn_commit_request
 
 
+def steps_of(world: World, index: int = 0) -> Iterator[int]:
+    driven = world.runtime.shards[index]
+    changed = frozenset(driven.shard.changed)
+    driven.shard.changed.clear()
+    return Snapshots(world.log).write(driven, changed)
+
+
 def write(world: World) -> None:
-    for driven in world.runtime.shards:
-        for _ in Snapshots(world.log).write(driven):
-            pass
+    for index in range(world.shard_count):
+        list(steps_of(world, index))
     world.flusher.flush()
 
 
@@ -85,7 +92,7 @@ def test_a_snapshot_begun_before_a_write_and_ended_after_it_loses_nothing() -> N
     world = World(shard_count=1)
     for name in "abc":
         world.ask(commit_request(name, 1), name)
-    steps = Snapshots(world.log).write(world.runtime.shards[0])
+    steps = steps_of(world)
     next(steps)
     for name in "abc":
         world.ask(commit_request(name, 2), name)
@@ -100,7 +107,7 @@ def test_a_transaction_that_ends_while_a_snapshot_is_written_is_kept() -> None:
     world = World(shard_count=1)
     world.ask(commit_request("a", 1), "a")
     world.ask(txn_commit_request("b", 9), "b", 5)
-    steps = Snapshots(world.log).write(world.runtime.shards[0])
+    steps = steps_of(world)
     next(steps)
     world.runtime.end_transaction(0, 7, 0, True)
     world.loop.settle()
@@ -127,7 +134,7 @@ def test_a_snapshot_whose_flush_fails_is_as_if_it_had_never_been() -> None:
     world = World(shard_count=1)
     world.ask(commit_request("g", 1), "g")
     world.submit(commit_request("g", 2), "g")
-    for _ in Snapshots(world.log).write(world.runtime.shards[0]):
+    for _ in steps_of(world):
         pass
     world.disk_fails = LogError("no")
     world.loop.settle()
@@ -165,7 +172,7 @@ def test_snapshot_and_tail_are_the_whole_log(
         else:  # some steps of a snapshot; the rest comes with the next
             for _ in range(number):
                 if next(writing, None) is None:
-                    writing = Snapshots(world.log).write(world.runtime.shards[0])
+                    writing = steps_of(world)
             world.flusher.flush()
     assert states(world.reopened()) == states(world)
 
@@ -199,6 +206,36 @@ def test_a_round_is_written_when_a_restart_would_have_much_to_replay(
     assert offsets
     assert min(offsets) > 0
     assert reopened.phases == {Phase.ACTIVE}
+
+
+def test_a_round_that_a_full_disk_swallowed_is_written_by_the_next(
+    monkeypatch: Any,
+) -> None:
+    monkeypatch.setattr(snapshotter, "RECORDS_MIN", 1)
+    world = World(shard_count=1)
+    every = Everything(world)
+    world.ask(commit_request("g", 1), "g")
+    for _ in range(64):
+        every.snapshotter.consider()
+    world.disk_fails = LogError("full")
+    world.loop.advance(1)
+    assert world.driven("g").phase is Phase.ACTIVE
+    assert "g" in world.driven("g").shard.changed
+    world.disk_fails = None
+    world.ask(commit_request("h", 2), "h")
+    every.snapshotter.write_all()
+    world.flusher.flush()
+    reopened = world.reopened()
+    assert (reopened.offset("g"), reopened.offset("h")) == (1, 2)
+
+
+def test_what_a_snapshot_needs_of_the_log_is_known() -> None:
+    world = World(shard_count=1)
+    snapshots = Snapshots(world.log)
+    assert snapshots.replay_from(0) is None
+    world.ask(commit_request("g", 1), "g")
+    write(world)
+    assert snapshots.replay_from(0) == 1
 
 
 def test_write_all_leaves_no_tail() -> None:

@@ -53,8 +53,8 @@ class Alarm:
 
 
 class Loop:
-    """Callbacks in order, time to the millisecond. Nothing happens but in `turn`, `settle` and
-    `advance`."""
+    """Callbacks in order, time to the millisecond. Nothing happens by itself: only in
+    `turn`, `settle` and `advance`."""
 
     def __init__(self) -> None:
         self.now_ms = 1_000_000_000

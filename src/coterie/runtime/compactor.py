@@ -22,10 +22,17 @@ COMPACTED_SPACE: Final = "compacted"
 
 
 def compaction(
-    log: Log, partition: Partition, settings: TopicSettings, now_ms: int
+    log: Log,
+    partition: Partition,
+    settings: TopicSettings,
+    *,
+    now_ms: int,
+    before: LogOffset | None = None,
 ) -> Iterator[None]:
     """Compact a partition if that is due, a step a batch, staging what changes.
 
+    Nothing from `before` on is touched: who keeps a snapshot of an earlier state needs
+    every tombstone since then.
     Whoever steps through it must stop for good when a flush of what it staged fails: a
     later step may drop a tombstone only because an earlier one dropped what it deletes.
     """
@@ -35,7 +42,9 @@ def compaction(
     kept = log.get(COMPACTED_SPACE, key)
     start = 0 if kept is None else int.from_bytes(kept, "big")
     end = _end(log, partition, settings, start=start, now_ms=now_ms)
-    if end is None:
+    if end is not None and before is not None:
+        end = min(end, before)
+    if end is None or end <= start:
         return
     assert start < end <= partition.last_stable_offset()
     yield from compact(

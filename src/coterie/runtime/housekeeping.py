@@ -8,16 +8,18 @@ durable before the next, so that thousands of partitions never hold up a request
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
 from coterie.errors import LogError
+from coterie.log.log import LogPartition
 from coterie.runtime.compactor import compaction
 from coterie.runtime.data import DataPlane, Handle
 from coterie.runtime.partitions import Partition
 from coterie.runtime.retention import retained_from
 from coterie.runtime.transactions import TransactionPlane
+from coterie.types import LogOffset
 from coterie.wire.error_codes import ErrorCode
 
 _LOGGER = logging.getLogger(__name__)
@@ -25,10 +27,17 @@ STEPS_PER_TURN: Final = 50
 
 
 class Housekeeping:
-    """Runs every `log.retention.check.interval.ms`."""
+    """Runs every `log.retention.check.interval.ms`. `compacts_before` says of a
+    partition from where on its records must all stay, or None."""
 
-    def __init__(self, data: DataPlane, transactions: TransactionPlane) -> None:
+    def __init__(
+        self,
+        data: DataPlane,
+        transactions: TransactionPlane,
+        compacts_before: Callable[[LogPartition], LogOffset | None] = lambda _: None,
+    ) -> None:
         self._data = data
+        self._compacts_before = compacts_before
         self._transactions = transactions
         self._timer: Handle | None = None
         self._is_over = False
@@ -82,7 +91,14 @@ class Housekeeping:
         if start is not None:
             data.truncate(partition, start)
         yield
-        for _ in compaction(data.log, partition, settings, now_ms):
+        steps = compaction(
+            data.log,
+            partition,
+            settings,
+            now_ms=now_ms,
+            before=self._compacts_before(partition.where),
+        )
+        for _ in steps:
             yield
             if catalog.topic_id(topic) != partition.where.topic_id:
                 return  # deleted meanwhile

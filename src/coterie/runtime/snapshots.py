@@ -20,7 +20,7 @@ if their flush fails it is gone with them.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from coterie.coordinator.offsets.store import GroupOffsets
@@ -49,25 +49,27 @@ class Snapshots:
 
     # Writing.
 
-    def write(self, driven: DrivenShard) -> Iterator[int]:
-        """Stage a snapshot of what has changed since the last; a step a group, each
-        yielding the bytes it staged.
+    def write(self, driven: DrivenShard, changed: Collection[GroupId]) -> Iterator[int]:
+        """Stage a snapshot as of now, of the groups that have changed since the last; a
+        step a group, each yielding the bytes it staged.
 
         The last step stages the offset to replay from. Once everything is durable, a
         restart begins there. Stops early when the shard is no longer this one.
         """
-        shard = driven.shard
         replay_from = self._log.bounds(driven.where).next_offset
-        transactions = take_transactions(shard.state)
-        changed = sorted(shard.changed)
-        shard.changed.clear()
-        driven.records_since_snapshot = 0
+        transactions = take_transactions(driven.shard.state)
+        index = _OFFSET.pack(replay_from) + transactions
+        return self._write(driven, sorted(changed), index)
+
+    def _write(
+        self, driven: DrivenShard, changed: Iterable[GroupId], index: bytes
+    ) -> Iterator[int]:
+        shard = driven.shard
         for group_id in changed:
             if driven.shard is not shard:
                 return
             yield self._put_group(driven.index, shard.state, group_id)
         if driven.shard is shard:
-            index = _OFFSET.pack(replay_from) + transactions
             self._log.put(_space(driven.index), _INDEX_KEY, index)
             yield len(index)
 
@@ -85,6 +87,12 @@ class Snapshots:
         return len(head) + len(kept.offsets)
 
     # Reading.
+
+    def replay_from(self, index: int) -> LogOffset | None:
+        """The offset from which a restart replays a shard's log, if it has a snapshot:
+        tombstones from there on must stay in the log."""
+        found = self._log.get(_space(index), _INDEX_KEY)
+        return None if found is None else int(_OFFSET.unpack_from(found)[0])
 
     def read(self, index: int, shard: Coordinator) -> Iterator[LogOffset]:
         """Fill an empty shard; a step a group, each yielding the offset of the first

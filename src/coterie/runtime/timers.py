@@ -127,7 +127,7 @@ class Timers:
                 continue
             del entry.table.entries[entry.key]
             entry.table.fire(entry.request)
-        if self._heap and self._alarm is None:
+        if self._heap and (self._alarm is None or self._heap[0][0] < self._alarm_ms):
             self._set_alarm(self._heap[0][0])
 
     def _set_alarm(self, at_ms: int) -> None:

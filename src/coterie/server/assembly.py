@@ -35,6 +35,7 @@ from coterie.runtime.timers import Scheduler
 from coterie.runtime.transactions import TransactionPlane
 from coterie.server.broker import Broker
 from coterie.settings import Settings
+from coterie.types import LogOffset
 
 _SPACE: Final = "broker"
 _CLUSTER_ID: Final = b"cluster.id"
@@ -106,7 +107,7 @@ class Assembly:
             settings, catalog, data, loop=loop, clock=clock
         )
         runtime = Runtime(log, flusher, environment)
-        snapshots = Snapshots(log)
+        snapshots = self._snapshots = Snapshots(log)
         self._loader = environment.loader = Loader(
             log,
             flusher,
@@ -119,7 +120,7 @@ class Assembly:
             snapshots, flusher, runtime.shards, loop
         )
         transactions = TransactionPlane(data, runtime)
-        self._housekeeping = Housekeeping(data, transactions)
+        self._housekeeping = Housekeeping(data, transactions, self._compacts_before)
         self.broker = Broker(
             settings=settings,
             log=log,
@@ -157,6 +158,13 @@ class Assembly:
         broker.flusher.flush()
         broker.flusher.close()
         broker.log.close()
+
+    def _compacts_before(self, where: LogPartition) -> LogOffset | None:
+        """A shard that starts from its snapshot needs every tombstone since then."""
+        offsets_topic = self.broker.catalog.topics.get(OFFSETS_TOPIC)
+        if offsets_topic is None or offsets_topic.topic_id != where.topic_id:
+            return None
+        return self._snapshots.replay_from(where.partition)
 
     def _topic_changed(self, change: TopicChange) -> None:
         """A topic's offsets go when the topic goes (E17-18)."""
