@@ -137,11 +137,11 @@ class _DecodeEmitter:
         if declared.kind in FIXED:
             self._run.append((FIXED[declared.kind], target))
         elif declared.kind == "string":
-            self._sized("h", target, "str(data[at:at + {n}], 'utf-8')", nullable)
+            self._sized("h", target, "data[{start}:{end}].decode()", nullable)
         elif declared.kind in ("bytes", "records"):
             # A null set of records is legal everywhere; Kafka's schemas say so singly.
             nullable = nullable or declared.kind == "records"
-            self._sized("i", target, "data[at:at + {n}]", nullable)
+            self._sized("i", target, "data[{start}:{end}]", nullable)
         elif declared.kind == "array":
             self._array(declared, target, nullable)
         else:
@@ -173,10 +173,28 @@ class _DecodeEmitter:
                 self.source.add(f"{target} = None if {size} == -1 else refuse_null(at)")
 
     def _sized(self, code: str, target: str, taken: str, nullable: bool) -> None:
-        size = self._length(code)
+        if not self.flexible:
+            self._taken(self._length(code), target, taken, nullable)
+            return
+        self.flush()
+        source = self.source
+        size = source.name("n")
+        source.add(f"{size} = data[at]")
+        # The common case first: a length of one byte, and no null.
+        with source.block(f"if 0 < {size} < 128:"):
+            source.add(f"{target} = {taken.format(start='at + 1', end=f'at + {size}')}")
+            source.add(f"at += {size}")
+        with source.block("else:"):
+            source.add(f"{size}, at = read_uvarint(data, at)")
+            source.add(f"{size} -= 1")
+            self._taken(size, target, taken, nullable)
+
+    def _taken(self, size: str, target: str, taken: str, nullable: bool) -> None:
+        """Emit the null, or the taking of `size` bytes."""
         self._null(size, target, nullable)
         with self.source.block("else:"):
-            self.source.add(f"{target} = {taken.format(n=size)}")
+            content = taken.format(start="at", end=f"at + {size}")
+            self.source.add(f"{target} = {content}")
             self.source.add(f"at += {size}")
 
     def _array(self, declared: Field, target: str, nullable: bool) -> None:

@@ -87,7 +87,6 @@ class _EncodeEmitter:
             if in_line(declared, self.version, flexible=self.flexible):
                 self.field(declared, f"{holder}.{name}")
         if self.flexible:
-            self.flush()
             self._tags(cls, holder)
 
     def _tags(self, cls: type[Struct], holder: str) -> None:
@@ -99,6 +98,8 @@ class _EncodeEmitter:
             and self.version in declared.versions
         ]
         tags = source.name("tags")
+        if known:
+            self.flush()
         source.add(f"{tags} = {holder}.unknown_tags")
         if known:
             source.add(f"{tags} = dict({tags}) if {tags} else {{}}")
@@ -107,7 +108,17 @@ class _EncodeEmitter:
             content = source.constant("field", _compile_field(declared, self.version))
             with source.block(f"if {holder}.{name} != {default}:"):
                 source.add(f"{tags}[{declared.tag}] = {content}({holder}.{name})")
-        source.add(f"out(write_tags({tags}) if {tags} else EMPTY_TAGS)")
+        if not self._run:
+            source.add(f"out(write_tags({tags}) if {tags} else EMPTY_TAGS)")
+            return
+        # The usual empty section is one more zero byte behind the fixed fields.
+        run = self._run.copy()
+        with source.block(f"if {tags}:"):
+            self.flush()
+            source.add(f"out(write_tags({tags}))")
+        self._run = [*run, ("B", "0")]
+        with source.block("else:"):
+            self.flush()
 
     def field(self, declared: Field, value: str) -> None:
         """Emit the writing of one field."""
