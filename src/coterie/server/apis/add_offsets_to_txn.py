@@ -9,7 +9,11 @@ from coterie.catalog.topics import OFFSETS_TOPIC
 from coterie.catalog.transactions import Claim
 from coterie.errors import ApiError
 from coterie.server.apis.support import may
-from coterie.server.apis.transactional import check_coordinator, told
+from coterie.server.apis.transactional import (
+    answer_when_durable,
+    check_coordinator,
+    told,
+)
 from coterie.server.call import Call
 from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
@@ -33,7 +37,7 @@ def handle(call: Call) -> None:
     def durable(error: ErrorCode) -> None:
         call.answer(AddOffsetsToTxnResponse(error_code=error))
 
-    call.node.broker.data.when_durable(durable)
+    answer_when_durable(call, durable)
 
 
 def _add(call: Call) -> None:

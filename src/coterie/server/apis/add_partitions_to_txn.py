@@ -8,7 +8,11 @@ from coterie.auth.authorizer import Operation, ResourceType
 from coterie.catalog.transactions import Claim
 from coterie.errors import ApiError
 from coterie.server.apis.support import may, may_cluster, may_topic
-from coterie.server.apis.transactional import check_coordinator, told
+from coterie.server.apis.transactional import (
+    answer_when_durable,
+    check_coordinator,
+    told,
+)
 from coterie.server.call import Call
 from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
@@ -53,7 +57,7 @@ def handle(call: Call) -> None:
             response.results_by_topic_v3_and_below = results[0].topic_results
         call.answer(response)
 
-    call.node.broker.data.when_durable(durable)
+    answer_when_durable(call, durable)
 
 
 def _single(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:

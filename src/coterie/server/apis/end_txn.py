@@ -8,7 +8,11 @@ from coterie.auth.authorizer import Operation, ResourceType
 from coterie.catalog.transactions import Claim
 from coterie.errors import ApiError
 from coterie.server.apis.support import may
-from coterie.server.apis.transactional import check_coordinator, told
+from coterie.server.apis.transactional import (
+    answer_when_durable,
+    check_coordinator,
+    told,
+)
 from coterie.server.call import Call
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -32,7 +36,7 @@ def handle(call: Call) -> None:
         else:
             call.answer(response)
 
-    call.node.broker.data.when_durable(durable)
+    answer_when_durable(call, durable)
 
 
 def _end(call: Call) -> EndTxnResponse:
