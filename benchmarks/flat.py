@@ -53,7 +53,7 @@ class World:
 def world(folder: Path, *, topics: int, members: int) -> Iterator[World]:
     """Start it and fill it; the group has committed an offset of every topic."""
     folder.mkdir()
-    quick = settings(group_initial_rebalance_delay_ms=500)
+    quick = settings(group_initial_rebalance_delay_ms=1_000)
     with (
         open_files(2 * MANY_MEMBERS + 1_000),
         running(coterie_command("--memory", *quick), folder / "log") as server,

@@ -22,7 +22,7 @@ BAR = 0.65
 
 def measure(rounds: Rounds) -> Iterable[Figure]:
     """Both servers live through all rounds; the load keeps the members alive."""
-    quick = settings(group_initial_rebalance_delay_ms=100)
+    quick = settings(group_initial_rebalance_delay_ms=1_000)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with (

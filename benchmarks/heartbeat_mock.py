@@ -24,7 +24,7 @@ BARS = {16: 1.5, 1: 0.6}
 
 def measure(rounds: Rounds) -> Iterable[Figure]:
     """Each server has members of its own; the frames differ in nothing else."""
-    quick = settings(group_initial_rebalance_delay_ms=100)
+    quick = settings(group_initial_rebalance_delay_ms=1_000)
     groups = [f"g{number}" for number in range(GROUPS)]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
