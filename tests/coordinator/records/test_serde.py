@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coterie.coordinator.records.group_metadata import (
     GroupMetadataKey,
@@ -18,6 +20,7 @@ from coterie.coordinator.records.offset_commit import (
 from coterie.coordinator.records.serde import decode_record, encode_record
 from coterie.coordinator.result import Record
 from coterie.errors import LogCorrupt
+from coterie.wire.codec import encode
 
 GOLDEN_FILE = Path(__file__).parent / "kafka_4_4_records.tsv"
 OFFSET_KEY = OffsetCommitKey(group="grüppe", topic="orders", partition=7)
@@ -150,6 +153,28 @@ def test_a_value_of_an_unknown_version_is_corrupt(version: bytes) -> None:
     assert value is not None
     with pytest.raises(LogCorrupt, match="type 1"):
         decode_record(key, version + value[2:])
+
+
+offset_values = st.builds(
+    OffsetCommitValue,
+    offset=st.integers(-(2**63), 2**63 - 1),
+    leader_epoch=st.integers(-1, 2**31 - 1),
+    metadata=st.text(max_size=200),
+    commit_timestamp=st.integers(0, 2**63 - 1),
+)
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=20), st.integers(0, 2**31 - 1), offset_values)
+def test_the_short_way_for_commits_makes_the_codecs_bytes(
+    name: str, partition: int, value: OffsetCommitValue
+) -> None:
+    key = OffsetCommitKey(group=name, topic=name[::-1], partition=partition)
+    for _ in range(2):  # the second time the key is remembered
+        assert encode_record(Record(key, value, 3)) == (
+            b"\0\1" + encode(key, 0),
+            b"\0\3" + encode(value, 3),
+        )
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from coterie.coordinator.records.group_metadata import (
@@ -21,6 +22,7 @@ from coterie.coordinator.records.offset_commit import (
 )
 from coterie.coordinator.result import Record
 from coterie.errors import LogCorrupt, MalformedFrame
+from coterie.types import GroupId, TopicName
 from coterie.wire.codec import decode, encode
 from coterie.wire.schema import Message
 
@@ -32,6 +34,10 @@ _TYPES: Final[Mapping[int, tuple[type[Message], type[Message]]]] = {
 """The key and the value of each record type (E22.2)."""
 
 _INT16: Final = struct.Struct(">h")
+_INT64: Final = struct.Struct(">q")
+_COMMON_VERSION: Final = 3
+"""The version of nearly all offset values: committed by name, without an expiry."""
+_COMMON_HEAD: Final = struct.Struct(">hqih")
 _PREFIXES: Final[Mapping[type[Message], bytes]] = {
     key: _INT16.pack(number) for number, (key, _) in _TYPES.items()
 }
@@ -41,10 +47,31 @@ _VERSION_PREFIXES: Final = tuple(_INT16.pack(version) for version in range(8))
 def encode_record(record: Record) -> tuple[bytes, bytes | None]:
     """The key's and the value's bytes; None is the value of a tombstone."""
     key, value, version = record
-    key_bytes = _PREFIXES[type(key)] + encode(key, 0)
+    if type(key) is OffsetCommitKey:
+        key_bytes = _offset_key(key.group, key.topic, key.partition)
+        if version == _COMMON_VERSION and type(value) is OffsetCommitValue:
+            return key_bytes, _common_offset_value(value)
+    else:
+        key_bytes = _PREFIXES[type(key)] + encode(key, 0)
     if value is None:
         return key_bytes, None
     return key_bytes, _VERSION_PREFIXES[version] + encode(value, version)
+
+
+@lru_cache(maxsize=16_384)
+def _offset_key(group: GroupId, topic: TopicName, partition: int) -> bytes:
+    """A group commits the same partitions again and again."""
+    key = OffsetCommitKey(group=group, topic=topic, partition=partition)
+    return _PREFIXES[OffsetCommitKey] + encode(key, 0)
+
+
+def _common_offset_value(value: OffsetCommitValue) -> bytes:
+    """What the codec makes of a value of version 3, in a third of the time."""
+    text = value.metadata.encode()
+    head = _COMMON_HEAD.pack(
+        _COMMON_VERSION, value.offset, value.leader_epoch, len(text)
+    )
+    return head + text + _INT64.pack(value.commit_timestamp)
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> Record | None:
