@@ -469,3 +469,17 @@ def test_a_session_that_turns_to_committed_records_looks_again(world: World) -> 
     response = more(world, session_id, 2, isolation_level=COMMITTED)
     assert values_of(parts_of(response)[0]) == []
     assert values_of(parts_of(more(world, session_id, 3))[0]) == [b"y"]
+
+
+def test_a_bug_in_one_waiting_fetch_is_not_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = request_of(0, max_wait_ms=500, min_bytes=1)
+    call = wait(world, request)
+
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(Partition, "read", fail)
+    send(world, batch_of(b"x"))
+    assert call.is_closed

@@ -7,6 +7,7 @@ than the limits of the request, of the partition and of the broker (KIP-74).
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from coterie.auth.authorizer import Operation
@@ -35,6 +36,7 @@ from coterie.wire.messages.fetch import (
     PartitionData,
 )
 
+_LOGGER = logging.getLogger(__name__)
 READ_COMMITTED: Final = 1
 _TOPIC_IDS_SINCE: Final = 13
 _ZSTD_SINCE: Final = 10
@@ -67,8 +69,15 @@ def handle(call: Call) -> None:
         return
 
     def finished() -> None:
-        fetch.read()
-        call.answer(fetch.response())
+        try:
+            fetch.read()
+            response = fetch.response()
+        except Exception:
+            # Others are told in the same turn: a bug here is no reason to forget them.
+            _LOGGER.exception("a bug in answering a fetch that waited")
+            call.close()
+            return
+        call.answer(response)
 
     poll = Poll(
         fetch.partitions,
