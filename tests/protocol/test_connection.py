@@ -236,3 +236,47 @@ def test_any_bytes_are_requests_or_the_end(noise: bytes, seed: int) -> None:
     found += peer.receive_data(bytes(stream[:40]))
     found += peer.receive_data(bytes(stream[40:]))
     assert all(isinstance(request, Request) for request in found)
+
+
+def shortcut_connection(known: dict[bytes, bytes]) -> Connection:
+    """A connection whose heartbeats may be answered from their bytes alone."""
+    return Connection(FRAME_BYTES_MAX, shortcut=known.get, shortcut_front=int16(12))
+
+
+def test_a_shortcut_answers_a_frame_it_knows() -> None:
+    answer = int32(4) + int32(1)
+    peer = shortcut_connection({heartbeat(1)[4:]: answer})
+    assert peer.receive_data(heartbeat(1)) == []
+    assert peer.data_to_send() == answer
+    assert peer.in_flight == 0
+
+
+def test_a_frame_the_shortcut_does_not_know_is_read_and_kept() -> None:
+    peer = shortcut_connection({})
+    (request,) = peer.receive_data(heartbeat(1))
+    assert request.raw == heartbeat(1)[4:]
+
+
+def test_a_shortcut_is_not_asked_about_other_requests() -> None:
+    produce = asked(ProduceRequest(), 9, 1)
+    peer = shortcut_connection({produce[4:]: b"never"})
+    (request,) = peer.receive_data(produce)
+    assert request.raw is None
+
+
+@pytest.mark.fact("G1-05")
+def test_a_shortcut_does_not_overtake() -> None:
+    peer = shortcut_connection({heartbeat(2)[4:]: int32(4) + int32(2)})
+    one, two = peer.receive_data(heartbeat(1) + heartbeat(2))
+    peer.answer(two, HeartbeatResponse())
+    peer.answer(one, HeartbeatResponse())
+    assert correlation_ids(peer.data_to_send()) == [1, 2]
+
+
+def test_api_versions_from_the_future_is_refused_beside_a_shortcut_too() -> None:
+    peer = Connection(
+        FRAME_BYTES_MAX, shortcut=lambda _: None, shortcut_front=int16(18)
+    )
+    unknown = int16(18) + int16(99) + int32(9) + text("new")
+    assert peer.receive_data(int32(len(unknown)) + unknown) == []
+    assert correlation_ids(peer.data_to_send()) == [9]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from coterie.errors import MalformedFrame
 from coterie.wire.api import ADVERTISED, ApiKey, api_of
@@ -30,6 +30,35 @@ from coterie.wire.headers import (
 )
 from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from coterie.wire.schema import Message
+
+
+class _Reading(NamedTuple):
+    """How requests of one key and version are read, and answered."""
+
+    request: type[Message]
+    flexible: bool
+    tagged_response: bool
+
+
+_READINGS: Final[dict[tuple[int, int], _Reading]] = {}
+"""Those asked for so far; never more than are served."""
+
+
+def _reading(key: int, version: int) -> _Reading:
+    if key not in ADVERTISED:
+        raise MalformedFrame(f"a request of unknown key {key}")
+    api = api_of(ApiKey(key))
+    if not _is_served(key, version):
+        raise MalformedFrame(f"{api.key.title} v{version} is not served")
+    flexible = version in api.request.FLEXIBLE
+    tagged = flexible and key != ApiKey.API_VERSIONS  # G1-02
+    made = _Reading(api.request, flexible, tagged)
+    _READINGS[key, version] = made
+    return made
+
+
+def _is_served(key: int, version: int) -> bool:
+    return version in api_of(ApiKey(key)).served
 
 
 Shortcut: TypeAlias = Callable[[bytes], bytes | None]
@@ -150,20 +179,15 @@ class Connection:
 
     def _read(self, frame: bytes) -> Request | None:
         key, version, correlation_id = read_front(frame)
-        advertised = ADVERTISED.get(key)  # type: ignore[call-overload]
-        if advertised is None:
-            raise MalformedFrame(f"a request of unknown key {key}")
-        api = api_of(ApiKey(key))
-        if not api.served.low <= version <= api.served.high:
-            if key == ApiKey.API_VERSIONS:
+        reading = _READINGS.get((key, version))
+        if reading is None:
+            if key == ApiKey.API_VERSIONS and not _is_served(key, version):
                 self._refuse_api_versions(correlation_id)
                 return None
-            raise MalformedFrame(f"{api.key.title} v{version} is not served")
-        low, high = api.request.FLEXIBLE
-        flexible = low <= version <= high
-        client_id, at = self._client_id(frame, flexible=flexible)
-        body, _ = decode(api.request, version, frame, at)
-        tagged = flexible and key != ApiKey.API_VERSIONS
+            reading = _reading(key, version)
+        client_id, at = self._client_id(frame, flexible=reading.flexible)
+        body, _ = decode(reading.request, version, frame, at)
+        tagged = reading.tagged_response
         request = Request(key, version, correlation_id, client_id, body, tagged)
         self._line.append(request)
         return request

@@ -30,14 +30,14 @@ class RequestFront(NamedTuple):
     correlation_id: int
 
 
-def read_front(frame: bytes) -> RequestFront:
+def read_front(frame: bytes) -> tuple[int, int, int]:
     """Read key, version and correlation id.
 
     Raises MalformedFrame when the frame is shorter than that.
     """
     if len(frame) < FRONT_BYTES:
         raise MalformedFrame(f"a request of {len(frame)} bytes has no header")
-    return RequestFront(*_FRONT.unpack_from(frame))
+    return _FRONT.unpack_from(frame)
 
 
 def read_client_id(frame: bytes, *, flexible: bool) -> tuple[str, int]:
