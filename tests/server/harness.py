@@ -11,6 +11,7 @@ Every wait has a limit; nothing here sleeps for a fixed time.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import signal
@@ -19,11 +20,17 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from coterie.auth.authorizer import Authorizer
+from coterie.log.log import Log
+from coterie.log.memory import MemoryLog
+from coterie.server.server import Server, ServerPlan
+from coterie.settings import Settings
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.headers import RequestFront, read_response, write_request
@@ -219,3 +226,53 @@ def start_server(
         text = str(value).lower() if isinstance(value, bool) else str(value)
         given += ["--set", f"{name}={text}"]
     return ServerProcess(*given)
+
+
+class ThreadServer:
+    """A server in a thread of this process: quick to start, open to look into."""
+
+    def __init__(
+        self,
+        *,
+        node_count: int = 1,
+        authorizer: Authorizer | None = None,
+        log: Log | None = None,
+        **settings: Any,
+    ) -> None:
+        plan = ServerPlan(
+            settings=Settings(**settings),
+            host="127.0.0.1",
+            port=0,
+            node_count=node_count,
+        )
+        self.server = Server(plan, authorizer)
+        self._log = log or MemoryLog()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="server")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self.run(self.server.start(self._log))
+        self.addresses = [(node.host, node.port) for node in self.server.nodes]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.run(self.server.stop())
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(WAIT_S)
+            self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine in the server's loop and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(WAIT_S)
+
+    def client(self, node: int = 0, **options: Any) -> WireClient:
+        """A connection to a node, the first by default."""
+        return WireClient(*self.addresses[node], **options)

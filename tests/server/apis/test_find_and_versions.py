@@ -1,0 +1,299 @@
+"""FindCoordinator, ApiVersions, SaslHandshake, the protocol that is off, and READ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from coterie.auth.authorizer import Operation, ResourceType
+from coterie.wire.api import ADVERTISED, ApiKey
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.api_versions import ApiVersionsRequest
+from coterie.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+)
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest
+from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire.schema import Message
+from tests.server.apis.in_process import Office
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+
+
+@pytest.fixture(scope="module")
+def office() -> Iterator[Office]:
+    with Office() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Office]:
+    with Office(node_count=3) as opened:
+        yield opened
+
+
+def find(office: Office, keys: list[str], kind: int = GROUP, version: int = 6) -> Any:
+    request = FindCoordinatorRequest(key_type=kind, coordinator_keys=keys)
+    return office.call(request, version).coordinators
+
+
+# FindCoordinator.
+
+
+@pytest.mark.fact("B-01")
+@pytest.mark.parametrize("version", range(4))
+def test_one_key_is_answered_at_the_top_before_version_4(
+    office: Office, version: int
+) -> None:
+    found = office.call(FindCoordinatorRequest(key="g"), version)
+    assert (found.error_code, found.node_id) == (0, 1)
+    assert (found.host, found.port) == ("localhost", 9093)
+
+
+@pytest.mark.fact("B-02", "B-04", "B-10", "B-18")
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_many_keys_are_answered_in_order_each_time_they_occur(
+    three: Office, version: int
+) -> None:
+    keys = ["a", "b", "a", "", "\N{GRINNING FACE}"]
+    found = find(three, keys, version=version)
+    assert [each.key for each in found] == keys
+    assert found[0] == found[2]
+    assert {each.error_code for each in found} == {0}
+
+
+@pytest.mark.fact("B-16")
+def test_the_coordinator_is_the_leader_of_the_groups_partition(three: Office) -> None:
+    keys = [three.group_in(shard) for shard in range(5)]
+    nodes = [each.node_id for each in find(three, keys)]
+    assert nodes == [1, 2, 3, 1, 2]
+
+
+@pytest.mark.fact("B-17")
+def test_a_group_that_does_not_exist_may_be_looked_up(office: Office) -> None:
+    assert find(office, ["never heard of"])[0].error_code == 0
+
+
+def test_a_transactional_id_has_a_coordinator(office: Office) -> None:
+    assert find(office, ["x"], TRANSACTION)[0].error_code == 0
+
+
+@pytest.mark.fact("B-14")
+@pytest.mark.parametrize(("kind", "version"), [(9, 6), (-1, 4), (SHARE, 5)])
+def test_a_key_of_an_unknown_type_is_an_invalid_request(
+    office: Office, kind: int, version: int
+) -> None:
+    [found] = find(office, ["k"], kind, version)
+    assert found.error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.fact("B-11", "B-12")
+def test_an_error_has_no_node_and_a_message_only_before_version_4(
+    office: Office,
+) -> None:
+    [found] = find(office, ["k"], 9)
+    assert (found.node_id, found.host, found.port) == (-1, "", -1)
+    assert found.error_message is None
+    old = office.call(FindCoordinatorRequest(key="k", key_type=9), 3)
+    assert (old.node_id, old.host, old.port) == (-1, "", -1)
+    assert old.error_message
+
+
+@pytest.mark.fact("B-10", "B-13")
+def test_each_key_needs_describe() -> None:
+    denied = (Operation.DESCRIBE, ResourceType.GROUP, "no")
+    with Office(denied) as office:
+        codes = [each.error_code for each in find(office, ["no", "yes"])]
+    assert codes == [ErrorCode.GROUP_AUTHORIZATION_FAILED, 0]
+
+
+@pytest.mark.fact("B-13")
+def test_a_transactional_id_needs_describe() -> None:
+    denied = (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "no")
+    with Office(denied) as office:
+        [found] = find(office, ["no"], TRANSACTION)
+    assert found.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+@pytest.mark.fact("B-13")
+def test_a_share_group_needs_cluster_action() -> None:
+    denied = (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster")
+    with Office(denied) as office:
+        [found] = find(office, ["g:t:0"], SHARE)
+    assert found.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.mark.fact("B-15")
+def test_before_the_offsets_topic_is_there_no_coordinator_is_available(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(office.broker.runtime, "shards", [])
+    [found] = find(office, ["g"])
+    assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+# Another node's groups.
+
+
+def test_a_node_that_does_not_coordinate_a_group_says_so(three: Office) -> None:
+    group_id = three.group_in(1)
+    request = HeartbeatRequest(group_id=group_id, generation_id=1, member_id="m")
+    codes = [three.call(request, 4, node).error_code for node in range(3)]
+    no = ErrorCode.NOT_COORDINATOR
+    assert codes == [no, ErrorCode.UNKNOWN_MEMBER_ID, no]
+
+
+# ApiVersions.
+
+
+@pytest.mark.fact("G4-13")
+def test_everything_that_is_advertised_is_listed(office: Office) -> None:
+    answer = office.call(ApiVersionsRequest(), 0)
+    listed = {
+        each.api_key: (each.min_version, each.max_version) for each in answer.api_keys
+    }
+    assert listed == {int(key): tuple(ADVERTISED[key]) for key in ADVERTISED}
+    for key in (10, 11, 12, 13, 14, 3, 0):
+        assert listed[key][0] == 0
+
+
+@pytest.mark.fact("E30-03")
+def test_the_protocol_that_is_off_is_advertised(office: Office) -> None:
+    keys = {each.api_key for each in office.call(ApiVersionsRequest(), 0).api_keys}
+    assert {68, 69} <= keys
+
+
+@pytest.mark.fact("G1-11")
+@pytest.mark.parametrize(
+    ("name", "software_version", "code"),
+    [
+        ("apache-kafka-java", "4.3.0", 0),
+        ("librdkafka", "2.11.1-RC1", 0),
+        ("a", "1", 0),
+        ("", "1", ErrorCode.INVALID_REQUEST),
+        ("a", "", ErrorCode.INVALID_REQUEST),
+        ("-a", "1", ErrorCode.INVALID_REQUEST),
+        ("a-", "1", ErrorCode.INVALID_REQUEST),
+        ("a b", "1", ErrorCode.INVALID_REQUEST),
+        ("a", "1\n", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_clients_software_must_have_a_name_one_can_print(
+    office: Office, name: str, software_version: str, code: int
+) -> None:
+    request = ApiVersionsRequest(
+        client_software_name=name, client_software_version=software_version
+    )
+    assert office.call(request, 3).error_code == code
+
+
+@pytest.mark.fact("G1-11")
+def test_before_version_3_nobody_names_their_software(office: Office) -> None:
+    assert office.call(ApiVersionsRequest(), 2).error_code == 0
+
+
+def test_features_are_told_from_version_3_on(office: Office) -> None:
+    named = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    newest = office.call(named, 4)
+    supported = {each.name: each.min_version for each in newest.supported_features}
+    assert supported == {"group.version": 0, "transaction.version": 0}
+    finalized = {
+        each.name: each.max_version_level for each in newest.finalized_features
+    }
+    assert finalized == {"transaction.version": 2}
+    assert office.call(named, 3).supported_features == []
+    assert office.call(ApiVersionsRequest(), 2).finalized_features == []
+
+
+# What is off.
+
+
+def test_no_sasl_mechanism_is_enabled(office: Office) -> None:
+    answer = office.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert answer.mechanisms == []
+
+
+@pytest.mark.fact("E30-03", "H-11")
+def test_the_protocol_that_is_off_answers_unsupported_version(office: Office) -> None:
+    heartbeat = office.call(ConsumerGroupHeartbeatRequest(group_id="g"), 1)
+    assert heartbeat.error_code == ErrorCode.UNSUPPORTED_VERSION
+    described = office.call(ConsumerGroupDescribeRequest(group_ids=["g", "h"]), 1)
+    answers = [(each.group_id, each.error_code) for each in described.groups]
+    assert answers == [("g", 35), ("h", 35)]
+
+
+# READ on the group.
+
+
+def join(group_id: str) -> Message:
+    protocol = JoinGroupRequestProtocol(name="range", metadata=b"")
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
+
+
+MEMBER_REQUESTS: list[Callable[[str], Message]] = [
+    join,
+    lambda group_id: SyncGroupRequest(
+        group_id=group_id,
+        member_id="m",
+        protocol_type="consumer",
+        protocol_name="range",
+    ),
+    lambda group_id: HeartbeatRequest(group_id=group_id, member_id="m"),
+    lambda group_id: LeaveGroupRequest(
+        group_id=group_id, members=[MemberIdentity(member_id="m")]
+    ),
+]
+
+
+@pytest.mark.parametrize("make", MEMBER_REQUESTS)
+def test_a_member_needs_read_on_its_group(make: Callable[[str], Message]) -> None:
+    with Office((Operation.READ, ResourceType.GROUP, "no")) as office:
+        request = make("no")
+        refused = office.call(request, ADVERTISED[ApiKey(request.API_KEY)].high)
+        assert refused.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+        allowed = office.call(make("yes"), ADVERTISED[ApiKey(request.API_KEY)].high)
+        assert allowed.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+@pytest.mark.fact("H-120")
+@pytest.mark.parametrize("make", MEMBER_REQUESTS)
+def test_the_empty_group_id_is_invalid_for_members(
+    office: Office, make: Callable[[str], Message]
+) -> None:
+    request = make("")
+    refused = office.call(request, ADVERTISED[ApiKey(request.API_KEY)].high)
+    assert refused.error_code == ErrorCode.INVALID_GROUP_ID
+
+
+@pytest.mark.fact("H-119")
+@pytest.mark.parametrize("version", range(6))
+def test_a_member_that_leaves_an_unknown_group_is_unknown(
+    office: Office, version: int
+) -> None:
+    request = LeaveGroupRequest(
+        group_id="nobody", member_id="m", members=[MemberIdentity(member_id="m")]
+    )
+    answer = office.call(request, version)
+    if version < 3:
+        assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    else:
+        assert answer.error_code == 0
+        assert [each.error_code for each in answer.members] == [25]
