@@ -1,0 +1,1 @@
+"""What an admin asks of groups: list them, describe one, delete one."""

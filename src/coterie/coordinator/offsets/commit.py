@@ -11,7 +11,13 @@ from __future__ import annotations
 from typing import Final
 
 from coterie.coordinator.classic.timers import commit_timers
-from coterie.coordinator.offsets.incoming import Incoming, Topic, check_committer
+from coterie.coordinator.offsets.incoming import (
+    Incoming,
+    Shape,
+    answer_topics,
+    check_committer,
+    refuse_topics,
+)
 from coterie.coordinator.result import Context, Result, Timer
 from coterie.coordinator.state import State
 from coterie.errors import ApiError
@@ -23,7 +29,9 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
-TOPIC_IDS_SINCE: Final = 10
+_SHAPE: Final = Shape(
+    OffsetCommitResponseTopic, OffsetCommitResponsePartition, topic_ids_since=10
+)
 HONEST_SINCE: Final = 9
 DEFAULT_RETENTION: Final = -1
 
@@ -42,23 +50,9 @@ def handle(state: State, request: OffsetCommitRequest, context: Context) -> Resu
     incoming = Incoming(
         request.group_id, context, _expire_timestamp_ms(request, context)
     )
-    by_id = context.api_version >= TOPIC_IDS_SINCE
-    topics = []
-    for asked in request.topics:
-        topic = Topic(asked, context, by_id=by_id)
-        partitions = [
-            OffsetCommitResponsePartition(
-                partition_index=partition.partition_index,
-                error_code=incoming.take(topic, partition),
-            )
-            for partition in asked.partitions
-        ]
-        topics.append(
-            OffsetCommitResponseTopic(
-                name=topic.name, topic_id=asked.topic_id, partitions=partitions
-            )
-        )
-    response = OffsetCommitResponse(topics=topics)
+    response = OffsetCommitResponse(
+        topics=answer_topics(request, context, _SHAPE, incoming.take)
+    )
     return Result(response, records=tuple(incoming.records), timers=timers)
 
 
@@ -66,23 +60,7 @@ def refuse(
     request: OffsetCommitRequest, code: ErrorCode, context: Context
 ) -> OffsetCommitResponse:
     """The answer that carries an error for every partition that exists."""
-    by_id = context.api_version >= TOPIC_IDS_SINCE
-    topics = []
-    for asked in request.topics:
-        topic = Topic(asked, context, by_id=by_id)
-        partitions = [
-            OffsetCommitResponsePartition(
-                partition_index=partition.partition_index,
-                error_code=topic.error(partition.partition_index) or code,
-            )
-            for partition in asked.partitions
-        ]
-        topics.append(
-            OffsetCommitResponseTopic(
-                name=topic.name, topic_id=asked.topic_id, partitions=partitions
-            )
-        )
-    return OffsetCommitResponse(topics=topics)
+    return OffsetCommitResponse(topics=refuse_topics(request, context, _SHAPE, code))
 
 
 def _check(

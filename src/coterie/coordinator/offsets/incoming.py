@@ -7,7 +7,8 @@ costs the same whatever the size of the group.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from coterie.coordinator.classic.group import ClassicGroup, GroupState
 from coterie.coordinator.offsets.values import value_version
@@ -19,6 +20,16 @@ from coterie.coordinator.result import Context, Record
 from coterie.errors import ApiError
 from coterie.types import GroupId, TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from coterie.wire.schema import ZERO_UUID
 
 # Looking a member of an enum up by its name takes 0.1 us in Python 3.11.
@@ -28,32 +39,16 @@ _EMPTY: Final = GroupState.EMPTY
 _COMPLETING_REBALANCE: Final = GroupState.COMPLETING_REBALANCE
 
 
-class Committer(Protocol):
-    """How both requests say who commits."""
-
-    generation_id_or_member_epoch: int
-    member_id: str
-    group_instance_id: str | None
-
-
-class CommitTopic(Protocol):
-    """A topic of either request. `name` is empty when only its id is known."""
-
-    name: str
-    topic_id: bytes
-
-
-class CommitPartition(Protocol):
-    """A partition of either request."""
-
-    partition_index: int
-    committed_offset: int
-    committed_leader_epoch: int
-    committed_metadata: str | None
+CommitRequest: TypeAlias = OffsetCommitRequest | TxnOffsetCommitRequest
+CommitTopic: TypeAlias = OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic
+"""A topic of either request. `name` is empty when only its id is known."""
+CommitPartition: TypeAlias = (
+    OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
+)
 
 
 def check_committer(
-    group: ClassicGroup, committer: Committer, *, transactional: bool
+    group: ClassicGroup, committer: CommitRequest, *, transactional: bool
 ) -> None:
     """Whether this member, or nobody in particular, may commit now (E17-11, E17-12).
 
@@ -99,6 +94,50 @@ class Topic:
         if self.count is None or not 0 <= partition < self.count:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return _NONE
+
+
+class Shape(NamedTuple):
+    """What an API's answers are made of, and from which version topics go by id."""
+
+    topic: type[Any]
+    partition: type[Any]
+    topic_ids_since: int
+
+
+def answer_topics(
+    request: CommitRequest,
+    context: Context,
+    shape: Shape,
+    decide: Callable[[Topic, CommitPartition], ErrorCode],
+) -> list[Any]:
+    """The topics of the answer; `decide` says the code of each partition."""
+    by_id = context.api_version >= shape.topic_ids_since
+    topics = []
+    for asked in request.topics:
+        topic = Topic(asked, context, by_id=by_id)
+        partitions = [
+            shape.partition(
+                partition_index=partition.partition_index,
+                error_code=decide(topic, partition),
+            )
+            for partition in asked.partitions
+        ]
+        topics.append(
+            shape.topic(name=topic.name, topic_id=asked.topic_id, partitions=partitions)
+        )
+    return topics
+
+
+def refuse_topics(
+    request: CommitRequest, context: Context, shape: Shape, code: ErrorCode
+) -> list[Any]:
+    """The topics of an answer that carries an error for every partition there is."""
+    return answer_topics(
+        request,
+        context,
+        shape,
+        lambda topic, partition: topic.error(partition.partition_index) or code,
+    )
 
 
 class Incoming:

@@ -12,7 +12,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from coterie.coordinator.offsets.incoming import Incoming, Topic, check_committer
+from coterie.coordinator.offsets.incoming import (
+    Incoming,
+    Shape,
+    answer_topics,
+    check_committer,
+    refuse_topics,
+)
 from coterie.coordinator.result import Context, Result
 from coterie.coordinator.state import State
 from coterie.errors import ApiError
@@ -24,7 +30,9 @@ from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
-TOPIC_IDS_SINCE: Final = 6
+_SHAPE: Final = Shape(
+    TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition, topic_ids_since=6
+)
 HONEST_SINCE: Final = 6
 
 
@@ -38,24 +46,11 @@ def handle(state: State, request: TxnOffsetCommitRequest, context: Context) -> R
     """
     _check(state, request, context)
     incoming = Incoming(request.group_id, context)
-    by_id = context.api_version >= TOPIC_IDS_SINCE
-    topics = []
-    for asked in request.topics:
-        topic = Topic(asked, context, by_id=by_id)
-        partitions = [
-            TxnOffsetCommitResponsePartition(
-                partition_index=partition.partition_index,
-                error_code=incoming.take(topic, partition),
-            )
-            for partition in asked.partitions
-        ]
-        topics.append(
-            TxnOffsetCommitResponseTopic(
-                name=topic.name, topic_id=asked.topic_id, partitions=partitions
-            )
-        )
+    response = TxnOffsetCommitResponse(
+        topics=answer_topics(request, context, _SHAPE, incoming.take)
+    )
     return Result(
-        TxnOffsetCommitResponse(topics=topics),
+        response,
         records=tuple(incoming.records),
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
@@ -66,23 +61,7 @@ def refuse(
     request: TxnOffsetCommitRequest, code: ErrorCode, context: Context
 ) -> TxnOffsetCommitResponse:
     """The answer that carries an error for every partition that exists."""
-    by_id = context.api_version >= TOPIC_IDS_SINCE
-    topics = []
-    for asked in request.topics:
-        topic = Topic(asked, context, by_id=by_id)
-        partitions = [
-            TxnOffsetCommitResponsePartition(
-                partition_index=partition.partition_index,
-                error_code=topic.error(partition.partition_index) or code,
-            )
-            for partition in asked.partitions
-        ]
-        topics.append(
-            TxnOffsetCommitResponseTopic(
-                name=topic.name, topic_id=asked.topic_id, partitions=partitions
-            )
-        )
-    return TxnOffsetCommitResponse(topics=topics)
+    return TxnOffsetCommitResponse(topics=refuse_topics(request, context, _SHAPE, code))
 
 
 def _check(state: State, request: TxnOffsetCommitRequest, context: Context) -> None:
