@@ -165,6 +165,12 @@ def test_a_compacted_batch_keeps_its_last_offset() -> None:
     assert len(decode_records(batch)) == 1
 
 
+def test_a_compacted_batch_keeps_its_base_offset() -> None:
+    batch = encode_batch(RECORDS[2:], base_offset=0)
+    assert read_header(batch).base_offset == 0
+    assert decode_records(batch) == RECORDS[2:]
+
+
 def test_sequences_wrap_and_may_be_none() -> None:
     last = Producer(1, 0, 2**31 - 2)
     assert read_header(encode_batch(RECORDS, producer=last)).last_sequence == 1

@@ -45,19 +45,13 @@ _STREAMS: Final = {
 
 def compress(codec: Codec, data: bytes) -> bytes:
     """Compress the records part of a batch."""
-    match codec:
-        case Codec.NONE:
-            return data
-        case Codec.GZIP:
-            return bytes(cramjam.gzip.compress(data))
-        case Codec.SNAPPY:
-            block = bytes(cramjam.snappy.compress_raw(data))
-            head = XERIAL_MAGIC + XERIAL_VERSIONS
-            return head + struct.pack(">i", len(block)) + block
-        case Codec.LZ4:
-            return bytes(cramjam.lz4.compress(data))
-        case Codec.ZSTD:
-            return bytes(cramjam.zstd.compress(data))
+    if codec is Codec.NONE:
+        return data
+    if codec is Codec.SNAPPY:
+        block = bytes(cramjam.snappy.compress_raw(data))
+        head = XERIAL_MAGIC + XERIAL_VERSIONS
+        return head + struct.pack(">i", len(block)) + block
+    return bytes(_STREAMS[codec].compress(data))
 
 
 def decompress(codec: Codec, data: bytes) -> bytes:

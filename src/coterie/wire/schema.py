@@ -17,7 +17,7 @@ Version ranges are Kafka's own notation: "3+", "0-4", "2".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final, NamedTuple, dataclass_transform
 
 VERSION_MAX: Final = 32767
@@ -260,8 +260,3 @@ def _fresh_value(declared: Field) -> Any:
     if declared.kind == "array":
         return list
     return declared.element if declared.kind == "struct" else None
-
-
-def field_names(cls: type[Struct]) -> Sequence[str]:
-    """The declared names in wire order."""
-    return tuple(cls.FIELDS)
