@@ -21,6 +21,7 @@ from coterie.catalog.topic_configs import (
 )
 from coterie.catalog.topics import (
     OFFSETS_TOPIC,
+    OFFSETS_TOPIC_REPLICAS,
     OFFSETS_TOPIC_SEGMENT_BYTES,
     NewTopic,
     Topic,
@@ -140,6 +141,7 @@ class Catalog:
         new = NewTopic(
             name=OFFSETS_TOPIC,
             partition_count=self.settings.offsets_topic_num_partitions,
+            replication_factor=min(OFFSETS_TOPIC_REPLICAS, len(self._node_ids)),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",

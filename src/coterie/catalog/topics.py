@@ -19,6 +19,8 @@ from coterie.wire.error_codes import ErrorCode
 CATALOG_TOPIC_ID: Final[TopicId] = bytes(15) + b"\x01"
 """Kafka's reserved id one: never a topic's."""
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+OFFSETS_TOPIC_REPLICAS: Final = 3
+"""Where there are as many nodes (E22-06)."""
 OFFSETS_TOPIC_SEGMENT_BYTES: Final = 104_857_600
 """Kafka's default of `offsets.topic.segment.bytes`."""
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state"})
