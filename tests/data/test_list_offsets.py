@@ -31,6 +31,7 @@ from coterie.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.data.test_fetch import parts_of, request_of
 from tests.data.world import World, batch_of, produce_request
 
@@ -91,8 +92,6 @@ def test_a_time_is_looked_up(
 
 
 def test_a_time_inside_a_batch_finds_its_record() -> None:
-    from coterie.wire.record_batch import LogRecord, encode_batch
-
     world = World()
     world.create("a")
     records = [LogRecord(at, 10 * at, b"k", b"v") for at in range(5)]
@@ -279,3 +278,15 @@ def test_housekeeping_comes_round() -> None:
     assert ask(world, -2).offset == 0
     world.scheduler.advance(1.1)
     assert ask(world, -2).offset == 2
+
+
+def test_a_time_whose_record_is_deleted_finds_the_next() -> None:
+    world = World()
+    world.create("a")
+    records = [LogRecord(0, 900, b"k", b"v"), LogRecord(1, 100, b"k", b"v")]
+    world.call(produce, produce_request(encode_batch(records)), 12)
+    send(world, 100, 700)
+    assert delete(world, 1).error_code == 0
+    part = ask(world, 600)
+    assert (part.offset, part.timestamp) == (4, 700)
+    assert ask(world, 800).offset == -1

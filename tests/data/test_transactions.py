@@ -19,7 +19,6 @@ from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from coterie.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
 )
 from coterie.wire.messages.end_txn import EndTxnRequest
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
@@ -308,33 +307,6 @@ def test_unknown_partitions_hold_back_the_others(client: Client) -> None:
     assert client.add(7) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_many_transactions_are_added_in_one_request(
-    world: World, client: Client
-) -> None:
-    topics = [AddPartitionsToTxnTopic(name="a", partitions=[0])]
-
-    def of(*, verify_only: bool) -> AddPartitionsToTxnRequest:
-        transaction = AddPartitionsToTxnTransaction(
-            transactional_id="t",
-            producer_id=client.producer_id,
-            producer_epoch=client.epoch,
-            verify_only=verify_only,
-            topics=topics,
-        )
-        return AddPartitionsToTxnRequest(transactions=[transaction])
-
-    def code_of(request: AddPartitionsToTxnRequest) -> int:
-        response = world.call(add_partitions_to_txn, request, 5)
-        [result] = response.results_by_transaction
-        [topic] = result.topic_results
-        code: int = topic.results_by_partition[0].partition_error_code
-        return code
-
-    assert code_of(of(verify_only=True)) == ErrorCode.TRANSACTION_ABORTABLE
-    assert code_of(of(verify_only=False)) == ErrorCode.NONE
-    assert code_of(of(verify_only=True)) == ErrorCode.NONE
-
-
 def test_a_deleted_topic_does_not_hold_up_the_end(world: World, client: Client) -> None:
     client.add(0)
     world.data.stage([world.catalog.delete_topic("a")])
@@ -362,22 +334,3 @@ def test_idempotent_producers_get_ids_of_their_own(world: World) -> None:
     assert fresh() == (1, 0)
     world.restart()
     assert fresh() == (1_000, 0)
-
-
-class Nobody:
-    """An authorizer that refuses everything."""
-
-    def authorize(self, *_: object) -> bool:
-        return False
-
-
-def test_whoever_may_not_is_refused(world: World, client: Client) -> None:
-    world.authorizer = Nobody()
-    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert client.end(committed=True) is refused
-    assert client.add(0) is refused
-    assert client.add_offsets("g") is refused
-    assert client.init() is refused
-    idempotent = InitProducerIdRequest(transactional_id=None)
-    code = world.call(init_producer_id, idempotent, 5).error_code
-    assert code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
