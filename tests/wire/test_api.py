@@ -133,6 +133,30 @@ def test_aiokafka_finds_a_version_of_every_api(
     assert overlaps(key, low, high)
 
 
+@pytest.mark.fact("G4-08")
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [
+        (ApiKey.API_VERSIONS, 4),
+        (ApiKey.JOIN_GROUP, 7),
+        (ApiKey.SYNC_GROUP, 5),
+        (ApiKey.OFFSET_COMMIT, 8),
+        (ApiKey.OFFSET_FETCH, 2),
+        (ApiKey.OFFSET_FETCH, 8),
+        (ApiKey.PRODUCE, 9),
+        (ApiKey.FETCH, 12),
+        (ApiKey.TXN_OFFSET_COMMIT, 3),
+        (ApiKey.LIST_GROUPS, 4),
+        (ApiKey.LIST_GROUPS, 5),
+        (ApiKey.LEAVE_GROUP, 3),
+    ],
+)
+def test_kafka_python_finds_the_versions_it_has_uses_for(
+    key: ApiKey, version: int
+) -> None:
+    assert version in api_of(key).served
+
+
 @pytest.mark.fact("G4-10")
 def test_franz_go_finds_the_first_heartbeat_version_with_member_ids() -> None:
     assert 1 in api_of(ApiKey.CONSUMER_GROUP_HEARTBEAT).served

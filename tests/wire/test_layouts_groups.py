@@ -128,7 +128,7 @@ MEMBER_REST = text("c") + text("/h") + blob(b"md") + blob(b"as")
 GROUP_HEAD = int16(0) + text("g") + text("Stable") + text("consumer") + text("range")
 
 
-@pytest.mark.fact("C-01", "C-10")
+@pytest.mark.fact("C-01", "C-10", "C-11")
 def test_describe_v1_and_v2_tell_groups_and_members() -> None:
     group = GROUP_HEAD + many(MEMBER_ID + MEMBER_REST)
     assert DescribeGroupsRequest.API_KEY == 15
@@ -169,7 +169,7 @@ DELETED = DeleteGroupsResponse(
 )
 
 
-@pytest.mark.fact("D-01")
+@pytest.mark.fact("D-01", "D-02")
 def test_delete_v0_names_groups_and_tells_an_error_each() -> None:
     assert DeleteGroupsRequest.API_KEY == 42
     asked = encode(DeleteGroupsRequest(groups_names=["g", "h"]), 0)
@@ -235,7 +235,7 @@ def test_consumer_describe_asks_for_groups_and_operations() -> None:
     assert encode(request, 0) == few(short("g")) + b"\1" + NO_TAGS
 
 
-@pytest.mark.fact("E16-02")
+@pytest.mark.fact("E16-02", "E16-13")
 def test_consumer_describe_v0_tells_epochs_and_both_assignments() -> None:
     response = ConsumerGroupDescribeResponse(groups=[CONSUMER_GROUP])
     assert encode(response, 0) == described_consumer_group(b"")

@@ -228,7 +228,7 @@ def one_record(body: bytes) -> bytes:
         b"\x20\0",  # past the end
         b"\x0c\0\0\0\1\1\0x",  # a byte after the last record
         b"\x0e\0\0\0\1\1\0x",  # ends too early
-        b"\x0e\0\0\0\x40\1\0",  # a key past the end
+        b"\x0c\0\0\0\x40\1\0",  # a key past the end
         b"\x0c\0\0\0\1\1\5",  # a negative number of headers
         b"\x0e\0\0\0\1\1\2\1",  # a header without a name
         b"\x12\0\0\0\1\1\2\2\xff\1",  # a name that is not UTF-8
