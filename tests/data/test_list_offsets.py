@@ -290,3 +290,12 @@ def test_a_time_whose_record_is_deleted_finds_the_next() -> None:
     part = ask(world, 600)
     assert (part.offset, part.timestamp) == (4, 700)
     assert ask(world, 800).offset == -1
+
+
+def test_a_topic_deleted_with_its_records_is_no_trouble(world: World) -> None:
+    partition = world.data.partition("a", 0)
+    assert partition is not None
+    world.data.delete_records(partition, 3)
+    world.data.stage([world.catalog.delete_topic("a")])
+    world.loop.end_turn()
+    assert ask(world, -2).error_code == 3

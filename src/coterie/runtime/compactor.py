@@ -75,6 +75,7 @@ def _end(
     if not dirty:
         return None
     is_overdue = dirty[0].max_timestamp_ms < now_ms - settings.max_compaction_lag_ms
+    assert first <= dirty[0].last_offset
     dirty_bytes = sum(info.size_bytes for info in dirty)
     total_bytes = log.size_bytes(partition.where)
     if (
@@ -89,6 +90,7 @@ def _cleanable(
     log: Log, partition: Partition, first: LogOffset, *, newest_ms: int
 ) -> Iterator[BatchInfo]:
     """The batches from `first` on that are decided, old enough and not the last."""
+    assert first >= partition.bounds().log_start_offset
     stable = partition.last_stable_offset()
     before: BatchInfo | None = None
     for info in log.infos(partition.where, first):

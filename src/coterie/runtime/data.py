@@ -89,6 +89,7 @@ class DataPlane:
 
     def load(self) -> None:
         """Read the catalog from the log. Raises LogError."""
+        assert not self._is_loading
         self._is_loading = True
         try:
             self.catalog.clear()
@@ -101,6 +102,7 @@ class DataPlane:
 
     def reload(self) -> None:
         """Forget all that was staged and read the log again: a flush failed."""
+        assert not self.log.staged()
         self.load()
         for partition in list(self._partitions.values()):
             if self.catalog.topic_name(partition.where.topic_id) is None:
@@ -191,6 +193,7 @@ class DataPlane:
             if repeated is not None:
                 return Appended(partition, repeated.base_offset, -1, start, 0)
         header = partition.append(batch, settings, now_ms)
+        assert header.base_offset >= start
         time_ms = now_ms if settings.log_append_time else -1
         return Appended(
             partition, header.base_offset, time_ms, start, header.size_bytes
@@ -239,7 +242,8 @@ class DataPlane:
         self.log.truncate(partition.where, before)
 
         def durable(error: ErrorCode) -> None:
-            if error is ErrorCode.NONE:
+            is_there = partition.where in self._partitions
+            if error is ErrorCode.NONE and is_there:
                 partition.truncated(before)
 
         self.when_durable(durable)
@@ -248,6 +252,7 @@ class DataPlane:
         if self._is_loading:
             return
         before, after = change
+        assert before is not None or after is not None
         had = 0 if before is None else before.partition_count
         has = 0 if after is None else after.partition_count
         if after is None:
@@ -262,5 +267,6 @@ class DataPlane:
                     gone.closed()
             return
         assert before is None or before.topic_id == after.topic_id
+        assert has >= had, "a topic never shrinks"
         for index in range(had, has):
             self.log.create(LogPartition(after.topic_id, index))

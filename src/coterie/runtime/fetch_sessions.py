@@ -114,6 +114,7 @@ class FetchSessions:
     """The sessions of one process, least recently used first."""
 
     def __init__(self, slots: int, fresh_id: Callable[[], int]) -> None:
+        assert slots >= 0
         self._slots = slots
         self._fresh_id = fresh_id
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
@@ -166,6 +167,7 @@ class FetchSessions:
         session.used_ms = now_ms
         self._sessions.move_to_end(session.session_id)
         wanted = list(session.partitions.items())
+        assert session.epoch != INITIAL_EPOCH
         if not wanted:
             del self._sessions[session.session_id]
             return FetchPlan(wanted)

@@ -54,6 +54,7 @@ class Housekeeping:
             self._timer.cancel()
 
     def _later(self, delay: float, work: Iterator[None]) -> None:
+        assert delay >= 0
         if not self._is_over:
             self._timer = self._data.scheduler.call_later(
                 delay, lambda: self._turn(work)

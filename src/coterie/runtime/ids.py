@@ -13,6 +13,7 @@ def fresh_topic_id() -> TopicId:
     """A random topic id, never a reserved one (G1-10)."""
     while True:
         fresh = uuid.uuid4().bytes
+        assert len(fresh) == 16
         if is_usable_id(fresh):
             return fresh
 

@@ -58,6 +58,7 @@ def find_offset(
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         case _:
             found = _find_time(log, partition, timestamp_ms)
+    assert found == NOTHING or found.offset >= bounds.log_start_offset
     before = partition.last_stable_offset() if committed else bounds.flushed_offset
     return found if found.offset < before else NOTHING
 
@@ -91,6 +92,6 @@ def _find_max_timestamp(log: Log, partition: Partition) -> Found:
         return NOTHING
     [batch, *_] = log.read(partition.where, newest.base_offset, 1)
     for record in decode_records(batch):
-        if record.timestamp_ms == newest.max_timestamp_ms:
+        if record.timestamp_ms == newest.max_timestamp_ms and record.offset >= start:
             return Found(record.offset, record.timestamp_ms)
     return NOTHING

@@ -38,6 +38,7 @@ KEPT_EVERY_BATCHES: Final = 5_000
 
 def partition_key(where: LogPartition) -> bytes:
     """The key of a partition in the spaces of what is kept beside the log."""
+    assert len(where.topic_id) == 16
     return where.topic_id + where.partition.to_bytes(4, "big")
 
 
@@ -142,6 +143,8 @@ class Partition:
         self, producer_id: ProducerId, epoch: int, *, committed: bool, now_ms: int
     ) -> int:
         """Stage an end-of-transaction marker; its size in bytes."""
+        assert producer_id >= 0
+        assert epoch >= 0
         producers = self._known_producers()
         data = encode_marker(
             self.bounds().next_offset, now_ms, producer_id, epoch, commit=committed
@@ -154,6 +157,7 @@ class Partition:
 
     def grew(self, size_bytes: int) -> None:
         """Tell the waiters that bytes have become durable."""
+        assert size_bytes > 0
         self.version += 1
         if self.waiters:
             for waiter in tuple(self.waiters):
@@ -164,6 +168,7 @@ class Partition:
         self.version += 1
         for waiter in tuple(self.waiters):
             waiter.finish()
+        assert not self.waiters
 
     # Reading.
 
@@ -207,6 +212,7 @@ class Partition:
         self, offset: LogOffset, before: LogOffset
     ) -> tuple[AbortedTransaction, ...]:
         """The aborted transactions a reader of that range must leave out."""
+        assert offset <= before
         return self._known_producers().aborted(offset, before)
 
     def has_open(self, producer_id: ProducerId) -> bool:
@@ -215,6 +221,7 @@ class Partition:
 
     def truncated(self, before: LogOffset) -> None:
         """The log start is now at `before`, durably."""
+        assert before <= self.bounds().flushed_offset
         self.version += 1
         if self._producers is not None:
             self._producers.truncate(before)

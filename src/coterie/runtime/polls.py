@@ -44,6 +44,7 @@ class Poll:
     def grew(self, partition: Partition, size_bytes: int) -> None:
         """Bytes have become durable. A reader of committed records waits on until a
         transaction is decided, since it could not be given any of them."""
+        assert size_bytes > 0
         self._missing_bytes -= size_bytes
         if self._missing_bytes > 0:
             return

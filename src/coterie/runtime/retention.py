@@ -36,4 +36,5 @@ def retained_from(
         assert start is None or info.base_offset >= start
         excess_bytes -= info.size_bytes
         start = info.last_offset + 1
+        assert start <= partition.bounds().flushed_offset
     return start

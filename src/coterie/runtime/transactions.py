@@ -57,6 +57,7 @@ class TransactionPlane:
         """A producer id never given out before (its block is staged)."""
         producer_id, entries = self._data.catalog.take_producer_id()
         self._data.stage(entries)
+        assert producer_id >= 0
         return producer_id
 
     def initialise(self, claim: Claim, timeout_ms: int) -> Transaction:
@@ -136,6 +137,7 @@ class TransactionPlane:
     def _write(self, markers: Markers) -> None:
         data = self._data
         written = []
+        assert markers.producer_epoch >= 0
         for name in sorted(markers.partitions):
             if name.topic == OFFSETS_TOPIC:
                 self._groups.end_transaction(
@@ -172,6 +174,7 @@ class TransactionPlane:
 
     def _timer_of(self, transactional_id: str) -> Callable[[], None]:
         def fired() -> None:
+            assert transactional_id in self._timers
             self._timers.discard(transactional_id)
             transactions = self._data.catalog.transactions
             step = transactions.expire(transactional_id, self._data.clock())
