@@ -18,6 +18,7 @@ from tools.tidy import (
     decisions_listed,
     find,
     leftovers,
+    links_lead_somewhere,
     main,
     read_sources,
 )
@@ -113,6 +114,11 @@ def test_a_unit_test_does_not_sleep(text: str) -> None:
     assert rules == {"no sleep in a unit test"}
 
 
+def test_a_unit_test_may_let_the_loop_turn() -> None:
+    text = "import asyncio\nasync def f(): await asyncio.sleep(0)"
+    assert rules_broken("tests/wire/test_a.py", text) == []
+
+
 def test_a_test_of_real_clients_may_wait() -> None:
     text = "import time\ntime.sleep(1)"
     assert rules_broken("tests/clients/test_a.py", text) == []
@@ -140,6 +146,17 @@ def test_a_decision_has_to_be_listed() -> None:
     listing = Source("ARCHITECTURE.md", "- docs/decisions/0001-codec.md")
     assert [each.path for each in decisions_listed([decision])] == [decision.path]
     assert list(decisions_listed([decision, listing])) == []
+
+
+def test_a_link_to_a_file_that_is_not_there_is_found() -> None:
+    page = Source(
+        "docs/a.md",
+        "see [b](b.md#top), [top](../README.md) and\n"
+        "[web](https://example.org), [c](c.md)",
+    )
+    there = [Source("docs/b.md", ""), Source("README.md", "")]
+    findings = list(links_lead_somewhere([page, *there]))
+    assert [(each.line, each.advice) for each in findings] == [(2, "c.md is not there")]
 
 
 def test_assertions_are_counted_a_function() -> None:

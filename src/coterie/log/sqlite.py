@@ -8,7 +8,7 @@ partition is one run of one b-tree and an append costs one insertion.
 Two connections: one writes, in whatever thread a flush runs; one reads, in the thread
 that owns the log. WAL lets both work at once.
 
-docs/decisions/0001-embedded-store.md has the figures and what was turned down.
+docs/decisions/0006-embedded-store.md has the figures and what was turned down.
 """
 
 from __future__ import annotations
