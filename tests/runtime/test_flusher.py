@@ -216,7 +216,7 @@ async def test_a_bug_in_a_write_counts_as_a_failure(
     flusher.when_durable(heard.append)
     await until(lambda: bool(heard))
     assert "ZeroDivisionError" in str(heard[0])
-    assert "should not" in caplog.text
+    assert "it should not" in caplog.text
     flusher.close()
 
 
@@ -234,4 +234,25 @@ async def test_flush_waits_for_the_thread() -> None:
     flusher.flush()
     assert heard == [None, None]
     assert log.get(SPACE, b"b") == b"1"
+    flusher.close()
+
+
+@pytest.mark.asyncio
+async def test_a_single_append_to_a_quick_disk_is_written_without_the_thread() -> None:
+    log = GatedLog()
+    log.gate.set()
+    flusher = Flusher(log, asyncio.get_running_loop())
+    heard: list[LogError | None] = []
+    log.put(SPACE, b"a", b"1")
+    flusher.when_durable(heard.append)
+    await until(lambda: len(heard) == 1)
+    log.put(SPACE, b"b", b"1")
+    flusher.when_durable(heard.append)
+    await until(lambda: len(heard) == 2)
+    assert log.threads == ["flusher", threading.current_thread().name]
+    log.put(SPACE, b"c", b"1")
+    log.put(SPACE, b"d", b"1")
+    flusher.when_durable(heard.append)
+    await until(lambda: len(heard) == 3)
+    assert log.threads[-1] == "flusher"
     flusher.close()

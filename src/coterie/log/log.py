@@ -49,6 +49,10 @@ class Bounds(NamedTuple):
 class Staged(Protocol):
     """Appends taken together out of a log, to be made durable by one sync."""
 
+    @property
+    def operations(self) -> Sequence[object]:
+        """What was staged, in order."""
+
     def write(self) -> None:
         """Write and sync. May run in another thread.
 

@@ -1,10 +1,13 @@
 """Makes staged appends durable: one write for everything a turn of the loop staged.
 
-Rules: at most one write is under way, in one worker thread; what is staged meanwhile
-belongs to the next. Writes are numbered by a sequence: `next_sequence` is that of the
-write which what is staged now will be part of, and everything up to `durable_sequence`
-is on disk. When a write fails, nothing of it or after it is kept: all who wait hear of
-the error, and so do the listeners, which read their state from the log again.
+Rules: at most one write is under way; what is staged meanwhile belongs to the next. It
+is done by a worker thread, but for a single append to a disk that is quick: that takes
+less time than two threads need to take turns.
+
+Writes are numbered by a sequence: `next_sequence` is that of the write which what is
+staged now will be part of, and everything up to `durable_sequence` is on disk. When a
+write fails, nothing of it or after it is kept: all who wait hear of the error, and so
+do the listeners, which read their state from the log again.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from coterie.errors import LogError
 from coterie.log.log import Log, Staged
@@ -21,6 +25,9 @@ from coterie.log.log import Log, Staged
 _LOGGER = logging.getLogger(__name__)
 
 Done = Callable[[LogError | None], None]
+
+QUICK_S: Final = 0.001
+"""A disk whose last write took less is quick."""
 
 
 class Loop(Protocol):
@@ -46,6 +53,7 @@ class Flusher:
         self._waiting: list[Done] = []
         self._in_flight: list[Done] = []
         self._taken: Staged | None = None
+        self._last_write_s = QUICK_S
         self._scheduled = False
         self._listeners: list[Callable[[LogError], None]] = []
         self.next_sequence = 1
@@ -78,9 +86,10 @@ class Flusher:
         failed: list[LogError] = []
         while self._taken is not None or self._log.staged() or self._waiting:
             if self._taken is None:
-                self._take()
-            assert self._taken is not None
-            error = self._writer.wait() if self._writer else _write(self._taken)
+                error, self._last_write_s = _write(self._take())
+            else:
+                assert self._writer is not None
+                error, self._last_write_s = self._writer.wait()
             if error is not None:
                 failed.append(error)
             self._settle(error)
@@ -98,22 +107,25 @@ class Flusher:
         if self._taken is not None or not (self._log.staged() or self._waiting):
             return
         taken = self._take()
-        if self._writer is None:
-            self._settle(_write(taken))
+        is_quick = self._last_write_s < QUICK_S and len(taken.operations) <= 1
+        if self._writer is None or is_quick:
+            error, self._last_write_s = _write(taken)
+            self._settle(error)
+        else:
+            self._writer.start(taken)
 
     def _take(self) -> Staged:
         self._taken = self._log.take()
         self._in_flight, self._waiting = self._waiting, []
         self.next_sequence += 1
-        if self._writer is not None:
-            self._writer.start(self._taken)
         return self._taken
 
     def _written(self) -> None:
         """A write has ended; `flush` may have seen to it already."""
         if self._writer is not None and self._taken is not None:
-            ended, error = self._writer.poll()
-            if ended:
+            outcome = self._writer.poll()
+            if outcome is not None:
+                error, self._last_write_s = outcome
                 self._settle(error)
 
     def _settle(self, error: LogError | None) -> None:
@@ -137,12 +149,21 @@ class Flusher:
             self.wake()
 
 
-def _write(staged: Staged) -> LogError | None:
+Outcome = tuple[LogError | None, float]
+"""What went wrong, if something did, and how many seconds it took."""
+
+
+def _write(staged: Staged) -> Outcome:
+    started = time.monotonic()
+    error: LogError | None = None
     try:
         staged.write()
-    except LogError as error:
-        return error
-    return None
+    except LogError as failed:
+        error = failed
+    except Exception as bug:  # nothing of it may count as kept
+        _LOGGER.exception("the log failed in a way it should not")
+        error = LogError(f"{type(bug).__name__}: {bug}")
+    return error, time.monotonic() - started
 
 
 class _Writer:
@@ -152,7 +173,7 @@ class _Writer:
         self._loop = loop
         self._written = written
         self._todo: queue.SimpleQueue[Staged | None] = queue.SimpleQueue()
-        self._ended: queue.SimpleQueue[LogError | None] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="flusher", daemon=True)
         self._thread.start()
 
@@ -160,16 +181,16 @@ class _Writer:
         """Write it in the thread."""
         self._todo.put(staged)
 
-    def wait(self) -> LogError | None:
-        """Block until the write has ended; what went wrong, if something did."""
+    def wait(self) -> Outcome:
+        """Block until the write has ended."""
         return self._ended.get()
 
-    def poll(self) -> tuple[bool, LogError | None]:
-        """Whether the write has ended, and what went wrong."""
+    def poll(self) -> Outcome | None:
+        """What came of the write; None while it is under way."""
         try:
-            return True, self._ended.get_nowait()
+            return self._ended.get_nowait()
         except queue.Empty:
-            return False, None
+            return None
 
     def close(self) -> None:
         """End the thread."""
@@ -178,13 +199,5 @@ class _Writer:
 
     def _run(self) -> None:
         while (staged := self._todo.get()) is not None:
-            try:
-                staged.write()
-            except LogError as error:
-                self._ended.put(error)
-            except BaseException as error:  # a bug: nothing of it may count as kept
-                _LOGGER.exception("the log's writer failed in a way it should not")
-                self._ended.put(LogError(f"{type(error).__name__}: {error}"))
-            else:
-                self._ended.put(None)
+            self._ended.put(_write(staged))
             self._loop.call_soon_threadsafe(self._written)
