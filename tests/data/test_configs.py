@@ -107,6 +107,12 @@ def test_a_list_is_appended_to_and_subtracted_from(world: World) -> None:
     assert value_of(world, "cleanup.policy")[0] == "compact"
 
 
+def test_a_topic_may_have_no_cleanup_policy_at_all(world: World) -> None:
+    world.create("a")
+    alter(world, TOPIC, "a", ("cleanup.policy", SUBTRACT, "delete"))
+    assert value_of(world, "cleanup.policy")[0] == ""
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "change", "code"),
     [
@@ -161,6 +167,9 @@ def test_a_brokers_settings_are_described_under_kafkas_names(world: World) -> No
     assert configs["num.partitions"].value == "1"
     assert configs["num.partitions"].read_only
     assert configs["auto.create.topics.enable"].value == "true"
+    assert configs["node.id"].value == "1"
+    assert configs["advertised.listeners"].value.startswith("PLAINTEXT://")
+    assert configs["advertised.listeners"].read_only
 
 
 def test_synonyms_and_documentation_come_on_request(world: World) -> None:

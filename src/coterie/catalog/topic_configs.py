@@ -242,7 +242,8 @@ def check_topic_config(name: str, value: str) -> None:
     elif config.type in _NUMBERS:
         _check_number(config, value.strip())
     elif config.type is ConfigType.LIST and config.choices:
-        for element in value.split(","):
+        # KIP-1161: an empty list is legal; such a topic keeps everything.
+        for element in value.split(",") if value else ():
             _check_choice(config, element.strip(), config.choices)
     elif config.choices:
         _check_choice(config, value, config.choices)

@@ -14,7 +14,12 @@ from coterie.catalog.broker_configs import (
     broker_config_type,
     broker_config_value,
 )
-from coterie.catalog.topic_configs import TOPIC_CONFIGS, TopicConfig, broker_default
+from coterie.catalog.topic_configs import (
+    TOPIC_CONFIGS,
+    ConfigType,
+    TopicConfig,
+    broker_default,
+)
 from coterie.catalog.topics import Topic, check_topic_name
 from coterie.errors import ApiError
 from coterie.server.apis.support import may_cluster, may_topic, unknown_partition
@@ -152,6 +157,26 @@ def _topic_synonyms(
     )
 
 
+def _node_configs(call: Call) -> Iterator[DescribeConfigsResourceResult]:
+    """What is the node's own and no setting: who it is and where clients find it."""
+    node = call.node
+    listener = f"PLAINTEXT://{node.host}:{node.port}"
+    for name, value, kind in (
+        ("advertised.listeners", listener, ConfigType.LIST),
+        ("node.id", str(node.node_id), ConfigType.INT),
+    ):
+        source = ConfigSource.STATIC_BROKER
+        yield DescribeConfigsResourceResult(
+            name=name,
+            value=value,
+            read_only=True,
+            config_source=source,
+            synonyms=[DescribeConfigsSynonym(name=name, value=value, source=source)],
+            config_type=kind,
+            documentation=None,
+        )
+
+
 def _setting_source(call: Call, name: str) -> ConfigSource:
     catalog = call.node.broker.catalog
     if name in catalog.broker_configs:
@@ -163,6 +188,7 @@ def _setting_source(call: Call, name: str) -> ConfigSource:
 
 
 def _broker_configs(call: Call) -> Iterator[DescribeConfigsResourceResult]:
+    yield from _node_configs(call)
     settings = call.node.broker.catalog.settings
     for name in sorted(BROKER_CONFIGS):
         value = broker_config_value(settings, name)
