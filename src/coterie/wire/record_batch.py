@@ -293,28 +293,36 @@ def _decode_all(data: bytes, header: BatchHeader) -> tuple[list[LogRecord], int]
 def _append_record(
     parts: list[bytes], record: LogRecord, base_offset: int, base_timestamp: int
 ) -> None:
-    body = bytearray(b"\0")
-    body += _varint(record.timestamp_ms - base_timestamp)
-    body += _varint(record.offset - base_offset)
-    for field in (record.key, record.value):
-        if field is None:
-            body += _NULL
-        else:
-            body += _varint(len(field))
-            body += field
-    body += _varint(len(record.headers))
-    for name, content in record.headers:
+    offset, timestamp_ms, key, value, headers = record
+    body = b"".join(
+        (
+            b"\0",
+            _varint(timestamp_ms - base_timestamp),
+            _varint(offset - base_offset),
+            _NULL if key is None else _varint(len(key)),
+            key or b"",
+            _NULL if value is None else _varint(len(value)),
+            value or b"",
+            _encode_headers(headers) if headers else b"\0",
+        )
+    )
+    parts += (_varint(len(body)), body)
+
+
+def _encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+    body = bytearray(_varint(len(headers)))
+    for name, content in headers:
         text = name.encode()
         body += _varint(len(text)) + text
         body += _NULL if content is None else _varint(len(content)) + content
-    parts += (_varint(len(body)), bytes(body))
+    return bytes(body)
 
 
 def _varint(value: int) -> bytes:
     """Encode a zigzag varint, of 32 or 64 bits alike."""
+    if 0 <= value < _SHORT_MAX:
+        return _SHORT[value]
     zigzag = value << 1 if value >= 0 else (-value << 1) - 1
-    if zigzag < 0x80:
-        return _SMALL[zigzag]
     out = bytearray()
     while zigzag > 0x7F:
         out.append(zigzag & 0x7F | 0x80)
@@ -323,7 +331,12 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-_SMALL: Final = tuple(bytes([value]) for value in range(128))
+_SHORT_MAX: Final = 512
+_SHORT: Final = tuple(
+    bytes([value << 1]) if value < 64 else bytes([value << 1 & 0x7F | 0x80, value >> 6])
+    for value in range(_SHORT_MAX)
+)
+"""The varints of lengths and small differences, made once."""
 _NULL: Final = _varint(-1)
 _VARINT_SHIFT_MAX: Final = 63
 
