@@ -1,9 +1,10 @@
 """What does a message cost to read and write, beside other people's codecs in Python?
 
-What a server does with a request: read it, write its answer from objects; headers are
-left out on all sides. kio reads with a native module and writes in Python; kafka-python
-makes code from schemas as we do. The answer to an OffsetFetch is written twice: from
-objects, and from offsets kept as wire bytes, which is what the server does.
+What a server does with a request: read its header and body, write its answer with
+header and size from objects. All sides give the same bytes. kio reads with a native
+module and writes in Python; kafka-python makes code from schemas as we do. The answer
+to an OffsetFetch is written twice: from objects, and from offsets kept as wire bytes,
+which is what the server does.
 Bars: a KIP-848 heartbeat 3 times kio's speed, the answer from kept bytes 10 times
 kafka-python's.
 """
@@ -23,6 +24,13 @@ from kio.serial import entity_reader, entity_writer
 
 from benchmarks.figures import Figure, Rounds, alternate, median_ratio
 from coterie.wire.codec import decode, encode
+from coterie.wire.headers import (
+    RequestFront,
+    read_client_id,
+    read_front,
+    write_request,
+    write_response,
+)
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -48,7 +56,7 @@ from coterie.wire.messages.offset_fetch import (
 from coterie.wire.primitives import Prepared
 from coterie.wire.schema import Message
 
-HEADER_SLOT = "_header"
+CORRELATION_ID = 7
 BATCH = 50
 SECONDS_MAX = 0.3
 HEARTBEAT_BAR, OFFSET_FETCH_BAR = 3.0, 10.0
@@ -144,30 +152,59 @@ def _offset_fetch() -> Exchange:
 Work = Callable[[], object]
 
 
+def request_frame(exchange: Exchange) -> bytes:
+    """The request as it arrives, without its size."""
+    request, version = exchange.request, exchange.version
+    front = RequestFront(request.API_KEY, version, CORRELATION_ID)
+    flexible = version in request.FLEXIBLE
+    body = encode(request, version)
+    return write_request(front, "bench", body, flexible=flexible)[4:]
+
+
 def ours(exchange: Exchange) -> tuple[Work, Work]:
     """Our reading of the request, our writing of the answer."""
-    body = encode(exchange.request, exchange.version)
-    return (
-        partial(decode, type(exchange.request), exchange.version, body),
-        partial(encode, exchange.response, exchange.version),
-    )
+    cls, version, answer = type(exchange.request), exchange.version, exchange.response
+    flexible = version in cls.FLEXIBLE
+    frame = request_frame(exchange)
+
+    def read() -> object:
+        read_front(frame)
+        _, at = read_client_id(frame, flexible=flexible)
+        return decode(cls, version, frame, at)
+
+    def write() -> bytes:
+        return write_response(CORRELATION_ID, encode(answer, version), tagged=flexible)
+
+    return read, write
 
 
 def kio_side(exchange: Exchange) -> tuple[Work, Work]:
     """kio's, given the same bytes."""
     key, version = exchange.request.API_KEY, exchange.version
-    read: Any = entity_reader(kio.index.load_request_schema(key, version))
-    schema: Any = kio.index.load_response_schema(key, version)
-    answer, _ = entity_reader(schema)(encode(exchange.response, version), 0)
-    writer: Any = entity_writer(schema)
+    request: Any = kio.index.load_request_schema(key, version)
+    response: Any = kio.index.load_response_schema(key, version)
+    read_header, read_body = (
+        entity_reader(schema) for schema in (request.__header_schema__, request)
+    )
+    frame = request_frame(exchange)
+
+    def read() -> object:
+        _, at = read_header(frame, 0)
+        return read_body(frame, at)
+
+    write_header: Any = entity_writer(response.__header_schema__)
+    write_body: Any = entity_writer(response)
+    answer, _ = entity_reader(response)(encode(exchange.response, version), 0)
 
     def write() -> bytes:
         buffer = io.BytesIO()
-        writer(buffer, answer)
-        return buffer.getvalue()
+        write_header(buffer, response.__header_schema__(correlation_id=CORRELATION_ID))
+        write_body(buffer, answer)
+        body = buffer.getvalue()
+        return len(body).to_bytes(4, "big") + body
 
-    assert write() == encode(exchange.response, version)
-    return partial(read, encode(exchange.request, version), 0), write
+    assert write() == ours(exchange)[1]()
+    return read, write
 
 
 def kafka_python_side(exchange: Exchange) -> tuple[Work, Work]:
@@ -175,12 +212,12 @@ def kafka_python_side(exchange: Exchange) -> tuple[Work, Work]:
     version = exchange.version
     request: Any = getattr(kafka_python, type(exchange.request).__name__)
     response: Any = getattr(kafka_python, type(exchange.response).__name__)
-    body = encode(exchange.response, version)
-    answer = response.decode(body, version=version)
-    setattr(answer, HEADER_SLOT, None)  # its decode leaves it unset, its encode asks
-    assert answer.encode(version=version) == body
-    read = partial(request.decode, encode(exchange.request, version), version=version)
-    return read, partial(answer.encode, version=version)
+    answer = response[version].decode(encode(exchange.response, version))
+    answer.with_header(correlation_id=CORRELATION_ID)
+    write = partial(answer.encode, header=True, framed=True)
+    assert write() == ours(exchange)[1]()
+    frame = request_frame(exchange)
+    return partial(request.decode, frame, version=version, header=True), write
 
 
 def seconds_each(work: Work, rounds: Rounds) -> float:

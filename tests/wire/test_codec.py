@@ -124,6 +124,14 @@ def test_compact_lengths_are_one_more_and_nothing_is_null() -> None:
         decode(HeartbeatRequest, 4, b"\0" + body[3:])
 
 
+@pytest.mark.fact("G1-07")
+def test_a_null_may_be_longer_than_it_need_be() -> None:
+    body = b"\3gg" + int32(0) + b"\1" + b"\x80\0" + b"\0"
+    request, end = decode(HeartbeatRequest, 4, body)
+    assert request.group_instance_id is None
+    assert end == len(body)
+
+
 @pytest.mark.fact("G1-07", "E7-51")
 def test_a_nullable_struct_has_a_marker() -> None:
     absent = encode(ConsumerGroupHeartbeatResponse(), 0)

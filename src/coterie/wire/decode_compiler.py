@@ -180,10 +180,15 @@ class _DecodeEmitter:
         source = self.source
         size = source.name("n")
         source.add(f"{size} = data[at]")
-        # The common case first: a length of one byte, and no null.
+        # The common cases first: a length of one byte, and null. The varint of a null
+        # may also be longer than it need be.
         with source.block(f"if 0 < {size} < 128:"):
             source.add(f"{target} = {taken.format(start='at + 1', end=f'at + {size}')}")
             source.add(f"at += {size}")
+        if nullable:
+            with source.block(f"elif {size} == 0:"):
+                source.add(f"{target} = None")
+                source.add("at += 1")
         with source.block("else:"):
             source.add(f"{size}, at = read_uvarint(data, at)")
             source.add(f"{size} -= 1")
