@@ -34,6 +34,7 @@ class Settings:
     log_retention_ms: int = 604_800_000
     log_retention_bytes: int = -1
     log_retention_check_interval_ms: int = 300_000
+    log_cleaner_enable: bool = True
     log_flush_sync: bool = True
     """Ours: false gives up what a loss of power may take; for measuring only."""
     message_max_bytes: int = 1_048_588

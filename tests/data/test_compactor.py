@@ -22,7 +22,12 @@ INTERVAL_MS = 1_000
 
 
 def new_world(**configs: str) -> World:
-    world = World(log_retention_check_interval_ms=INTERVAL_MS)
+    return compacted_topic(
+        World(log_retention_check_interval_ms=INTERVAL_MS), **configs
+    )
+
+
+def compacted_topic(world: World, **configs: str) -> World:
     policy = {"cleanup.policy": "compact"}
     named = {name.replace("_", "."): value for name, value in configs.items()}
     world.create("a", configs=policy | named)
@@ -54,8 +59,8 @@ def content(world: World, offset: int = 0) -> list[tuple[int, str, str | None]]:
     ]
 
 
-def compact(world: World) -> None:
-    housekeeping = Housekeeping(world.data, world.transactions)
+def compact(world: World, before: int | None = None) -> None:
+    housekeeping = Housekeeping(world.data, world.transactions, lambda _: before)
     housekeeping.start()
     world.scheduler.advance(INTERVAL_MS / 1_000)
     housekeeping.stop()
@@ -68,6 +73,33 @@ def test_only_the_last_record_of_a_key_stays() -> None:
     send(world, ("last", "1"))
     compact(world)
     assert content(world) == [(1, "l", "1"), (2, "k", "2"), (3, "last", "1")]
+
+
+def test_log_cleaner_enable_switches_it_off() -> None:
+    world = compacted_topic(
+        World(log_retention_check_interval_ms=INTERVAL_MS, log_cleaner_enable=False)
+    )
+    for value in ("1", "2", "3"):
+        send(world, ("k", value))
+    compact(world)
+    assert len(content(world)) == 3
+
+
+def test_more_batches_than_one_look_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coterie.runtime.compactor.INFOS_PER_STEP", 2)
+    world = new_world()
+    for value in "1234567":
+        send(world, ("k", value))
+    compact(world)
+    assert content(world) == [(5, "k", "6"), (6, "k", "7")]
+
+
+def test_what_must_stay_from_an_offset_on_stays() -> None:
+    world = new_world()
+    for value in "12345":
+        send(world, ("k", value))
+    compact(world, before=3)
+    assert [offset for offset, *_ in content(world)] == [2, 3, 4]
 
 
 def test_the_last_batch_is_spared() -> None:

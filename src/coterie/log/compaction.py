@@ -5,18 +5,17 @@ compaction and learns the last offset of each key; the second time it goes over
 everything up to there and takes out records that a later one replaces.
 
 Rules of this file: offsets never move; the records of a batch stay in that batch, whose
-first and last offset stay too; nothing at or above `end` is touched, and the caller
-keeps `end` at or below the last stable offset, so no open transaction is inside. What
-an aborted transaction wrote replaces nothing and goes. A tombstone stays until
-`tombstones_before_ms`, so that a reader who is behind still learns of the deletion.
-Markers stay.
+first and last offset stay too; nothing at or above `end` is touched, nor anything from
+the first transaction on that is not over before `end`. What an aborted transaction
+wrote replaces nothing and goes. A tombstone stays until `tombstones_before_ms`, so that
+a reader who is behind still learns of the deletion. Markers stay.
 
 Each step of the iterators is one batch, so a caller can let others work in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
 from coterie.log.log import BatchInfo, Log, LogPartition
@@ -58,16 +57,19 @@ def compact(
     start: LogOffset,
     end: LogOffset,
     tombstones_before_ms: int,
-) -> Iterator[None]:
-    """Compact a partition, staging what changes; a step a batch.
+) -> Generator[None, None, LogOffset]:
+    """Compact a partition, staging what changes; a step a batch. Returns the end of
+    what is compact now: `end`, or the base offset of a transaction that spans it.
 
-    `start` is the `end` of the last compaction of this partition, 0 at the first.
+    `start` is what the last compaction of this partition returned, 0 at the first.
     """
     survey = Survey(start, end)
     yield from _survey(log, partition, survey)
-    for info in _up_to(log, partition, log.bounds(partition).log_start_offset, end):
+    first = log.bounds(partition).log_start_offset
+    for info in _up_to(log, partition, first, survey.end):
         _compact_batch(log, partition, info, survey, tombstones_before_ms)
         yield
+    return survey.end
 
 
 def _up_to(
@@ -97,7 +99,9 @@ def _survey(log: Log, partition: LogPartition, survey: Survey) -> Iterator[None]
         else:
             _learn(survey, _keys(records))
         yield
-    assert not transactions, "an open transaction below the last stable offset"
+    # What replaces may lie above the new end: it stays, so nothing is lost.
+    still_open = (opened.batches[0] for opened in transactions.values())
+    survey.end = min(still_open, default=survey.end)
 
 
 def _end_transaction(

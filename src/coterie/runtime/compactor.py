@@ -8,17 +8,19 @@ segment, here the last batch is spared: a reader in a gap always finds a batch a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Generator, Iterator
+from itertools import islice, pairwise
+from typing import Final, NamedTuple
 
 from coterie.catalog.topic_configs import TopicSettings
 from coterie.log.compaction import compact
-from coterie.log.log import BatchInfo, Log
+from coterie.log.log import Log
 from coterie.runtime.partitions import Partition, partition_key
 from coterie.types import LogOffset
 
 COMPACTED_SPACE: Final = "compacted"
 """Where the log keeps up to which offset each partition has been compacted."""
+INFOS_PER_STEP: Final = 500
 
 
 def compaction(
@@ -41,13 +43,13 @@ def compaction(
     key = partition_key(partition.where)
     kept = log.get(COMPACTED_SPACE, key)
     start = 0 if kept is None else int.from_bytes(kept, "big")
-    end = _end(log, partition, settings, start=start, now_ms=now_ms)
-    if end is not None and before is not None:
+    end = yield from _end(log, partition, settings, start=start, now_ms=now_ms)
+    if before is not None:
         end = min(end, before)
-    if end is None or end <= start:
+    if end <= start:
         return
-    assert start < end <= partition.last_stable_offset()
-    yield from compact(
+    assert end <= partition.last_stable_offset()
+    end = yield from compact(
         log,
         partition.where,
         start=start,
@@ -57,6 +59,15 @@ def compaction(
     log.put(COMPACTED_SPACE, key, end.to_bytes(8, "big"))
 
 
+class _Dirty(NamedTuple):
+    """The batches not compacted yet that may be: decided, old enough and not the
+    last."""
+
+    oldest_ms: int
+    size_bytes: int
+    end: LogOffset
+
+
 def _end(
     log: Log,
     partition: Partition,
@@ -64,38 +75,36 @@ def _end(
     *,
     start: LogOffset,
     now_ms: int,
-) -> LogOffset | None:
-    """Up to where to compact now; None when it is not worth it yet."""
-    first = max(start, partition.bounds().log_start_offset)
-    dirty = list(
-        _cleanable(
-            log, partition, first, newest_ms=now_ms - settings.min_compaction_lag_ms
-        )
-    )
-    if not dirty:
-        return None
-    is_overdue = dirty[0].max_timestamp_ms < now_ms - settings.max_compaction_lag_ms
-    assert first <= dirty[0].last_offset
-    dirty_bytes = sum(info.size_bytes for info in dirty)
+) -> Generator[None, None, LogOffset]:
+    """Up to where to compact now; `start` when it is not worth it yet."""
+    newest_ms = now_ms - settings.min_compaction_lag_ms
+    dirty = yield from _dirty(log, partition, start, newest_ms=newest_ms)
+    if dirty is None:
+        return start
+    is_overdue = dirty.oldest_ms < now_ms - settings.max_compaction_lag_ms
     total_bytes = log.size_bytes(partition.where)
-    if (
-        not is_overdue
-        and dirty_bytes < settings.min_cleanable_dirty_ratio * total_bytes
-    ):
-        return None
-    return dirty[-1].last_offset + 1
+    is_much = dirty.size_bytes >= settings.min_cleanable_dirty_ratio * total_bytes
+    return dirty.end if is_overdue or is_much else start
 
 
-def _cleanable(
-    log: Log, partition: Partition, first: LogOffset, *, newest_ms: int
-) -> Iterator[BatchInfo]:
-    """The batches from `first` on that are decided, old enough and not the last."""
-    assert first >= partition.bounds().log_start_offset
+def _dirty(
+    log: Log, partition: Partition, start: LogOffset, *, newest_ms: int
+) -> Generator[None, None, _Dirty | None]:
+    """Looked up `INFOS_PER_STEP` at a time; others work in between."""
     stable = partition.last_stable_offset()
-    before: BatchInfo | None = None
-    for info in log.infos(partition.where, first):
-        if before is not None:
-            yield before
-        if info.last_offset >= stable or info.max_timestamp_ms > newest_ms:
-            return
-        before = info
+    oldest_ms, size_bytes, end = -1, 0, -1
+    at = max(start, partition.bounds().log_start_offset)
+    while infos := list(islice(log.infos(partition.where, at), INFOS_PER_STEP + 1)):
+        for info, following in pairwise(infos):
+            if info.last_offset >= stable or info.max_timestamp_ms > newest_ms:
+                break
+            oldest_ms = oldest_ms if end >= 0 else info.max_timestamp_ms
+            size_bytes += info.size_bytes
+            end = at = info.last_offset + 1
+            assert following.base_offset >= end
+        else:
+            if len(infos) > INFOS_PER_STEP:
+                yield
+                continue
+        break
+    return None if end < 0 else _Dirty(oldest_ms, size_bytes, end)

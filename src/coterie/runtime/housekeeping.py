@@ -92,6 +92,8 @@ class Housekeeping:
         if start is not None:
             data.truncate(partition, start)
         yield
+        if not catalog.settings.log_cleaner_enable:
+            return
         steps = compaction(
             data.log,
             partition,

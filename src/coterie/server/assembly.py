@@ -28,7 +28,7 @@ from coterie.runtime.housekeeping import Housekeeping
 from coterie.runtime.ids import fresh_session_id, fresh_topic_id
 from coterie.runtime.loader import Loader
 from coterie.runtime.runtime import Runtime
-from coterie.runtime.shards import DrivenShard
+from coterie.runtime.shards import DrivenShard, Phase
 from coterie.runtime.snapshots import Snapshots
 from coterie.runtime.snapshotter import Snapshotter
 from coterie.runtime.timers import Scheduler
@@ -160,10 +160,13 @@ class Assembly:
         broker.log.close()
 
     def _compacts_before(self, where: LogPartition) -> LogOffset | None:
-        """A shard that starts from its snapshot needs every tombstone since then."""
+        """A shard that starts from its snapshot needs every tombstone since then; one
+        that is reading its log needs them all."""
         offsets_topic = self.broker.catalog.topics.get(OFFSETS_TOPIC)
         if offsets_topic is None or offsets_topic.topic_id != where.topic_id:
             return None
+        if self.broker.runtime.shards[where.partition].phase is not Phase.ACTIVE:
+            return 0
         return self._snapshots.replay_from(where.partition)
 
     def _topic_changed(self, change: TopicChange) -> None:
