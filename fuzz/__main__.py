@@ -3,9 +3,9 @@
     python -m fuzz --seconds 60
     python -m fuzz --only "record batches" --seed 7
 
-Without atheris a mutator of our own makes the inputs, the same ones for the same seed.
-`--coverage` lets atheris choose them instead, where it is installed; it takes one
-target, or several in turn, and then stops.
+A mutator of our own makes the inputs, the same ones for the same seed. Where atheris is
+installed and no seed is asked for, it chooses the inputs for the second half of the
+time, by what code they reach.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final
 
 from coterie.errors import MalformedFrame
 from fuzz.mutator import mutate
-from fuzz.targets import Target, targets
+from fuzz.targets import Target, families, targets
 
 SECONDS: Final = 60.0
 INPUTS_MAX: Final = 50_000_000
@@ -34,14 +34,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Fuzz what the command line asks for; 0 when nothing was found."""
     options = _parse(arguments)
     chosen = [target for target in targets() if options.only in target.name]
+    guided = [target for target in families() if options.only in target.name]
     if not chosen:
         print(f"no decoder is called {options.only!r}", file=sys.stderr)
         return 2
-    if options.coverage:
-        return _with_coverage(chosen, options.seconds)
-    seed = options.seed if options.seed is not None else time.time_ns() % 2**32
-    print(f"{len(chosen)} decoders, {options.seconds:g} s, seed {seed}", flush=True)
-    return _fuzz(chosen, options.seconds, options.count, seed)
+    seconds: float = options.seconds
+    if options.seed is not None or find_spec("atheris") is None or not guided:
+        return _fuzz(chosen, seconds, options.count, options.seed)
+    return _fuzz(chosen, seconds / 2, options.count, None) or _guide(
+        guided, seconds / 2
+    )
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -50,11 +52,15 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=INPUTS_MAX, help="inputs at most")
     parser.add_argument("--seed", type=int, help="run the same inputs again")
     parser.add_argument("--only", default="", help="part of a decoder's name")
-    parser.add_argument("--coverage", action="store_true", help="guide by atheris")
     return parser.parse_args(arguments)
 
 
-def _fuzz(chosen: Sequence[Target], seconds: float, count: int, seed: int) -> int:
+def _fuzz(
+    chosen: Sequence[Target], seconds: float, count: int, seed: int | None
+) -> int:
+    if seed is None:
+        seed = time.time_ns() % 2**32
+    print(f"{len(chosen)} decoders, {seconds:g} s, seed {seed}", flush=True)
     chance = Random(seed)
     deadline = time.monotonic() + seconds
     tried = malformed = 0
@@ -88,18 +94,17 @@ def attempt(target: Target, data: bytes) -> bool | None:
     return True
 
 
-def _with_coverage(chosen: Sequence[Target], seconds: float) -> int:
+def _guide(chosen: Sequence[Target], seconds: float) -> int:
     """One process for each target: libFuzzer ends the one that it runs in."""
-    if find_spec("atheris") is None:
-        print("atheris is not installed: leave out --coverage", file=sys.stderr)
-        return 2
     each = max(1, round(seconds / len(chosen)))
     for target in chosen:
         command = [sys.executable, "-m", "fuzz.guided", target.name, str(each)]
-        print(f"{target.name}: {each} s", flush=True)
-        done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+        print(f"{target.name}, guided by coverage: {each} s", flush=True)
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        )
         if done.returncode:
-            print(done.stderr, file=sys.stderr)
+            print(done.stdout.decode(errors="replace"), file=sys.stderr)
             return 1
     return 0
 

@@ -10,12 +10,12 @@ import atheris
 
 with atheris.instrument_imports(include=["coterie"]):
     from coterie.errors import MalformedFrame
-    from fuzz.targets import targets
+    from fuzz.targets import families
 
 
 def main(name: str, seconds: str) -> None:
     """Run the target called `name` until it fails or the time is over."""
-    (target,) = (one for one in targets() if one.name == name)
+    (target,) = (one for one in families() if one.name == name)
 
     def run(data: bytes) -> None:
         try:

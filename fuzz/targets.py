@@ -56,7 +56,27 @@ class Target:
 
 def targets() -> Iterator[Target]:
     """Every decoder that bytes of a peer, or of a log, can reach."""
-    yield Target("frames", _frames, [_frame(api) * 2 for api in _apis()])
+    yield from _messages()
+    yield from _others()
+
+
+def families() -> Iterator[Target]:
+    """The same decoders as few targets: all messages are one, chosen by two bytes."""
+    messages = list(_messages())
+
+    def run(data: bytes) -> None:
+        messages[int.from_bytes(data[:2], "big") % len(messages)].run(data[2:])
+
+    seeds = [
+        index.to_bytes(2, "big") + seed
+        for index, target in enumerate(messages)
+        for seed in target.seeds
+    ]
+    yield Target("messages", run, seeds)
+    yield from _others()
+
+
+def _messages() -> Iterator[Target]:
     for api in _apis():
         for version in range(api.served.low, api.served.high + 1):
             yield _message(api.request, version)
@@ -64,6 +84,10 @@ def targets() -> Iterator[Target]:
     for embedded in (ConsumerProtocolSubscription, ConsumerProtocolAssignment):
         for version in range(embedded.VERSIONS.high + 1):
             yield _message(embedded, version)
+
+
+def _others() -> Iterator[Target]:
+    yield Target("frames", _frames, [_frame(api) * 2 for api in _apis()])
     yield Target("coordinator records", _record, list(_record_seeds()))
     yield Target("record batches", _batches, list(_batch_seeds()))
     for codec in Codec:
