@@ -156,6 +156,18 @@ def test_a_replaced_batch_is_read_in_its_place(store: Store) -> None:
     assert store.log.size_bytes(PARTITION) == 8
 
 
+def test_a_batch_that_is_truncated_meanwhile_is_not_replaced(store: Store) -> None:
+    for _ in range(3):
+        append(store.log)
+    store.log.flush()
+    store.log.truncate(PARTITION, 2)
+    store.log.replace(PARTITION, 0, b"z")
+    store.log.replace(PARTITION, 1, None)
+    store.log.flush()
+    assert [info.base_offset for info in store.log.infos(PARTITION)] == [2]
+    assert store.reopen().bounds(PARTITION) == Bounds(2, 3, 3)
+
+
 def test_offsets_never_go_back_when_the_last_batch_is_compacted_away(
     store: Store,
 ) -> None:

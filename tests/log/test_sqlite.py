@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import sqlite3
@@ -14,7 +15,7 @@ import pytest
 
 from coterie.errors import LogError, LogFull
 from coterie.log.log import BatchInfo
-from coterie.log.sqlite import FILE_NAME, SCHEMA_VERSION, SqliteLog
+from coterie.log.sqlite import CHECKPOINT_PAGES, FILE_NAME, SCHEMA_VERSION, SqliteLog
 from tests.log.logs import PARTITION, append
 
 APPENDER = """
@@ -48,17 +49,21 @@ def test_two_processes_cannot_open_one_store(tmp_path: Path) -> None:
 def test_a_file_that_is_not_a_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
     path.write_bytes(b"something else entirely" * 100)
-    with pytest.raises(LogError):
+    with pytest.raises(LogError, match="not a Coterie store"):
         SqliteLog(tmp_path)
     assert path.read_bytes() == b"something else entirely" * 100
 
 
-def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_refused_and_left_alone(
+    tmp_path: Path,
+) -> None:
     with sqlite3.connect(tmp_path / FILE_NAME) as other:
         other.execute("CREATE TABLE theirs (x)")
     other.close()
+    before = (tmp_path / FILE_NAME).read_bytes()
     with pytest.raises(LogError, match="not a Coterie store"):
         SqliteLog(tmp_path)
+    assert (tmp_path / FILE_NAME).read_bytes() == before
 
 
 def test_a_newer_store_is_refused(tmp_path: Path) -> None:
@@ -105,6 +110,44 @@ def test_a_partition_of_a_failed_flush_can_be_made_again(tmp_path: Path) -> None
     log.close()
 
 
+def test_a_bug_in_a_write_leaves_no_transaction_open(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path)
+    log.create(PARTITION)
+    log.append(PARTITION, b"", BatchInfo(0, 1 << 60, 0, 0))
+    append(log)  # its place does not fit into the row id
+    with pytest.raises(AssertionError):
+        log.flush()
+    assert not log.writer.in_transaction
+    assert not log.partitions()
+    log.close()
+
+
+def test_flushes_write_into_a_file_that_has_its_length(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path)
+    wal = tmp_path / f"{FILE_NAME}-wal"
+    length = wal.stat().st_size
+    log.create(PARTITION)
+    for _ in range(3 * CHECKPOINT_PAGES // 10):
+        append(log, 40_000)
+        log.flush()
+    assert wal.stat().st_size == length
+    log.close()
+
+
+def test_a_disk_without_room_for_that_length_still_opens(tmp_path: Path) -> None:
+    SqliteLog(tmp_path).close()
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
+    try:
+        log = SqliteLog(tmp_path)
+        assert (tmp_path / f"{FILE_NAME}-wal").stat().st_size == 0
+        log.create(PARTITION)
+        log.flush()
+        log.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+
+
 @pytest.mark.slow
 def test_what_was_flushed_survives_a_kill(tmp_path: Path) -> None:
     promised = 0
@@ -139,7 +182,8 @@ def test_a_torn_write_ahead_log_shows_whole_flushes_only(tmp_path: Path) -> None
         log.flush()
     wal = (whole / f"{FILE_NAME}-wal").read_bytes()
     seen = set()
-    for cut in range(0, len(wal), 2_003):
+    used = len(wal.rstrip(b"\0"))
+    for cut in range(0, used + 1, 2_003):
         torn = tmp_path / f"torn{cut}"
         torn.mkdir()
         shutil.copy(whole / FILE_NAME, torn / FILE_NAME)

@@ -139,6 +139,8 @@ class MemoryLog(StagingLog):
     def _replace(
         batches: _Batches, base_offset: LogOffset, replacement: bytes | None
     ) -> None:
+        if base_offset not in batches.kept:
+            return  # truncated meanwhile
         _, info = batches.kept.pop(base_offset)
         if replacement is None:
             batches.bases.remove(base_offset)

@@ -14,7 +14,6 @@ docs/decisions/0006-embedded-store.md has the figures and what was turned down.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import sqlite3
@@ -45,7 +44,12 @@ SCHEMA_VERSION: Final = 1
 OFFSET_BITS: Final = 40
 """Offsets up to 2^40 in a partition, and 2^23 partitions."""
 OFFSET_MAX: Final = (1 << OFFSET_BITS) - 1
-CHECKPOINT_PAGES: Final = 4_000
+CHECKPOINT_PAGES: Final = 1_000
+"""When the write-ahead log is copied into the database and begun again: 4 MB, a few
+milliseconds of one flush. More pages made no flush quicker (benchmarks/store.py)."""
+WAL_BYTES: Final = (CHECKPOINT_PAGES + 64) * (4_096 + 24)
+"""The length the write-ahead log is given at start. A sync of a file that grows also
+waits for the file system's journal, which takes about as long again."""
 TRANSACTIONAL, CONTROL = 1, 2
 
 _SCHEMA: Final = f"""
@@ -115,17 +119,12 @@ class SqliteLog(StagingLog):
         directory.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(directory / LOCK_NAME)
         self.path = directory / FILE_NAME
-        try:
-            self.writer = _connect(self.path, synchronous)
-            _prepare(self.writer, self.path)
-            self._reader = _connect(self.path, synchronous)
-            self._load()
-        except sqlite3.DatabaseError as error:
-            os.close(self._lock)
-            raise LogError(f"{self.path}: {error}") from error
-        except LogError:
-            os.close(self._lock)
-            raise
+        with contextlib.ExitStack() as undo:
+            undo.callback(os.close, self._lock)
+            self._open(synchronous, undo)
+            _sync_directory(directory)
+            _sync_directory(directory.parent)
+            undo.pop_all()
         self.numbers = {each: part.number for each, part in self._flushed.items()}
 
     def infos(
@@ -173,6 +172,17 @@ class SqliteLog(StagingLog):
             self._reader.close()
             self.writer.close()
             os.close(self._lock)
+
+    def _open(self, synchronous: str, undo: contextlib.ExitStack) -> None:
+        try:
+            self.writer = undo.enter_context(contextlib.closing(_connect(self.path)))
+            _check(self.writer, self.path)
+            _prepare(self.writer, synchronous)
+            _lengthen(self.path.with_name(f"{FILE_NAME}-wal"))
+            self._reader = undo.enter_context(contextlib.closing(_connect(self.path)))
+            self._load()
+        except sqlite3.Error as error:
+            raise _log_error(self.path, error) from error
 
     def _load(self) -> None:
         rows = self._reader.execute(
@@ -252,12 +262,14 @@ class _SqliteWrite(Write):
             writer.execute("BEGIN IMMEDIATE")
             self._write_all(writer)
             writer.execute("COMMIT")
-        except (sqlite3.Error, OSError) as error:
+        except BaseException as error:
             with contextlib.suppress(sqlite3.Error):
                 writer.execute("ROLLBACK")
             if numbers is not None:
                 self._log.numbers = numbers
-            raise _log_error(self._log.path, error) from error
+            if isinstance(error, sqlite3.Error):
+                raise _log_error(self._log.path, error) from error
+            raise
 
     def _changes_numbers(self) -> bool:
         return any(isinstance(each, Create | Delete) for each in self.operations)
@@ -363,10 +375,11 @@ def _replace(
             (batch, len(batch), place),
         )
         return
-    # The next offset is read off the last batch; it must outlive that batch.
+    # The next offset is read off the last batch; it must outlive that batch, which
+    # may have been truncated meanwhile.
     writer.execute(
-        "UPDATE partitions SET next_offset = max(next_offset, 1 +"
-        " (SELECT last_offset FROM batches WHERE place = ?)) WHERE number = ?",
+        "UPDATE partitions SET next_offset = max(next_offset, 1 + coalesce("
+        "(SELECT last_offset FROM batches WHERE place = ?), -1)) WHERE number = ?",
         (place, number),
     )
     writer.execute("DELETE FROM batches WHERE place = ?", (place,))
@@ -399,23 +412,26 @@ def _lock(path: Path) -> int:
     return descriptor
 
 
-def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute(f"PRAGMA synchronous = {synchronous}")
-    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-    return connection
+def _sync_directory(directory: Path) -> None:
+    """A file is there after a loss of power only when its directory was synced."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new store; refuse what is not ours."""
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse what is not ours, before anything of it is changed."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if application == 0 and version == 0 and tables == 0:
-        connection.executescript(_SCHEMA)
-        return
-    if application != APPLICATION_ID:
+    is_new = application == 0 and version == 0 and tables == 0
+    if not is_new and application != APPLICATION_ID:
         raise LogError(_NOT_A_STORE.format(path=path))
     if version > SCHEMA_VERSION:
         raise LogError(
@@ -423,14 +439,43 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _log_error(path: Path, error: sqlite3.Error | OSError) -> LogError:
-    """What the disk said, in our words."""
-    if isinstance(error, OSError):
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        return LogFull(f"{path}: {error}") if full else LogError(f"{path}: {error}")
-    code = getattr(error, "sqlite_errorcode", 0)
-    if code == sqlite3.SQLITE_FULL:
-        return LogFull(f"{path}: {error}")
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return LogCorrupt(f"{path}: {error}")
+def _prepare(writer: sqlite3.Connection, synchronous: str) -> None:
+    """Set the connection up that writes, and make the tables of a new store."""
+    writer.execute("PRAGMA journal_mode = WAL")
+    writer.execute(f"PRAGMA synchronous = {synchronous}")
+    writer.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    (version,) = writer.execute("PRAGMA user_version").fetchone()
+    if version == 0:
+        writer.executescript(_SCHEMA)
+
+
+def _lengthen(wal: Path) -> None:
+    """Write zeros after what the write-ahead log holds, up to its usual length.
+
+    SQLite ends reading at the first frame whose salt is not the header's, and zeros
+    never are. On a disk without the room the file stays as short as it was.
+    """
+    descriptor = os.open(wal, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        length = os.fstat(descriptor).st_size
+        try:
+            at = length
+            while at < WAL_BYTES:
+                at += os.pwrite(descriptor, bytes(WAL_BYTES - at), at)
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, length)
+    finally:
+        os.close(descriptor)
+
+
+def _log_error(path: Path, error: sqlite3.Error) -> LogError:
+    """What SQLite said, in our words."""
+    match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the rest is the detail
+        case sqlite3.SQLITE_FULL:
+            return LogFull(f"{path}: {error}")
+        case sqlite3.SQLITE_CORRUPT:
+            return LogCorrupt(f"{path}: {error}")
+        case sqlite3.SQLITE_NOTADB:
+            return LogError(_NOT_A_STORE.format(path=path))
     return LogError(f"{path}: {error}")
