@@ -27,6 +27,7 @@ class Settings:
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     offsets_topic_num_partitions: int = 50
+    offsets_commit_timeout_ms: int = 5_000
 
     # Topics and their data.
     auto_create_topics_enable: bool = True

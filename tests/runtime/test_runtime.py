@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coterie.coordinator.offsets.tombstones import DeletedTopic, TopicsDeleted
 from coterie.coordinator.shard import Shard
 from coterie.errors import LogError, LogFull
 from coterie.log.log import LogPartition
@@ -22,8 +23,10 @@ from coterie.wire.messages.sync_group import (
     SyncGroupRequestAssignment,
 )
 from coterie.wire.record_batch import decode_records, read_header
+from tests.coordinator.driver import Topics
 from tests.runtime.world import (
     TOPIC_ID,
+    Caller,
     World,
     commit_error,
     commit_request,
@@ -265,6 +268,113 @@ def test_a_reader_behind_a_failed_write_is_refused() -> None:
     answers = world.submit(fetch_request("g"), "g")
     world.loop.settle()
     assert answers[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.fact("E23-09", "E23-13")
+def test_a_write_that_takes_too_long_is_told_as_such() -> None:
+    world = World()
+    world.flusher._start = lambda: None  # type: ignore[method-assign]
+    answers = world.submit(commit_request("g", 5), "g")
+    world.loop.advance(4.9)
+    assert answers == []
+    world.loop.advance(1.1)
+    assert commit_error(answers[0]) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_write_that_was_slow_but_came_is_answered_once() -> None:
+    world = World()
+    start = world.flusher._start
+    world.flusher._start = lambda: None  # type: ignore[method-assign]
+    answers = world.submit(commit_request("g", 5), "g")
+    world.loop.advance(10)
+    start()
+    world.loop.settle()
+    assert len(answers) == 1
+    assert world.offset("g") == 5
+
+
+# Events.
+
+
+@pytest.mark.fact("E23-14")
+@pytest.mark.parametrize("while_loading", [False, True])
+def test_a_topics_end_reaches_every_shard_as_an_event(while_loading: bool) -> None:
+    world = World()
+    names = [f"g{at}" for at in range(12)]
+    for name in names:
+        world.ask(commit_request(name, 5), name)
+    if while_loading:
+        world = world.reopened(starts=False)
+        world.start()
+    topic_id = world.topics.topic_id("t")
+    assert topic_id is not None
+    world.runtime.notify(TopicsDeleted((DeletedTopic("t", topic_id),)))
+    world.loop.settle()
+    assert {world.offset(name) for name in names} == {-1}
+
+
+@pytest.mark.fact("E23-06")
+def test_an_event_with_many_records_is_written_in_several_batches() -> None:
+    world = World(shard_count=1, topics=Topics({"t": 3_000}))
+    request = commit_request("g", 5)
+    request.topics[0].partitions = [
+        commit_request("g", 5, at).topics[0].partitions[0] for at in range(2_500)
+    ]
+    world.ask(request, "g")
+    topic_id = world.topics.topic_id("t")
+    assert topic_id is not None
+    world.runtime.notify(TopicsDeleted((DeletedTopic("t", topic_id),)))
+    world.loop.settle()
+    batches = world.log.read(world.driven("g").where, 0, 1 << 30)
+    assert [read_header(batch).record_count for batch in batches] == [
+        2_500,
+        1_000,
+        1_000,
+        500,
+    ]
+
+
+# One after the other.
+
+
+@pytest.mark.fact("E23-01")
+def test_the_steps_of_a_shard_never_overlap() -> None:
+    """Not even when an answer makes its receiver ask again at once."""
+    running: list[Any] = []
+
+    class Checked(Shard):
+        def handle(self, request: Any, context: Any) -> Any:
+            assert not running
+            running.append(request)
+            try:
+                return super().handle(request, context)
+            finally:
+                running.pop()
+
+        def replay(self, record: Any, origin: Any) -> None:
+            assert not running
+            running.append(record)
+            super().replay(record, origin)
+            running.pop()
+
+    class CheckedWorld(World):
+        def make_shard(self) -> Shard:
+            return Checked(self.settings)
+
+    world = CheckedWorld(shard_count=1)
+    left = [20]
+
+    def again(_: Any) -> None:
+        if left[0]:
+            left[0] -= 1
+            request = commit_request("g", left[0])
+            world.runtime.submit(0, request, Caller(), again)
+            world.runtime.submit(0, fetch_request("g"), Caller(), lambda _: None)
+
+    again(None)
+    world.loop.settle()
+    assert world.phases == {Phase.ACTIVE}
+    assert world.offset("g") == 0
 
 
 # A bug.

@@ -7,11 +7,13 @@ record says so at once (`expect`), so that exactly that write lets the answers g
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from coterie.coordinator.result import Context
 from coterie.errors import LogError
 from coterie.log.log import LogPartition
+from coterie.runtime.timers import Scheduler
+from coterie.settings import Settings
 from coterie.wire.schema import Struct
 
 Answer = Callable[[Any], None]
@@ -25,8 +27,8 @@ class Waiting(NamedTuple):
     answer: Answer
 
 
-Refuse = Callable[[Waiting, LogError], None]
-Grew = Callable[[LogPartition, int], None]
+Refuse = Callable[[Waiting, LogError | TimeoutError], None]
+_LOOKS_PER_TIMEOUT: Final = 5
 
 
 class Sequenced(Protocol):
@@ -39,12 +41,26 @@ class Sequenced(Protocol):
         """Call `done` once all that is staged is durable, or with what went wrong."""
 
 
+class Surroundings(Protocol):
+    """What deferring needs beside the flusher: time, and who to tell."""
+
+    settings: Settings
+    scheduler: Scheduler
+
+    def clock(self) -> int:
+        """Ms since the epoch."""
+
+    def grew(self, where: LogPartition, size_bytes: int) -> None:
+        """Bytes have become durable in a partition."""
+
+
 class _Write:
     """What waits for one write: answers, and readers of the partitions it is in."""
 
-    __slots__ = ("answers", "grown")
+    __slots__ = ("answers", "grown", "since_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, since_ms: int) -> None:
+        self.since_ms = since_ms
         self.answers: list[tuple[Waiting, Struct]] = []
         self.grown: dict[LogPartition, int] = {}
 
@@ -53,13 +69,20 @@ class Deferred:
     """Answers by the sequence of the write they wait for.
 
     When the write is durable, `grew` hears first by how many bytes each partition is
-    longer. When it failed, each request is refused by `refuse`.
+    longer. When it failed, or takes longer than `offsets.commit.timeout.ms`, each
+    request is refused by `refuse` (E23-09).
     """
 
-    def __init__(self, flusher: Sequenced, refuse: Refuse, grew: Grew) -> None:
+    def __init__(
+        self, flusher: Sequenced, refuse: Refuse, surroundings: Surroundings
+    ) -> None:
         self._flusher = flusher
         self._refuse = refuse
-        self._grew = grew
+        self._clock = surroundings.clock
+        self._grew = surroundings.grew
+        self._scheduler = surroundings.scheduler
+        self._timeout_ms = surroundings.settings.offsets_commit_timeout_ms
+        self._is_watching = False
         self._writes: dict[int, _Write] = {}
 
     def __len__(self) -> int:
@@ -70,7 +93,8 @@ class Deferred:
         sequence = self._flusher.next_sequence
         write = self._writes.get(sequence)
         if write is None:
-            write = self._writes[sequence] = _Write()
+            write = self._writes[sequence] = _Write(self._clock())
+            self._watch()
             self._flusher.when_durable(lambda error: self._settle(sequence, error))
         write.grown[where] = write.grown.get(where, 0) + size_bytes
         return sequence
@@ -79,6 +103,25 @@ class Deferred:
         """Answer once that write is durable."""
         assert sequence > self._flusher.durable_sequence
         self._writes[sequence].answers.append((waiting, response))
+
+    def _watch(self) -> None:
+        """Look again later, as long as there is something to look at."""
+        if not self._is_watching and self._writes:
+            self._is_watching = True
+            delay_ms = self._timeout_ms / _LOOKS_PER_TIMEOUT
+            self._scheduler.call_later(delay_ms / 1000, self._look)
+
+    def _look(self) -> None:
+        """Refuse what waits for a write that takes too long. The write may still come
+        to be: a client that hears nothing better asks again."""
+        self._is_watching = False
+        too_old_ms = self._clock() - self._timeout_ms
+        for write in self._writes.values():
+            if write.since_ms <= too_old_ms:
+                answers, write.answers = write.answers, []
+                for waiting, _ in answers:
+                    self._refuse(waiting, TimeoutError("the disk takes too long"))
+        self._watch()
 
     def _settle(self, sequence: int, error: LogError | None) -> None:
         write = self._writes.pop(sequence)

@@ -118,7 +118,7 @@ class Runtime:
         self._topics = environment.topics
         self._clock = environment.clock
         self._timers = Timers(environment.scheduler, environment.clock)
-        self._deferred = Deferred(flusher, self._refuse_unwritten, environment.grew)
+        self._deferred = Deferred(flusher, self._refuse_unwritten, environment)
         self._refuser = environment.make_shard()
         self._is_over = False
         self._ticket = 0
@@ -213,9 +213,13 @@ class Runtime:
         return self._refuser.refuse(request, context, code, message)
 
     def notify(self, request: Any) -> None:
-        """Hand an event of our own, such as a topic's end, to every active shard."""
+        """Hand an event of our own, such as a topic's end, to every shard (E23-14); to
+        one that is loading when it is loaded."""
         for driven in self.shards:
-            self._run(driven, request)
+            if driven.phase is _ACTIVE:
+                self._run(driven, request)
+            else:
+                driven.events.append(request)
 
     def end_transaction(
         self, shard: int, producer_id: ProducerId, producer_epoch: int, commit: bool
@@ -369,6 +373,9 @@ class Runtime:
             self._settle(driven, driven.shard.after_load(now_ms), now_ms)
         except Exception:
             self._stop_after_bug(driven)
+        events, driven.events = driven.events, []
+        for request in events:
+            self._run(driven, request)
 
     def loading_failed(self, driven: DrivenShard) -> None:
         """A shard could not be loaded: it is tried again after a while."""
@@ -421,10 +428,12 @@ class Runtime:
             driven.reset(self._environment.make_shard())
             self._environment.load(driven)
 
-    def _refuse_unwritten(self, waiting: Waiting, error: LogError) -> None:
+    def _refuse_unwritten(
+        self, waiting: Waiting, error: LogError | TimeoutError
+    ) -> None:
         """What an answer said is not durable: refuse instead (E23-13)."""
         request, context, answer = waiting
         code = ErrorCode.NOT_COORDINATOR
-        if isinstance(error, LogFull):
+        if isinstance(error, LogFull | TimeoutError):
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         answer(self._refuser.refuse(request, context, code, str(error)))

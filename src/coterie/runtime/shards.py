@@ -69,10 +69,12 @@ class DrivenShard:
     """A shard and what the runtime keeps beside it.
 
     `written_sequence` is the flusher's sequence of the newest write of the shard.
+    `events` are those that came while the shard was being loaded.
     `version` is another after every change to the shard's groups, but for commits.
     """
 
     __slots__ = (
+        "events",
         "handle",
         "index",
         "name",
@@ -94,6 +96,7 @@ class DrivenShard:
         self.where = where
         self.timers = timers
         self.version = 0
+        self.events: list[Any] = []
         self.reset(shard)
 
     def reset(self, shard: Coordinator) -> None:

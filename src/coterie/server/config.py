@@ -35,6 +35,7 @@ _RANGES: Final[Mapping[str, Range]] = {
     "offsets.retention.minutes": Range(1, INT32_MAX),
     "offsets.retention.check.interval.ms": Range(1, _LONG_MAX),
     "offsets.topic.num.partitions": Range(1, 10_000),
+    "offsets.commit.timeout.ms": Range(1, INT32_MAX),
     "num.partitions": Range(1, 10_000),
     "log.retention.ms": Range(-1, _LONG_MAX),
     "log.retention.bytes": Range(-1, _LONG_MAX),
