@@ -2,50 +2,31 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pytest
 
 from coterie.coordinator.offsets.tombstones import DeletedTopic, TopicsDeleted
 from coterie.coordinator.shard import Shard
-from coterie.errors import LogError, LogFull
-from coterie.log.log import LogPartition
 from coterie.runtime.shards import Phase
 from coterie.settings import Settings
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-)
 from coterie.wire.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from coterie.wire.record_batch import decode_records, read_header
+from coterie.wire.record_batch import read_header
 from tests.coordinator.driver import Topics
 from tests.runtime.world import (
-    TOPIC_ID,
     Caller,
     World,
     commit_error,
     commit_request,
     fetch_request,
     heartbeat_request,
+    join_request,
     txn_commit_request,
 )
-
-
-def join_request(group_id: str) -> JoinGroupRequest:
-    protocol = JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")
-    return JoinGroupRequest(
-        group_id=group_id,
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        protocol_type="consumer",
-        protocols=[protocol],
-    )
-
 
 # Durable before answered.
 
@@ -210,89 +191,6 @@ def test_a_parked_join_is_answered_by_its_timer() -> None:
     assert joined[0].generation_id == 1
 
 
-# A failing disk.
-
-
-@pytest.mark.fact("E23-13")
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (LogError("broken"), ErrorCode.NOT_COORDINATOR),
-        (LogFull("full"), ErrorCode.COORDINATOR_NOT_AVAILABLE),
-    ],
-)
-def test_a_failed_flush_refuses_and_reloads(error: LogError, code: int) -> None:
-    world = World()
-    world.ask(commit_request("g", 5), "g")
-    world.disk_fails = error
-    assert commit_error(world.ask(commit_request("g", 6), "g")) == code
-    assert world.driven("g").phase is Phase.ACTIVE
-    assert world.offset("g") == 5
-    world.disk_fails = None
-    assert commit_error(world.ask(commit_request("g", 7), "g")) == 0
-    assert world.offset("g") == 7
-
-
-def test_a_full_disk_goes_on_refusing_and_reads_go_on() -> None:
-    world = World()
-    world.ask(commit_request("g", 5), "g")
-    world.disk_fails = LogFull("full")
-    for offset in range(10):
-        refused = world.ask(commit_request("g", offset), "g")
-        assert commit_error(refused) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert world.offset("g") == 5
-
-
-def test_a_failed_flush_spares_the_shards_that_wrote_nothing() -> None:
-    world = World()
-    world.disk_fails = LogError("broken")
-    others = [each for each in world.runtime.shards if each is not world.driven("g")]
-    before = [each.shard for each in others]
-    world.ask(commit_request("g", 5), "g")
-    assert [each.shard for each in others] == before
-
-
-@pytest.mark.fact("E23-11")
-def test_a_failed_flush_sends_home_who_is_parked() -> None:
-    world = World()
-    joined = world.submit(join_request("g"), "g", 3)
-    world.disk_fails = LogError("broken")
-    world.ask(commit_request("g", 5), "g")
-    assert joined[0].error_code == ErrorCode.NOT_COORDINATOR
-
-
-def test_a_reader_behind_a_failed_write_is_refused() -> None:
-    world = World()
-    world.disk_fails = LogError("broken")
-    world.submit(commit_request("g", 5), "g")
-    answers = world.submit(fetch_request("g"), "g")
-    world.loop.settle()
-    assert answers[0].error_code == ErrorCode.NOT_COORDINATOR
-
-
-@pytest.mark.fact("E23-09", "E23-13")
-def test_a_write_that_takes_too_long_is_told_as_such() -> None:
-    world = World()
-    world.flusher._start = lambda: None  # type: ignore[method-assign]
-    answers = world.submit(commit_request("g", 5), "g")
-    world.loop.advance(4.9)
-    assert answers == []
-    world.loop.advance(1.1)
-    assert commit_error(answers[0]) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-
-def test_a_write_that_was_slow_but_came_is_answered_once() -> None:
-    world = World()
-    start = world.flusher._start
-    world.flusher._start = lambda: None  # type: ignore[method-assign]
-    answers = world.submit(commit_request("g", 5), "g")
-    world.loop.advance(10)
-    start()
-    world.loop.settle()
-    assert len(answers) == 1
-    assert world.offset("g") == 5
-
-
 # Events.
 
 
@@ -375,77 +273,6 @@ def test_the_steps_of_a_shard_never_overlap() -> None:
     world.loop.settle()
     assert world.phases == {Phase.ACTIVE}
     assert world.offset("g") == 0
-
-
-# A bug.
-
-
-class Buggy(Shard):
-    """A shard with a bug in one group."""
-
-    def replay(self, record: Any, origin: Any) -> None:
-        assert record.key.group != "bug", "a bug"
-        super().replay(record, origin)
-
-
-class BuggyWorld(World):
-    def make_shard(self) -> Shard:
-        return Buggy(self.settings)
-
-
-@pytest.mark.fact("E23-08")
-def test_a_bug_stops_the_shard_which_loads_again_without_what_it_could_not_replay(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    world = BuggyWorld(shard_count=1)
-    world.ask(commit_request("g", 5), "g")
-    with caplog.at_level(logging.ERROR):
-        answers = world.submit(commit_request("bug", 1), "bug")
-    assert commit_error(answers[0]) == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert "a bug" in caplog.text
-    refused = world.submit(commit_request("g", 6), "g")
-    assert commit_error(refused[0]) in {
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    }
-    world.loop.settle()
-    assert world.offset("g") == 5
-    [batch] = world.log.read(LogPartition(TOPIC_ID, 0), 0, 1 << 20)
-    assert len(decode_records(batch)) == 1
-
-
-def test_writes_before_a_bug_are_kept_and_answered(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    world = BuggyWorld(shard_count=1)
-    earlier = world.submit(commit_request("g", 5), "g")
-    world.submit(commit_request("bug", 1), "bug")
-    world.loop.settle()
-    assert commit_error(earlier[0]) == 0
-    assert world.offset("g") == 5
-
-
-@pytest.mark.fact("E23-02")
-def test_a_shard_that_cannot_be_loaded_answers_not_coordinator_and_tries_again(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    world = World(shard_count=1)
-    world.ask(commit_request("g", 5), "g")
-    broken = world.reopened(starts=False)
-    good_read = broken.log.read
-
-    def bad_read(*_: Any) -> Any:
-        raise LogError("cannot read")
-
-    broken.log.read = bad_read  # type: ignore[method-assign,assignment]
-    broken.start()
-    broken.loop.settle()
-    assert broken.phases == {Phase.STOPPED}
-    refused = broken.ask(commit_request("g", 6), "g")
-    assert commit_error(refused) == ErrorCode.NOT_COORDINATOR
-    broken.log.read = good_read  # type: ignore[method-assign]
-    broken.loop.advance(6)
-    assert broken.offset("g") == 5
 
 
 # Transactions.

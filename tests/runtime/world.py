@@ -23,6 +23,10 @@ from coterie.runtime.snapshots import Snapshots
 from coterie.runtime.timers import Scheduler
 from coterie.settings import Settings
 from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+)
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -249,3 +253,14 @@ def heartbeat_request(group_id: str, member_id: str = "m") -> HeartbeatRequest:
 def commit_error(answer: Any) -> int:
     code: int = answer.topics[0].partitions[0].error_code
     return code
+
+
+def join_request(group_id: str) -> JoinGroupRequest:
+    protocol = JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[protocol],
+    )

@@ -117,7 +117,7 @@ async def serve(plan: ServerPlan, ready: Callable[[str], None]) -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.collect()
     gc.freeze()
-    ready(",".join(f"{node.host}:{node.port}" for node in server.nodes))
+    ready(",".join(_address(node) for node in server.nodes))
     await over.wait()
     _LOGGER.info("stopping")
     await server.stop()
@@ -133,6 +133,11 @@ def _open_log(plan: ServerPlan) -> Log:
         return SqliteLog(plan.directory, synchronous=synchronous)
     except OSError as error:
         raise LogError(f"{plan.directory}: {error}") from error
+
+
+def _address(node: Node) -> str:
+    host = f"[{node.host}]" if ":" in node.host else node.host
+    return f"{host}:{node.port}"
 
 
 def _advertised(plan: ServerPlan) -> str:

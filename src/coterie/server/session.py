@@ -185,9 +185,11 @@ class Session(asyncio.Protocol):
             transport.close()
 
     def _pause(self) -> None:
-        if self._transport is not None and not self._is_paused:
-            self._is_paused = True
-            self._transport.pause_reading()
+        transport = self._transport
+        if transport is None or self._is_paused or transport.is_closing():
+            return
+        self._is_paused = True
+        transport.pause_reading()
 
     def _resume(self) -> None:
         is_full = self._connection.in_flight >= self._limits.in_flight_max
