@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 import benchmarks
-from benchmarks.figures import Figure, Rounds, Skipped
+from benchmarks.figures import Bar, Figure, Rounds, Skipped
 from benchmarks.processes import environment_note
 
 COLOURS = {"met": "green", "close": "yellow", "MISSED": "bold red", "-": "dim"}
@@ -50,7 +50,21 @@ def ask(module: ModuleType, rounds: Rounds, console: Console) -> list[Figure]:
             console.print(table([figure], header=False))
     except Skipped as reason:
         console.print(f"SKIPPED: {reason}", style="bold yellow")
+    except RuntimeError as error:  # the other questions are still worth their answers
+        console.print(f"BROKEN: {error}", style="bold red", markup=False)
+        figures.append(broken(module))
     return figures
+
+
+def broken(module: ModuleType) -> Figure:
+    """What stands for a question that a server died on or answered with errors."""
+    return Figure(
+        name=f"{module.__name__.partition('.')[2]} could not be measured",
+        value=1,
+        unit="failure",
+        bar=0,
+        side=Bar.AT_MOST,
+    )
 
 
 def table(figures: Iterable[Figure], *, header: bool = True) -> Table:

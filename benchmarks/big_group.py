@@ -7,14 +7,12 @@ an error and counts as lost. Bar: none is.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 from benchmarks.classic import beat, joined
 from benchmarks.figures import Bar, Figure, Rounds
-from benchmarks.processes import coterie_command, open_files, running
+from benchmarks.processes import coterie_command, open_files, running, scratch
 
 MEMBERS = 3_000
 SESSION_S, EVERY_S = 10.0, 2.0
@@ -25,8 +23,8 @@ def measure(rounds: Rounds) -> Iterable[Figure]:
     del rounds
     with (
         open_files(2 * MEMBERS + 1_000),
-        tempfile.TemporaryDirectory() as folder,
-        running(coterie_command("--memory"), Path(folder) / "log") as server,
+        scratch() as home,
+        running(coterie_command("--memory"), home / "log") as server,
     ):
         began = time.perf_counter()
         session_ms = int(SESSION_S * 1_000)

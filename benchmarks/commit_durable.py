@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,7 +17,15 @@ from benchmarks.figures import Bar, Figure, Rounds, alternate, median_ratio
 from benchmarks.generator import Shape, load
 from benchmarks.offsets import COMMIT_ERROR_AT, commit_frame
 from benchmarks.peer import create_topic
-from benchmarks.processes import Server, coterie_command, running, settings
+from benchmarks.processes import (
+    SERVER_CPU,
+    Server,
+    coterie_command,
+    pinned,
+    running,
+    scratch,
+    settings,
+)
 
 PARTITIONS, GROUPS = 10, 50
 UNSYNCED = settings(log_flush_sync="false")
@@ -29,8 +36,7 @@ RATE_BAR, LATENCY_BAR = 0.6, 2.5
 
 def measure(rounds: Rounds) -> Iterable[Figure]:
     """Both servers keep their data in the same folder's file system."""
-    with tempfile.TemporaryDirectory(dir=Path.cwd() / "build") as folder:
-        home = Path(folder)
+    with scratch() as home:
         durable = coterie_command("--data", str(home / "durable"))
         unsynced = coterie_command("--data", str(home / "unsynced"), *UNSYNCED)
         with (
@@ -77,9 +83,12 @@ def _latency(ours: Server, home: Path, rounds: Rounds) -> Figure:
 
 
 def bare_sync_us(path: Path, seconds: float) -> float:
-    """The median time of one write and fdatasync at the end of a file."""
+    """The median time of one write and fdatasync at the end of a file.
+
+    On the server's core, so that both share whatever else runs there.
+    """
     block, times = bytes(BARE_BYTES), []
-    with path.open("ab", buffering=0) as file:
+    with path.open("ab", buffering=0) as file, pinned(SERVER_CPU):
         until = time.perf_counter() + seconds
         while (began := time.perf_counter()) < until:
             file.write(block)

@@ -8,7 +8,6 @@ partition: with 10 topics against 2,000, and in a group of 1 member against one 
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +27,7 @@ from benchmarks.offsets import (
     offset_fetch,
 )
 from benchmarks.peer import Peer, create_topic, frame
-from benchmarks.processes import coterie_command, open_files, running, settings
+from benchmarks.processes import coterie_command, open_files, running, scratch, settings
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -99,8 +98,7 @@ def requests(one: World) -> dict[str, tuple[bytes, int]]:
 
 def measure(rounds: Rounds) -> Iterable[Figure]:
     """Three worlds at once; each pair of them differs in one number."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        home = Path(folder)
+    with scratch() as home, contextlib.ExitStack() as stack:
 
         def make(name: str, topics: int, members: int) -> World:
             made = world(home / name, topics=topics, members=members)

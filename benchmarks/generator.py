@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Rounds, Skipped
+from benchmarks.processes import BUILD
 
 SOURCE = Path(__file__).with_name("kloadgen.c")
-BINARY = Path(__file__).parent.parent / "build" / "kloadgen"
+BINARY = BUILD / "kloadgen"
 WARM_UP_S = 0.5
 GENERATOR_CPU = min(1, (os.cpu_count() or 1) - 1)
 SATURATED = 0.97

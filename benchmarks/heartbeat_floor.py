@@ -6,14 +6,12 @@ asyncio.Protocol that parses the header and answers a constant. Bar: 0.65 of it.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
-from pathlib import Path
 
 from benchmarks.classic import heartbeats
 from benchmarks.figures import Figure, Rounds, alternate, median_ratio
 from benchmarks.generator import Shape, load
-from benchmarks.processes import coterie_command, python, running, settings
+from benchmarks.processes import coterie_command, python, running, scratch, settings
 
 GROUPS, MEMBERS, VERSION = 4, 50, 4
 SHAPE = Shape(connections=50, error_at=9)
@@ -23,8 +21,8 @@ BAR = 0.65
 def measure(rounds: Rounds) -> Iterable[Figure]:
     """Both servers live through all rounds; the load keeps the members alive."""
     quick = settings(group_initial_rebalance_delay_ms=1_000)
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "log"
+    with scratch() as home:
+        log = home / "log"
         with (
             running(coterie_command("--memory", *quick), log) as ours,
             running(python("floor"), log) as floor,

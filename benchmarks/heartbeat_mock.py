@@ -7,15 +7,13 @@ With one in flight it is 0.6 that was asked of a first release.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
 
 from benchmarks.classic import heartbeats
 from benchmarks.figures import Figure, Rounds, alternate, median_ratio
 from benchmarks.generator import Shape, load
-from benchmarks.processes import coterie_command, python, running, settings
+from benchmarks.processes import coterie_command, python, running, scratch, settings
 
 GROUPS, MEMBERS = 4, 50
 VERSION, ERROR_AT = 3, 8  # the newest that the mock knows
@@ -26,8 +24,8 @@ def measure(rounds: Rounds) -> Iterable[Figure]:
     """Each server has members of its own; the frames differ in nothing else."""
     quick = settings(group_initial_rebalance_delay_ms=1_000)
     groups = [f"g{number}" for number in range(GROUPS)]
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "log"
+    with scratch() as home:
+        log = home / "log"
         with (
             running(coterie_command("--memory", *quick), log) as ours,
             running(python("mock"), log) as mock,

@@ -8,12 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.figures import Skipped
 
+BUILD = Path(__file__).parent.parent / "build"
 SERVER_CPU = 0
 READY = "ready on "
 START_S = 60.0
@@ -74,6 +76,28 @@ def running(command: Sequence[str], log: Path) -> Iterator[Server]:
         yield server
     finally:
         server.stop()
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for a server's data and log, on the disk of the checkout.
+
+    Not in the system's temporary folder, which may be memory and sync nothing.
+    """
+    BUILD.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        yield Path(folder)
+
+
+@contextlib.contextmanager
+def pinned(cpu: int) -> Iterator[None]:
+    """Run this process on one core for the length of a block."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {cpu})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import signal
 import statistics
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 from benchmarks.figures import Bar, Figure, Rounds
 from benchmarks.offsets import COMMIT, OFFSET_FETCH, commit, offset_fetch
 from benchmarks.peer import Peer, create_topic
-from benchmarks.processes import Server, coterie_command
+from benchmarks.processes import Server, coterie_command, scratch
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.offset_fetch import OffsetFetchResponse
@@ -32,8 +31,7 @@ LOAD_MAX_S = 120.0
 
 def measure(rounds: Rounds) -> Iterable[Figure]:
     """Every start is a new process; the clock runs from before it is made."""
-    with tempfile.TemporaryDirectory(dir=Path.cwd() / "build") as folder:
-        home = Path(folder)
+    with scratch() as home:
         empty = [first_answer_s(home / f"empty{n}") for n in range(rounds.times)]
         yield _figure("first answer after start", empty, EMPTY_BAR_S)
         full = home / "full"
