@@ -32,9 +32,11 @@ def test_what_was_acknowledged_survives_kills_under_load(
 ) -> None:
     dice = random.Random(SEED + life)
     ledger = Ledger()
-    with start_server(data=tmp_path, settings=SETTINGS) as server:
-        with server.client() as client:
-            requests.create_topics(client)
+    with (
+        start_server(data=tmp_path, settings=SETTINGS) as server,
+        server.client() as client,
+    ):
+        requests.create_topics(client)
     for _ in range(-(-KILLS // LIVES)):
         with start_server(data=tmp_path, settings=SETTINGS) as server:
             check(ledger, server)

@@ -1,0 +1,125 @@
+"""A full disk under a running server: never a success, and no harm once there is room.
+
+The limit is the process's own (RLIMIT_FSIZE), set from outside while it runs: writes
+beyond it fail as they do on a full disk.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.produce import ProduceRequest
+from tests.crash import requests
+from tests.crash.requests import GROUP, PLAIN, TXN
+from tests.server.harness import ServerProcess, WireClient, start_server
+
+LIMIT = 64 * 1024
+SETTINGS = {"offsets.topic.num.partitions": 4}
+RECORDS = 20_000
+"""More than LIMIT, so that every later write lies beyond it."""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    with start_server(data=tmp_path, settings=SETTINGS) as server:
+        with server.client() as client:
+            requests.create_topics(client)
+            requests.committed(client, GROUP)  # until it is loaded
+            requests.begin(client)
+            requests.produced(client.call(produce(list(range(RECORDS))), 11))
+        yield server
+
+
+@contextmanager
+def full_disk(server: ServerProcess) -> Iterator[None]:
+    """No file of the server may grow or change beyond LIMIT meanwhile."""
+    pid = server.process.pid
+    limits = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (LIMIT, limits[1]))
+    try:
+        yield
+    finally:
+        if server.process.poll() is None:
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
+
+
+def produce(values: list[int]) -> ProduceRequest:
+    return requests.produce_request(PLAIN, values)
+
+
+def produce_code(client: WireClient) -> int:
+    answer = client.call(produce([RECORDS]), 11)
+    code: int = answer.responses[0].partition_responses[0].error_code
+    return code
+
+
+def commit_code(client: WireClient) -> int:
+    answer = client.call(requests.commit_request(7), 8)
+    code: int = answer.topics[0].partitions[0].error_code
+    return code
+
+
+def transaction_code(client: WireClient) -> int:
+    """The refusal of the first step, since there is none to end."""
+    with pytest.raises(requests.Refused) as refusal:
+        requests.transaction(client, requests.begin(client), 0)
+    return int(ErrorCode[str(refusal.value)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("ask", "codes"),
+    [
+        (produce_code, {ErrorCode.KAFKA_STORAGE_ERROR}),
+        (
+            commit_code,
+            {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR},
+        ),
+        (
+            transaction_code,
+            {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR},
+        ),
+    ],
+    ids=["produce", "commit", "transaction"],
+)
+def test_a_full_disk_is_said_and_never_a_success(
+    server: ServerProcess, ask: Callable[[WireClient], int], codes: set[ErrorCode]
+) -> None:
+    with server.client() as client, full_disk(server):
+        assert ask(client) in codes
+
+
+@pytest.mark.slow
+def test_a_kill_on_a_full_disk_loses_and_adds_nothing(
+    server: ServerProcess, tmp_path: Path
+) -> None:
+    with server.client() as client, full_disk(server):
+        assert produce_code(client) != 0
+        assert commit_code(client) != 0
+        server.kill()
+    with (
+        start_server(data=tmp_path, settings=SETTINGS) as later,
+        later.client() as client,
+    ):
+        assert requests.read(client, PLAIN) == list(range(RECORDS))
+        assert requests.read(client, TXN) == []
+        assert requests.committed(client, GROUP) == -1
+
+
+@pytest.mark.slow
+def test_a_server_goes_on_once_there_is_room(server: ServerProcess) -> None:
+    with server.client() as client:
+        with full_disk(server):
+            assert produce_code(client) != 0
+            assert commit_code(client) != 0
+        requests.committed(client, GROUP)  # until it is loaded again
+        assert commit_code(client) == 0
+        assert produce_code(client) == 0
+        assert requests.committed(client, GROUP) == 7
+        assert requests.read(client, PLAIN) == list(range(RECORDS + 1))
