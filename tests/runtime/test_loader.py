@@ -1,0 +1,166 @@
+"""Loading: in slices, what is asked for first, and nothing corrupt is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from coterie.log.log import BatchInfo, LogPartition
+from coterie.runtime import loader
+from coterie.runtime.shards import Phase
+from coterie.settings import Settings
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from coterie.wire.record_batch import LogRecord, encode_batch
+from tests.runtime.test_snapshots import write
+from tests.runtime.world import (
+    TOPIC_ID,
+    World,
+    commit_error,
+    commit_request,
+    join_request,
+)
+
+FIRST = LogPartition(TOPIC_ID, 0)
+
+
+def append(world: World, records: Sequence[LogRecord]) -> None:
+    """Write a batch past the runtime, as an older server might have."""
+    batch = encode_batch(records)
+    first, last = records[0], records[-1]
+    info = BatchInfo(first.offset, last.offset, first.timestamp_ms, len(batch))
+    world.log.append(FIRST, batch, info)
+    world.flusher.flush()
+
+
+@pytest.fixture
+def slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice is one step."""
+    monkeypatch.setattr(loader, "SLICE_S", 0.0)
+
+
+@pytest.mark.usefixtures("slices")
+def test_while_one_shard_loads_those_before_it_serve() -> None:
+    world = World(shard_count=3)
+    for at in range(60):
+        world.ask(commit_request(f"g{at}", at), f"g{at}")
+    loading = world.reopened(starts=False)
+    loading.start()
+    seen: set[frozenset[Phase]] = set()
+    while Phase.LOADING in loading.phases:
+        seen.add(frozenset(loading.phases))
+        loading.loop.turn()
+    assert frozenset({Phase.LOADING, Phase.ACTIVE}) in seen
+    assert [loading.offset(f"g{at}") for at in range(60)] == list(range(60))
+
+
+@pytest.mark.usefixtures("slices")
+def test_the_shard_that_somebody_asks_for_is_loaded_next() -> None:
+    world = World(shard_count=4)
+    for at in range(80):
+        world.ask(commit_request(f"g{at}", at), f"g{at}")
+    loading = world.reopened(starts=False)
+    loading.start()
+    last = loading.runtime.shards[-1]
+    group_id = next(f"g{at}" for at in range(80) if loading.driven(f"g{at}") is last)
+    answers = loading.submit(commit_request(group_id, 1), group_id)
+    assert commit_error(answers[0]) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    while last.phase is Phase.LOADING:
+        loading.loop.turn()
+    others = {each.phase for each in loading.runtime.shards[:-1]}
+    assert others == {Phase.LOADING}
+
+
+def test_a_record_of_an_unknown_type_is_skipped_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(shard_count=1)
+    append(world, [LogRecord(0, 1_000, b"\0\x63what", b"value")])
+    world.ask(commit_request("g", 5), "g")
+    reloaded = World(log=world.log.reopen(), loop=world.loop, shard_count=1)
+    assert "unknown type at offset 0" in caplog.text
+    assert reloaded.offset("g") == 5
+
+
+def test_a_batch_that_fails_its_checksum_is_not_believed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(shard_count=1)
+    world.ask(commit_request("g", 5), "g")
+    broken = world.reopened(starts=False)
+    read = broken.log.read
+
+    def flipped(partition: LogPartition, offset: int, bytes_max: int) -> Any:
+        batches = read(partition, offset, bytes_max)
+        return [batch[:-1] + bytes([batch[-1] ^ 1]) for batch in batches]
+
+    broken.log.read = flipped  # type: ignore[method-assign]
+    broken.start()
+    broken.loop.settle()
+    assert broken.phases == {Phase.STOPPED}
+    assert "the checksum is wrong" in caplog.text
+
+
+def test_bytes_that_are_no_batch_are_not_believed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(shard_count=1)
+    world.ask(commit_request("g", 5), "g")
+    broken = world.reopened(starts=False)
+    broken.log.read = lambda *_: [b"nonsense"]  # type: ignore[method-assign]
+    broken.start()
+    broken.loop.settle()
+    assert broken.phases == {Phase.STOPPED}
+    assert "could not be loaded" in caplog.text
+
+
+def test_a_log_whose_start_has_moved_is_loaded_from_there() -> None:
+    world = World(shard_count=1)
+    for offset in range(5):
+        world.ask(commit_request("g", offset), "g")
+    world.log.truncate(FIRST, 5)
+    world.flusher.flush()
+    reloaded = world.reopened()
+    assert reloaded.phases == {Phase.ACTIVE}
+    assert reloaded.offset("g") == -1
+    reloaded.ask(commit_request("g", 7), "g")
+    assert reloaded.reopened().offset("g") == 7
+
+
+def test_after_a_snapshot_only_the_tail_counts_as_changed() -> None:
+    world = World(shard_count=1)
+    world.ask(join_and_sync(world, "settled"), "settled", 2)
+    world.ask(commit_request("old", 1), "old")
+    write(world)
+    world.ask(commit_request("new", 2), "new")
+    assert world.reopened().driven("new").shard.changed == {"new"}
+
+
+def join_and_sync(world: World, group_id: str) -> SyncGroupRequest:
+    """A group of one member, up to the sync that writes it down."""
+    joined = world.submit(join_request(group_id), group_id, 3)
+    world.loop.advance(4)
+    plan = SyncGroupRequestAssignment(
+        member_id=joined[0].member_id, assignment=b"a" * 200
+    )
+    return SyncGroupRequest(
+        group_id=group_id,
+        generation_id=1,
+        member_id=joined[0].member_id,
+        assignments=[plan],
+    )
+
+
+@pytest.mark.fact("E23-06")
+def test_a_sync_whose_record_is_too_large_is_answered_once_and_parked_nowhere() -> None:
+    world = World(shard_count=1, settings=Settings(message_max_bytes=200))
+    answers = world.submit(join_and_sync(world, "g"), "g", 2)
+    world.loop.settle()
+    assert [answer.error_code for answer in answers] == [-1]
+    world.runtime.stop()
+    assert len(answers) == 1
