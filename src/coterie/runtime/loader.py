@@ -136,7 +136,6 @@ class Loader:
             yield False
         while driven.shard is shard:
             bounds = self._log.bounds(where)
-            position = max(position, bounds.log_start_offset)
             if position >= bounds.next_offset:
                 self._activate(driven)
                 return
