@@ -1,35 +1,50 @@
-"""What does the embedded store cost beside the least a disk can do?
+"""What does the embedded store cost beside the least a disk can do, and why is it so?
 
 Batches of 117 bytes, 1, 10 and 100 a sync: our log on SQLite against a bare file that
 was given its length before, written in place and synced with fdatasync. No bar; these
-figures are what docs/decisions/0006-embedded-store.md stands on. Then what a row costs
-by itself: the same with 100 a sync, against the same store not syncing.
+figures are what docs/decisions/0006-embedded-store.md stands on. Then the choices, each
+against its alternative: what a sync takes of 100 batches, a row's columns beside its
+bytes, a write-ahead log that has its length, when it begins again, and the write in the
+loop's own thread.
 """
 
 from __future__ import annotations
 
 import os
+import queue
+import sqlite3
 import tempfile
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 
 from benchmarks.figures import Figure, Rounds, alternate, median_ratio
 from coterie.log.log import BatchInfo, LogPartition
-from coterie.log.sqlite import SqliteLog
+from coterie.log.sqlite import CHECKPOINT_PAGES, WAL_BYTES, SqliteLog
 
 BATCH = bytes(117)
 WHERE = LogPartition(b"benchmark-topic\0", 0)
 FILE_BYTES = 256 * 1024 * 1024
+COLUMNS = 9
+"""How many a row has beside its bytes."""
 
 
 def measure(rounds: Rounds) -> Iterable[Figure]:
     """All in one folder of one file system."""
-    with tempfile.TemporaryDirectory(dir=Path.cwd() / "build") as folder:
+    build = Path.cwd() / "build"
+    build.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=build) as folder:
         home = Path(folder)
         for batches in (1, 10, 100):
             yield _against_file(home, batches, rounds)
         yield _against_unsynced(home, rounds)
+        yield _columns_against_bytes(home, rounds)
+        yield _against_growing(home, rounds)
+        for pages in (250, 4_000):
+            yield _against_checkpoints(home, pages, rounds)
+        yield _loop_against_thread(home, rounds)
 
 
 def _against_file(home: Path, batches: int, rounds: Rounds) -> Figure:
@@ -65,6 +80,94 @@ def _against_unsynced(home: Path, rounds: Rounds) -> Figure:
     )
 
 
+def _columns_against_bytes(home: Path, rounds: Rounds) -> Figure:
+    with (
+        closing(_table(home / "rows", COLUMNS)) as rows,
+        closing(_table(home / "bytes", 1)) as plain,
+    ):
+        pairs = alternate(
+            rounds,
+            lambda: _rows_per_second(rows, COLUMNS, rounds.seconds),
+            lambda: _rows_per_second(plain, 1, rounds.seconds),
+        )
+    return Figure(
+        name="rows with columns, of rows with bytes alone, not synced",
+        value=median_ratio(pairs),
+        detail=f"{1e6 / pairs[-1][0]:.1f} us a row | {1e6 / pairs[-1][1]:.1f}",
+    )
+
+
+def _against_growing(home: Path, rounds: Rounds) -> Figure:
+    log = open_log(home / "lengthened", "FULL")
+    growing = open_log(home / "growing", "FULL")
+    growing.writer.execute("PRAGMA wal_autocheckpoint = 0")
+    growing.append(WHERE, bytes(WAL_BYTES), BatchInfo(0, 0, 0, WAL_BYTES))
+    growing.flush()  # from here on its write-ahead log grows with each flush
+    return _compare(
+        "syncs of 1 batch, of those into a growing file", log, growing, 1, rounds
+    )
+
+
+def _against_checkpoints(home: Path, pages: int, rounds: Rounds) -> Figure:
+    log = open_log(home / f"usual{pages}", "FULL")
+    other = open_log(home / f"pages{pages}", "FULL")
+    other.writer.execute(f"PRAGMA wal_autocheckpoint = {pages}")
+    return _compare(
+        f"syncs of 10 batches, checkpoint at {CHECKPOINT_PAGES} pages, of {pages}'s",
+        log,
+        other,
+        10,
+        rounds,
+    )
+
+
+def _compare(
+    name: str, log: SqliteLog, other: SqliteLog, batches: int, rounds: Rounds
+) -> Figure:
+    pairs = alternate(
+        rounds,
+        lambda: syncs_per_second(log, batches, rounds.seconds),
+        lambda: syncs_per_second(other, batches, rounds.seconds),
+    )
+    log.close()
+    other.close()
+    detail = f"{pairs[-1][0]:,.0f}/s | {pairs[-1][1]:,.0f}/s"
+    return Figure(name=name, value=median_ratio(pairs), detail=detail)
+
+
+def _loop_against_thread(home: Path, rounds: Rounds) -> Figure:
+    log = open_log(home / "threads", "FULL")
+    todo: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def work() -> None:
+        while (write := todo.get()) is not None:
+            write()
+            ended.put(None)
+
+    def in_thread() -> None:
+        staged = log.take()
+        todo.put(staged.write)
+        ended.get()
+        log.settle(staged)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    pairs = alternate(
+        rounds,
+        lambda: syncs_per_second(log, 1, rounds.seconds),
+        lambda: syncs_per_second(log, 1, rounds.seconds, in_thread),
+    )
+    todo.put(None)
+    thread.join()
+    log.close()
+    return Figure(
+        name="syncs of 1 batch in the loop's thread, of those in another",
+        value=median_ratio(pairs),
+        detail=f"{pairs[-1][0]:,.0f}/s | {pairs[-1][1]:,.0f}/s",
+    )
+
+
 def open_log(directory: Path, synchronous: str) -> SqliteLog:
     """A new store with one partition."""
     log = SqliteLog(directory, synchronous=synchronous)
@@ -73,14 +176,46 @@ def open_log(directory: Path, synchronous: str) -> SqliteLog:
     return log
 
 
-def syncs_per_second(log: SqliteLog, batches: int, seconds: float) -> float:
+def _table(path: Path, columns: int) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = OFF")
+    facts = "".join(f", fact{at} INTEGER" for at in range(1, columns))
+    connection.execute(
+        f"CREATE TABLE batches (place INTEGER PRIMARY KEY{facts}, bytes BLOB)"
+    )
+    return connection
+
+
+def _rows_per_second(
+    connection: sqlite3.Connection, columns: int, seconds: float
+) -> float:
+    values = ", ".join("?" * (columns + 1))
+    (at,) = connection.execute("SELECT coalesce(max(place), 0) FROM batches").fetchone()
+    first, began = at, time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        rows = [(at + more, *range(1, columns), BATCH) for more in range(1, 101)]
+        at += len(rows)
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany(f"INSERT INTO batches VALUES ({values})", rows)
+        connection.execute("COMMIT")
+    return float((at - first) / (time.perf_counter() - began))
+
+
+def syncs_per_second(
+    log: SqliteLog,
+    batches: int,
+    seconds: float,
+    flush: Callable[[], None] | None = None,
+) -> float:
     """Flush so many batches again and again."""
+    flush = flush or log.flush
     flushes, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
         for _ in range(batches):
             base = log.bounds(WHERE).next_offset
             log.append(WHERE, BATCH, BatchInfo(base, base, 0, len(BATCH)))
-        log.flush()
+        flush()
         flushes += 1
     return flushes / (time.perf_counter() - began)
 
