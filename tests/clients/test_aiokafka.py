@@ -23,6 +23,7 @@ from .admin import alter_offsets, committed_offsets, produce
 from .aio import AioMember, joined, shared, soon
 from .codecs import CODECS, compressible
 from .doomed import Doomed
+from .waiting import DEADLINE_S, PAUSE_S
 
 PARTITIONS = 4
 TEST_S = 60
@@ -67,6 +68,18 @@ async def read_partition(
         return [(await consumer.getone()).value for _ in range(count)]
     finally:
         await consumer.stop()
+
+
+async def eventually_partitions(
+    admin: AIOKafkaAdminClient, topic: str, count: int
+) -> None:
+    """Ask until the topic has so many; a cluster may tell everybody a little later."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            (found,) = await admin.describe_topics([topic])
+            if len(found["partitions"]) == count:
+                return
+            await asyncio.sleep(PAUSE_S)
 
 
 @pytest.mark.fact("G4-09")
@@ -244,8 +257,7 @@ def test_topics_are_created_grown_described_and_deleted(
         async with admin_of(bootstrap) as admin:
             await admin.create_topics([NewTopic(name, 2, 1)])
             await admin.create_partitions({name: NewPartitions(3)})
-            (found,) = await admin.describe_topics([name])
-            assert len(found["partitions"]) == 3
+            await eventually_partitions(admin, name, 3)
             await admin.delete_topics([name])
             assert name not in await admin.list_topics()
             assert (await admin.describe_cluster())["brokers"]

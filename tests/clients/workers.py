@@ -41,6 +41,8 @@ class Worker(ConsumerRebalanceListener):
             metrics_enabled=False,
             **config,
         )
+        # A leader that has not heard of the topic yet assigns nothing, and is content.
+        assert self._consumer.partitions_for_topic(topic)
         self._consumer.subscribe([topic], listener=self)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
