@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
 from coterie.errors import LogError
 from coterie.log.log import LogPartition
 from coterie.log.memory import MemoryLog
-from coterie.runtime import flusher as flusher_module
 from coterie.runtime.flusher import Flusher
 from tests.runtime.world import Loop
 
@@ -237,28 +235,3 @@ async def test_flush_waits_for_the_thread() -> None:
     assert heard == [None, None]
     assert log.get(SPACE, b"b") == b"1"
     flusher.close()
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("is_quick", [True, False])
-async def test_a_single_append_to_a_quick_disk_is_written_without_the_thread(
-    monkeypatch: pytest.MonkeyPatch, is_quick: bool
-) -> None:
-    monkeypatch.setattr(flusher_module, "QUICK_S", 60.0 if is_quick else 0.0)
-    log = GatedLog()
-    log.gate.set()
-    flusher = Flusher(log, asyncio.get_running_loop())
-    heard: list[LogError | None] = []
-    for names in ("a", "b", "cd"):
-        for name in names:
-            log.put(SPACE, name.encode(), b"1")
-        before = len(heard)
-        flusher.when_durable(heard.append)
-        await until(partial(_is_longer, heard, before))
-    own = threading.current_thread().name
-    assert log.threads == ["flusher", own if is_quick else "flusher", "flusher"]
-    flusher.close()
-
-
-def _is_longer(heard: list[LogError | None], before: int) -> bool:
-    return len(heard) > before
