@@ -53,6 +53,10 @@ class Staged(Protocol):
     def operations(self) -> Sequence[object]:
         """What was staged, in order."""
 
+    @property
+    def size_bytes(self) -> int:
+        """Of the batches and values together; what drops batches counts as much."""
+
     def write(self) -> None:
         """Write and sync. May run in another thread.
 

@@ -17,6 +17,9 @@ from coterie.types import LogOffset
 TAIL_BYTES_MAX: Final = 64 * 1024 * 1024
 """How much of what was flushed last stays in memory, over all partitions."""
 
+DROP_BYTES: Final = 1 << 20
+"""What dropping batches counts as: they may be many."""
+
 
 class Create(NamedTuple):
     """A partition begins."""
@@ -268,9 +271,24 @@ class Write:
     def __init__(self, operations: list[Operation]) -> None:
         self.operations = operations
 
+    @property
+    def size_bytes(self) -> int:
+        """Of the batches and values together; what drops batches counts as much."""
+        return sum(map(_size_of, self.operations))
+
     def write(self) -> None:
         """Make them durable."""
         raise NotImplementedError
+
+
+def _size_of(operation: Operation) -> int:
+    match operation:
+        case Append(_, data, _) | Replace(_, _, data) | Put(_, _, data):
+            return 0 if data is None else len(data)
+        case Delete() | Truncate():
+            return DROP_BYTES
+        case Create():
+            return 0
 
 
 def _operations_of(staged: Staged) -> list[Operation]:

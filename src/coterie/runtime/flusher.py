@@ -1,8 +1,7 @@
 """Makes staged appends durable: one write for everything a turn of the loop staged.
 
 Rules: at most one write is under way; what is staged meanwhile belongs to the next. It
-is done by a worker thread, but for a single append to a disk that is quick: that takes
-less time than two threads need to take turns.
+is done by a worker thread, but for a small one to a disk that is quick (pace.py).
 
 Writes are numbered by a sequence: `next_sequence` is that of the write which what is
 staged now will be part of, and everything up to `durable_sequence` is on disk. When a
@@ -17,17 +16,15 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from coterie.errors import LogError
 from coterie.log.log import Log, Staged
+from coterie.runtime.pace import Pace
 
 _LOGGER = logging.getLogger(__name__)
 
 Done = Callable[[LogError | None], None]
-
-QUICK_S: Final = 0.001
-"""A disk whose last write took less is quick."""
 
 
 class Loop(Protocol):
@@ -53,7 +50,7 @@ class Flusher:
         self._waiting: list[Done] = []
         self._in_flight: list[Done] = []
         self._taken: Staged | None = None
-        self._last_write_s = QUICK_S
+        self._pace = Pace()
         self._scheduled = False
         self._listeners: list[Callable[[LogError], None]] = []
         self.next_sequence = 1
@@ -86,13 +83,14 @@ class Flusher:
         failed: list[LogError] = []
         while self._taken is not None or self._log.staged() or self._waiting:
             if self._taken is None:
-                error, self._last_write_s = _write(self._take())
+                outcome = _write(self._take())
             else:
                 assert self._writer is not None
-                error, self._last_write_s = self._writer.wait()
+                outcome = self._writer.wait()
+            error, _ = outcome
             if error is not None:
                 failed.append(error)
-            self._settle(error)
+            self._settle(outcome)
         if failed:
             raise failed[0]
 
@@ -107,10 +105,8 @@ class Flusher:
         if self._taken is not None or not (self._log.staged() or self._waiting):
             return
         taken = self._take()
-        is_quick = self._last_write_s < QUICK_S and len(taken.operations) <= 1
-        if self._writer is None or is_quick:
-            error, self._last_write_s = _write(taken)
-            self._settle(error)
+        if self._writer is None or self._pace.fits_loop(taken):
+            self._settle(_write(taken))
         else:
             self._writer.start(taken)
 
@@ -125,12 +121,13 @@ class Flusher:
         if self._writer is not None and self._taken is not None:
             outcome = self._writer.poll()
             if outcome is not None:
-                error, self._last_write_s = outcome
-                self._settle(error)
+                self._settle(outcome)
 
-    def _settle(self, error: LogError | None) -> None:
+    def _settle(self, outcome: Outcome) -> None:
+        error, seconds = outcome
         taken = self._taken
         assert taken is not None
+        self._pace.took(taken, seconds)
         waiting, self._in_flight, self._taken = self._in_flight, [], None
         if error is None:
             self._log.settle(taken)
