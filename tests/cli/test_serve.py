@@ -1,0 +1,80 @@
+"""The command line of `coterie` and `coterie serve`, short of serving."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from coterie.cli.main import main, make_parser
+from coterie.cli.serve import parse_address
+
+
+def test_help_ends_with_worked_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--help"], ["serve", "--help"]):
+        with pytest.raises(SystemExit) as left:
+            main(arguments)
+        assert left.value.code == 0
+        assert "coterie serve" in capsys.readouterr().out.partition("examples:")[2]
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out.startswith("coterie 0.")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["fly"],
+        ["serve", "--memory", "--data", "x"],
+        ["serve", "--nodes", "65"],
+        ["serve", "--listen", "127.0.0.1:65536"],
+        ["serve", "--loop", "trio"],
+    ],
+)
+def test_what_makes_no_sense_is_exit_code_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == 2
+    assert "usage: coterie" in capsys.readouterr().err
+
+
+def test_a_setting_that_is_unknown_is_exit_code_2_and_a_sentence(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["serve", "--memory", "--set", "num.partition=3"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("coterie serve: there is no setting 'num.partition'")
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:9092", ("127.0.0.1", 9092)),
+        (":0", ("127.0.0.1", 0)),
+        ("[::1]:9092", ("::1", 9092)),
+        ("kafka.example:1", ("kafka.example", 1)),
+    ],
+)
+def test_an_address_is_host_and_port(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "9092", "host:", "host:x", "host:-1", "host:٣"])
+def test_anything_else_is_no_address(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="HOST:PORT"):
+        parse_address(text)
+
+
+def test_without_options_it_serves_on_kafkas_port_of_this_machine_alone() -> None:
+    options = make_parser().parse_args(["serve"])
+    assert options.listen == ("127.0.0.1", 9092)
+    assert str(options.data) == "coterie-data"
+    assert not options.memory
+    assert options.nodes == 1
