@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.log.log import BatchInfo, Log, LogPartition
@@ -14,12 +13,18 @@ PARTITION = LogPartition(b"t" * 16, 3)
 OTHER = LogPartition(b"u" * 16, 0)
 
 
-@dataclass
 class Store:
-    """A log, and `reopen`: what a process started after it would open."""
+    """A log, and what a process started after it would open in its place."""
 
-    log: Log
-    reopen: Callable[[], Log]
+    def __init__(self, log: Log, again: Callable[[], Log]) -> None:
+        self.log = log
+        self._again = again
+
+    def reopen(self) -> Log:
+        """Find the log again, in a new process as it were."""
+        self.log.close()
+        self.log = self._again()
+        return self.log
 
 
 def memory_store(_: Path) -> Store:
@@ -30,13 +35,7 @@ def memory_store(_: Path) -> Store:
 
 def sqlite_store(directory: Path) -> Store:
     """A log on disk."""
-    log = SqliteLog(directory)
-
-    def reopen() -> Log:
-        log.close()
-        return SqliteLog(directory)
-
-    return Store(log, reopen)
+    return Store(SqliteLog(directory), lambda: SqliteLog(directory))
 
 
 def append(log: Log, size: int = 10, *, records: int = 1, at_ms: int = 0) -> BatchInfo:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,12 +19,13 @@ from tests.log.logs import (
 
 
 @pytest.fixture(params=[memory_store, sqlite_store], ids=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     make: Callable[[Path], Store] = request.param
     made = make(tmp_path)
     made.log.create(PARTITION)
     made.log.flush()
-    return made
+    yield made
+    made.log.close()
 
 
 def test_a_new_partition_is_empty(store: Store) -> None:
