@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
 from coterie.log.compaction import compact
-from coterie.log.log import BatchInfo
+from coterie.log.log import BatchInfo, LogPartition
 from coterie.log.memory import MemoryLog
+from coterie.log.staging import Truncate
 from coterie.wire.record_batch import (
     TRANSACTIONAL,
     LogRecord,
@@ -137,6 +140,27 @@ def test_a_batch_with_nothing_left_goes() -> None:
     writer.write((b"a", b"2"))
     writer.compact()
     assert len(writer.batches()) == 1
+
+
+@pytest.mark.parametrize(("before", "offsets"), [(1, [2]), (3, [])])
+def test_a_batch_that_another_thread_truncates_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, before: int, offsets: list[int]
+) -> None:
+    writer = Writer()
+    for value in (b"1", b"2", b"3"):
+        writer.write((b"a", value))
+    writer.batches()
+    writer.log = writer.log.reopen()
+    look_up = writer.log.infos
+
+    def raced(partition: LogPartition, offset: int = 0) -> Iterator[BatchInfo]:
+        found = list(look_up(partition, offset))
+        writer.log.store([Truncate(PARTITION, before)])
+        yield from found
+
+    monkeypatch.setattr(writer.log, "infos", raced)
+    writer.compact()
+    assert writer.offsets() == offsets
 
 
 def test_nothing_at_or_above_the_end_is_touched() -> None:

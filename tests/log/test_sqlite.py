@@ -123,7 +123,7 @@ def test_a_bug_in_a_write_leaves_no_transaction_open(tmp_path: Path) -> None:
 
 
 def test_flushes_write_into_a_file_that_has_its_length(tmp_path: Path) -> None:
-    log = SqliteLog(tmp_path)
+    log = SqliteLog(tmp_path, synchronous="OFF")
     wal = tmp_path / f"{FILE_NAME}-wal"
     length = wal.stat().st_size
     log.create(PARTITION)

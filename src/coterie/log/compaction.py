@@ -66,15 +66,17 @@ def compact(
     survey = Survey(start, end)
     yield from _survey(log, partition, survey)
     first = log.bounds(partition).log_start_offset
-    for info in _up_to(log, partition, first, survey.end):
-        _compact_batch(log, partition, info, survey, tombstones_before_ms)
+    for info, batch in _up_to(log, partition, first, survey.end):
+        kept = _compacted(info, batch, survey, tombstones_before_ms)
+        if kept != batch:
+            log.replace(partition, info.base_offset, kept)
         yield
     return survey.end
 
 
 def _up_to(
     log: Log, partition: LogPartition, start: LogOffset, end: LogOffset
-) -> Iterator[BatchInfo]:
+) -> Iterator[tuple[BatchInfo, bytes]]:
     """The batches that end before `end`. Looked up one at a time: a caller may flush
     in between, and a batch may then have gone."""
     at = start
@@ -82,14 +84,17 @@ def _up_to(
         info = next(log.infos(partition, at), None)
         if info is None or info.last_offset >= end:
             return
-        yield info
         at = info.last_offset + 1
+        for batch in log.read(partition, info.base_offset, 1)[:1]:
+            # A write under way may just have truncated it: then this is a later one.
+            if read_header(batch).base_offset == info.base_offset:
+                yield info, batch
 
 
 def _survey(log: Log, partition: LogPartition, survey: Survey) -> Iterator[None]:
     transactions: dict[ProducerId, _OpenTransaction] = {}
-    for info in _up_to(log, partition, survey.start, survey.end):
-        records = _read(log, partition, info)
+    for info, batch in _up_to(log, partition, survey.start, survey.end):
+        records = decode_records(batch)
         if info.is_control:
             _end_transaction(survey, transactions, info, records)
         elif info.is_transactional:
@@ -132,19 +137,15 @@ def _learn(survey: Survey, keys: dict[bytes, LogOffset]) -> None:
             last[key] = offset
 
 
-def _compact_batch(
-    log: Log,
-    partition: LogPartition,
-    info: BatchInfo,
-    survey: Survey,
-    tombstones_before_ms: int,
-) -> None:
+def _compacted(
+    info: BatchInfo, batch: bytes, survey: Survey, tombstones_before_ms: int
+) -> bytes | None:
+    """What stays of a batch; None when nothing does."""
     if info.is_control:
-        return
+        return batch
     if info.base_offset in survey.aborted:
-        log.replace(partition, info.base_offset, None)
-        return
-    records = _read(log, partition, info)
+        return None
+    records = decode_records(batch)
     kept = [
         record
         for record in records
@@ -155,9 +156,8 @@ def _compact_batch(
         )
     ]
     if len(kept) == len(records):
-        return
-    [batch] = log.read(partition, info.base_offset, 1)[:1]
-    log.replace(partition, info.base_offset, _rewrite(batch, kept) if kept else None)
+        return batch
+    return _rewrite(batch, kept) if kept else None
 
 
 def _rewrite(batch: bytes, kept: list[LogRecord]) -> bytes:
@@ -173,8 +173,3 @@ def _rewrite(batch: bytes, kept: list[LogRecord]) -> bytes:
         base_offset=header.base_offset,
         last_offset=header.last_offset,
     )
-
-
-def _read(log: Log, partition: LogPartition, info: BatchInfo) -> list[LogRecord]:
-    [batch] = log.read(partition, info.base_offset, 1)[:1]
-    return decode_records(batch)
