@@ -90,17 +90,6 @@ def scratch() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def pinned(cpu: int) -> Iterator[None]:
-    """Run this process on one core for the length of a block."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {cpu})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
-
-
-@contextlib.contextmanager
 def open_files(count: int) -> Iterator[None]:
     """Let this process and its children have so many files open."""
     import resource
