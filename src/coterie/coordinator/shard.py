@@ -144,8 +144,8 @@ class Shard:
     def replay(self, record: Record, origin: Origin) -> None:
         """Make true what a record says; of a transaction's, when its marker comes."""
         key, value, _ = record
-        if isinstance(key, OffsetCommitKey):
-            assert value is None or isinstance(value, OffsetCommitValue)
+        if type(key) is OffsetCommitKey:
+            assert value is None or type(value) is OffsetCommitValue
             offset_replay.replay(self.state, key, value, origin)
             self.changed.add(key.group)
         else:

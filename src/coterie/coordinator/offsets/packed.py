@@ -25,6 +25,7 @@ NO_OFFSET: Final = -1
 _HEAD: Final = struct.Struct(">qqq16s")
 _PARTITION: Final = struct.Struct(">iqi")
 _ERROR_AND_TAGS: Final = struct.Struct(">hx")
+_HEAD_AND_PARTITION: Final = struct.Struct(_HEAD.format + _PARTITION.format[1:])
 _NO_METADATA: Final = write_uvarint(1)
 _NO_METADATA_NO_ERROR: Final = _NO_METADATA + _ERROR_AND_TAGS.pack(0)
 _METADATA_AT: Final = _PARTITION.size
@@ -32,18 +33,16 @@ _METADATA_AT: Final = _PARTITION.size
 
 def pack(partition: int, committed: CommittedOffset) -> Packed:
     """The bytes of a commit for a partition."""
-    offset, leader_epoch, metadata, *_ = committed
-    head = _HEAD.pack(
-        committed.record_offset,
-        committed.commit_timestamp_ms,
-        committed.expire_timestamp_ms,
-        committed.topic_id,
+    offset, leader_epoch, metadata, commit_ms, expire_ms, record_offset, topic_id = (
+        committed
     )
-    start = _PARTITION.pack(partition, offset, leader_epoch)
+    start = _HEAD_AND_PARTITION.pack(
+        record_offset, commit_ms, expire_ms, topic_id, partition, offset, leader_epoch
+    )
     if not metadata:
-        return head + start + _NO_METADATA_NO_ERROR
+        return start + _NO_METADATA_NO_ERROR
     text = metadata.encode()
-    return head + start + write_uvarint(len(text) + 1) + text + b"\0\0\0"
+    return start + write_uvarint(len(text) + 1) + text + b"\0\0\0"
 
 
 def unpack(packed: Packed) -> CommittedOffset:

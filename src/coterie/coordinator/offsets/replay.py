@@ -28,13 +28,15 @@ def replay(
         _remove(state, key)
         return
     committed = from_record(value, origin)
-    state.ensure_group(key.group)
+    group_id = key.group
+    if group_id not in state.groups:
+        state.ensure_group(group_id)
     if origin.producer_id < 0:
-        state.offsets.stored.put(key.group, key.topic, key.partition, committed)
+        state.offsets.stored.put(group_id, key.topic, key.partition, committed)
         return
     producer = (origin.producer_id, origin.producer_epoch)
     name = TopicPartition(key.topic, key.partition)
-    state.offsets.pending.put(producer, key.group, name, committed)
+    state.offsets.pending.put(producer, group_id, name, committed)
 
 
 def _remove(state: State, key: OffsetCommitKey) -> None:
