@@ -14,7 +14,8 @@ from benchmarks.peer import frame
 from benchmarks.processes import python, running
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 
-SHORT = Rounds(1, 0.1)
+# Long enough to see answers on a machine that does other things too.
+SHORT = Rounds(1, 0.5)
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 

@@ -16,26 +16,30 @@ OTHER = LogPartition(b"u" * 16, 0)
 class Store:
     """A log, and what a process started after it would open in its place."""
 
-    def __init__(self, log: Log, again: Callable[[], Log]) -> None:
+    def __init__(self, log: Log, again: Callable[[Log], Log]) -> None:
         self.log = log
         self._again = again
 
     def reopen(self) -> Log:
         """Find the log again, in a new process as it were."""
         self.log.close()
-        self.log = self._again()
+        self.log = self._again(self.log)
         return self.log
 
 
 def memory_store(_: Path) -> Store:
     """A log in memory."""
-    log = MemoryLog()
-    return Store(log, log.reopen)
+
+    def again(log: Log) -> Log:
+        assert isinstance(log, MemoryLog)
+        return log.reopen()
+
+    return Store(MemoryLog(), again)
 
 
 def sqlite_store(directory: Path) -> Store:
     """A log on disk."""
-    return Store(SqliteLog(directory), lambda: SqliteLog(directory))
+    return Store(SqliteLog(directory), lambda _: SqliteLog(directory))
 
 
 def append(log: Log, size: int = 10, *, records: int = 1, at_ms: int = 0) -> BatchInfo:
