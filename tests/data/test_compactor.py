@@ -94,6 +94,26 @@ def test_more_batches_than_one_look_takes(monkeypatch: pytest.MonkeyPatch) -> No
     assert content(world) == [(5, "k", "6"), (6, "k", "7")]
 
 
+def test_what_others_wrote_is_learnt_in_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coterie.runtime.partitions.LEARNT_PER_STEP", 2)
+    world = new_world()
+    client = Client(world)
+    client.init()
+    client.add(0)
+    send(world, ("k", "1"))
+    client.send(b"k")
+    for value in "2345":
+        send(world, ("k", value))
+    world.restart()
+    partition = world.data.partition("a", 0)
+    assert partition is not None
+    assert len(list(partition.catch_up())) == 3
+    assert list(partition.catch_up()) == []
+    assert partition.last_stable_offset() == 1
+
+
 def test_what_must_stay_from_an_offset_on_stays() -> None:
     world = new_world()
     for value in "12345":

@@ -40,6 +40,7 @@ def compaction(
     """
     if not settings.compact:
         return
+    yield from partition.catch_up()
     key = partition_key(partition.where)
     kept = log.get(COMPACTED_SPACE, key)
     start = 0 if kept is None else int.from_bytes(kept, "big")

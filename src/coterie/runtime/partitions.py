@@ -8,7 +8,8 @@ log from time to time, so that there is never much to read.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from coterie.catalog.incoming import IncomingBatch, placed
@@ -34,6 +35,7 @@ from coterie.wire.record_batch import (
 PRODUCERS_SPACE: Final = "producers"
 """Where the log keeps what partitions remember of their producers."""
 KEPT_EVERY_BATCHES: Final = 5_000
+LEARNT_PER_STEP: Final = 500
 
 
 def partition_key(where: LogPartition) -> bytes:
@@ -231,12 +233,29 @@ class Partition:
         if self._producers is not None:
             self._producers.expire(before_ms)
 
+    def catch_up(self) -> Iterator[None]:
+        """Learn of the batches that others have written, `LEARNT_PER_STEP` a step. What
+        needs to know them learns of all at once, which takes seconds for a million."""
+        while True:
+            producers, seen = self._last_known(), self._seen_offset
+            if seen >= self.bounds().flushed_offset:
+                return
+            infos = self._log.infos(self.where, seen)
+            self._learn_all(producers, islice(infos, LEARNT_PER_STEP))
+            if self._seen_offset == seen:
+                return  # compaction took the rest
+            yield
+
     def _known_producers(self) -> Producers:
-        bounds = self.bounds()
+        producers = self._last_known()
+        if self._seen_offset < self.bounds().flushed_offset:
+            infos = self._log.infos(self.where, self._seen_offset)
+            self._learn_all(producers, infos)
+        return producers
+
+    def _last_known(self) -> Producers:
         if self._producers is None:
-            self._producers = self._kept_producers(bounds.log_start_offset)
-        if self._seen_offset < bounds.flushed_offset:
-            self._catch_up(self._producers)
+            self._producers = self._kept_producers(self.bounds().log_start_offset)
         return self._producers
 
     def _kept_producers(self, log_start_offset: LogOffset) -> Producers:
@@ -262,8 +281,8 @@ class Partition:
             text = json.dumps(value, separators=(",", ":"))
             self._log.put(PRODUCERS_SPACE, partition_key(self.where), text.encode())
 
-    def _catch_up(self, producers: Producers) -> None:
-        for info in self._log.infos(self.where, self._seen_offset):
+    def _learn_all(self, producers: Producers, infos: Iterable[BatchInfo]) -> None:
+        for info in infos:
             self._learn(producers, info)
             self._saw(info)
 
