@@ -63,6 +63,7 @@ def compact(
 
     `start` is what the last compaction of this partition returned, 0 at the first.
     """
+    assert 0 <= start <= end <= log.bounds(partition).flushed_offset
     survey = Survey(start, end)
     yield from _survey(log, partition, survey)
     first = log.bounds(partition).log_start_offset
@@ -93,7 +94,8 @@ def _up_to(
 
 def _survey(log: Log, partition: LogPartition, survey: Survey) -> Iterator[None]:
     transactions: dict[ProducerId, _OpenTransaction] = {}
-    for info, batch in _up_to(log, partition, survey.start, survey.end):
+    limit = survey.end
+    for info, batch in _up_to(log, partition, survey.start, limit):
         records = decode_records(batch)
         if info.is_control:
             _end_transaction(survey, transactions, info, records)
@@ -107,6 +109,7 @@ def _survey(log: Log, partition: LogPartition, survey: Survey) -> Iterator[None]
     # What replaces may lie above the new end: it stays, so nothing is lost.
     still_open = (opened.batches[0] for opened in transactions.values())
     survey.end = min(still_open, default=survey.end)
+    assert survey.end <= limit
 
 
 def _end_transaction(
@@ -118,6 +121,7 @@ def _end_transaction(
     opened = transactions.pop(info.producer_id, None)
     if opened is None:
         return
+    assert len(records) == 1
     marker = decode_marker(records[0])
     if marker is not None and marker.commit:
         _learn(survey, opened.keys)
@@ -146,6 +150,7 @@ def _compacted(
     if info.base_offset in survey.aborted:
         return None
     records = decode_records(batch)
+    assert info.last_offset < survey.end
     kept = [
         record
         for record in records
@@ -163,6 +168,9 @@ def _compacted(
 def _rewrite(batch: bytes, kept: list[LogRecord]) -> bytes:
     """The batch with fewer records; its offsets, producer and codec stay."""
     header = read_header(batch)
+    assert len(kept) < header.record_count
+    assert header.base_offset <= kept[0].offset
+    assert kept[-1].offset <= header.last_offset
     return encode_batch(
         kept,
         producer=Producer(

@@ -25,15 +25,15 @@ from coterie.types import LogOffset
 class _Batches:
     """The batches of one partition, by base offset."""
 
-    __slots__ = ("bases", "kept", "start")
+    __slots__ = ("bases", "kept")
 
     def __init__(self) -> None:
-        self.start: LogOffset = 0
         self.bases: list[LogOffset] = []
         self.kept: dict[LogOffset, tuple[bytes, BatchInfo]] = {}
 
     def place(self, offset: LogOffset) -> int:
         """Where the batch stands that holds `offset`, or the next one after it."""
+        assert len(self.bases) == len(self.kept)
         at = bisect_left(self.bases, offset)
         if at > 0 and self.kept[self.bases[at - 1]][1].last_offset >= offset:
             return at - 1
@@ -108,12 +108,14 @@ class MemoryLog(StagingLog):
     def _store_one(self, operation: Operation) -> None:
         match operation:
             case Create(partition):
+                assert partition not in self._numbers
                 self._numbers[partition] = len(self._numbers)
                 self._batches[self._numbers[partition]] = _Batches()
             case Delete(partition):
                 self._batches.pop(self._numbers[partition], None)
             case Append(partition, batch, info):
                 batches = self._batches[self._numbers[partition]]
+                assert not batches.bases or batches.bases[-1] < info.base_offset
                 batches.bases.append(info.base_offset)
                 batches.kept[info.base_offset] = (batch, info)
             case Truncate(partition, before):
@@ -134,6 +136,7 @@ class MemoryLog(StagingLog):
         for base in batches.bases[:keep]:
             del batches.kept[base]
         del batches.bases[:keep]
+        assert len(batches.bases) == len(batches.kept)
 
     @staticmethod
     def _replace(
@@ -142,6 +145,7 @@ class MemoryLog(StagingLog):
         if base_offset not in batches.kept:
             return  # truncated meanwhile
         _, info = batches.kept.pop(base_offset)
+        assert info.base_offset == base_offset
         if replacement is None:
             batches.bases.remove(base_offset)
         else:

@@ -204,6 +204,7 @@ class SqliteLog(StagingLog):
         return _SqliteWrite(self, operations)
 
     def _created(self, partition: LogPartition) -> FlushedPartition:
+        assert partition not in self._flushed
         return FlushedPartition(self.numbers[partition], 0, 0)
 
     def _span(self, part: FlushedPartition, offset: LogOffset) -> tuple[int, int]:
@@ -217,6 +218,7 @@ class SqliteLog(StagingLog):
         ).fetchone()
         if row is None:
             return low, high
+        assert row[0] & OFFSET_MAX <= row[1]
         return row[0] if row[1] >= offset else row[0] + 1, high
 
     def _read_store(
@@ -350,6 +352,7 @@ def _place(number: int, offset: LogOffset) -> int:
 
 
 def _info(row: tuple[int, int, int, int, int, int, int, int, int]) -> BatchInfo:
+    assert row[1] >= row[0] & OFFSET_MAX
     place, last_offset, timestamp_ms, size, producer, epoch, base, last, flags = row
     return BatchInfo(
         base_offset=place & OFFSET_MAX,

@@ -75,6 +75,7 @@ class FlushedPartition:
     def __init__(
         self, number: int, log_start_offset: LogOffset, flushed_offset: LogOffset
     ) -> None:
+        assert 0 <= log_start_offset <= flushed_offset
         self.number = number
         self.log_start_offset = log_start_offset
         self.flushed_offset = flushed_offset
@@ -92,6 +93,7 @@ class Tail:
 
     def add(self, part: FlushedPartition, batch: bytes, info: BatchInfo) -> None:
         """Keep a batch that was just flushed."""
+        assert info.base_offset not in part.tail
         part.tail[info.base_offset] = (batch, info)
         self._order.append((part, info.base_offset, len(batch)))
         self._bytes += len(batch)
@@ -99,6 +101,7 @@ class Tail:
             owner, base_offset, size = self._order.popleft()
             owner.tail.pop(base_offset, None)
             self._bytes -= size
+        assert self._bytes >= 0
 
 
 class StagingLog:
@@ -125,6 +128,8 @@ class StagingLog:
         if part is None:
             return Bounds(0, 0, self._next[partition])
         flushed = part.flushed_offset
+        assert part.log_start_offset <= flushed
+        assert staged is None or flushed <= staged
         return Bounds(
             part.log_start_offset, flushed, flushed if staged is None else staged
         )
@@ -150,23 +155,25 @@ class StagingLog:
             expected = self.bounds(partition).next_offset
         assert info.base_offset == expected, (info.base_offset, expected)
         assert info.last_offset >= info.base_offset
+        assert info.size_bytes == len(batch)
         self._next[partition] = info.last_offset + 1
         self._operations.append(Append(partition, batch, info))
 
     def truncate(self, partition: LogPartition, before: LogOffset) -> None:
         """Move the log start up to `before`."""
-        assert before <= self.bounds(partition).flushed_offset
+        assert 0 <= before <= self.bounds(partition).flushed_offset
         self._operations.append(Truncate(partition, before))
 
     def replace(
         self, partition: LogPartition, base_offset: LogOffset, batch: bytes | None
     ) -> None:
         """Put a compacted batch in the place of another."""
-        assert base_offset < self.bounds(partition).flushed_offset
+        assert 0 <= base_offset < self.bounds(partition).flushed_offset
         self._operations.append(Replace(partition, base_offset, batch))
 
     def put(self, space: str, key: bytes, value: bytes | None) -> None:
         """Keep a small value beside the log."""
+        assert space
         self._operations.append(Put(space, key, value))
 
     def staged(self) -> bool:
@@ -204,6 +211,8 @@ class StagingLog:
         self, partition: LogPartition, offset: LogOffset, bytes_max: int
     ) -> Sequence[bytes]:
         """Flushed batches from the one that holds `offset` on."""
+        assert offset >= 0
+        assert bytes_max >= 0
         part = self._flushed.get(partition)
         if part is None or offset >= part.flushed_offset:
             return []
@@ -218,12 +227,14 @@ class StagingLog:
             return 0
         if part.size_bytes is None:
             part.size_bytes = self._measure(part)
+            assert part.size_bytes >= 0
         return part.size_bytes
 
     def _make_visible(self, operation: Operation) -> None:
         match operation:
             case Append(partition, batch, info):
                 part = self._flushed[partition]
+                assert part.flushed_offset == info.base_offset
                 part.flushed_offset = info.last_offset + 1
                 if part.size_bytes is not None:
                     part.size_bytes += len(batch)
@@ -238,6 +249,7 @@ class StagingLog:
             case Truncate(partition, before):
                 part = self._flushed[partition]
                 part.log_start_offset = max(before, part.log_start_offset)
+                assert part.log_start_offset <= part.flushed_offset
                 part.size_bytes = None
                 part.tail.clear()
             case Replace(partition, _, _):
@@ -313,5 +325,6 @@ def _follow(
     part: FlushedPartition, offset: LogOffset
 ) -> Iterator[tuple[bytes, BatchInfo]]:
     while (kept := part.tail.get(offset)) is not None:
+        assert kept[1].base_offset == offset
         yield kept
         offset = kept[1].last_offset + 1

@@ -40,6 +40,7 @@ class Pace:
 
     def took(self, staged: Staged, seconds: float) -> None:
         """A write has ended."""
+        assert seconds >= 0
         if _is_small(staged):
             self._average_s += (seconds - self._average_s) * _WEIGHT
 

@@ -99,6 +99,7 @@ class Timers:
     def push(self, entry: Entry) -> None:
         """Put an entry into the heap under its deadline."""
         entry.queued_ms = entry.deadline_ms
+        assert entry.table.entries[entry.key] is entry
         self._pushes += 1
         heapq.heappush(self._heap, (entry.deadline_ms, self._pushes, entry))
         if self._alarm is None or entry.deadline_ms < self._alarm_ms:
