@@ -10,7 +10,7 @@ values, made by the functions below, give the wire types:
 
 Rules of this file: it describes, it never reads or writes bytes (compiler.py does),
 and a declaration costs next to nothing at import, because servers and commands start
-often. `__init__` is compiled when a class is first instantiated.
+often. `__init__` and `__eq__` are compiled when a class is first instantiated.
 
 Version ranges are Kafka's own notation: "3+", "0-4", "2".
 """
@@ -200,7 +200,7 @@ class Struct(metaclass=StructMeta):
     unknown_tags: ClassVar[Any]
 
     def __init__(self, **values: Any) -> None:
-        _compile_init(type(self))
+        _compile_methods(type(self))
         self.__init__(**values)  # type: ignore[misc]
 
     def __eq__(self, other: object) -> bool:
@@ -234,8 +234,9 @@ class Message(Struct):
         cls.FLEXIBLE = Versions.parse(flexible)
 
 
-def _compile_init(cls: type[Struct]) -> None:
-    """Give `cls` an `__init__` of its own: keywords in declared order."""
+def _compile_methods(cls: type[Struct]) -> None:
+    """Give `cls` an `__init__` of its own, keywords in declared order, and an
+    `__eq__`: what is tagged is compared with its default whenever it is encoded."""
     scope: dict[str, Any] = {"UNSET": _UNSET}
     parameters, lines = [], ["self.unknown_tags = None"]
     for name, declared in cls.FIELDS.items():
@@ -249,8 +250,12 @@ def _compile_init(cls: type[Struct]) -> None:
             parameters.append(f"{name}=UNSET")
             lines.append(f"self.{name} = fresh_{name}() if {name} is UNSET else {name}")
     source = f"def __init__(self, {', '.join(parameters)}):\n  " + "\n  ".join(lines)
+    same = "".join(f" and self.{name} == other.{name}" for name in cls.FIELDS)
+    source += "\ndef __eq__(self, other):\n  if type(other) is not type(self):"
+    source += f"\n    return NotImplemented\n  return True{same}"
     exec(source, scope)  # noqa: S102 (the source is made of declared field names)
     cls.__init__ = scope["__init__"]  # type: ignore[method-assign]
+    cls.__eq__ = scope["__eq__"]  # type: ignore[method-assign]
 
 
 def _fresh_value(declared: Field) -> Any:
