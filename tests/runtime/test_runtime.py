@@ -278,7 +278,6 @@ def test_the_steps_of_a_shard_never_overlap() -> None:
 # Transactions.
 
 
-@pytest.mark.fact("E23-07")
 def test_a_transactional_commit_counts_after_its_marker_is_durable() -> None:
     world = World()
     assert commit_error(world.ask(txn_commit_request("g", 9), "g", 5)) == 0
