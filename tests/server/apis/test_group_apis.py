@@ -198,7 +198,6 @@ def test_before_the_start_there_is_no_coordinator(office: Office) -> None:
     office.broker.runtime.shards = shards
 
 
-@pytest.mark.fact("A-47")
 @pytest.mark.parametrize("stable", [False, True])
 def test_a_fetch_waits_for_the_commit_it_may_see(office: Office, stable: bool) -> None:
     commit(office, t=1)
