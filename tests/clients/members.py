@@ -100,6 +100,9 @@ class Member:
     def leave(self) -> None:
         """Commit and leave the group, as a well-behaved application does."""
         self.commit()
+        # Nothing is read from here on; and while librdkafka closes it may refuse the
+        # commit of the last revocation (_DESTROY).
+        self.commits = False
         self.consumer.close()
 
     def _on_assign(self, consumer: Consumer, those: list[TopicPartition]) -> None:
