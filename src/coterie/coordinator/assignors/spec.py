@@ -1,0 +1,38 @@
+"""What a server-side assignor is given, and what it gives back (E11-02)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from coterie.types import MemberId, TopicId
+
+
+class MemberSpec(NamedTuple):
+    """One member; `partitions` are those of its target so far (E11-03)."""
+
+    member_id: MemberId
+    instance_id: str | None
+    rack_id: str | None
+    subscribed_topic_ids: frozenset[TopicId]
+    partitions: Mapping[TopicId, Collection[int]]
+
+
+class TopicSpec(NamedTuple):
+    """One topic; `racks` holds the racks of each partition, or is empty if unknown."""
+
+    partition_count: int
+    racks: Sequence[Collection[str]] = ()
+
+
+class GroupSpec(NamedTuple):
+    """The members of a group, and all topics that any of them is subscribed to."""
+
+    members: Mapping[MemberId, MemberSpec]
+    topics: Mapping[TopicId, TopicSpec]
+
+
+Assignment: TypeAlias = Mapping[MemberId, Mapping[TopicId, Sequence[int]]]
+"""Partitions by member and topic; a member that is left out gets none (E11-05)."""
+Assign: TypeAlias = Callable[[GroupSpec], Assignment]
+"""An assignor; it may raise, and then the request that asked for it fails (E11-06)."""
