@@ -1,0 +1,118 @@
+"""The target assignment of a group, from its members and an assignor (E11).
+
+Pure, and knows nothing of records: it says which members' targets changed; whoever
+calls writes a record 7 for each of those, and always a record 6 (E7-40).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from coterie.coordinator.assignors.spec import (
+    Assign,
+    Assignment,
+    GroupSpec,
+    MemberSpec,
+    TopicSpec,
+)
+from coterie.coordinator.consumer.member import Member, Target
+from coterie.errors import ApiError
+from coterie.types import MemberId, TopicId, TopicName
+from coterie.wire.error_codes import ErrorCode
+
+_NO_PARTITIONS: Final[Target] = {}
+
+
+class KnownTopic(NamedTuple):
+    """A topic that exists."""
+
+    topic_id: TopicId
+    spec: TopicSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetInput:
+    """What a target is made of.
+
+    `members` are as they will be once this heartbeat is done. `static_members` is the
+    index as it was before it: an instance id that stands there with another member id
+    is one whose new member takes over the old one's target (E9-14). `resolved` holds
+    the topics that each regular expression matched.
+    """
+
+    members: Mapping[MemberId, Member]
+    previous: Mapping[MemberId, Target]
+    static_members: Mapping[str, MemberId] = field(default_factory=dict)
+    topics: Mapping[TopicName, KnownTopic] = field(default_factory=dict)
+    resolved: Mapping[str, Collection[TopicName]] = field(default_factory=dict)
+
+
+class NewTarget(NamedTuple):
+    """The targets of all members, and those of them that changed."""
+
+    targets: dict[MemberId, Target]
+    changed: dict[MemberId, Target]
+
+
+def build_target(given: TargetInput, assign: Assign) -> NewTarget:
+    """Let the assignor decide.
+
+    A member without a target before counts as changed even if it gets nothing (H-32).
+
+    Raises:
+        ApiError: UNKNOWN_SERVER_ERROR: the assignor failed; nothing changes (E11-06).
+    """
+    assignment = _ask(assign, group_spec(given))
+    targets = {
+        member_id: _normal(assignment.get(member_id, _NO_PARTITIONS))
+        for member_id in given.members
+    }
+    changed = {
+        member_id: target
+        for member_id, target in targets.items()
+        if target != given.previous.get(member_id)
+    }
+    return NewTarget(targets, changed)
+
+
+def group_spec(given: TargetInput) -> GroupSpec:
+    """What the assignor sees: names that no topic has are gone (E11-04)."""
+    members: dict[MemberId, MemberSpec] = {}
+    topics: dict[TopicId, TopicSpec] = {}
+    for member_id, member in sorted(given.members.items()):
+        known = _known_topics(member, given)
+        topics.update(known)
+        members[member_id] = MemberSpec(
+            member_id=member_id,
+            instance_id=member.instance_id,
+            rack_id=member.rack_id,
+            subscribed_topic_ids=frozenset(known),
+            partitions=_previous_target(member, given),
+        )
+    return GroupSpec(members, topics)
+
+
+def _known_topics(member: Member, given: TargetInput) -> Mapping[TopicId, TopicSpec]:
+    names = {*member.topic_names, *given.resolved.get(member.topic_regex or "", ())}
+    return dict(given.topics[name] for name in sorted(names) if name in given.topics)
+
+
+def _previous_target(member: Member, given: TargetInput) -> Target:
+    source = given.static_members.get(member.instance_id or "", member.member_id)
+    return given.previous.get(source, _NO_PARTITIONS)
+
+
+def _ask(assign: Assign, spec: GroupSpec) -> Assignment:
+    """An assignor may be anybody's, and its failure is not ours to die of."""
+    try:
+        return assign(spec)
+    except Exception as error:
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"The assignor failed: {error!r}"
+        ) from error
+
+
+def _normal(partitions: Mapping[TopicId, Collection[int]]) -> Target:
+    return {topic: frozenset(some) for topic, some in partitions.items() if some}

@@ -1,0 +1,146 @@
+"""The target of a group, from its members and an assignor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from coterie.coordinator.assignors.spec import (
+    Assign,
+    Assignment,
+    GroupSpec,
+    TopicSpec,
+)
+from coterie.coordinator.consumer.member import Member, Target
+from coterie.coordinator.consumer.target import (
+    KnownTopic,
+    TargetInput,
+    build_target,
+    group_spec,
+)
+from coterie.errors import ApiError
+from coterie.wire.error_codes import ErrorCode
+
+A, B = b"a" * 16, b"b" * 16
+TOPICS = {"a": KnownTopic(A, TopicSpec(4)), "b": KnownTopic(B, TopicSpec(2))}
+LEFT: Target = {A: frozenset([0, 1])}
+RIGHT: Target = {A: frozenset([2, 3])}
+
+
+def given_members(*member_ids: str, **changed: Any) -> TargetInput:
+    """Members that subscribe to topic a."""
+    members = {one: Member(member_id=one, topic_names=("a",)) for one in member_ids}
+    return TargetInput(
+        **{"members": members, "previous": {}, "topics": TOPICS, **changed}
+    )
+
+
+def answers(assignment: Mapping[str, Mapping[bytes, list[int]]]) -> Assign:
+    """An assignor that always says the same."""
+
+    def assign(_: GroupSpec) -> Assignment:
+        return assignment
+
+    return assign
+
+
+SPLIT = answers({"m": {A: [0, 1]}, "n": {A: [3, 2]}})
+
+
+@pytest.mark.fact("H-30")
+def test_a_target_that_is_the_same_changes_nobody() -> None:
+    given = given_members("m", "n", previous={"m": LEFT, "n": RIGHT})
+    new = build_target(given, SPLIT)
+    assert new.changed == {}
+    assert new.targets == {"m": LEFT, "n": RIGHT}
+
+
+@pytest.mark.fact("H-31")
+def test_two_targets_swapped_are_two_changes() -> None:
+    given = given_members("m", "n", previous={"m": RIGHT, "n": LEFT})
+    assert build_target(given, SPLIT).changed == {"m": LEFT, "n": RIGHT}
+
+
+@pytest.mark.fact("H-30", "H-31")
+def test_only_who_got_something_else_changed() -> None:
+    given = given_members("m", "n", previous={"m": LEFT, "n": {}})
+    assert build_target(given, SPLIT).changed == {"n": RIGHT}
+
+
+@pytest.mark.fact("H-32", "E11-05")
+def test_a_new_member_that_gets_nothing_has_changed() -> None:
+    given = given_members("m", "new", previous={"m": LEFT})
+    new = build_target(given, answers({"m": {A: [0, 1], B: []}}))
+    assert new.changed == {"new": {}}
+
+
+@pytest.mark.fact("H-32")
+def test_a_group_without_members_has_no_changes() -> None:
+    assert build_target(given_members(), answers({})) == ({}, {})
+
+
+@pytest.mark.fact("H-33")
+def test_a_member_that_is_gone_has_no_change() -> None:
+    given = given_members("m", previous={"m": RIGHT, "gone": LEFT})
+    new = build_target(given, answers({"m": {A: [0, 1]}, "gone": {A: [2]}}))
+    assert new.changed == {"m": LEFT}
+    assert new.targets.keys() == {"m"}
+
+
+@pytest.mark.fact("H-34", "E9-14")
+def test_who_replaces_a_static_member_inherits_its_target() -> None:
+    new_one = Member(member_id="new", instance_id="i", topic_names=("a",))
+    given = given_members(
+        members={"new": new_one}, previous={"old": LEFT}, static_members={"i": "old"}
+    )
+    assert group_spec(given).members["new"].partitions == LEFT
+    assert build_target(given, answers({"new": {A: [0, 1]}})).changed == {"new": LEFT}
+
+
+@pytest.mark.fact("E11-03")
+def test_the_assignor_is_told_the_target_and_not_what_is_held() -> None:
+    member = Member(member_id="m", instance_id="i", rack_id="r", assigned={A: {3: 1}})
+    given = given_members(members={"m": member}, previous={"m": LEFT})
+    spec = group_spec(given).members["m"]
+    assert spec.partitions == LEFT
+    assert (spec.instance_id, spec.rack_id) == ("i", "r")
+
+
+@pytest.mark.fact("E11-04")
+def test_a_name_without_a_topic_is_dropped() -> None:
+    member = Member(member_id="m", topic_names=("nowhere", "a"))
+    spec = group_spec(given_members(members={"m": member}))
+    assert spec.members["m"].subscribed_topic_ids == {A}
+    assert spec.topics == {A: TopicSpec(4)}
+
+
+@pytest.mark.fact("E11-04")
+def test_who_wants_only_unknown_topics_gets_nothing() -> None:
+    member = Member(member_id="m", topic_names=("nowhere",))
+    spec = group_spec(given_members(members={"m": member}))
+    assert spec.members["m"].subscribed_topic_ids == frozenset()
+
+
+def test_what_a_regular_expression_matched_is_subscribed_too() -> None:
+    member = Member(member_id="m", topic_names=("a",), topic_regex="b.*")
+    given = given_members(members={"m": member}, resolved={"b.*": ["b"]})
+    spec = group_spec(given)
+    assert spec.members["m"].subscribed_topic_ids == {A, B}
+    assert spec.topics.keys() == {A, B}
+
+
+@pytest.mark.fact("E11-08")
+def test_members_come_in_the_same_order_whatever_order_they_joined_in() -> None:
+    orders = (given_members("m", "n", "o"), given_members("o", "n", "m"))
+    assert len({tuple(group_spec(given).members) for given in orders}) == 1
+
+
+def test_an_assignor_that_fails_fails_the_request() -> None:
+    def broken(spec: GroupSpec) -> Assignment:
+        raise ZeroDivisionError(len(spec.members))
+
+    with pytest.raises(ApiError) as refusal:
+        build_target(given_members("m"), broken)
+    assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
