@@ -39,12 +39,12 @@ from coterie.coordinator.records.consumer_group_target_assignment_metadata impor
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
+from coterie.coordinator.records.serde import RecordTypes, decode_record
 from coterie.coordinator.result import Record
-from coterie.errors import LogCorrupt, MalformedFrame
-from coterie.wire.codec import decode, encode
+from coterie.wire.codec import encode
 from coterie.wire.schema import Message
 
-CONSUMER_TYPES: Final[Mapping[int, tuple[type[Message], type[Message]]]] = {
+CONSUMER_TYPES: Final[RecordTypes] = {
     3: (ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
     4: (ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
     5: (ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
@@ -90,26 +90,4 @@ def decode_consumer_record(key: bytes, value: bytes | None) -> Record | None:
     Raises:
         LogCorrupt: The record is of such a type and does not decode.
     """
-    if len(key) < _INT16.size:
-        raise LogCorrupt("a record without a key")
-    (record_type,) = _INT16.unpack_from(key)
-    types = CONSUMER_TYPES.get(record_type)
-    if types is None:
-        return None
-    try:
-        return _decode(types, key, value)
-    except MalformedFrame as error:
-        raise LogCorrupt(f"record of type {record_type}: {error}") from None
-
-
-def _decode(
-    types: tuple[type[Message], type[Message]], key: bytes, value: bytes | None
-) -> Record:
-    key_class, value_class = types
-    typed_key, _ = decode(key_class, 0, key, _INT16.size)
-    if value is None:
-        return Record(typed_key, None)
-    if value[: _INT16.size] != _VERSION_ZERO:
-        raise MalformedFrame(f"{value_class.__name__} is known in version 0 alone")
-    typed_value, _ = decode(value_class, 0, value, _INT16.size)
-    return Record(typed_key, typed_value)
+    return decode_record(key, value, CONSUMER_TYPES)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from coterie.coordinator.records.group_metadata import (
     GroupMetadataKey,
@@ -74,8 +74,14 @@ def _common_offset_value(value: OffsetCommitValue) -> bytes:
     return head + text + _INT64.pack(value.commit_timestamp)
 
 
-def decode_record(key: bytes | None, value: bytes | None) -> Record | None:
-    """The record; None when its type is not one we know (E22-04).
+RecordTypes: TypeAlias = Mapping[int, tuple[type[Message], type[Message]]]
+"""The key and the value of each record type."""
+
+
+def decode_record(
+    key: bytes | None, value: bytes | None, known: RecordTypes = _TYPES
+) -> Record | None:
+    """The record; None when its type is not one of those `known` (E22-04).
 
     Raises:
         LogCorrupt: The record is of a known type and does not decode.
@@ -83,7 +89,7 @@ def decode_record(key: bytes | None, value: bytes | None) -> Record | None:
     if key is None or len(key) < _INT16.size:
         raise LogCorrupt("a record without a key")
     (record_type,) = _INT16.unpack_from(key)
-    types = _TYPES.get(record_type)
+    types = known.get(record_type)
     if types is None:
         return None
     try:
