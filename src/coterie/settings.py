@@ -22,6 +22,24 @@ class Settings:
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = INT32_MAX
 
+    # Consumer groups (KIP-848).
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_min_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_max_size: int = INT32_MAX
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_migration_policy: str = "bidirectional"
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_max_assignment_interval_ms: int = 15_000
+    group_coordinator_rebalance_protocols: tuple[str, ...] = ("classic", "consumer")
+    group_consumer_client_assignors_enable: bool = False
+    """Ours: whether clients that ask for it may compute assignments (E13)."""
+
     # Committed offsets.
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080

@@ -13,11 +13,13 @@ from __future__ import annotations
 import copy
 import heapq
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from coterie.catalog.group_configs import GroupConfigs
+from coterie.coordinator.assignors.registry import configured
 from coterie.coordinator.classic import (
     expire,
     heartbeat,
@@ -57,7 +59,7 @@ from coterie.wire.schema import Message, Struct
 class ClassicState:
     """As much state as the classic protocol needs."""
 
-    groups: dict[str, ClassicGroup] = field(default_factory=dict)
+    classic_groups: dict[str, ClassicGroup] = field(default_factory=dict)
 
 
 class ClassicShard:
@@ -100,7 +102,7 @@ class ClassicShard:
     def after_load(self, now_ms: int) -> Result:
         loaded = [
             lifecycle.loaded(group, now_ms, self.settings)
-            for group in self.state.groups.values()
+            for group in self.state.classic_groups.values()
         ]
         return Result(
             changes=tuple(change for each in loaded for change in each.changes),
@@ -113,6 +115,7 @@ class Topics:
     """A `TopicView` over a plain mapping of partition counts."""
 
     counts: dict[TopicName, int] = field(default_factory=dict)
+    version: int = 0
 
     def partition_count(self, topic: TopicName) -> int | None:
         return self.counts.get(topic)
@@ -123,6 +126,12 @@ class Topics:
     def topic_name(self, topic_id: TopicId) -> TopicName | None:
         name = topic_id.rstrip(b"\0").decode()
         return name if name in self.counts else None
+
+    def topic_names(self) -> Iterable[TopicName]:
+        return self.counts.keys()
+
+    def partition_racks(self, topic: TopicName) -> Sequence[Collection[str]]:
+        return ()
 
 
 @dataclass(eq=False)
@@ -173,7 +182,7 @@ class Driver:
 
     @property
     def groups(self) -> dict[str, ClassicGroup]:
-        groups: dict[str, ClassicGroup] = self.shard.state.groups
+        groups: dict[str, ClassicGroup] = self.shard.state.classic_groups
         return groups
 
     @property
@@ -290,6 +299,8 @@ class Driver:
             fresh_id=lambda: f"id{next(self._ids)}",
             topics=self.topics,
             settings=self.settings,
+            configs=GroupConfigs(self.settings),
+            assignors=configured(self.settings.group_consumer_assignors),
         )
 
     def _set(self, timer: Timer | CancelTimer) -> None:

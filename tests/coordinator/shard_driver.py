@@ -271,7 +271,7 @@ def as_read(entry: Record | Marker) -> Record | Marker:
 def taken_over(state: State) -> Shard:
     """Another shard, made of a snapshot of this state as the runtime makes it."""
     shard = Shard(SETTINGS)
-    for group_id in tuple(state.groups):
+    for group_id in tuple(state.classic_groups):
         kept = take_group(state, group_id)
         if kept is None:
             continue
@@ -304,14 +304,14 @@ def assert_same_durable(live: State, loaded: State) -> None:
     assert loaded.offsets == live.offsets
     durable = {
         group_id
-        for group_id in live.groups
+        for group_id in live.classic_groups
         if group_id in live.group_records or live.offsets.has(group_id)
     }
-    assert loaded.groups.keys() == durable
+    assert loaded.classic_groups.keys() == durable
     for group_id in durable:
-        group = live.groups[group_id]
+        group = live.classic_groups[group_id]
         if group.state in (GroupState.EMPTY, GroupState.STABLE):
-            assert _settled(loaded.groups[group_id]) == _settled(group)
+            assert _settled(loaded.classic_groups[group_id]) == _settled(group)
 
 
 def _settled(group: ClassicGroup) -> tuple[Any, ...]:

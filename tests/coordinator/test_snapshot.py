@@ -49,7 +49,7 @@ def test_a_rebalance_in_flight_is_not_kept(driver: ShardDriver) -> None:
     stable_group(driver, 1)
     join(driver)
     shard = taken_over(driver.state)
-    assert shard.state.groups["g"].state.value == "Stable"
+    assert shard.state.classic_groups["g"].state.value == "Stable"
     assert_same_durable(driver.state, shard.state)
 
 
@@ -80,7 +80,7 @@ def test_offsets_are_read_when_first_looked_at(driver: ShardDriver) -> None:
     assert kept is not None
     state = Shard(SETTINGS).state
     reads = adopt(state, "g", kept.offsets)
-    assert state.groups["g"].is_simple
+    assert state.classic_groups["g"].is_simple
     assert state.offsets.has("g")
     assert not reads
     assert state.offsets.stored.get("g", "t", 0) is not None

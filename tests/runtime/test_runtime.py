@@ -175,7 +175,7 @@ def test_a_member_that_is_silent_after_a_restart_is_removed() -> None:
     reopened = world.reopened()
     assert len(reopened.driven("g").timers) >= 2
     reopened.loop.advance(30)
-    assert reopened.driven("g").shard.state.groups["g"].members == {}
+    assert reopened.driven("g").shard.state.classic_groups["g"].members == {}
 
 
 # Timers.

@@ -83,7 +83,7 @@ def test_offsets_are_read_when_their_group_is_first_looked_at() -> None:
         return get(space, key)
 
     reopened.log.get = noting  # type: ignore[method-assign]
-    assert "g" in reopened.driven("g").shard.state.groups
+    assert "g" in reopened.driven("g").shard.state.classic_groups
     assert asked == []
     assert reopened.offset("g") == 1
     assert asked == ["snapshot/0/offsets"]
@@ -127,7 +127,7 @@ def test_a_deleted_group_is_gone_from_the_next_snapshot() -> None:
     assert world.ask(DeleteGroup("g"), "g").error_code == 0
     write(world)
     reopened = world.reopened()
-    assert reopened.driven("g").shard.state.groups == {}
+    assert reopened.driven("g").shard.state.classic_groups == {}
     assert list(reopened.log.items("snapshot/0/groups")) == []
 
 

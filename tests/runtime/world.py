@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
 
+from coterie.catalog.group_configs import GroupConfigs
+from coterie.coordinator.assignors.registry import configured
 from coterie.coordinator.offsets.fetch import FetchOffsets
-from coterie.coordinator.result import TopicView
+from coterie.coordinator.result import GroupConfigView, TopicView
 from coterie.coordinator.shard import Shard
 from coterie.errors import LogError
 from coterie.log.log import LogPartition
@@ -117,6 +119,9 @@ class Caller(NamedTuple):
     client_id: str = "client"
     client_host: str = "/127.0.0.1"
 
+    def may_describe(self, topic: str) -> bool:
+        return True
+
 
 @dataclass
 class World:
@@ -136,6 +141,8 @@ class World:
         self.writes = 0
         self.scheduler: Scheduler = self.loop
         self.clock = self.loop.clock
+        self.configs: GroupConfigView = GroupConfigs(self.settings)
+        self.assignors = configured(self.settings.group_consumer_assignors)
         self.flusher = Flusher(self.log, self.loop, threaded=False)
         self.runtime = Runtime(self.log, self.flusher, self)
         self.snapshots = Snapshots(self.log)

@@ -125,7 +125,7 @@ class World:
 
     @property
     def group(self) -> Any:
-        return self.assembly.broker.runtime.shards[0].shard.state.groups["g"]
+        return self.assembly.broker.runtime.shards[0].shard.state.classic_groups["g"]
 
     def heartbeat(self, generation: int, member_id: str, version: int) -> None:
         """The same heartbeat both ways: the same bytes must come back."""

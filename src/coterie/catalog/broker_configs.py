@@ -39,6 +39,8 @@ _TYPES: Final[Mapping[type, ConfigType]] = {
 def broker_config_value(settings: Settings, name: str) -> str:
     """A setting's value as text."""
     value = getattr(settings, BROKER_CONFIGS[name])
+    if isinstance(value, tuple):
+        return ",".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

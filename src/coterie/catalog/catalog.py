@@ -7,11 +7,12 @@ catalog is also the coordinator's `TopicView`. Transactions are in transactions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from coterie.catalog.entries import Entry, Kind
+from coterie.catalog.group_configs import GroupConfigs
 from coterie.catalog.topic_configs import (
     TOPIC_CONFIGS,
     TopicSettings,
@@ -67,6 +68,8 @@ class Catalog:
         self._names: dict[TopicId, TopicName] = {}
         self._collisions: dict[str, TopicName] = {}
         self._topic_settings: dict[TopicName, TopicSettings] = {}
+        self.version = 0
+        self.group_configs = GroupConfigs(self._static_settings)
         self._unreserved_producer_id = 0
         self._next_producer_id = 0
 
@@ -85,6 +88,14 @@ class Catalog:
     def topic_name(self, topic_id: TopicId) -> TopicName | None:
         """The topic's name; None when no topic has that id."""
         return self._names.get(topic_id)
+
+    def topic_names(self) -> Iterable[TopicName]:
+        """Every topic there is, internal ones too (E14-09)."""
+        return self.topics.keys()
+
+    def partition_racks(self, topic: TopicName) -> Sequence[Collection[str]]:
+        """The racks of each partition: nodes of one process have none."""
+        return ()
 
     def settings_of(self, topic: TopicName) -> TopicSettings:
         """The configurations that act on a topic that exists."""
@@ -231,6 +242,7 @@ class Catalog:
         self._next_producer_id = self._unreserved_producer_id
 
     def _replay_topic(self, name: TopicName, value: Mapping[str, Any] | None) -> None:
+        self.version += 1
         before = self.topics.pop(name, None)
         self._topic_settings.pop(name, None)
         if before is not None:

@@ -17,7 +17,7 @@ from coterie.types import GroupId
 
 def check(state: State) -> None:
     """Assert every sentence of this file. Walks the whole state."""
-    for group_id, group in state.groups.items():
+    for group_id, group in state.classic_groups.items():
         assert group.group_id == group_id
         check_group(group)
     _check_tickets(state)
@@ -28,7 +28,7 @@ def check(state: State) -> None:
 def _check_tickets(state: State) -> None:
     """A request is parked in one place only."""
     tickets: Counter[Ticket] = Counter()
-    for group in state.groups.values():
+    for group in state.classic_groups.values():
         tickets.update(group.joins.values())
         tickets.update(group.syncs.values())
     assert all(count == 1 for count in tickets.values())
@@ -39,7 +39,7 @@ def _check_records(state: State) -> None:
     for group_id, record in state.group_records.items():
         value = record.value
         assert isinstance(value, GroupMetadataValue)
-        group = state.groups.get(group_id)
+        group = state.classic_groups.get(group_id)
         assert group is not None, group_id
         if group.state is GroupState.STABLE:
             assert group.generation == value.generation
@@ -49,7 +49,7 @@ def _check_records(state: State) -> None:
 def _check_offsets(state: State) -> None:
     stored, pending = state.offsets.stored, state.offsets.pending
     for group_id in {*stored, *pending.groups()}:
-        assert group_id in state.groups, "a group with offsets exists"
+        assert group_id in state.classic_groups, "a group with offsets exists"
         _check_stored(stored, group_id)
     _check_pending(pending)
 

@@ -7,11 +7,12 @@ records durable, and only then are the response and the replies let go.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from coterie.coordinator.assignors.spec import Assign
 from coterie.settings import Settings
-from coterie.types import LogOffset, ProducerId, TopicId, TopicName
+from coterie.types import GroupId, LogOffset, ProducerId, TopicId, TopicName
 from coterie.wire.schema import Message, Struct
 
 Ticket: TypeAlias = int
@@ -32,12 +33,42 @@ class TopicView(Protocol):
     def topic_name(self, topic_id: TopicId) -> TopicName | None:
         """The topic's name; None when no topic has that id."""
 
+    def topic_names(self) -> Iterable[TopicName]:
+        """Every topic there is, internal ones too (E14-09)."""
+
+    def partition_racks(self, topic: TopicName) -> Sequence[Collection[str]]:
+        """The racks that hold each partition of a topic; empty if unknown."""
+
+    @property
+    def version(self) -> int:
+        """Another, and a greater one, after every change to topics."""
+
+
+class GroupConfigView(Protocol):
+    """What holds for one group: its own configuration, else the server's (E21-06)."""
+
+    def session_timeout_ms(self, group_id: GroupId) -> int:
+        """How long a member of the consumer protocol may be silent."""
+
+    def heartbeat_interval_ms(self, group_id: GroupId) -> int:
+        """How often such a member shall be heard of."""
+
+    def assignment_interval_ms(self, group_id: GroupId) -> int:
+        """How long after a target was made the next one may be made (KIP-1263)."""
+
+
+def sees_all(topic: TopicName) -> bool:
+    """Who may describe every topic: we ourselves, and clients that no rule limits."""
+    return True
+
 
 class Context(NamedTuple):
     """What a handler may know that the request and the state do not say.
 
     `api_version` is the version the client spoke (-1 for a request of our own, such as
-    a timer's). `client_host` has Kafka's leading slash ("/127.0.0.1").
+    a timer's). `client_host` has Kafka's leading slash ("/127.0.0.1"). `may_describe`
+    says which topics the client may know of (E14-08). `assignors` are those on offer,
+    by name, the preferred first (E12-03).
     """
 
     now_ms: int
@@ -48,6 +79,9 @@ class Context(NamedTuple):
     fresh_id: Callable[[], str]
     topics: TopicView
     settings: Settings
+    configs: GroupConfigView
+    assignors: Mapping[str, Assign]
+    may_describe: Callable[[TopicName], bool] = sees_all
 
 
 class Record(NamedTuple):

@@ -182,7 +182,7 @@ class Shard:
     def after_load(self, now_ms: int) -> Result:
         """What a shard does once its log is replayed: set every timer; a group that
         is too large now rebalances (E19-17)."""
-        groups = self.state.groups.values()
+        groups = self.state.classic_groups.values()
         loaded = [lifecycle.loaded(group, now_ms, self.settings) for group in groups]
         sweep = offset_expire.next_sweep(self.settings, now_ms)
         return _together([*loaded, Result(timers=(sweep,))])
@@ -192,7 +192,7 @@ class Shard:
 
         The shard is of no use afterwards.
         """
-        groups = self.state.groups.values()
+        groups = self.state.classic_groups.values()
         result = _together(
             lifecycle.resigned(group, 0, self.settings) for group in groups
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from coterie.coordinator.classic.group import ClassicGroup
+from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.offsets.store import Offsets
 from coterie.coordinator.result import Record
 from coterie.types import GroupId
@@ -18,25 +19,27 @@ from coterie.types import GroupId
 class State:
     """Everything a shard knows.
 
-    `group_records` holds the newest metadata record of each group that has one: what
-    a compacted log would say. A group that is in `groups` alone was made by a commit
-    and lives as long as it has offsets, or by a join that has not been written yet.
+    A group is in one of `classic_groups` and `consumer_groups`. `group_records` holds
+    the newest metadata record of each classic group that has one: what a compacted log
+    would say. A classic group without one was made by a commit and lives as long as it
+    has offsets, or by a join that has not been written yet.
     """
 
-    groups: dict[GroupId, ClassicGroup] = field(default_factory=dict)
+    classic_groups: dict[GroupId, ClassicGroup] = field(default_factory=dict)
+    consumer_groups: dict[GroupId, ConsumerGroup] = field(default_factory=dict)
     group_records: dict[GroupId, Record] = field(default_factory=dict)
     offsets: Offsets = field(default_factory=Offsets)
 
     def ensure_group(self, group_id: GroupId) -> None:
         """Make a simple group for a commit to a group nobody knew (E17-06)."""
-        if group_id not in self.groups:
-            self.groups[group_id] = ClassicGroup(group_id)
+        if group_id not in self.classic_groups and group_id not in self.consumer_groups:
+            self.classic_groups[group_id] = ClassicGroup(group_id)
 
     def drop_group_without_trace(self, group_id: GroupId) -> None:
         """Forget a simple group when its last offset went: nothing in the log would
         make it again."""
-        group = self.groups.get(group_id)
+        group = self.classic_groups.get(group_id)
         if group is None or not group.is_simple or group_id in self.group_records:
             return
         if not self.offsets.has(group_id):
-            del self.groups[group_id]
+            del self.classic_groups[group_id]

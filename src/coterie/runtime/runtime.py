@@ -15,12 +15,19 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from coterie.coordinator.assignors.spec import Assign
 from coterie.coordinator.records.offset_commit import OffsetCommitKey
 from coterie.coordinator.records.serde import encode_record
-from coterie.coordinator.result import Context, Origin, Result, TopicView
+from coterie.coordinator.result import (
+    Context,
+    GroupConfigView,
+    Origin,
+    Result,
+    TopicView,
+)
 from coterie.errors import ApiError, LogError, LogFull
 from coterie.log.log import BatchInfo, Log, LogPartition
 from coterie.runtime.deferred import Answer, Deferred, Waiting
@@ -29,7 +36,7 @@ from coterie.runtime.router import partition_for
 from coterie.runtime.shards import PHASE_ERRORS, Coordinator, DrivenShard, Phase
 from coterie.runtime.timers import Scheduler, Timers
 from coterie.settings import Settings
-from coterie.types import GroupId, ProducerId, TopicId
+from coterie.types import GroupId, ProducerId, TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
     TRANSACTIONAL,
@@ -63,12 +70,17 @@ class Caller(Protocol):
     def client_host(self) -> str:
         """Where it is, as in "/127.0.0.1"."""
 
+    def may_describe(self, topic: TopicName) -> bool:
+        """Whether it may know of a topic."""
+
 
 class Environment(Protocol):
     """What the runtime needs beside the log: time, topics, shards, and who to tell."""
 
     settings: Settings
     topics: TopicView
+    configs: GroupConfigView
+    assignors: Mapping[str, Assign]
     scheduler: Scheduler
 
     def clock(self) -> int:
@@ -116,6 +128,8 @@ class Runtime:
         self._environment = environment
         self._settings = environment.settings
         self._topics = environment.topics
+        self._configs = environment.configs
+        self._assignors = environment.assignors
         self._clock = environment.clock
         self._timers = Timers(environment.scheduler, environment.clock)
         self._deferred = Deferred(flusher, self._refuse_unwritten, environment)
@@ -165,6 +179,9 @@ class Runtime:
             fresh_id,
             self._topics,
             self._settings,
+            self._configs,
+            self._assignors,
+            caller.may_describe,
         )
         waiting = Waiting(request, context, answer)
         if not self.shards:
@@ -209,6 +226,9 @@ class Runtime:
             fresh_id,
             self._topics,
             self._settings,
+            self._configs,
+            self._assignors,
+            caller.may_describe,
         )
         return self._refuser.refuse(request, context, code, message)
 
@@ -267,6 +287,8 @@ class Runtime:
             fresh_id,
             self._topics,
             self._settings,
+            self._configs,
+            self._assignors,
         )
         try:
             result = driven.handle(request, context)

@@ -15,8 +15,9 @@ from typing import Final
 from coterie.auth.authorizer import AllowAll, Authorizer
 from coterie.catalog.catalog import Catalog, TopicChange
 from coterie.catalog.topics import OFFSETS_TOPIC
+from coterie.coordinator.assignors.registry import configured
 from coterie.coordinator.offsets.tombstones import DeletedTopic, TopicsDeleted
-from coterie.coordinator.result import TopicView
+from coterie.coordinator.result import GroupConfigView, TopicView
 from coterie.coordinator.shard import Shard
 from coterie.log.log import Log, LogPartition
 from coterie.log.memory import MemoryLog
@@ -55,6 +56,8 @@ class RuntimeEnvironment:
     ) -> None:
         self.settings = settings
         self.topics: TopicView = catalog
+        self.configs: GroupConfigView = catalog.group_configs
+        self.assignors = configured(settings.group_consumer_assignors)
         self.scheduler: Scheduler = loop
         self.clock = clock
         self.loader: Loader | None = None

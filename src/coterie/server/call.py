@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from coterie.auth.authorizer import Principal
+from coterie.auth.authorizer import Operation, Principal, ResourceType
+from coterie.types import TopicName
 from coterie.wire.schema import Struct
 
 if TYPE_CHECKING:
@@ -58,6 +59,13 @@ class Call:
     def client_host(self) -> str:
         """Where the call comes from, as in "/127.0.0.1"."""
         return self._peer.client_host
+
+    def may_describe(self, topic: TopicName) -> bool:
+        """Whether the caller may know of a topic (E14-08)."""
+        authorizer = self.node.broker.authorizer
+        return authorizer.authorize(
+            self.principal, Operation.DESCRIBE, ResourceType.TOPIC, topic
+        )
 
     def answer(self, response: Struct | None) -> None:
         """Answer the request; None when the protocol has no answer for it."""

@@ -124,8 +124,11 @@ def _attribute(name: str) -> str:
     raise SettingError(f"there is no setting {name!r}{hint}")
 
 
-def _value(name: str, value: object) -> bool | int:
-    is_switch = isinstance(getattr(Settings(), NAMES[name]), bool)
+def _value(name: str, value: object) -> bool | int | str | tuple[str, ...]:
+    default = getattr(Settings(), NAMES[name])
+    if isinstance(default, str | tuple):
+        return _words(name, value, is_list=isinstance(default, tuple))
+    is_switch = isinstance(default, bool)
     if isinstance(value, str):
         value = _parse(value, is_switch=is_switch)
     if is_switch:
@@ -139,6 +142,17 @@ def _value(name: str, value: object) -> bool | int:
             f"{name} must be a whole number from {low} to {high}, not {value!r}"
         )
     return value  # type: ignore[return-value]
+
+
+def _words(name: str, value: object, *, is_list: bool) -> str | tuple[str, ...]:
+    if not is_list and isinstance(value, str):
+        return value
+    if is_list and isinstance(value, str):
+        return tuple(word.strip() for word in value.split(",") if word.strip())
+    if is_list and isinstance(value, list) and all(isinstance(w, str) for w in value):
+        return tuple(value)
+    what = "a list of words" if is_list else "a word"
+    raise SettingError(f"{name} must be {what}, not {value!r}")
 
 
 def _parse(text: str, *, is_switch: bool) -> object:

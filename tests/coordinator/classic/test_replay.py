@@ -57,7 +57,7 @@ def value(*members: MemberMetadata) -> GroupMetadataValue:
 def test_a_record_with_members_makes_a_stable_group() -> None:
     state = ClassicState()
     replay(state, KEY, value(stored()))
-    assert state.groups["g"] == ClassicGroup(
+    assert state.classic_groups["g"] == ClassicGroup(
         group_id="g",
         state=GroupState.STABLE,
         state_timestamp_ms=9,
@@ -86,7 +86,7 @@ def test_a_record_without_members_makes_an_empty_group() -> None:
     state = ClassicState()
     record = empty_record("g", protocol_type="consumer", generation=5, at_ms=9)
     replay(state, KEY, record.value)  # type: ignore[arg-type]
-    group = state.groups["g"]
+    group = state.classic_groups["g"]
     assert group.state is GroupState.EMPTY
     assert (group.generation, group.protocol_type) == (5, "consumer")
     assert not group.is_simple
@@ -96,27 +96,27 @@ def test_a_record_without_a_protocol_type_makes_a_group_without_one() -> None:
     state = ClassicState()
     record = empty_record("g", protocol_type=None, generation=0, at_ms=9)
     replay(state, KEY, record.value)  # type: ignore[arg-type]
-    assert state.groups["g"].protocol_type is None
-    assert state.groups["g"].is_simple
+    assert state.classic_groups["g"].protocol_type is None
+    assert state.classic_groups["g"].is_simple
 
 
 def test_before_version_1_the_session_timeout_is_the_rebalance_timeout() -> None:
     state = ClassicState()
     replay(state, KEY, value(stored(rebalance_timeout=-1)))
-    assert state.groups["g"].members["m"].rebalance_timeout_ms == 5
+    assert state.classic_groups["g"].members["m"].rebalance_timeout_ms == 5
 
 
 def test_a_tombstone_removes_the_group() -> None:
     state = ClassicState()
     replay(state, KEY, value(stored()))
     replay(state, KEY, tombstone("g").value)  # type: ignore[arg-type]
-    assert state.groups == {}
+    assert state.classic_groups == {}
 
 
 def test_a_tombstone_of_a_group_nobody_knows_is_forgiven() -> None:
     state = ClassicState()
     replay(state, KEY, None)
-    assert state.groups == {}
+    assert state.classic_groups == {}
 
 
 @pytest.mark.fact("E22-46")
@@ -174,4 +174,4 @@ def test_a_rebalance_in_flight_is_lost_on_restart() -> None:
 def test_a_loaded_group_knows_its_topics() -> None:
     state = ClassicState()
     replay(state, KEY, value(stored(subscription=subscription("a", "b"))))
-    assert state.groups["g"].subscribed_topics() == frozenset({"a", "b"})
+    assert state.classic_groups["g"].subscribed_topics() == frozenset({"a", "b"})

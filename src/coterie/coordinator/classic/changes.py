@@ -29,7 +29,7 @@ class GroupChange(ABC):
 
     def apply(self, state: HasGroups) -> None:
         """Make the change on the shard's group."""
-        self.make(state.groups[self.group_id])
+        self.make(state.classic_groups[self.group_id])
 
     @abstractmethod
     def make(self, group: ClassicGroup) -> None:
@@ -42,8 +42,8 @@ class GroupCreated(GroupChange):
 
     def apply(self, state: HasGroups) -> None:
         """Put an empty group in the shard."""
-        assert self.group_id not in state.groups, self.group_id
-        state.groups[self.group_id] = ClassicGroup(self.group_id)
+        assert self.group_id not in state.classic_groups, self.group_id
+        state.classic_groups[self.group_id] = ClassicGroup(self.group_id)
 
     def make(self, group: ClassicGroup) -> None:
         """A draft begins as an empty group."""

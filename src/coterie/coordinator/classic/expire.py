@@ -35,7 +35,7 @@ from coterie.types import MemberId
 
 def handle(state: HasGroups, request: TimerRequest, context: Context) -> Result:
     """Do what the timer was for; nobody waits for an answer."""
-    group = state.groups.get(request.group_id)
+    group = state.classic_groups.get(request.group_id)
     if group is None or group.state is GroupState.DEAD:
         return Result()
     draft = Draft(group, context.now_ms, context.settings)

@@ -265,4 +265,4 @@ def _topics_in(subscription: bytes) -> list[TopicName]:
 class HasGroups(Protocol):
     """The part of a shard's state that the classic protocol reads and changes."""
 
-    groups: dict[GroupId, ClassicGroup]
+    classic_groups: dict[GroupId, ClassicGroup]

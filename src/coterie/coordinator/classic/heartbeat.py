@@ -31,7 +31,7 @@ def handle(state: HasGroups, request: HeartbeatRequest, context: Context) -> Res
         ApiError: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
             ILLEGAL_GENERATION, COORDINATOR_NOT_AVAILABLE.
     """
-    group = state.groups.get(request.group_id)
+    group = state.classic_groups.get(request.group_id)
     if group is None:
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
         raise ApiError(unknown if request.group_id else ErrorCode.INVALID_GROUP_ID)
@@ -57,7 +57,7 @@ class Session(NamedTuple):
 def session_of(state: HasGroups, request: HeartbeatRequest) -> Session | None:
     """The session that this heartbeat refreshes and does nothing else to, as long as
     its group does not change; None when the answer is not a plain success."""
-    group = state.groups.get(request.group_id)
+    group = state.classic_groups.get(request.group_id)
     if group is None or group.state in (_DEAD, _PREPARING_REBALANCE):
         return None
     try:

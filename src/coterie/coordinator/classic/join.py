@@ -64,7 +64,7 @@ def handle(state: HasGroups, request: JoinGroupRequest, context: Context) -> Res
             INCONSISTENT_GROUP_PROTOCOL, FENCED_INSTANCE_ID, COORDINATOR_NOT_AVAILABLE.
     """
     _check(request, context.settings)
-    group = state.groups.get(request.group_id)
+    group = state.classic_groups.get(request.group_id)
     if group is None:
         return _join_first(request, context)
     draft = Draft(group, context.now_ms, context.settings)

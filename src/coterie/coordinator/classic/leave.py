@@ -43,7 +43,7 @@ def handle(state: HasGroups, request: LeaveGroupRequest, context: Context) -> Re
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     leaving = _leaving(request, context.api_version)
-    group = state.groups.get(request.group_id)
+    group = state.classic_groups.get(request.group_id)
     if group is None:
         # The group may be gone because its last member left: no error at the top,
         # each member is unknown (H-119).

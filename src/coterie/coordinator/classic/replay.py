@@ -27,12 +27,12 @@ def replay(
 ) -> None:
     """Make true what the record says; a tombstone removes the group (E22-32)."""
     if value is None:
-        state.groups.pop(key.group, None)
+        state.classic_groups.pop(key.group, None)
         return
-    live = state.groups.get(key.group)
+    live = state.classic_groups.get(key.group)
     if live is not None and not value.members and _has_joins_in_flight(live):
         return  # the record of a group that its first join made: E19-15
-    state.groups[key.group] = _group(key.group, value, live)
+    state.classic_groups[key.group] = _group(key.group, value, live)
 
 
 def _has_joins_in_flight(group: ClassicGroup) -> bool:

@@ -58,7 +58,7 @@ def refuse(request: SyncGroupRequest, code: ErrorCode) -> SyncGroupResponse:
 def _checked_group(state: HasGroups, request: SyncGroupRequest) -> ClassicGroup:
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    group = state.groups.get(request.group_id)
+    group = state.classic_groups.get(request.group_id)
     if group is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     if group.state is GroupState.DEAD:

@@ -32,7 +32,7 @@ def handle(state: State, request: DeleteGroup, context: Context) -> Result:
         ApiError: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (D-14).
     """
     group_id = request.group_id
-    group = state.groups.get(group_id)
+    group = state.classic_groups.get(group_id)
     if group is None or group.state is GroupState.DEAD:
         message = f"Group {group_id} not found."
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, message)

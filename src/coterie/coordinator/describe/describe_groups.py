@@ -32,7 +32,7 @@ def handle(state: State, request: DescribeGroup, context: Context) -> Result:
     Raises:
         ApiError: GROUP_ID_NOT_FOUND, from v6 on.
     """
-    group = state.groups.get(request.group_id)
+    group = state.classic_groups.get(request.group_id)
     if group is None:
         if context.api_version >= HONEST_SINCE:
             message = f"Group {request.group_id} not found."

@@ -31,7 +31,7 @@ def handle(state: State, request: ListGroupsRequest, context: Context) -> Result
             group_state=group.state.value,
             group_type=CLASSIC,
         )
-        for group in state.groups.values()
+        for group in state.classic_groups.values()
         if not states or group.state.value.lower() in states
     ]
     if types and CLASSIC not in types:

@@ -66,7 +66,7 @@ def refuse(
 def _check(
     state: State, request: OffsetCommitRequest, context: Context
 ) -> tuple[Timer, ...]:
-    group = state.groups.get(request.group_id)
+    group = state.classic_groups.get(request.group_id)
     if group is not None:
         check_committer(group, request, transactional=False)
         return commit_timers(group, request.member_id, context.now_ms)

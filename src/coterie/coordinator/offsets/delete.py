@@ -51,7 +51,7 @@ def refuse(code: ErrorCode) -> OffsetDeleteResponse:
 def _checked_group(state: State, request: OffsetDeleteRequest) -> ClassicGroup:
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    group = state.groups.get(request.group_id)
+    group = state.classic_groups.get(request.group_id)
     if group is None or group.state is GroupState.DEAD:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
     if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:

@@ -49,7 +49,9 @@ def next_sweep(settings: Settings, now_ms: int) -> Timer:
 
 def handle(state: State, request: ExpireOffsets, context: Context) -> Result:
     """Write tombstones for what is too old in one slice; nobody waits for an answer."""
-    todo = tuple(state.groups) if request.group_ids is None else request.group_ids
+    todo = (
+        tuple(state.classic_groups) if request.group_ids is None else request.group_ids
+    )
     expired: list[Record] = []
     removed: list[Record] = []
     done = seen = 0
@@ -57,7 +59,7 @@ def handle(state: State, request: ExpireOffsets, context: Context) -> Result:
         if seen >= SLICE_OFFSETS:
             break
         done += 1
-        group = state.groups.get(group_id)
+        group = state.classic_groups.get(group_id)
         if group is None:
             continue
         looked_at, kept = _expire_group(state, group, context, expired)

@@ -73,7 +73,7 @@ class _Reader:
 
     def __init__(self, state: State, request: FetchOffsets, context: Context) -> None:
         self._group_id: GroupId = request.group.group_id
-        group = state.groups.get(self._group_id)
+        group = state.classic_groups.get(self._group_id)
         is_known = group is not None and group.state is not GroupState.DEAD
         self._stored = state.offsets.stored.group(self._group_id) if is_known else {}
         pending = state.offsets.pending

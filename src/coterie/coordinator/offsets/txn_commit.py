@@ -68,7 +68,7 @@ def _check(state: State, request: TxnOffsetCommitRequest, context: Context) -> N
     transaction = state.offsets.pending.transactions.get(request.producer_id)
     if transaction and request.producer_epoch < transaction.producer_epoch:
         raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
-    group = state.groups.get(request.group_id)
+    group = state.classic_groups.get(request.group_id)
     if group is not None:
         check_committer(group, request, transactional=True)
     elif request.generation_id_or_member_epoch >= 0:
