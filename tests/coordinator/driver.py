@@ -99,9 +99,9 @@ class ClassicShard:
         assert isinstance(record.key, GroupMetadataKey)
         replay.replay(self.state, record.key, record.value)  # type: ignore[arg-type]
 
-    def after_load(self, now_ms: int) -> Result:
+    def after_load(self, context: Context) -> Result:
         loaded = [
-            lifecycle.loaded(group, now_ms, self.settings)
+            lifecycle.loaded(group, context.now_ms, self.settings)
             for group in self.state.classic_groups.values()
         ]
         return Result(
@@ -267,9 +267,14 @@ class Driver:
         else:
             for log_offset, record in enumerate(log):
                 driver._keep(record, Origin(log_offset, self.now_ms))
-        assert not driver.timers, "timers are set after loading only"
-        driver.settle(driver.shard.after_load(self.now_ms))
+        driver.load()
         return driver
+
+    def load(self) -> None:
+        """The log has been replayed: set the timers."""
+        assert not self.timers, "timers are set after loading only"
+        context = self._context(next(self._tickets), -1, "", "")
+        self.settle(self.shard.after_load(context))
 
     def _keep(self, record: Record, origin: Origin) -> None:
         self.shard.replay(record, origin)
@@ -301,6 +306,7 @@ class Driver:
             settings=self.settings,
             configs=GroupConfigs(self.settings),
             assignors=configured(self.settings.group_consumer_assignors),
+            fresh_uuid=lambda: next(self._ids).to_bytes(16),
         )
 
     def _set(self, timer: Timer | CancelTimer) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from coterie.coordinator import invariants
 from coterie.coordinator.classic.group import ClassicGroup, GroupState
+from coterie.coordinator.consumer.records import group_records
 from coterie.coordinator.describe.delete_groups import DeleteGroup
 from coterie.coordinator.describe.describe_groups import DescribeGroup
 from coterie.coordinator.offsets.expire import TIMER_KEY, ExpireOffsets
@@ -110,7 +111,7 @@ class ShardDriver(Driver):
         )
         for entry, origin in self.history if history is None else history:
             driver._keep_any(as_read(entry), origin)
-        driver.settle(driver.shard.after_load(self.now_ms))
+        driver.load()
         return driver
 
     def _keep(self, record: Record, origin: Origin) -> None:
@@ -272,7 +273,7 @@ def taken_over(state: State) -> Shard:
     """Another shard, made of a snapshot of this state as the runtime makes it."""
     shard = Shard(SETTINGS)
     for group_id in tuple(state.classic_groups):
-        kept = take_group(state, group_id)
+        kept = take_group(state, group_id, 0)
         if kept is None:
             continue
         for record, origin in entries(kept.metadata):
@@ -308,10 +309,20 @@ def assert_same_durable(live: State, loaded: State) -> None:
         if group_id in live.group_records or live.offsets.has(group_id)
     }
     assert loaded.classic_groups.keys() == durable
+    assert whole(loaded) == whole(live)
+    assert loaded.topic_index == live.topic_index
     for group_id in durable:
         group = live.classic_groups[group_id]
         if group.state in (GroupState.EMPTY, GroupState.STABLE):
             assert _settled(loaded.classic_groups[group_id]) == _settled(group)
+
+
+def whole(state: State) -> list[tuple[bytes, bytes | None]]:
+    """All consumer groups as the log would have them, in whatever order."""
+    groups = state.consumer_groups.values()
+    return sorted(
+        encode_record(record) for group in groups for record in group_records(group)
+    )
 
 
 def _settled(group: ClassicGroup) -> tuple[Any, ...]:

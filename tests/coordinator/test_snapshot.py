@@ -58,7 +58,7 @@ def test_a_group_that_left_no_trace_is_not_kept(driver: ShardDriver) -> None:
     driver.send(join_request())
     driver.delete_offsets({"t": [0]})
     assert driver.groups["g"].pending_members
-    assert take_group(driver.state, "g") is None
+    assert take_group(driver.state, "g", 0) is None
     assert_same_durable(driver.state, taken_over(driver.state).state)
 
 
@@ -76,7 +76,7 @@ def test_open_transactions_are_taken_over(driver: ShardDriver) -> None:
 
 def test_offsets_are_read_when_first_looked_at(driver: ShardDriver) -> None:
     driver.commit({T0: 5})
-    kept = take_group(driver.state, "g")
+    kept = take_group(driver.state, "g", 0)
     assert kept is not None
     state = Shard(SETTINGS).state
     reads = adopt(state, "g", kept.offsets)
@@ -117,7 +117,7 @@ def test_every_cut_of_a_snapshot_is_corrupt(driver: ShardDriver) -> None:
     driver.commit({T0: 5, ("u", 3): 6})
     driver.txn_commit({T0: 5})
     stable_group(driver, 1)
-    kept = take_group(driver.state, "g")
+    kept = take_group(driver.state, "g", 0)
     assert kept is not None
     topic_ends = {len(kept.offsets) // 2 + 1}  # two topics of one size after a byte
     for end in {*range(len(kept.offsets))} - topic_ends - {1}:
@@ -131,7 +131,7 @@ def test_every_cut_of_a_snapshot_is_corrupt(driver: ShardDriver) -> None:
 
 def test_a_record_of_an_unknown_type_is_corrupt(driver: ShardDriver) -> None:
     stable_group(driver, 1)
-    kept = take_group(driver.state, "g")
+    kept = take_group(driver.state, "g", 0)
     assert kept is not None
     with pytest.raises(LogCorrupt, match="unknown type"):
         list(entries(kept.metadata.replace(b"\0\2\0\1g", b"\0\x63\0\1g")))
@@ -139,7 +139,7 @@ def test_a_record_of_an_unknown_type_is_corrupt(driver: ShardDriver) -> None:
 
 def test_offsets_in_another_form_are_corrupt(driver: ShardDriver) -> None:
     stable_group(driver, 1)
-    kept = take_group(driver.state, "g")
+    kept = take_group(driver.state, "g", 0)
     assert kept is not None
     state = Shard(SETTINGS).state
     adopt(state, "g", kept.metadata)
@@ -150,5 +150,5 @@ def test_offsets_in_another_form_are_corrupt(driver: ShardDriver) -> None:
 def test_a_tombstone_is_no_part_of_a_snapshot(driver: ShardDriver) -> None:
     driver.commit({T0: 5})
     driver.delete_offsets({"t": [0]})
-    assert take_group(driver.state, "g") is None
+    assert take_group(driver.state, "g", 0) is None
     assert take_transactions(driver.state) == b""

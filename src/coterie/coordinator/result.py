@@ -81,6 +81,7 @@ class Context(NamedTuple):
     settings: Settings
     configs: GroupConfigView
     assignors: Mapping[str, Assign]
+    fresh_uuid: Callable[[], bytes]
     may_describe: Callable[[TopicName], bool] = sees_all
 
 

@@ -26,6 +26,15 @@ from coterie.coordinator.classic.timers import (
     EndSyncPhase,
     ExpireSession,
 )
+from coterie.coordinator.consumer import expire as consumer_expire
+from coterie.coordinator.consumer import heartbeat as consumer_heartbeat
+from coterie.coordinator.consumer import lifecycle as consumer_lifecycle
+from coterie.coordinator.consumer import replay as consumer_replay
+from coterie.coordinator.consumer.timers import (
+    EndRevocation,
+    ExpireMember,
+    MakeTarget,
+)
 from coterie.coordinator.describe import delete_groups, describe_groups, list_groups
 from coterie.coordinator.describe.delete_groups import DeleteGroup
 from coterie.coordinator.describe.describe_groups import DescribeGroup
@@ -48,6 +57,9 @@ from coterie.coordinator.state import State
 from coterie.settings import Settings
 from coterie.types import GroupId, LogOffset, ProducerId
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.leave_group import LeaveGroupRequest
@@ -80,6 +92,10 @@ _HANDLERS: Final[Mapping[type, Callable[[State, Any, Context], Result]]] = {
     DescribeGroup: describe_groups.handle,
     ListGroupsRequest: list_groups.handle,
     DeleteGroup: delete_groups.handle,
+    ConsumerGroupHeartbeatRequest: consumer_heartbeat.handle,
+    ExpireMember: consumer_expire.handle,
+    EndRevocation: consumer_expire.handle,
+    MakeTarget: consumer_expire.handle,
     ExpireSession: expire.handle,
     EndInitialDelay: expire.handle,
     EndJoinPhase: expire.handle,
@@ -94,6 +110,9 @@ _REFUSERS: Final[Mapping[type, Callable[[_Refusal], Struct]]] = {
     JoinGroupRequest: lambda no: join.refuse(no.request, no.code),
     SyncGroupRequest: lambda no: sync.refuse(no.request, no.code),
     LeaveGroupRequest: lambda no: leave.refuse(no.request, no.code),
+    ConsumerGroupHeartbeatRequest: lambda no: consumer_heartbeat.refuse(
+        no.request, no.code, no.message
+    ),
     OffsetCommitRequest: lambda no: commit.refuse(no.request, no.code, no.context),
     TxnOffsetCommitRequest: lambda no: txn_commit.refuse(
         no.request, no.code, no.context
@@ -116,6 +135,7 @@ class Shard:
         self.changed: set[GroupId] = set()
         """The groups that a record or marker was about; whoever takes snapshots
         clears it."""
+        self._known_until: dict[GroupId, LogOffset] = {}
 
     def handle(self, request: Any, context: Context) -> Result:
         """Decide about a request; changes nothing.
@@ -148,24 +168,41 @@ class Shard:
             assert value is None or type(value) is OffsetCommitValue
             offset_replay.replay(self.state, key, value, origin)
             self.changed.add(key.group)
-        else:
-            assert isinstance(key, GroupMetadataKey), key
+            return
+        if self._known_until and self._knows(record, origin):
+            return
+        assert origin.producer_id < 0, "only offsets are part of transactions"
+        if isinstance(key, GroupMetadataKey):
             assert value is None or isinstance(value, GroupMetadataValue)
-            assert origin.producer_id < 0, "only offsets are part of transactions"
-            self._replay_group(record, key, value)
+            self._replay_classic(record, key, value)
             self.changed.add(key.group)
+        else:
+            self.changed.add(consumer_replay.replay(self.state, record))
 
-    def _replay_group(
+    def _knows(self, record: Record, origin: Origin) -> bool:
+        key: Any = record.key
+        group_id = key.group if isinstance(key, GroupMetadataKey) else key.group_id
+        return origin.log_offset < self._known_until.get(group_id, 0)
+
+    def _replay_classic(
         self, record: Record, key: GroupMetadataKey, value: GroupMetadataValue | None
     ) -> None:
         state = self.state
+        assert value is None or key.group not in state.consumer_groups, key.group
         classic_replay.replay(state, key, value)
         if value is not None:
             state.group_records[key.group] = record
             return
         state.group_records.pop(key.group, None)
         if state.offsets.has(key.group):
+            # Until the group's other records say otherwise it is a simple one.
             state.ensure_group(key.group)
+
+    def knows_until(self, group_id: GroupId, log_offset: LogOffset) -> None:
+        """A snapshot had all that the log says of a group before an offset. Replaying
+        older records would take the group back in time, which it does not forgive."""
+        assert log_offset >= 0
+        self._known_until[group_id] = log_offset
 
     def replay_marker(
         self,
@@ -179,11 +216,17 @@ class Shard:
         ended = offset_replay.replay_marker(self.state, producer_id, commit=commit)
         self.changed.update(ended)
 
-    def after_load(self, now_ms: int) -> Result:
+    def after_load(self, context: Context) -> Result:
         """What a shard does once its log is replayed: set every timer; a group that
         is too large now rebalances (E19-17)."""
         groups = self.state.classic_groups.values()
+        self._known_until.clear()
+        now_ms = context.now_ms
         loaded = [lifecycle.loaded(group, now_ms, self.settings) for group in groups]
+        loaded += [
+            consumer_lifecycle.loaded(group, context)
+            for group in self.state.consumer_groups.values()
+        ]
         sweep = offset_expire.next_sweep(self.settings, now_ms)
         return _together([*loaded, Result(timers=(sweep,))])
 

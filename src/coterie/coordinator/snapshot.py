@@ -7,8 +7,9 @@ log included.
 
 Metadata and transactions are records, in the bytes they have in the log, to be
 replayed: entries of (log offset, producer id, producer epoch, key, value), with the
-lengths of the last two before them. Offsets, of which there are many, are written and
-read as they are packed in memory, topic by topic, which takes a tenth of the time.
+lengths of the last two before them. The log offset of metadata is the one that it goes
+up to. Offsets, of which there are many, are written and read as they are packed in
+memory, topic by topic, which takes a tenth of the time.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from coterie.coordinator.consumer.records import group_records
 from coterie.coordinator.offsets.packed import Packed, partition_of
 from coterie.coordinator.offsets.store import GroupOffsets
 from coterie.coordinator.offsets.values import CommittedOffset, to_record
@@ -25,7 +27,7 @@ from coterie.coordinator.records.serde import decode_record, encode_record
 from coterie.coordinator.result import Origin, Record
 from coterie.coordinator.state import State
 from coterie.errors import LogCorrupt
-from coterie.types import GroupId, TopicName, TopicPartition
+from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 
 _ENTRY: Final = struct.Struct(">qqhii")
 _FORMAT: Final = b"\1"
@@ -41,12 +43,21 @@ class Kept(NamedTuple):
     offsets: bytes
 
 
-def take_group(state: State, group_id: GroupId) -> Kept | None:
-    """A group as it is to be kept; None when nothing of it is in the log."""
-    record = state.group_records.get(group_id)
-    metadata = b"" if record is None else _entry(record, Origin(-1, -1))
+def take_group(state: State, group_id: GroupId, as_of: LogOffset) -> Kept | None:
+    """A group as it is to be kept, with all that the log says of it before `as_of`;
+    None when nothing of it is in the log."""
+    origin = Origin(as_of, -1)
+    metadata = b"".join(_entry(record, origin) for record in _metadata(state, group_id))
     offsets = _write_offsets(state.offsets.stored.group(group_id))
     return Kept(metadata, offsets) if metadata or offsets else None
+
+
+def _metadata(state: State, group_id: GroupId) -> list[Record]:
+    group = state.consumer_groups.get(group_id)
+    if group is not None:
+        return group_records(group)
+    record = state.group_records.get(group_id)
+    return [] if record is None else [record]
 
 
 def take_transactions(state: State) -> bytes:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from coterie.coordinator.classic.group import ClassicGroup
 from coterie.coordinator.consumer.group import ConsumerGroup
+from coterie.coordinator.consumer.topic_index import TopicIndex
 from coterie.coordinator.offsets.store import Offsets
 from coterie.coordinator.result import Record
 from coterie.types import GroupId
@@ -27,6 +28,7 @@ class State:
 
     classic_groups: dict[GroupId, ClassicGroup] = field(default_factory=dict)
     consumer_groups: dict[GroupId, ConsumerGroup] = field(default_factory=dict)
+    topic_index: TopicIndex = field(default_factory=TopicIndex)
     group_records: dict[GroupId, Record] = field(default_factory=dict)
     offsets: Offsets = field(default_factory=Offsets)
 

@@ -19,6 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from coterie.coordinator.assignors.spec import Assign
+from coterie.coordinator.offsets.expire import ExpireOffsets
+from coterie.coordinator.offsets.tombstones import TopicsDeleted
 from coterie.coordinator.records.offset_commit import OffsetCommitKey
 from coterie.coordinator.records.serde import encode_record
 from coterie.coordinator.result import (
@@ -99,9 +101,12 @@ class Environment(Protocol):
         """Load this one before others."""
 
 
+_IN_PARTS: Final = (ExpireOffsets, TopicsDeleted)
+"""They may have tombstones for any number of offsets, and each stands for itself."""
+
+
 def _in_batches(result: Result) -> Iterator[Result]:
-    """A result of our own in parts of `BATCH_RECORDS_MAX`: expiry may have tombstones
-    for any number of offsets, and each stands for itself."""
+    """A result in parts of `BATCH_RECORDS_MAX`."""
     records = result.records
     yield result._replace(records=records[:BATCH_RECORDS_MAX])
     for at in range(BATCH_RECORDS_MAX, len(records), BATCH_RECORDS_MAX):
@@ -112,6 +117,11 @@ def _is_commit(result: Result) -> bool:
     """Whether the records are offsets alone. One look is enough: a step that writes
     anything else beside offsets has it last."""
     return type(result.records[-1].key) is OffsetCommitKey
+
+
+def fresh_uuid() -> bytes:
+    """Sixteen random bytes."""
+    return uuid.uuid4().bytes
 
 
 def fresh_id() -> str:
@@ -181,6 +191,7 @@ class Runtime:
             self._settings,
             self._configs,
             self._assignors,
+            fresh_uuid,
             caller.may_describe,
         )
         waiting = Waiting(request, context, answer)
@@ -228,6 +239,7 @@ class Runtime:
             self._settings,
             self._configs,
             self._assignors,
+            fresh_uuid,
             caller.may_describe,
         )
         return self._refuser.refuse(request, context, code, message)
@@ -277,8 +289,21 @@ class Runtime:
         """Handle a request of our own; nobody waits for its answer."""
         if driven.phase is not _ACTIVE:
             return
+        context = self._own_context()
+        try:
+            result = driven.handle(request, context)
+            parts = _in_batches(result) if type(request) in _IN_PARTS else (result,)
+            for part in parts:
+                self._settle(driven, part, context.now_ms)
+        except ApiError as error:
+            _LOGGER.warning("%s: %r was refused: %s", driven.name, request, error)
+        except Exception:
+            self._stop_after_bug(driven)
+
+    def _own_context(self) -> Context:
+        assert not self._is_over, "nothing of our own is done any more"
         self._ticket += 1
-        context = Context(
+        return Context(
             self._clock(),
             self._ticket,
             _OWN_VERSION,
@@ -289,15 +314,8 @@ class Runtime:
             self._settings,
             self._configs,
             self._assignors,
+            fresh_uuid,
         )
-        try:
-            result = driven.handle(request, context)
-            for part in _in_batches(result):
-                self._settle(driven, part, context.now_ms)
-        except ApiError as error:
-            _LOGGER.warning("%s: %r was refused: %s", driven.name, request, error)
-        except Exception:
-            self._stop_after_bug(driven)
 
     def _settle(self, driven: DrivenShard, result: Result, now_ms: int) -> None:
         """Make a result true that answers nobody but parked requests."""
@@ -391,8 +409,9 @@ class Runtime:
         )
         driven.phase = Phase.ACTIVE
         try:
-            now_ms = self._clock()
-            self._settle(driven, driven.shard.after_load(now_ms), now_ms)
+            context = self._own_context()
+            result = driven.shard.after_load(context)
+            self._settle(driven, result, context.now_ms)
         except Exception:
             self._stop_after_bug(driven)
         events, driven.events = driven.events, []

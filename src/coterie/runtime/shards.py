@@ -51,6 +51,9 @@ class Coordinator(Protocol):
     def replay(self, record: Record, origin: Origin) -> None:
         """Make a record's changes."""
 
+    def knows_until(self, group_id: GroupId, log_offset: LogOffset) -> None:
+        """What the log says of a group before an offset has been replayed already."""
+
     def replay_marker(
         self,
         producer_id: ProducerId,
@@ -61,7 +64,7 @@ class Coordinator(Protocol):
     ) -> None:
         """End a transaction."""
 
-    def after_load(self, now_ms: int) -> Result:
+    def after_load(self, context: Any) -> Result:
         """What is to be done when the log has been replayed."""
 
 

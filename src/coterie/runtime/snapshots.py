@@ -11,8 +11,8 @@ A snapshot is a set of values kept with `Log.put`, in the form of
   the group's offsets are first looked at.
 
 It is fuzzy: groups are written one after the other while the shard goes on, and a group
-may be newer than the offset to replay from. That is sound, because every record from
-that offset on is replayed in order, and a record says what is, not what changed. And it
+may be newer than the offset to replay from. That is sound, because each group's
+metadata says up to where in the log it goes, and each commit where it stood. And it
 never holds what is not durable: it is staged after the records it is made of, so that
 if their flush fails it is gone with them.
 """
@@ -68,15 +68,18 @@ class Snapshots:
         for group_id in changed:
             if driven.shard is not shard:
                 return
-            yield self._put_group(driven.index, shard.state, group_id)
+            as_of = self._log.bounds(driven.where).next_offset
+            yield self._put_group(driven.index, shard.state, group_id, as_of)
         if driven.shard is shard:
             self._log.put(_space(driven.index), _INDEX_KEY, index)
             yield len(index)
 
-    def _put_group(self, index: int, state: State, group_id: GroupId) -> int:
+    def _put_group(
+        self, index: int, state: State, group_id: GroupId, as_of: LogOffset
+    ) -> int:
         key = _key(group_id)
         groups, stored = _group_space(index), _offset_space(index)
-        kept = take_group(state, group_id)
+        kept = take_group(state, group_id, as_of)
         if kept is None:
             self._log.put(groups, key, None)
             self._log.put(stored, key, None)
@@ -103,8 +106,11 @@ class Snapshots:
             return
         (replay_from,) = _OFFSET.unpack_from(found)
         for key, value in self._log.items(_group_space(index)):
+            as_of: LogOffset = 0
             for record, origin in entries(value[1:]):
                 shard.replay(record, origin)
+                as_of = origin.log_offset
+            shard.knows_until(_group_id(key), as_of)
             if value[:1] == _HAS_OFFSETS:
                 self._adopt(index, shard.state, key)
             yield replay_from
@@ -119,13 +125,17 @@ class Snapshots:
         def load() -> GroupOffsets:
             return read_offsets(log.get(_offset_space(index), key) or b"")
 
-        group_id = key.decode("utf-8", "surrogatepass")
+        group_id = _group_id(key)
         state.ensure_group(group_id)
         state.offsets.stored.adopt(group_id, load)
 
 
 def _key(group_id: GroupId) -> bytes:
     return group_id.encode("utf-8", "surrogatepass")
+
+
+def _group_id(key: bytes) -> GroupId:
+    return key.decode("utf-8", "surrogatepass")
 
 
 def _space(index: int) -> str:

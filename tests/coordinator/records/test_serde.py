@@ -129,7 +129,7 @@ def test_an_old_offset_key_is_read_like_a_new_one() -> None:
 
 
 @pytest.mark.fact("E22-04")
-@pytest.mark.parametrize("record_type", [b"\0\3", b"\0\x7f", b"\xff\xff"])
+@pytest.mark.parametrize("record_type", [b"\0\x0b", b"\0\x7f", b"\xff\xff"])
 def test_a_record_of_an_unknown_type_is_no_record(record_type: bytes) -> None:
     assert decode_record(record_type + b"whatever", b"\0\0") is None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from coterie.auth.authorizer import ANONYMOUS, Operation, Principal, ResourceType
@@ -70,7 +71,10 @@ class OnePeer:
 class Office:
     """A server with topics t and u of 4 partitions each, in memory."""
 
-    def __init__(self, *denied: Any, node_count: int = 1) -> None:
+    def __init__(
+        self, *denied: Any, node_count: int = 1, settings: Settings | None = None
+    ) -> None:
+        self.settings = settings or Settings()
         self.loop = asyncio.new_event_loop()
         self.authorizer = Deny(*denied)
         self.assembly = self.loop.run_until_complete(self._start(node_count))
@@ -86,8 +90,10 @@ class Office:
         assert [topic.error_code for topic in created.topics] == [0, 0]
 
     async def _start(self, node_count: int) -> Assembly:
-        settings = Settings(
-            offsets_topic_num_partitions=SHARDS, group_initial_rebalance_delay_ms=0
+        settings = replace(
+            self.settings,
+            offsets_topic_num_partitions=SHARDS,
+            group_initial_rebalance_delay_ms=0,
         )
         assembly = Assembly(
             settings, MemoryLog(), node_count=node_count, authorizer=self.authorizer

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from coterie.auth.authorizer import Operation, ResourceType
-from coterie.wire.api import ADVERTISED, ApiKey
+from coterie.settings import Settings
+from coterie.wire.api import ADVERTISED
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.api_versions import ApiVersionsRequest
 from coterie.wire.messages.consumer_group_describe import (
@@ -19,14 +20,7 @@ from coterie.wire.messages.consumer_group_heartbeat import (
 )
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-)
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
-from coterie.wire.schema import Message
 from tests.server.apis.in_process import Office
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -226,74 +220,12 @@ def test_no_sasl_mechanism_is_enabled(office: Office) -> None:
     assert answer.mechanisms == []
 
 
-@pytest.mark.fact("E30-03", "H-11")
-def test_the_protocol_that_is_off_answers_unsupported_version(office: Office) -> None:
-    heartbeat = office.call(ConsumerGroupHeartbeatRequest(group_id="g"), 1)
-    assert heartbeat.error_code == ErrorCode.UNSUPPORTED_VERSION
-    described = office.call(ConsumerGroupDescribeRequest(group_ids=["g", "h"]), 1)
+@pytest.mark.fact("E30-03", "H-11", "E7-01")
+def test_the_protocol_that_is_off_answers_unsupported_version() -> None:
+    settings = Settings(group_coordinator_rebalance_protocols=("classic",))
+    with Office(settings=settings) as office:
+        heartbeat = office.call(ConsumerGroupHeartbeatRequest(group_id="g"), 1)
+        assert heartbeat.error_code == ErrorCode.UNSUPPORTED_VERSION
+        described = office.call(ConsumerGroupDescribeRequest(group_ids=["g", "h"]), 1)
     answers = [(each.group_id, each.error_code) for each in described.groups]
     assert answers == [("g", 35), ("h", 35)]
-
-
-# READ on the group.
-
-
-def join(group_id: str) -> Message:
-    protocol = JoinGroupRequestProtocol(name="range", metadata=b"")
-    return JoinGroupRequest(
-        group_id=group_id,
-        session_timeout_ms=10_000,
-        protocol_type="consumer",
-        protocols=[protocol],
-    )
-
-
-MEMBER_REQUESTS: list[Callable[[str], Message]] = [
-    join,
-    lambda group_id: SyncGroupRequest(
-        group_id=group_id,
-        member_id="m",
-        protocol_type="consumer",
-        protocol_name="range",
-    ),
-    lambda group_id: HeartbeatRequest(group_id=group_id, member_id="m"),
-    lambda group_id: LeaveGroupRequest(
-        group_id=group_id, members=[MemberIdentity(member_id="m")]
-    ),
-]
-
-
-@pytest.mark.parametrize("make", MEMBER_REQUESTS)
-def test_a_member_needs_read_on_its_group(make: Callable[[str], Message]) -> None:
-    with Office((Operation.READ, ResourceType.GROUP, "no")) as office:
-        request = make("no")
-        refused = office.call(request, ADVERTISED[ApiKey(request.API_KEY)].high)
-        assert refused.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
-        allowed = office.call(make("yes"), ADVERTISED[ApiKey(request.API_KEY)].high)
-        assert allowed.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
-
-
-@pytest.mark.fact("H-120")
-@pytest.mark.parametrize("make", MEMBER_REQUESTS)
-def test_the_empty_group_id_is_invalid_for_members(
-    office: Office, make: Callable[[str], Message]
-) -> None:
-    request = make("")
-    refused = office.call(request, ADVERTISED[ApiKey(request.API_KEY)].high)
-    assert refused.error_code == ErrorCode.INVALID_GROUP_ID
-
-
-@pytest.mark.fact("H-119")
-@pytest.mark.parametrize("version", range(6))
-def test_a_member_that_leaves_an_unknown_group_is_unknown(
-    office: Office, version: int
-) -> None:
-    request = LeaveGroupRequest(
-        group_id="nobody", member_id="m", members=[MemberIdentity(member_id="m")]
-    )
-    answer = office.call(request, version)
-    if version < 3:
-        assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    else:
-        assert answer.error_code == 0
-        assert [each.error_code for each in answer.members] == [25]

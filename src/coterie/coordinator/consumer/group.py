@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from coterie.coordinator.consumer.member import Held, Member, Target
 from coterie.coordinator.consumer.reconcile import FREE
@@ -21,6 +21,8 @@ _Key = TypeVar("_Key")
 _Subscription: TypeAlias = tuple[tuple[TopicName, ...], str | None]
 _NOTHING: Final[Mapping[int, int]] = {}
 _NO_TARGET: Final[Target] = {}
+UNASSIGNED: Final = -1
+"""The assignment epoch of a group whose target was taken away (E22-44)."""
 
 
 class ConsumerGroupState(Enum):
@@ -39,6 +41,26 @@ class SubscriptionType(Enum):
     HETEROGENEOUS = "heterogeneous"
 
 
+class ResolvedRegex(NamedTuple):
+    """The topics, sorted, that a regular expression matched among the topics of a
+    version, and when it was asked (E14-07)."""
+
+    topics: tuple[TopicName, ...]
+    version: int
+    timestamp_ms: int
+
+
+class Refresh(NamedTuple):
+    """When a group has to look at its topics again; as it was loaded, at once (E15-06).
+
+    The log does not hold it. It was set at a group epoch; one that is ahead of the
+    group's was set by a step that was lost, and counts for nothing (E15-05).
+    """
+
+    deadline_ms: int = 0
+    epoch: int = 0
+
+
 class ConsumerGroup:
     """One group. See the module's docstring."""
 
@@ -46,17 +68,30 @@ class ConsumerGroup:
         self.group_id = group_id
         self.epoch = 0
         self.assignment_epoch = 0
+        self.assigned_ms = 0
+        """When the target was made; 0 if that is not known."""
+        self.metadata_hash = 0
+        """What the group saw of its topics when its epoch was last bumped (E15-03)."""
+        self.regexes: dict[str, ResolvedRegex] = {}
+        self.refresh = Refresh()
         self.members: dict[MemberId, Member] = {}
         self.targets: dict[MemberId, Target] = {}
         self.topic_counts: Counter[TopicName] = Counter()
         """How many members name each topic."""
         self.assignor_counts: Counter[str] = Counter()
         """How many members name each server-side assignor."""
+        self.regex_counts: Counter[str] = Counter()
+        """How many members subscribe by each regular expression."""
         self.static_members: dict[str, MemberId] = {}
         self.classic_count = 0
         """How many members speak the classic protocol."""
         self._subscriptions: Counter[_Subscription] = Counter()
         self._owner_epochs: dict[TopicId, dict[int, int]] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConsumerGroup) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]  # a group changes
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -85,6 +120,10 @@ class ConsumerGroup:
         """The epoch of the member that holds a partition, or has yet to revoke it;
         `FREE` (-1) if nobody does (E2-06)."""
         return self._owner_epochs.get(topic, _NOTHING).get(partition, FREE)
+
+    def is_refresh_due(self, now_ms: int) -> bool:
+        """Whether the group has to look at its topics again (E6-32)."""
+        return now_ms >= self.refresh.deadline_ms or self.epoch < self.refresh.epoch
 
     def preferred_assignor(self, configured: Sequence[str]) -> str:
         """The configured assignor that most members name; of several, and if nobody
@@ -127,6 +166,8 @@ class ConsumerGroup:
         _add(self._subscriptions, (member.topic_names, member.topic_regex), by)
         for name in member.topic_names:
             _add(self.topic_counts, name, by)
+        if member.topic_regex:
+            _add(self.regex_counts, member.topic_regex, by)
         if member.server_assignor is not None:
             _add(self.assignor_counts, member.server_assignor, by)
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final
 
+from coterie.coordinator.records.consumer_types import CONSUMER_TYPES
 from coterie.coordinator.records.group_metadata import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -30,6 +31,7 @@ _TYPES: Final[Mapping[int, tuple[type[Message], type[Message]]]] = {
     0: (OffsetCommitKey, OffsetCommitValue),
     1: (OffsetCommitKey, OffsetCommitValue),
     2: (GroupMetadataKey, GroupMetadataValue),
+    **CONSUMER_TYPES,
 }
 """The key and the value of each record type (E22.2)."""
 
@@ -74,14 +76,8 @@ def _common_offset_value(value: OffsetCommitValue) -> bytes:
     return head + text + _INT64.pack(value.commit_timestamp)
 
 
-RecordTypes: TypeAlias = Mapping[int, tuple[type[Message], type[Message]]]
-"""The key and the value of each record type."""
-
-
-def decode_record(
-    key: bytes | None, value: bytes | None, known: RecordTypes = _TYPES
-) -> Record | None:
-    """The record; None when its type is not one of those `known` (E22-04).
+def decode_record(key: bytes | None, value: bytes | None) -> Record | None:
+    """The record; None when its type is unknown (E22-04).
 
     Raises:
         LogCorrupt: The record is of a known type and does not decode.
@@ -89,7 +85,7 @@ def decode_record(
     if key is None or len(key) < _INT16.size:
         raise LogCorrupt("a record without a key")
     (record_type,) = _INT16.unpack_from(key)
-    types = known.get(record_type)
+    types = _TYPES.get(record_type)
     if types is None:
         return None
     try:

@@ -1,0 +1,72 @@
+"""When a group's target is made, and the records it is made of (E7-39, E7-40).
+
+A group that has had a target within the last `group.consumer.assignment.interval.ms`
+waits for its next one, so that members that come at once share one run of the assignor
+(KIP-1263). Until then the group is Assigning, and its members go by the old target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coterie.coordinator.assignors.spec import TopicSpec
+from coterie.coordinator.consumer import timers
+from coterie.coordinator.consumer.draft import Draft
+from coterie.coordinator.consumer.target import KnownTopic, TargetInput, build_target
+from coterie.coordinator.result import TopicView
+from coterie.types import TopicName
+
+
+def make_target_if_due(draft: Draft) -> None:
+    """Make the target, if the group has none of its epoch and has not to wait.
+
+    Raises:
+        ApiError: UNKNOWN_SERVER_ERROR: the assignor failed (E11-06).
+    """
+    if draft.epoch <= draft.assignment_epoch:
+        return
+    context, group = draft.context, draft.group
+    interval_ms = context.configs.assignment_interval_ms(group.group_id)
+    due_ms = group.assigned_ms + interval_ms if group.assigned_ms else 0
+    if context.now_ms < due_ms:
+        draft.set(timers.target_timer(group.group_id, due_ms))
+    else:
+        make_target(draft)
+
+
+def make_target(draft: Draft) -> None:
+    """Let the preferred assignor make the target of the group's epoch.
+
+    Raises:
+        ApiError: UNKNOWN_SERVER_ERROR: the assignor failed (E11-06).
+    """
+    group, context = draft.group, draft.context
+    assert draft.epoch > draft.assignment_epoch, "an epoch has one target"
+    regexes = group.regexes.items()
+    given = TargetInput(
+        members=draft.members(),
+        previous={**group.targets, **draft.new_targets},
+        static_members=group.static_members,
+        topics=_known_topics(draft.topic_names(), context.topics),
+        resolved={regex: resolved.topics for regex, resolved in regexes},
+    )
+    new = build_target(given, context.assignors[draft.preferred_assignor()])
+    assert new.targets.keys() == given.members.keys()
+    for member_id, target in new.changed.items():
+        draft.put_target(member_id, target)
+    draft.put_target_epoch()
+    draft.set(timers.cancel_target(group.group_id))
+
+
+def _known_topics(
+    names: Iterable[TopicName], topics: TopicView
+) -> dict[TopicName, KnownTopic]:
+    known: dict[TopicName, KnownTopic] = {}
+    for name in names:
+        topic_id = topics.topic_id(name)
+        count = topics.partition_count(name)
+        if topic_id is not None and count is not None:
+            racks = topics.partition_racks(name)
+            assert not racks or len(racks) == count, name
+            known[name] = KnownTopic(topic_id, TopicSpec(count, racks))
+    return known

@@ -1,0 +1,24 @@
+"""Changes to a consumer group that the log does not hold (`result.Change`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coterie.coordinator.consumer.group import Refresh
+from coterie.coordinator.state import State
+from coterie.types import GroupId
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshSet:
+    """A group looks at its topics again when this says so (E15-05)."""
+
+    group_id: GroupId
+    refresh: Refresh
+
+    def apply(self, state: State) -> None:
+        """Set it, if the group is there: a new one looks at its next heartbeat."""
+        assert self.refresh.deadline_ms >= 0
+        group = state.consumer_groups.get(self.group_id)
+        if group is not None:
+            group.refresh = self.refresh

@@ -1,0 +1,83 @@
+"""The timers of a consumer group, and the requests they become when they fire (E8).
+
+A timer is a value; its deadline is nowhere in the state. Keys: ("session", group id,
+member id), as for classic groups, so that a member that changes its protocol has one
+session; ("rebalance", group id, member id); ("target", group id).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from coterie.coordinator.consumer.member import Member, MemberState
+from coterie.coordinator.result import CancelTimer, Context, Timer
+from coterie.types import GroupId, MemberId
+
+
+class ExpireMember(NamedTuple):
+    """A member was not heard of for its session timeout (E8-02)."""
+
+    group_id: GroupId
+    member_id: MemberId
+
+
+class EndRevocation(NamedTuple):
+    """A member had its rebalance timeout to revoke partitions at this epoch (E8-03)."""
+
+    group_id: GroupId
+    member_id: MemberId
+    member_epoch: int
+
+
+class MakeTarget(NamedTuple):
+    """A group waited long enough for its next target (KIP-1263)."""
+
+    group_id: GroupId
+
+
+TimerRequest = ExpireMember | EndRevocation | MakeTarget
+
+
+def session_timer(group_id: GroupId, member: Member, context: Context) -> Timer:
+    """A member was heard of now: it has its whole session timeout again. One that
+    speaks the classic protocol has a session timeout of its own (E8-11)."""
+    if member.classic is None:
+        timeout_ms = context.configs.session_timeout_ms(group_id)
+    else:
+        timeout_ms = member.classic.session_timeout_ms
+    assert timeout_ms > 0, timeout_ms
+    return Timer(
+        ("session", group_id, member.member_id),
+        context.now_ms + timeout_ms,
+        ExpireMember(group_id, member.member_id),
+    )
+
+
+def cancel_session(group_id: GroupId, member_id: MemberId) -> CancelTimer:
+    """A member is gone."""
+    return CancelTimer(("session", group_id, member_id))
+
+
+def rebalance_timer(group_id: GroupId, member: Member, now_ms: int) -> Timer:
+    """A member has been told to revoke; it has its own rebalance timeout to do so."""
+    assert member.state is MemberState.UNREVOKED_PARTITIONS, member.state
+    return Timer(
+        ("rebalance", group_id, member.member_id),
+        now_ms + member.rebalance_timeout_ms,
+        EndRevocation(group_id, member.member_id, member.epoch),
+    )
+
+
+def cancel_rebalance(group_id: GroupId, member_id: MemberId) -> CancelTimer:
+    """A member has revoked what it had to, or is gone."""
+    return CancelTimer(("rebalance", group_id, member_id))
+
+
+def target_timer(group_id: GroupId, at_ms: int) -> Timer:
+    """The next target is not made before."""
+    return Timer(("target", group_id), at_ms, MakeTarget(group_id))
+
+
+def cancel_target(group_id: GroupId) -> CancelTimer:
+    """The target has been made."""
+    return CancelTimer(("target", group_id))
