@@ -35,8 +35,16 @@ from coterie.coordinator.consumer.timers import (
     ExpireMember,
     MakeTarget,
 )
-from coterie.coordinator.describe import delete_groups, describe_groups, list_groups
+from coterie.coordinator.describe import (
+    delete_groups,
+    describe_consumer_groups,
+    describe_groups,
+    list_groups,
+)
 from coterie.coordinator.describe.delete_groups import DeleteGroup
+from coterie.coordinator.describe.describe_consumer_groups import (
+    DescribeConsumerGroup,
+)
 from coterie.coordinator.describe.describe_groups import DescribeGroup
 from coterie.coordinator.offsets import commit, delete, fetch, tombstones, txn_commit
 from coterie.coordinator.offsets import expire as offset_expire
@@ -90,6 +98,7 @@ _HANDLERS: Final[Mapping[type, Callable[[State, Any, Context], Result]]] = {
     FetchOffsets: fetch.handle,
     OffsetDeleteRequest: delete.handle,
     DescribeGroup: describe_groups.handle,
+    DescribeConsumerGroup: describe_consumer_groups.handle,
     ListGroupsRequest: list_groups.handle,
     DeleteGroup: delete_groups.handle,
     ConsumerGroupHeartbeatRequest: consumer_heartbeat.handle,
@@ -120,6 +129,9 @@ _REFUSERS: Final[Mapping[type, Callable[[_Refusal], Struct]]] = {
     FetchOffsets: lambda no: fetch.refuse(no.request, no.code),
     OffsetDeleteRequest: lambda no: delete.refuse(no.code),
     DescribeGroup: lambda no: describe_groups.refuse(no.request, no.code, no.message),
+    DescribeConsumerGroup: lambda no: describe_consumer_groups.refuse(
+        no.request, no.code, no.message
+    ),
     ListGroupsRequest: lambda no: list_groups.refuse(no.code),
     DeleteGroup: lambda no: delete_groups.refuse(no.request, no.code, no.message),
 }

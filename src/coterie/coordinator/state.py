@@ -7,6 +7,7 @@ changes the rest (see `coordinator.result`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from coterie.coordinator.classic.group import ClassicGroup
 from coterie.coordinator.consumer.group import ConsumerGroup
@@ -14,6 +15,8 @@ from coterie.coordinator.consumer.topic_index import TopicIndex
 from coterie.coordinator.offsets.store import Offsets
 from coterie.coordinator.result import Record
 from coterie.types import GroupId
+
+Group: TypeAlias = ClassicGroup | ConsumerGroup
 
 
 @dataclass(slots=True)
@@ -36,6 +39,11 @@ class State:
         """Make a simple group for a commit to a group nobody knew (E17-06)."""
         if group_id not in self.classic_groups and group_id not in self.consumer_groups:
             self.classic_groups[group_id] = ClassicGroup(group_id)
+
+    def group(self, group_id: GroupId) -> Group | None:
+        """The group of that id, of either type; None when there is none."""
+        classic = self.classic_groups.get(group_id)
+        return self.consumer_groups.get(group_id) if classic is None else classic
 
     def drop_group_without_trace(self, group_id: GroupId) -> None:
         """Forget a simple group when its last offset went: nothing in the log would

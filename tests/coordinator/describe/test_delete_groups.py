@@ -22,6 +22,7 @@ from tests.coordinator.classic.members import (
     leave,
     stable_group,
 )
+from tests.coordinator.consumer.groups import GroupDriver
 from tests.coordinator.shard_driver import ShardDriver
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -132,3 +133,53 @@ def test_version_3_says_why(
     data = encode(DeleteGroupsResponse(results=[refusal]), version)
     [result] = decode(DeleteGroupsResponse, version, data)[0].results
     assert (result.error_code, result.error_message) == (68, message)
+
+
+# Consumer groups.
+
+F0 = ("foo", 0)
+
+
+@pytest.mark.fact("D-14", "H-110")
+def test_a_consumer_group_with_members_stays() -> None:
+    driver = GroupDriver()
+    driver.join("m")
+    assert driver.delete_group().error == 68
+    driver.join("n")
+    assert driver.delete_group().error == 68
+    assert set(driver.group.members) == {"m", "n"}
+
+
+def test_a_consumer_group_stays_while_a_static_member_may_come_back() -> None:
+    driver = GroupDriver()
+    driver.join("m", instance_id="i")
+    driver.heartbeat("m", -2, instance_id="i")
+    assert driver.delete_group().error == 68
+
+
+@pytest.mark.fact("D-12", "D-15", "E22-29")
+def test_an_empty_consumer_group_goes_in_one_batch() -> None:
+    driver = GroupDriver()
+    driver.join("m")
+    driver.commit({F0: 1}, member_id="m", generation_id_or_member_epoch=1)
+    driver.txn_commit({F0: 2, ("foo", 1): 3})
+    driver.heartbeat("m", -1)
+    assert driver.delete_group().response == DeletableGroupResult(group_id="g")
+    assert driver.wrote_types == ["-offset", "-offset", "-target-epoch", "-epoch"]
+    assert not driver.state.consumer_groups
+    assert driver.offsets() == {}
+    driver.end_transaction(7, commit=True)
+    assert driver.offsets() == {}
+    assert not driver.reloaded().state.consumer_groups
+
+
+@pytest.mark.fact("D-19", "H-110")
+def test_a_member_of_a_deleted_consumer_group_cannot_commit() -> None:
+    driver = GroupDriver()
+    driver.join("m")
+    driver.heartbeat("m", -1)
+    driver.delete_group()
+    committed = driver.commit({F0: 1}, member_id="m", generation_id_or_member_epoch=1)
+    assert committed == {F0: 69}
+    assert driver.describe("g", 5).group_state == "Dead"
+    assert driver.delete_group().error == 69

@@ -20,6 +20,7 @@ from tests.coordinator.classic.members import (
     stable_group,
     subscription,
 )
+from tests.coordinator.consumer.groups import GroupDriver
 from tests.coordinator.shard_driver import ShardDriver
 
 
@@ -143,3 +144,15 @@ def test_the_empty_group_id_is_described_like_others(driver: ShardDriver) -> Non
     assert driver.describe("", 5).group_state == "Dead"
     driver.commit({("t", 0): 1}, group_id="")
     assert driver.describe("", 6).error_code == 0
+
+
+@pytest.mark.fact("C-21")
+@pytest.mark.parametrize("version", range(7))
+def test_a_consumer_group_is_no_classic_group(version: int) -> None:
+    driver = GroupDriver()
+    driver.join("m")
+    group = on_the_wire(driver.describe("g", version), version)
+    assert (group.group_state, group.members) == ("Dead", [])
+    assert group.error_code == (69 if version >= 6 else 0)
+    message = "Group g is not a classic group." if version >= 6 else None
+    assert group.error_message == message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.settings import Settings
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.list_groups import (
@@ -12,6 +13,7 @@ from coterie.wire.messages.list_groups import (
     ListGroupsResponse,
 )
 from tests.coordinator.classic.members import join, leave, stable_group
+from tests.coordinator.consumer.groups import GroupDriver
 from tests.coordinator.shard_driver import ShardDriver
 
 
@@ -116,3 +118,60 @@ def test_a_refusal_lists_nothing(driver: ShardDriver) -> None:
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     refusal = driver.shard.refuse(ListGroupsRequest(), None, code)
     assert refusal == ListGroupsResponse(error_code=14)
+
+
+def about(driver: GroupDriver, version: int = 5, **filters: list[str]) -> set[str]:
+    """Type, protocol type and state of each group that passes, as the version tells."""
+    sent = driver.send(ListGroupsRequest(**filters), version=version)
+    response, _ = decode(ListGroupsResponse, version, encode(sent.response, version))
+    return {
+        f"{group.group_id} {group.group_type} {group.protocol_type} {group.group_state}"
+        for group in response.groups
+    }
+
+
+@pytest.mark.fact("E28-02", "E28-05", "H-116")
+def test_a_consumer_group_is_listed_in_each_of_its_states() -> None:
+    driver = GroupDriver()
+    driver.join("m")
+    assert about(driver) == {"g consumer consumer Stable"}
+    driver.join("n")
+    assert about(driver) == {"g consumer consumer Reconciling"}
+    for member_id in ("m", "n"):
+        driver.heartbeat(member_id, -1)
+    assert about(driver) == {"g consumer consumer Empty"}
+
+
+def test_a_group_that_waits_for_its_target_is_assigning() -> None:
+    driver = GroupDriver(settings=Settings())
+    driver.join("m")
+    driver.join("n")
+    assert driver.group.epoch > driver.group.assignment_epoch
+    assert about(driver) == {"g consumer consumer Assigning"}
+
+
+@pytest.mark.fact("H-116")
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [(3, "g  consumer "), (4, "g  consumer Stable"), (5, "g consumer consumer Stable")],
+)
+def test_old_versions_tell_a_consumer_group_by_its_protocol_type(
+    version: int, told: str
+) -> None:
+    driver = GroupDriver()
+    driver.join("m")
+    assert about(driver, version) == {told}
+
+
+@pytest.mark.fact("E28-02", "E28-03", "E28-04", "H-115")
+def test_groups_of_both_types_are_filtered() -> None:
+    driver = GroupDriver()
+    driver.join("m")
+    driver.commit({("foo", 0): 1}, group_id="simple")
+    consumer, simple = "g consumer consumer Stable", "simple classic  Empty"
+    assert about(driver) == {consumer, simple}
+    assert about(driver, types_filter=["CONSUMER"]) == {consumer}
+    assert about(driver, types_filter=["Classic"]) == {simple}
+    assert about(driver, types_filter=["share"]) == set()
+    assert about(driver, states_filter=["stable", "EMPTY"]) == {consumer, simple}
+    assert about(driver, states_filter=["empty"], types_filter=["consumer"]) == set()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.coordinator.consumer.group import ResolvedRegex
+from coterie.coordinator.consumer.records import regex_record
 from coterie.coordinator.offsets import tombstones
 from coterie.coordinator.offsets.tombstones import DeletedTopic, TopicsDeleted
 from coterie.coordinator.records.offset_commit import OffsetCommitKey
-from coterie.coordinator.result import Record
+from coterie.coordinator.result import Record, Result
 from tests.coordinator.classic.members import join, leave, protocols, stable_group
+from tests.coordinator.consumer.groups import GroupDriver, topic_id
 from tests.coordinator.driver import Sent
 from tests.coordinator.shard_driver import ShardDriver, codes
 
@@ -184,3 +187,60 @@ def test_many_groups_are_looked_through_in_slices(
     driver.end_transaction(commit=True)
     assert {*driver.groups} == {f"g{number}" for number in range(5)}
     assert driver.offsets(group_id="g4") == {U0: 2}
+
+
+# Consumer groups.
+
+F0, B0 = ("foo", 0), ("bar", 0)
+
+
+@pytest.mark.fact("D-53", "H-97")
+def test_what_a_consumer_group_subscribes_to_is_kept() -> None:
+    driver = GroupDriver()
+    driver.commit({F0: 1, B0: 2})
+    driver.join("m", ["foo"])
+    sent = driver.delete_offsets({"foo": [0], "bar": [0, 3], "nowhere": [0]})
+    assert sent.error == 0
+    assert codes(sent) == {F0: 86, B0: 0, ("bar", 3): 3, ("nowhere", 0): 3}
+    assert driver.written == (tombstone("bar", 0),)
+    assert driver.offsets() == {F0: 1}
+
+
+@pytest.mark.fact("H-13")
+def test_who_unsubscribes_lets_the_offsets_be_deleted() -> None:
+    driver = GroupDriver()
+    driver.join("m", ["foo"])
+    driver.commit({F0: 1}, member_id="m", generation_id_or_member_epoch=1)
+    assert not driver.heartbeat("m", 1, subscribed_topic_names=[]).error
+    assert codes(driver.delete_offsets({"foo": [0]})) == {F0: 0}
+    assert driver.offsets() == {}
+
+
+@pytest.mark.fact("D-53")
+def test_what_a_regular_expression_matched_is_subscribed_to() -> None:
+    driver = GroupDriver()
+    driver.commit({F0: 1, B0: 2})
+    driver.join("m", [], subscribed_topic_regex="f.*")
+    resolved = ResolvedRegex(("foo",), 1, 1)
+    driver.settle(Result(records=(regex_record("g", "f.*", resolved),)))
+    assert codes(driver.delete_offsets({"foo": [0], "bar": [0]})) == {F0: 86, B0: 0}
+
+
+def test_an_empty_consumer_group_subscribes_to_nothing() -> None:
+    driver = GroupDriver()
+    driver.commit({F0: 1})
+    driver.join("m", ["foo"])
+    driver.heartbeat("m", -1)
+    assert codes(driver.delete_offsets({"foo": [0]})) == {F0: 0}
+    assert driver.group.state.value == "Empty"
+
+
+@pytest.mark.fact("E17-21", "H-100")
+def test_a_topic_that_is_deleted_is_so_for_consumer_groups() -> None:
+    driver = GroupDriver()
+    driver.join("m", ["foo"])
+    driver.commit({F0: 1, B0: 2}, member_id="m", generation_id_or_member_epoch=1)
+    driver.txn_commit({("foo", 1): 3})
+    driver.fire(TopicsDeleted((DeletedTopic("foo", topic_id("foo")),)))
+    assert driver.written == (tombstone("foo", 0), tombstone("foo", 1))
+    assert driver.offsets() == {B0: 2}

@@ -23,6 +23,7 @@ from tests.coordinator.classic.members import (
     stable_group,
     sync,
 )
+from tests.coordinator.consumer.groups import GroupDriver
 from tests.coordinator.shard_driver import SWEEP_MS, WEEK_MS, ShardDriver
 
 T0, U0 = ("t", 0), ("u", 0)
@@ -241,3 +242,102 @@ def test_a_new_generation_starts_the_clock_of_emptiness_anew(
     leave(driver, member_id)
     driver.sweep(WEEK_MS - 1)
     assert driver.offsets() == {T0: 1}
+
+
+# Consumer groups.
+
+F0, B0 = ("foo", 0), ("bar", 0)
+
+
+@pytest.mark.fact("E17-18", "H-99")
+def test_a_consumer_group_keeps_the_topics_it_reads() -> None:
+    driver = GroupDriver()
+    driver.commit({F0: 1, B0: 2})
+    driver.join("m", ["foo"])
+    driver.sweep(WEEK_MS - 1)
+    assert driver.offsets() == {F0: 1, B0: 2}
+    driver.sweep(1)
+    assert driver.wrote_types == ["-offset"]
+    assert driver.offsets() == {F0: 1}
+    assert "m" in driver.group.members
+
+
+@pytest.mark.fact("E17-18")
+def test_an_empty_consumer_groups_offsets_are_as_old_as_their_commits() -> None:
+    driver = GroupDriver()
+    driver.join("m", ["foo"])
+    driver.commit({F0: 1}, member_id="m", generation_id_or_member_epoch=1)
+    driver.now_ms += WEEK_MS - 1
+    driver.heartbeat("m", -1)
+    driver.commit({B0: 2})
+    driver.sweep(1)
+    assert driver.offsets() == {B0: 2}
+    assert driver.group.state.value == "Empty"
+
+
+@pytest.mark.fact("E17-18")
+def test_a_retention_of_its_own_wins_in_a_consumer_group() -> None:
+    driver = GroupDriver()
+    driver.join("m", ["foo"])
+    driver.heartbeat("m", -1)
+    driver.commit({F0: 1}, version=4, retention_time_ms=10)
+    driver.sweep(9)
+    assert driver.offsets() == {F0: 1}
+    driver.sweep(1)
+    assert driver.offsets() == {}
+
+
+@pytest.mark.fact("E17-20", "E22-29", "H-99")
+def test_an_empty_consumer_group_goes_with_its_last_offset() -> None:
+    driver = GroupDriver()
+    driver.join("m", ["foo"])
+    driver.commit({F0: 1}, member_id="m", generation_id_or_member_epoch=1)
+    driver.heartbeat("m", -1)
+    driver.sweep(WEEK_MS)
+    assert driver.wrote_types == ["-offset", "-target-epoch", "-epoch"]
+    assert not driver.state.consumer_groups
+    assert not driver.groups
+    assert driver.reloaded().state == driver.state
+
+
+@pytest.mark.fact("E17-20", "H-99")
+def test_a_consumer_group_that_never_committed_goes_once_it_is_empty() -> None:
+    driver = GroupDriver()
+    driver.join("m", ["foo"])
+    driver.sweep()
+    assert "m" in driver.group.members
+    driver.heartbeat("m", -1)
+    driver.sweep()
+    assert not driver.state.consumer_groups
+
+
+@pytest.mark.fact("E17-19", "H-99")
+def test_a_pending_offset_keeps_a_consumer_group() -> None:
+    driver = GroupDriver()
+    driver.commit({F0: 1})
+    driver.join("m", ["bar"])
+    driver.txn_commit(
+        {F0: 2}, member_id="m", generation_id_or_member_epoch=1, version=5
+    )
+    driver.heartbeat("m", -1)
+    driver.sweep(WEEK_MS)
+    assert driver.offsets() == {F0: 1}
+    assert driver.group.state.value == "Empty"
+    driver.end_transaction(commit=False)
+    driver.sweep()
+    assert driver.offsets() == {}
+    assert not driver.state.consumer_groups
+
+
+def test_a_target_that_waits_is_not_made_for_a_group_that_went() -> None:
+    driver = GroupDriver(settings=Settings())
+    driver.join("m", ["foo"])
+    driver.join("n", ["foo"])
+    assert driver.group.epoch > driver.group.assignment_epoch
+    for member_id in ("m", "n"):
+        driver.heartbeat(member_id, -1)
+    driver.sweep()
+    assert not driver.state.consumer_groups
+    written = len(driver.log)
+    driver.advance(SWEEP_MS - 1)
+    assert len(driver.log) == written

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from coterie.coordinator.classic.group import GroupState
-from coterie.coordinator.classic.records import tombstone
-from coterie.coordinator.offsets.tombstones import all_tombstones
+from coterie.coordinator.consumer.group import ConsumerGroupState
+from coterie.coordinator.offsets.tombstones import all_tombstones, group_tombstones
 from coterie.coordinator.result import Context, Result
 from coterie.coordinator.state import State
 from coterie.errors import ApiError
@@ -32,13 +32,13 @@ def handle(state: State, request: DeleteGroup, context: Context) -> Result:
         ApiError: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (D-14).
     """
     group_id = request.group_id
-    group = state.classic_groups.get(group_id)
+    group = state.group(group_id)
     if group is None or group.state is GroupState.DEAD:
         message = f"Group {group_id} not found."
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, message)
-    if group.state is not GroupState.EMPTY:
+    if group.state not in (GroupState.EMPTY, ConsumerGroupState.EMPTY):
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
-    records = (*all_tombstones(state, group_id), tombstone(group_id))
+    records = (*all_tombstones(state, group_id), *group_tombstones(group))
     return Result(DeletableGroupResult(group_id=group_id), records=records)
 
 

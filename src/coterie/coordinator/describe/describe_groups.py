@@ -1,7 +1,7 @@
-"""DescribeGroups, key 15, for one group: its state and its members.
+"""DescribeGroups, key 15, for one classic group: its state and its members.
 
 v4 has instance ids. v6 says GROUP_ID_NOT_FOUND where older versions describe a group
-nobody knows as Dead, without an error (KIP-1043, C-21).
+nobody knows, or one of another type, as Dead, without an error (KIP-1043, C-21).
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ def handle(state: State, request: DescribeGroup, context: Context) -> Result:
     Raises:
         ApiError: GROUP_ID_NOT_FOUND, from v6 on.
     """
-    group = state.classic_groups.get(request.group_id)
+    group_id = request.group_id
+    group = state.classic_groups.get(group_id)
     if group is None:
         if context.api_version >= HONEST_SINCE:
-            message = f"Group {request.group_id} not found."
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, message)
-        return Result(_dead(request.group_id))
+            is_other = group_id in state.consumer_groups
+            what = "is not a classic group" if is_other else "not found"
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}.")
+        return Result(_dead(group_id))
     protocol = group.protocol_name if group.state is GroupState.STABLE else None
     return Result(
         DescribedGroup(

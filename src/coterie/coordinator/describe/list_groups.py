@@ -6,8 +6,10 @@ of a filter are alternatives, and a word that means nothing matches nothing (E28
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
+from coterie.coordinator.classic.group import CONSUMER_PROTOCOL_TYPE
 from coterie.coordinator.result import Context, Result
 from coterie.coordinator.state import State
 from coterie.wire.error_codes import ErrorCode
@@ -18,6 +20,7 @@ from coterie.wire.messages.list_groups import (
 )
 
 CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
 
 
 def handle(state: State, request: ListGroupsRequest, context: Context) -> Result:
@@ -25,20 +28,31 @@ def handle(state: State, request: ListGroupsRequest, context: Context) -> Result
     states = {word.strip().lower() for word in request.states_filter}
     types = {word.strip().lower() for word in request.types_filter}
     groups = [
-        ListedGroup(
-            group_id=group.group_id,
-            protocol_type=group.protocol_type or "",
-            group_state=group.state.value,
-            group_type=CLASSIC,
-        )
-        for group in state.classic_groups.values()
-        if not states or group.state.value.lower() in states
+        group
+        for group in _groups(state)
+        if (not types or group.group_type in types)
+        and (not states or group.group_state.lower() in states)
     ]
-    if types and CLASSIC not in types:
-        groups = []
     return Result(ListGroupsResponse(groups=groups))
 
 
 def refuse(code: ErrorCode) -> ListGroupsResponse:
     """The answer that carries an error and no groups."""
     return ListGroupsResponse(error_code=code)
+
+
+def _groups(state: State) -> Iterator[ListedGroup]:
+    for classic in state.classic_groups.values():
+        yield ListedGroup(
+            group_id=classic.group_id,
+            protocol_type=classic.protocol_type or "",
+            group_state=classic.state.value,
+            group_type=CLASSIC,
+        )
+    for consumer in state.consumer_groups.values():
+        yield ListedGroup(
+            group_id=consumer.group_id,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            group_state=consumer.state.value,
+            group_type=CONSUMER,
+        )

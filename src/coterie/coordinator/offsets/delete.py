@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from coterie.coordinator.classic.group import ClassicGroup, GroupState
+from coterie.coordinator.classic.group import GroupState
+from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.offsets.tombstones import is_subscribed, tombstone
 from coterie.coordinator.result import Context, Record, Result
-from coterie.coordinator.state import State
+from coterie.coordinator.state import Group, State
 from coterie.errors import ApiError
-from coterie.types import TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -24,18 +24,19 @@ def handle(state: State, request: OffsetDeleteRequest, context: Context) -> Resu
         ApiError: INVALID_GROUP_ID, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (D-52). What is
             wrong with one partition is in the answer.
     """
+    group_id = request.group_id
     group = _checked_group(state, request)
     records: list[Record] = []
     topics = []
     for asked in request.topics:
         count = context.topics.partition_count(asked.name)
-        subscribed = is_subscribed(group, asked.name)
+        subscribed = is_subscribed(state, group, asked.name)
         partitions = []
         for partition in asked.partitions:
             index = partition.partition_index
             code = _code(count, index, subscribed=subscribed)
-            if not code and _holds(state, group, asked.name, index):
-                records.append(tombstone(group.group_id, asked.name, index))
+            if not code and state.offsets.holds(group_id, asked.name, index):
+                records.append(tombstone(group_id, asked.name, index))
             partitions.append(
                 OffsetDeleteResponsePartition(partition_index=index, error_code=code)
             )
@@ -48,12 +49,14 @@ def refuse(code: ErrorCode) -> OffsetDeleteResponse:
     return OffsetDeleteResponse(error_code=code)
 
 
-def _checked_group(state: State, request: OffsetDeleteRequest) -> ClassicGroup:
+def _checked_group(state: State, request: OffsetDeleteRequest) -> Group:
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    group = state.classic_groups.get(request.group_id)
+    group = state.group(request.group_id)
     if group is None or group.state is GroupState.DEAD:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+    if isinstance(group, ConsumerGroup):
+        return group  # in any state: only what is subscribed to is kept
     if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP)
     return group
@@ -63,7 +66,3 @@ def _code(count: int | None, partition: int, *, subscribed: bool) -> ErrorCode:
     if count is None or not 0 <= partition < count:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
-
-
-def _holds(state: State, group: ClassicGroup, topic: TopicName, partition: int) -> bool:
-    return state.offsets.holds(group.group_id, topic, partition)

@@ -6,8 +6,9 @@ Kafka's rules (E17-18), by what the group is:
 | --- | --- |
 | any, the commit asked for a retention of its own | it said |
 | simple: nobody ever joined | their commit |
-| Empty | the group has been empty; their commit if that is not known |
-| Stable, consumer protocol, topic not subscribed | their commit |
+| consumer group (KIP-848), topic not subscribed | their commit |
+| classic, Empty | the group has been empty; their commit if that is not known |
+| classic, Stable, of consumers, topic not subscribed | their commit |
 | anything else | they never expire |
 
 A pending offset keeps the stored one of its partition, and its group (E17-19). A sweep
@@ -18,12 +19,16 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from coterie.coordinator.classic.group import ClassicGroup, GroupState
-from coterie.coordinator.classic.records import tombstone as group_tombstone
-from coterie.coordinator.offsets.tombstones import is_subscribed, tombstone
+from coterie.coordinator.classic.group import GroupState
+from coterie.coordinator.consumer.group import ConsumerGroup
+from coterie.coordinator.offsets.tombstones import (
+    group_tombstones,
+    is_subscribed,
+    tombstone,
+)
 from coterie.coordinator.offsets.values import CommittedOffset
 from coterie.coordinator.result import Context, Record, Result, Timer, TimerKey
-from coterie.coordinator.state import State
+from coterie.coordinator.state import Group, State
 from coterie.settings import Settings
 from coterie.types import GroupId, TopicPartition
 
@@ -49,9 +54,9 @@ def next_sweep(settings: Settings, now_ms: int) -> Timer:
 
 def handle(state: State, request: ExpireOffsets, context: Context) -> Result:
     """Write tombstones for what is too old in one slice; nobody waits for an answer."""
-    todo = (
-        tuple(state.classic_groups) if request.group_ids is None else request.group_ids
-    )
+    todo = request.group_ids
+    if todo is None:
+        todo = (*state.classic_groups, *state.consumer_groups)
     expired: list[Record] = []
     removed: list[Record] = []
     done = seen = 0
@@ -59,13 +64,13 @@ def handle(state: State, request: ExpireOffsets, context: Context) -> Result:
         if seen >= SLICE_OFFSETS:
             break
         done += 1
-        group = state.classic_groups.get(group_id)
+        group = state.group(group_id)
         if group is None:
             continue
         looked_at, kept = _expire_group(state, group, context, expired)
         seen += looked_at
         if not kept and _may_go(state, group):
-            removed.append(group_tombstone(group_id))
+            removed += group_tombstones(group)
     timer = next_sweep(context.settings, context.now_ms)
     if done < len(todo):
         timer = Timer(TIMER_KEY, context.now_ms, ExpireOffsets(todo[done:]))
@@ -73,14 +78,14 @@ def handle(state: State, request: ExpireOffsets, context: Context) -> Result:
 
 
 def _expire_group(
-    state: State, group: ClassicGroup, context: Context, expired: list[Record]
+    state: State, group: Group, context: Context, expired: list[Record]
 ) -> tuple[int, int]:
     """Collect a group's tombstones; how many offsets were looked at, and how many of
     them stay."""
     kept = seen = 0
     for name, committed in state.offsets.stored.items(group.group_id):
         seen += 1
-        if _has_expired(group, name, committed, context) and not _is_pending(
+        if _has_expired(group, committed, context) and not _is_needed(
             state, group, name
         ):
             expired.append(tombstone(group.group_id, *name))
@@ -89,26 +94,29 @@ def _expire_group(
     return seen, kept
 
 
-def _is_pending(state: State, group: ClassicGroup, name: TopicPartition) -> bool:
+def _is_needed(state: State, group: Group, name: TopicPartition) -> bool:
+    if is_subscribed(state, group, name.topic):
+        return True
     return state.offsets.pending.contains(group.group_id, *name)
 
 
-def _may_go(state: State, group: ClassicGroup) -> bool:
+def _may_go(state: State, group: Group) -> bool:
     """An empty group without offsets goes (E17-20), unless a transaction is open or
     someone is about to join."""
-    if group.state is not GroupState.EMPTY or group.pending_members:
-        return False
-    return not state.offsets.pending.has_group(group.group_id)
+    if isinstance(group, ConsumerGroup):
+        is_empty = not group.members
+    else:
+        is_empty = group.state is GroupState.EMPTY and not group.pending_members
+    return is_empty and not state.offsets.pending.has_group(group.group_id)
 
 
 def _has_expired(
-    group: ClassicGroup,
-    name: TopicPartition,
+    group: Group,
     committed: CommittedOffset,
     context: Context,
 ) -> bool:
     since_ms = _since_ms(group, committed)
-    if since_ms is None or is_subscribed(group, name.topic):
+    if since_ms is None:
         return False
     if committed.expire_timestamp_ms != -1:
         return context.now_ms >= committed.expire_timestamp_ms
@@ -116,9 +124,9 @@ def _has_expired(
     return context.now_ms - since_ms >= retention_ms
 
 
-def _since_ms(group: ClassicGroup, committed: CommittedOffset) -> int | None:
+def _since_ms(group: Group, committed: CommittedOffset) -> int | None:
     """From when on the retention counts; None when the offset does not expire."""
-    if group.protocol_type is None:
+    if isinstance(group, ConsumerGroup) or group.protocol_type is None:
         return committed.commit_timestamp_ms
     if group.state is GroupState.EMPTY:
         if group.state_timestamp_ms == -1:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from coterie.coordinator.classic.group import ClassicGroup
+from coterie.coordinator.classic import records as classic_records
+from coterie.coordinator.consumer import records as consumer_records
+from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.offsets.packed import topic_id_of
 from coterie.coordinator.records.offset_commit import OffsetCommitKey
 from coterie.coordinator.result import Context, Record, Result, Timer
-from coterie.coordinator.state import State
+from coterie.coordinator.state import Group, State
 from coterie.types import GroupId, TopicId, TopicName
 from coterie.wire.schema import ZERO_UUID
 
@@ -27,9 +29,18 @@ def all_tombstones(state: State, group_id: GroupId) -> list[Record]:
     return [tombstone(group_id, *name) for name in state.offsets.partitions(group_id)]
 
 
-def is_subscribed(group: ClassicGroup, topic: TopicName) -> bool:
-    """Whether members may be reading the topic: yes, too, when a consumer group's
-    subscriptions are not known yet (D-53)."""
+def group_tombstones(group: Group) -> list[Record]:
+    """All that takes a group away, its offsets apart (E22-29)."""
+    if isinstance(group, ConsumerGroup):
+        return consumer_records.group_tombstones(group)
+    return [classic_records.tombstone(group.group_id)]
+
+
+def is_subscribed(state: State, group: Group, topic: TopicName) -> bool:
+    """Whether members may be reading the topic: yes, too, when the subscriptions of a
+    classic group of consumers are not known yet (D-53)."""
+    if isinstance(group, ConsumerGroup):
+        return group.group_id in state.topic_index.groups(topic)
     topics = group.subscribed_topics()
     if topics is None:
         return group.uses_consumer_protocol
