@@ -3,7 +3,8 @@
 The answer has the shape of v8 and later, one group of many (KIP-709); the server's API
 module puts older versions around it. Topics that are null mean all partitions with an
 offset, an empty list means none (A-20, A-21). v7 may require stable offsets (KIP-447),
-v9 says who asks, which a classic group ignores (A-46), v10 names topics by id.
+v9 says who asks, which a consumer group checks and a classic one ignores (A-45, A-46),
+v10 names topics by id.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from coterie.coordinator.classic.group import GroupState
+from coterie.coordinator.offsets.member_check import check_fetch
 from coterie.coordinator.offsets.packed import (
     Answer,
     Packed,
@@ -50,7 +52,11 @@ class FetchOffsets(NamedTuple):
 
 def handle(state: State, request: FetchOffsets, context: Context) -> Result:
     """Answer with the offsets; an unknown group has none, which is no error (A-40,
-    A-41), and so has a dead one (A-42)."""
+    A-41), and so has a dead one (A-42).
+
+    Raises:
+        ApiError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION (A-45).
+    """
     asked = request.group
     reader = _Reader(state, request, context)
     topics = (
@@ -73,8 +79,7 @@ class _Reader:
 
     def __init__(self, state: State, request: FetchOffsets, context: Context) -> None:
         self._group_id: GroupId = request.group.group_id
-        group = state.classic_groups.get(self._group_id)
-        is_known = group is not None and group.state is not GroupState.DEAD
+        is_known = _is_known(state, request.group)
         self._stored = state.offsets.stored.group(self._group_id) if is_known else {}
         pending = state.offsets.pending
         unstable = request.require_stable and pending.has_group(self._group_id)
@@ -141,6 +146,18 @@ class _Reader:
         else:
             response.partitions = [as_struct(each) for each in answers]
         return response
+
+
+def _is_known(state: State, asked: OffsetFetchRequestGroup) -> bool:
+    """Whether there may be offsets. Raises ApiError if this member may not see them."""
+    group = state.classic_groups.get(asked.group_id)
+    if group is not None:
+        return group.state is not GroupState.DEAD
+    consumer_group = state.consumer_groups.get(asked.group_id)
+    if consumer_group is None:
+        return False
+    check_fetch(consumer_group, asked)
+    return True
 
 
 def _of_topic_id(

@@ -29,7 +29,7 @@ def replay(
         return
     committed = from_record(value, origin)
     group_id = key.group
-    if group_id not in state.classic_groups:
+    if group_id not in state.classic_groups and group_id not in state.consumer_groups:
         state.ensure_group(group_id)
     if origin.producer_id < 0:
         state.offsets.stored.put(group_id, key.topic, key.partition, committed)
