@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from coterie.coordinator.classic.check import check as check_group
+from coterie.coordinator.classic.check import check as check_classic_group
 from coterie.coordinator.classic.group import GroupState
+from coterie.coordinator.consumer.check import check as check_consumer_group
+from coterie.coordinator.consumer.topic_index import TopicIndex
 from coterie.coordinator.offsets.store import Pending, Stored
 from coterie.coordinator.records.group_metadata import GroupMetadataValue
 from coterie.coordinator.result import Ticket
@@ -19,10 +21,27 @@ def check(state: State) -> None:
     """Assert every sentence of this file. Walks the whole state."""
     for group_id, group in state.classic_groups.items():
         assert group.group_id == group_id
-        check_group(group)
+        check_classic_group(group)
+    for group_id, consumer_group in state.consumer_groups.items():
+        assert consumer_group.group_id == group_id
+        check_consumer_group(consumer_group)
+    both = state.classic_groups.keys() & state.consumer_groups.keys()
+    assert not both, f"groups of two types: {both}"
+    _check_topic_index(state)
     _check_tickets(state)
     _check_records(state)
     _check_offsets(state)
+
+
+def _check_topic_index(state: State) -> None:
+    """From topics back to groups leads what leads from groups to topics."""
+    index = TopicIndex()
+    for group_id, group in state.consumer_groups.items():
+        for member in group.members.values():
+            index.subscribe(group_id, None, member)
+        for resolved in group.regexes.values():
+            index.resolve(group_id, None, resolved)
+    assert state.topic_index == index
 
 
 def _check_tickets(state: State) -> None:
@@ -49,7 +68,7 @@ def _check_records(state: State) -> None:
 def _check_offsets(state: State) -> None:
     stored, pending = state.offsets.stored, state.offsets.pending
     for group_id in {*stored, *pending.groups()}:
-        assert group_id in state.classic_groups, "a group with offsets exists"
+        assert state.group(group_id) is not None, "a group with offsets exists"
         _check_stored(stored, group_id)
     _check_pending(pending)
 
