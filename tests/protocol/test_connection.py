@@ -240,7 +240,7 @@ def test_any_bytes_are_requests_or_the_end(noise: bytes, seed: int) -> None:
 
 def shortcut_connection(known: dict[bytes, bytes]) -> Connection:
     """A connection whose heartbeats may be answered from their bytes alone."""
-    return Connection(FRAME_BYTES_MAX, shortcut=known.get, shortcut_front=int16(12))
+    return Connection(FRAME_BYTES_MAX, shortcut=known.get, shortcut_fronts=(int16(12),))
 
 
 def test_a_shortcut_answers_a_frame_it_knows() -> None:
@@ -275,7 +275,7 @@ def test_a_shortcut_does_not_overtake() -> None:
 
 def test_api_versions_from_the_future_is_refused_beside_a_shortcut_too() -> None:
     peer = Connection(
-        FRAME_BYTES_MAX, shortcut=lambda _: None, shortcut_front=int16(18)
+        FRAME_BYTES_MAX, shortcut=lambda _: None, shortcut_fronts=(int16(18),)
     )
     unknown = int16(18) + int16(99) + int32(9) + text("new")
     assert peer.receive_data(int32(len(unknown)) + unknown) == []

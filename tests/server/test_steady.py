@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from coterie.coordinator.consumer.group import ConsumerGroup, Refresh
+from coterie.coordinator.state import State
 from coterie.log.memory import MemoryLog
 from coterie.server.assembly import Assembly
 from coterie.server.dispatch import load_handlers
@@ -19,6 +21,9 @@ from coterie.server.steady import SteadyHeartbeats
 from coterie.settings import Settings
 from coterie.wire.codec import encode
 from coterie.wire.headers import RequestFront, write_request
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -137,6 +142,35 @@ class World:
         fast = self.fast.send(request, version)
         assert fast[:4] == slow[:4]
         assert fast[8:] == slow[8:]
+
+    def consumer_heartbeat(self, member_id: str, epoch: int) -> None:
+        """The same heartbeat of a consumer group both ways: the same bytes."""
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="c", member_id=member_id, member_epoch=epoch
+        )
+        self.slow.send(request, 1)  # if it does something, it has been done
+        self.assembly.broker.flusher.flush()
+        slow = self.slow.send(request, 1)
+        fast = self.fast.send(request, 1)
+        assert fast[:4] == slow[:4]
+        assert fast[8:] == slow[8:]
+
+    def consumer_join(self, member_id: str) -> None:
+        """A member of a consumer group joins, the slow way."""
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="c",
+            member_id=member_id,
+            rebalance_timeout_ms=10_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        )
+        self.slow.send(request, 1)
+        self.assembly.broker.flusher.flush()
+
+    @property
+    def consumer_group(self) -> ConsumerGroup:
+        state: State = self.assembly.broker.runtime.shards[0].shard.state
+        return state.consumer_groups["c"]
 
     def commit(self) -> None:
         """A commit of nobody's, in the same shard."""
@@ -262,6 +296,62 @@ def test_the_memo_waits_behind_what_is_not_durable() -> None:
             assert world.fast.send(request, 4) == b""
         assert answers == [False]
         world.assembly.broker.flusher.flush()
+
+    in_a_world(test)
+
+
+@pytest.mark.fact("E22-25")
+def test_a_settled_member_of_a_consumer_group_is_answered_from_the_memo() -> None:
+    def test(world: World) -> None:
+        world.consumer_join("m")
+        with counted_answers(world.fast) as answers:
+            for _ in range(3):
+                world.consumer_heartbeat("m", 1)
+            world.assembly.broker.catalog.group_configs.version += 1
+            world.consumer_heartbeat("m", 1)
+            world.consumer_join("n")
+            world.consumer_heartbeat("m", 1)
+        assert answers == [False, True, True, False, False]
+
+    in_a_world(test)
+
+
+def test_a_group_that_has_to_look_at_its_topics_is_not_steady() -> None:
+    def test(world: World) -> None:
+        world.consumer_join("m")
+        world.consumer_heartbeat("m", 1)
+        world.consumer_group.refresh = Refresh(0, 1)
+        known = next(iter(world.fast.session._steady._known.values()))
+        known.until = 0
+        with counted_answers(world.fast) as answers:
+            world.consumer_heartbeat("m", 1)
+        assert answers == [False]
+
+    in_a_world(test)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_both_ways_answer_alike_in_a_consumer_group(seed: int) -> None:
+    def test(world: World) -> None:
+        dice = random.Random(seed)
+        world.create_topic()
+        world.consumer_join("m0")
+        joined = 1
+        with counted_answers(world.fast) as answers:
+            for _ in range(ROUNDS):
+                step = dice.choice(["beat"] * 6 + ["join", "leave"])
+                members = [*world.consumer_group.members]
+                if step == "join":
+                    world.consumer_join(f"m{joined}")
+                    joined += 1
+                elif step == "leave" and len(members) > 1:
+                    world.consumer_heartbeat(dice.choice(members), -1)
+                for known in dice.sample(members, min(3, len(members))):
+                    member = world.consumer_group.members.get(known)
+                    epoch = 1 if member is None else member.epoch
+                    world.consumer_heartbeat(known, dice.choice([epoch] * 8 + [7]))
+        assert any(answers)
+        assert not all(answers)
 
     in_a_world(test)
 

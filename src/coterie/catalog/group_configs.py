@@ -11,6 +11,7 @@ class GroupConfigs:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self.version = 0
 
     def session_timeout_ms(self, group_id: GroupId) -> int:
         """How long a member of the consumer protocol may be silent."""

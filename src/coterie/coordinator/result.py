@@ -7,6 +7,7 @@ records durable, and only then are the response and the replies let go.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -44,8 +45,21 @@ class TopicView(Protocol):
         """Another, and a greater one, after every change to topics."""
 
 
+class Session(NamedTuple):
+    """A member's session, of one whose heartbeats say and change nothing: the key of
+    its timer, how long it lasts, and from when on a heartbeat may do something."""
+
+    key: TimerKey
+    timeout_ms: int
+    steady_until_ms: float = math.inf
+
+
 class GroupConfigView(Protocol):
     """What holds for one group: its own configuration, else the server's (E21-06)."""
+
+    @property
+    def version(self) -> int:
+        """Another, and a greater one, after every change."""
 
     def session_timeout_ms(self, group_id: GroupId) -> int:
         """How long a member of the consumer protocol may be silent."""

@@ -88,7 +88,7 @@ class Connection:
     connection is to be closed once `data_to_send` has been sent.
 
     `shortcut` may answer a request from its bytes alone: it is asked about frames that
-    begin with `shortcut_front` and that nothing unanswered stands before.
+    begin with one of `shortcut_fronts` and that nothing unanswered stands before.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class Connection:
         "_line",
         "_out",
         "_shortcut",
-        "_shortcut_front",
+        "_shortcut_fronts",
         "failure",
     )
 
@@ -106,7 +106,7 @@ class Connection:
         frame_bytes_max: int,
         *,
         shortcut: Shortcut | None = None,
-        shortcut_front: bytes = b"",
+        shortcut_fronts: tuple[bytes, ...] = (),
     ) -> None:
         self.failure: MalformedFrame | None = None
         self._frames = FrameReader(frame_bytes_max)
@@ -114,7 +114,7 @@ class Connection:
         self._out: list[bytes] = []
         self._client = (b"\xff\xff", "")
         self._shortcut = shortcut
-        self._shortcut_front = shortcut_front
+        self._shortcut_fronts = shortcut_fronts
 
     @property
     def in_flight(self) -> int:
@@ -166,7 +166,7 @@ class Connection:
 
     def _read_or_answer(self, frame: bytes) -> Request | None:
         shortcut = self._shortcut
-        if shortcut is None or not frame.startswith(self._shortcut_front):
+        if shortcut is None or not frame.startswith(self._shortcut_fronts):
             return self._read(frame)
         answer = None if self._line else shortcut(frame)
         if answer is not None:

@@ -19,7 +19,7 @@ from coterie.protocol.connection import Connection
 from coterie.server.call import Call
 from coterie.server.dispatch import Handler
 from coterie.server.node import Node
-from coterie.server.steady import HEARTBEAT_FRONT, SteadyHeartbeats
+from coterie.server.steady import HEARTBEAT_FRONTS, SteadyHeartbeats
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Session(asyncio.Protocol):
         self._connection = Connection(
             limits.frame_bytes_max,
             shortcut=self._steady.answer,
-            shortcut_front=HEARTBEAT_FRONT,
+            shortcut_fronts=HEARTBEAT_FRONTS,
         )
         self._transport: asyncio.Transport | None = None
         self._is_reading = False

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from coterie.coordinator.classic.group import GroupState
-from coterie.coordinator.classic.heartbeat import Session, session_of
+from coterie.coordinator.classic.heartbeat import session_of
 from coterie.coordinator.classic.timers import ExpireSession, commit_timers
-from coterie.coordinator.result import Timer
+from coterie.coordinator.result import Session, Timer
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from tests.coordinator.classic.members import (
     SESSION_MS,
@@ -172,7 +172,7 @@ def test_a_plain_heartbeat_has_a_session_to_refresh(
     _, follower = make(driver)
     assert heartbeat(driver, follower) == 0
     (timer,) = driver.results[-1].timers
-    assert session(driver, follower) == (timer.key, SESSION_MS)
+    assert session(driver, follower) == Session(timer.key, SESSION_MS)
 
 
 def test_a_heartbeat_with_more_to_say_has_no_session_to_refresh(

@@ -6,12 +6,12 @@ and one timer, nothing is walked.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from coterie.coordinator.classic.group import GroupState, HasGroups
 from coterie.coordinator.classic.refusals import told
 from coterie.coordinator.classic.timers import session_timer
-from coterie.coordinator.result import Context, Result, TimerKey
+from coterie.coordinator.result import Context, Result, Session
 from coterie.errors import ApiError
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -45,13 +45,6 @@ def handle(state: HasGroups, request: HeartbeatRequest, context: Context) -> Res
         response.error_code = ErrorCode.REBALANCE_IN_PROGRESS
     timer = session_timer(request.group_id, member, context.now_ms)
     return Result(response, timers=(timer,))
-
-
-class Session(NamedTuple):
-    """A member's session: the key of its timer, and how long it lasts."""
-
-    key: TimerKey
-    timeout_ms: int
 
 
 def session_of(state: HasGroups, request: HeartbeatRequest) -> Session | None:
