@@ -39,7 +39,11 @@ from coterie.wire.schema import Message
 LIMITS = Limits(
     frame_bytes_max=1 << 20, in_flight_max=100, write_buffer_bytes_max=1 << 20
 )
-SETTINGS = Settings(group_initial_rebalance_delay_ms=0, offsets_topic_num_partitions=1)
+SETTINGS = Settings(
+    group_initial_rebalance_delay_ms=0,
+    group_consumer_assignment_interval_ms=0,
+    offsets_topic_num_partitions=1,
+)
 ROUNDS = 60
 
 
