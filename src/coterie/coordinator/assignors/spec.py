@@ -32,7 +32,7 @@ class GroupSpec(NamedTuple):
     topics: Mapping[TopicId, TopicSpec]
 
 
-Assignment: TypeAlias = Mapping[MemberId, Mapping[TopicId, Sequence[int]]]
+Assignment: TypeAlias = Mapping[MemberId, Mapping[TopicId, Collection[int]]]
 """Partitions by member and topic; a member that is left out gets none (E11-05)."""
 Assign: TypeAlias = Callable[[GroupSpec], Assignment]
 """An assignor; it may raise, and then the request that asked for it fails (E11-06)."""

@@ -1,0 +1,120 @@
+"""The `uniform` assignor against a slow one that tries everything (E11.3)."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+
+from coterie.coordinator.assignors.spec import GroupSpec
+from coterie.coordinator.assignors.uniform import assign
+from tests.coordinator.assignors.specs import (
+    again,
+    check,
+    group,
+    groups,
+    named,
+    quality,
+)
+
+
+def least_moves(spec: GroupSpec) -> int:
+    """The moves without which sizes cannot be even: every choice of who gets one more
+    is tried."""
+    kept = [
+        sum(
+            len(some)
+            for topic, some in member.partitions.items()
+            if topic in member.subscribed_topic_ids
+        )
+        for member in spec.members.values()
+    ]
+    wanted = {t for each in spec.members.values() for t in each.subscribed_topic_ids}
+    total = sum(spec.topics[topic].partition_count for topic in wanted)
+    least, extra = divmod(total, len(kept))
+    unwanted = sum(
+        len(some)
+        for member in spec.members.values()
+        for topic, some in member.partitions.items()
+        if topic not in member.subscribed_topic_ids
+    )
+    return unwanted + min(
+        sum(max(0, have - least - (at in lucky)) for at, have in enumerate(kept))
+        for lucky in combinations(range(len(kept)), extra)
+    )
+
+
+@pytest.mark.fact("E11-40", "E11-41", "E11-42", "E11-43", "E11-46", "H-165", "H-166")
+@given(spec=groups(alike=True))
+def test_sizes_are_even_and_nothing_moves_that_could_stay(spec: GroupSpec) -> None:
+    result = assign(spec)
+    check(spec, result)
+    spread, moved = quality(spec, result)
+    assert spread <= 1
+    assert moved == least_moves(spec)
+
+
+@pytest.mark.fact("E11-45", "E11-46", "H-168", "H-169")
+@given(spec=groups(alike=False))
+def test_members_that_want_different_topics(spec: GroupSpec) -> None:
+    result = assign(spec)
+    check(spec, result)
+    assert named(assign(again(spec, result))) == named(result)
+
+
+@pytest.mark.fact("E11-08")
+@given(spec=groups(alike=False))
+def test_the_order_of_members_does_not_count(spec: GroupSpec) -> None:
+    turned = GroupSpec(dict([*spec.members.items()][::-1]), spec.topics)
+    assert named(assign(turned)) == named(assign(spec))
+
+
+@pytest.mark.fact("H-165", "E11-41")
+def test_many_topics_and_members() -> None:
+    topics = {f"t{number}": 3 for number in range(99)}
+    wanted = {f"m{number}": topics.keys() for number in range(49)}
+    spec = group(topics, wanted)
+    result = assign(spec)
+    check(spec, result)
+    assert quality(spec, result).spread == 1
+
+
+@pytest.mark.fact("H-167", "E11-42")
+def test_a_join_and_a_leave_move_what_they_must() -> None:
+    spec = group({"a": 6}, {"m": "a", "n": "a"})
+    two = assign(spec)
+    grown = again(group({"a": 6}, {"m": "a", "n": "a", "o": "a"}), two)
+    three = assign(grown)
+    assert quality(grown, three) == (0, 2)
+    left = again(group({"a": 6}, {"n": "a", "o": "a"}), three)
+    assert quality(left, assign(left)) == (0, 0)
+    more = again(group({"a": 9}, {"m": "a", "n": "a", "o": "a"}), three)
+    assert quality(more, assign(more)) == (0, 0)
+
+
+@pytest.mark.fact("H-160", "E11-27")
+def test_nothing_to_assign_and_a_topic_that_is_not_there() -> None:
+    assert named(assign(group({}, {"m": ""}))) == {}
+    assert named(assign(group({}, {}))) == {}
+    with pytest.raises(KeyError):
+        assign(group({}, {"m": "a"}))
+    with pytest.raises(KeyError):
+        assign(group({}, {"m": "a", "n": "ab"}))
+
+
+@pytest.mark.fact("E11-44", "E11-45")
+def test_a_topic_that_few_want_is_theirs() -> None:
+    spec = group({"a": 4, "b": 2}, {"m": "a", "n": "ab", "o": "b"})
+    result = assign(spec)
+    check(spec, result)
+    assert quality(spec, result).spread == 0
+
+
+@pytest.mark.fact("E11-45")
+def test_partitions_move_to_who_has_less() -> None:
+    owned = {"m": {"a": range(4), "b": range(4)}}
+    spec = group({"a": 4, "b": 4}, {"m": "ab", "n": "b", "o": "a"}, owned)
+    result = assign(spec)
+    check(spec, result)
+    assert quality(spec, result).spread <= 1
