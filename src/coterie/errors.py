@@ -7,6 +7,11 @@ CoterieError
   LogError              the disk said no
     LogFull               no space is left
     LogCorrupt            what was read is not what was written
+  ClientError           a client could not do what it was asked
+    ConnectionLost        a broker could not be reached, or hung up
+    RequestTimedOut       a broker did not answer in time
+    UnsupportedByBroker   a broker does not speak what is needed
+    CommitRefused         some offsets were not committed
 
 A bug of ours is none of these: it is an AssertionError or whatever Python raises, and
 it stops the shard it happened in (design: three failures, three mechanisms).
@@ -14,6 +19,9 @@ it stops the shard it happened in (design: three failures, three mechanisms).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
 
@@ -54,3 +62,34 @@ class LogFull(LogError):
 
 class LogCorrupt(LogError):
     """Bytes read back from the log fail their checksum or their order."""
+
+
+class ClientError(CoterieError):
+    """A client could not do what it was asked; the message says with whom and why."""
+
+
+class ConnectionLost(ClientError):
+    """A broker could not be reached, or the connection to it ended."""
+
+
+class RequestTimedOut(ClientError):
+    """A broker did not answer in time; whether it did what it was asked is unknown."""
+
+
+class UnsupportedByBroker(ClientError):
+    """A broker does not serve an API, or no version of it that is needed here."""
+
+
+class CommitRefused(ClientError):
+    """Some offsets were not committed; `refused` has the code of each partition."""
+
+    def __init__(self, refused: Mapping[TopicPartition, ErrorCode]) -> None:
+        super().__init__(refused)
+        self.refused = dict(refused)
+
+    def __str__(self) -> str:
+        each = (
+            f"{partition.topic}-{partition.partition}: {code.name}"
+            for partition, code in sorted(self.refused.items())
+        )
+        return f"offsets were not committed: {', '.join(each)}"

@@ -148,6 +148,15 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
     CONTROLLER_ID_NOT_REGISTERED = 136
 
+    @classmethod
+    def read(cls, number: int) -> ErrorCode:
+        """The code of a number in an answer; one that Kafka added since is
+        UNKNOWN_SERVER_ERROR."""
+        try:
+            return cls(number)
+        except ValueError:
+            return cls.UNKNOWN_SERVER_ERROR
+
     @property
     def retriable(self) -> bool:
         """Whether Kafka tells its clients to try the same request again."""

@@ -1,0 +1,30 @@
+"""What a client may be told about how it talks to brokers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ssl import SSLContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """How a client talks to brokers. Times in ms, sizes in bytes."""
+
+    client_id: str = "coterie"
+    """The name under which brokers log, meter and describe this client."""
+    ssl: SSLContext | None = None
+    """With it, every connection is encrypted."""
+    connect_timeout_ms: int = 10_000
+    """How long a connection may take to be made, ApiVersions included."""
+    request_timeout_ms: int = 15_000
+    """How long one request may wait for its answer; a connection on which one waits
+    longer is closed. A third of the usual session time-out, so that a heartbeat which
+    was lost can be sent anew before its member is fenced."""
+    api_timeout_ms: int = 60_000
+    """How long a call that tries again may take in all."""
+    retry_backoff_ms: int = 100
+    """The wait before a second try; it doubles with each."""
+    retry_backoff_max_ms: int = 1_000
+    """What that wait grows to."""
+    frame_bytes_max: int = 104_857_600
+    """The largest answer that is read."""
