@@ -1,0 +1,226 @@
+"""The offsets of a group, committed and fetched by one of its members.
+
+Both requests carry the member's epoch (versions 9 and up): the coordinator refuses what
+comes from a member that was thrown out, and answers STALE_MEMBER_EPOCH to one whose
+epoch has moved on in an answer that it has not seen yet. Then the next heartbeat brings
+the epoch, and the request is sent once more.
+
+Topics go by name, which version 9 is the last to have: names are what applications
+hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from coterie.client.cluster import COORDINATOR_ELSEWHERE, TRIED_AGAIN, Cluster
+from coterie.client.membership import Membership
+from coterie.client.pulse import Pulse
+from coterie.errors import ApiError, CommitRefused, RequestTimedOut
+from coterie.types import TopicName, TopicPartition
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
+from coterie.wire.schema import Versions
+
+_WITH_EPOCHS_AND_NAMES: Final = Versions(9, 9)
+_NO_OFFSET: Final = -1
+_NO_LEADER_EPOCH: Final = -1
+
+
+class OffsetAndMetadata(NamedTuple):
+    """The next offset to read, with the leader epoch of the record before it (-1 when
+    unknown) and any text."""
+
+    offset: int
+    leader_epoch: int = _NO_LEADER_EPOCH
+    metadata: str = ""
+
+
+Offset: TypeAlias = int | OffsetAndMetadata
+_Codes: TypeAlias = dict[TopicPartition, ErrorCode]
+
+
+class MemberOffsets:
+    """Commits and fetches as a member. `pulse` beats when a heartbeat was answered."""
+
+    def __init__(self, cluster: Cluster, membership: Membership, pulse: Pulse) -> None:
+        self._cluster = cluster
+        self._membership = membership
+        self._pulse = pulse
+
+    async def commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """Commit, or raise what `GroupMember.commit` tells."""
+        if not offsets:
+            return
+        epoch = self._epoch()
+        codes = await self._commit(offsets, epoch)
+        if ErrorCode.STALE_MEMBER_EPOCH in codes.values():
+            codes = await self._commit(offsets, await self._learn_epoch())
+        refused = {each: code for each, code in codes.items() if code}
+        if refused:
+            raise CommitRefused(refused)
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Fetch, or raise what `GroupMember.committed` tells."""
+        asked = list(partitions)
+        try:
+            group = await self._fetch(asked, self._epoch())
+        except ApiError as error:
+            if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
+                raise
+            group = await self._fetch(asked, await self._learn_epoch())
+        found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(asked)
+        for topic in group.topics:
+            for each in topic.partitions:
+                if each.committed_offset != _NO_OFFSET:
+                    found[TopicPartition(topic.name, each.partition_index)] = (
+                        OffsetAndMetadata(
+                            each.committed_offset,
+                            each.committed_leader_epoch,
+                            each.metadata or "",
+                        )
+                    )
+        return found
+
+    async def _commit(
+        self, offsets: Mapping[TopicPartition, Offset], epoch: int
+    ) -> _Codes:
+        identity = self._membership.identity
+        request = OffsetCommitRequest(
+            group_id=identity.group_id,
+            generation_id_or_member_epoch=epoch,
+            member_id=self._membership.member_id,
+            group_instance_id=identity.instance_id,
+            topics=_to_commit(offsets),
+        )
+
+        async def once() -> _Codes:
+            answer = await self._cluster.call_coordinator(
+                identity.group_id,
+                request,
+                OffsetCommitResponse,
+                wanted=_WITH_EPOCHS_AND_NAMES,
+            )
+            codes = {
+                TopicPartition(topic.name, each.partition_index): ErrorCode.read(
+                    each.error_code
+                )
+                for topic in answer.topics
+                for each in topic.partitions
+            }
+            self._check(codes.values())
+            return codes
+
+        return await self._cluster.retrying(once)
+
+    async def _fetch(
+        self, partitions: Iterable[TopicPartition], epoch: int
+    ) -> OffsetFetchResponseGroup:
+        group_id = self._membership.identity.group_id
+        asked = OffsetFetchRequestGroup(
+            group_id=group_id,
+            member_id=self._membership.member_id,
+            member_epoch=epoch,
+            topics=[
+                OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
+                for name, indexes in _by_topic(partitions).items()
+            ],
+        )
+        request = OffsetFetchRequest(groups=[asked], require_stable=True)
+
+        async def once() -> OffsetFetchResponseGroup:
+            answer = await self._cluster.call_coordinator(
+                group_id, request, OffsetFetchResponse, wanted=_WITH_EPOCHS_AND_NAMES
+            )
+            group = answer.groups[0]
+            numbers = [group.error_code]
+            numbers += [
+                each.error_code for topic in group.topics for each in topic.partitions
+            ]
+            codes = [ErrorCode.read(number) for number in numbers]
+            self._check(codes)
+            for code in filter(None, codes):
+                raise ApiError(code)
+            return group
+
+        return await self._cluster.retrying(once)
+
+    def _check(self, codes: Iterable[ErrorCode]) -> None:
+        """Raise for a code that says "later" or "elsewhere": then it is of them all."""
+        for code in codes:
+            if code in COORDINATOR_ELSEWHERE:
+                self._cluster.forget_coordinator(self._membership.identity.group_id)
+            if code in TRIED_AGAIN:
+                raise ApiError(code)
+
+    def _epoch(self) -> int:
+        membership = self._membership
+        if membership.epoch <= 0:
+            group_id = membership.identity.group_id
+            state = membership.state.name
+            message = f"not a member of group {group_id} now, but {state}"
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, message)
+        return membership.epoch
+
+    async def _learn_epoch(self) -> int:
+        """The epoch that the next answer to a heartbeat tells."""
+        membership = self._membership
+        seen = membership.heartbeats_answered
+        membership.hurry()
+        self._pulse.beat()
+        limit_ms = self._cluster.options.api_timeout_ms
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                await self._pulse.until(
+                    lambda: (
+                        membership.heartbeats_answered > seen or membership.is_silent
+                    )
+                )
+        except TimeoutError:
+            message = f"no heartbeat brought the member epoch in {limit_ms} ms"
+            raise RequestTimedOut(message) from None
+        return self._epoch()
+
+
+def _to_commit(
+    offsets: Mapping[TopicPartition, Offset],
+) -> list[OffsetCommitRequestTopic]:
+    topics = []
+    for name, indexes in _by_topic(offsets).items():
+        partitions = []
+        for index in indexes:
+            given = offsets[TopicPartition(name, index)]
+            each = OffsetAndMetadata(given) if isinstance(given, int) else given
+            partitions.append(
+                OffsetCommitRequestPartition(
+                    partition_index=index,
+                    committed_offset=each.offset,
+                    committed_leader_epoch=each.leader_epoch,
+                    committed_metadata=each.metadata,
+                )
+            )
+        topics.append(OffsetCommitRequestTopic(name=name, partitions=partitions))
+    return topics
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[TopicName, list[int]]:
+    topics: dict[TopicName, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return topics
