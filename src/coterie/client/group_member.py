@@ -38,7 +38,7 @@ import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self, TypeAlias, TypedDict, Unpack
+from typing import Self, TypeAlias, TypedDict, Unpack
 from uuid import uuid4
 
 from coterie.client.cluster import Cluster, may_pass
@@ -79,9 +79,6 @@ OnRevoked: TypeAlias = Callable[
     [Owned], Awaitable[Mapping[TopicPartition, Offset] | None]
 ]
 OnLost: TypeAlias = Callable[[Owned], Awaitable[None]]
-
-_OVER: Final = frozenset({MemberState.UNSUBSCRIBED, MemberState.FATAL})
-_NAMES_RETRY_S: Final = 0.5
 
 
 class MemberOptions(TypedDict, total=False):
@@ -364,15 +361,17 @@ class GroupMember:
         if names:
             self._pulse.beat()
         else:
-            await self._pulse.wait(_NAMES_RETRY_S)
+            wait_ms = self._cluster.options.retry_backoff_max_ms
+            await self._pulse.wait(wait_ms / 1000)
 
     # Leaving and ending.
 
     async def _leave(self, epoch: int | None) -> None:
         self._membership.leave(epoch)
         self._pulse.beat()
-        preparing = MemberState.PREPARE_LEAVING
-        await self._pulse.until(lambda: self.state is not preparing or self._is_over())
+        await self._pulse.until(
+            lambda: self.state is MemberState.LEAVING or self._is_over()
+        )
         limit_s = self._cluster.options.request_timeout_ms / 1000
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
@@ -403,6 +402,7 @@ class GroupMember:
             lambda: (
                 membership.is_accepted
                 or membership.refusal is not None
+                or membership.failure is not None
                 or self._is_over()
             )
         )
@@ -413,7 +413,7 @@ class GroupMember:
             raise ClientError(f"the member has left group {self.group_id}")
 
     def _is_over(self) -> bool:
-        return self.state in _OVER or self._is_broken
+        return self._membership.is_over or self._is_broken
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         """A task that ends with an error is a bug of ours: the member must not live on

@@ -110,6 +110,12 @@ class Membership:
         return self._subscription
 
     @property
+    def is_over(self) -> bool:
+        """Whether there is no membership, and nothing left to lose."""
+        is_out = self.state in {MemberState.UNSUBSCRIBED, MemberState.FATAL}
+        return is_out and self.step is None and not self.owned
+
+    @property
     def is_silent(self) -> bool:
         """Whether no heartbeat is sent in this state."""
         return self.state in SILENT
@@ -154,7 +160,9 @@ class Membership:
     def subscribe(self, subscription: Subscription) -> None:
         """Ask for other topics from the next heartbeat on, which is due at once."""
         self._subscription = subscription
-        self.refusal = None
+        if self.refusal is not None:
+            self.refusal = None
+            self._not_before_ms = 0
 
     def hurry(self) -> None:
         """Send a heartbeat at once, to learn the member epoch."""
@@ -425,16 +433,17 @@ class Membership:
                 is_over = self._is_outside or self._leave_epoch is None
                 ending = MemberState.UNSUBSCRIBED if is_over else MemberState.LEAVING
                 self._move(ending)
+                self._not_before_ms = 0
         elif self.state in IN_GROUP and self.epoch > 0:
             self._settle_in_group()
 
     def _settle_in_group(self) -> None:
         is_carried_out = self.step is None and self._next_step() is None
-        if is_carried_out:
-            self._settled_number = self._target_number
         if not is_carried_out or self.owned != self._target:
             self._move(MemberState.RECONCILING)
-        elif self._acknowledgement() != self._sent_acknowledgement:
+            return
+        self._settled_number = self._target_number
+        if self._acknowledgement() != self._sent_acknowledgement:
             self._move(MemberState.ACKNOWLEDGING)
         else:
             self._move(MemberState.STABLE)

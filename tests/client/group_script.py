@@ -1,0 +1,121 @@
+"""A coordinator of one group that says what a test tells it to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from coterie.wire.api import ApiKey
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from coterie.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from tests.client.scripted import ScriptedBroker
+
+TOPIC = b"t" * 16
+FOREVER_MS = 600_000
+"""An interval that no test sees the end of: what is sent, is sent for a reason."""
+
+
+class ScriptedGroup:
+    """Accepts a member at epoch 1 with partition 0 of "orders", and any commit.
+
+    `heartbeats` and `commits` are codes to answer with instead, in turn, then yes;
+    `hold` may replace the answer to a heartbeat altogether.
+    """
+
+    def __init__(self, broker: ScriptedBroker) -> None:
+        self.broker = broker
+        self.epoch = 1
+        self.assigned: tuple[int, ...] = (0,)
+        self.heartbeats: list[ErrorCode] = []
+        self.commits: list[ErrorCode] = []
+        self.names: dict[bytes, str] = {TOPIC: "orders"}
+        self.hold: Callable[[Any], Any] | None = None
+        broker.answers[ApiKey.CONSUMER_GROUP_HEARTBEAT] = self._heartbeat
+        broker.answers[ApiKey.OFFSET_COMMIT] = self._commit
+        broker.answers[ApiKey.METADATA] = self._metadata
+
+    @property
+    def epochs(self) -> list[int]:
+        """The member epochs of the heartbeats it got."""
+        asked = self.broker.asked_of(ConsumerGroupHeartbeatRequest)
+        return [request.member_epoch for request in asked]
+
+    async def acknowledged(self) -> None:
+        """Wait until the member has said what it owns."""
+        await self.broker.until(lambda: len(self.epochs) > 1)
+
+    @property
+    def committed(self) -> list[tuple[int, int]]:
+        """Member epoch and offset of each commit of partition 0."""
+        return [
+            (
+                request.generation_id_or_member_epoch,
+                request.topics[0].partitions[0].committed_offset,
+            )
+            for request in self.broker.asked_of(OffsetCommitRequest)
+        ]
+
+    def _heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> Any:
+        if self.hold is not None and (said := self.hold(request)) is not None:
+            return said
+        if self.heartbeats and (code := self.heartbeats.pop(0)):
+            return ConsumerGroupHeartbeatResponse(error_code=code, error_message="no")
+        if request.member_epoch < 0:
+            return ConsumerGroupHeartbeatResponse(
+                member_id=request.member_id, member_epoch=request.member_epoch
+            )
+        topics = [TopicPartitions(topic_id=TOPIC, partitions=list(self.assigned))]
+        is_full = request.subscribed_topic_names is not None
+        return ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id or "given-id",
+            member_epoch=self.epoch,
+            heartbeat_interval_ms=FOREVER_MS,
+            assignment=Assignment(topic_partitions=topics) if is_full else None,
+        )
+
+    def _commit(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
+        code = self.commits.pop(0) if self.commits else ErrorCode.NONE
+        return OffsetCommitResponse(
+            topics=[
+                OffsetCommitResponseTopic(
+                    name=topic.name,
+                    partitions=[
+                        OffsetCommitResponsePartition(
+                            partition_index=each.partition_index, error_code=code
+                        )
+                        for each in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    def _metadata(self, request: MetadataRequest) -> MetadataResponse:
+        return MetadataResponse(
+            topics=[
+                MetadataResponseTopic(
+                    topic_id=each.topic_id,
+                    name=self.names.get(each.topic_id),
+                    error_code=0
+                    if each.topic_id in self.names
+                    else ErrorCode.UNKNOWN_TOPIC_ID,
+                )
+                for each in request.topics or ()
+            ]
+        )

@@ -1,0 +1,222 @@
+"""A cluster as its clients see it: finding brokers, coordinators and topics' names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coterie.client.cluster import Cluster
+from coterie.errors import ApiError, ClientError, ConnectionLost
+from coterie.wire.api import ApiKey
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
+from coterie.wire.schema import Versions
+from tests.client.scripted import (
+    HANG_UP,
+    IMPATIENT,
+    OPTIONS,
+    SILENCE,
+    ScriptedBroker,
+    in_turn,
+)
+
+pytestmark = pytest.mark.asyncio
+
+
+def not_found(code: ErrorCode) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(
+        coordinators=[Coordinator(key="g", node_id=-1, port=-1, error_code=code)]
+    )
+
+
+def told_of(*brokers: ScriptedBroker) -> MetadataResponse:
+    """Metadata that name these brokers."""
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(
+                node_id=broker.node_id, host="127.0.0.1", port=broker.port
+            )
+            for broker in brokers
+        ]
+    )
+
+
+@pytest.mark.parametrize("bootstrap", ["", " , ", []])
+async def test_a_cluster_needs_an_address(bootstrap: Any) -> None:
+    with pytest.raises(ClientError, match="no bootstrap address"):
+        Cluster(bootstrap, OPTIONS)
+
+
+async def test_any_bootstrap_address_that_answers_will_do() -> None:
+    async with ScriptedBroker() as gone:
+        pass
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.METADATA] = in_turn(MetadataResponse())
+        cluster = Cluster([gone.bootstrap, broker.bootstrap], OPTIONS)
+        assert await cluster.metadata([]) == MetadataResponse()
+        await cluster.close()
+
+
+async def test_when_no_address_answers_all_are_named() -> None:
+    async with ScriptedBroker(1) as one, ScriptedBroker(2) as other:
+        pass
+    cluster = Cluster(f"{one.bootstrap},{other.bootstrap}", OPTIONS)
+    with pytest.raises(ConnectionLost, match=rf"{one.port}.*{other.port}"):
+        await cluster.metadata(None)
+
+
+async def test_a_connection_is_made_once_and_again_when_it_is_lost() -> None:
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.METADATA] = in_turn(
+            MetadataResponse(), HANG_UP, MetadataResponse()
+        )
+        cluster = Cluster(broker.bootstrap, OPTIONS)
+        await cluster.metadata([])
+        assert broker.connection_count == 1
+        with pytest.raises(ConnectionLost):
+            await cluster.metadata([])
+        await cluster.metadata([])
+        assert broker.connection_count == 2
+        await cluster.close()
+
+
+async def test_a_node_is_found_through_metadata() -> None:
+    async with ScriptedBroker(1) as one, ScriptedBroker(2) as two:
+        one.answers[ApiKey.METADATA] = in_turn(told_of(one, two))
+        two.answers[ApiKey.HEARTBEAT] = in_turn(HeartbeatResponse(error_code=25))
+        cluster = Cluster(one.bootstrap, OPTIONS)
+        answer = await cluster.call(HeartbeatRequest(), HeartbeatResponse, node_id=2)
+        assert answer.error_code == 25
+        with pytest.raises(ConnectionLost, match="no node 3"):
+            await cluster.call(HeartbeatRequest(), HeartbeatResponse, node_id=3)
+        await cluster.close()
+
+
+@pytest.mark.parametrize("version", [3, 6])
+async def test_a_coordinator_is_looked_up_once_in_either_form(version: int) -> None:
+    async with ScriptedBroker() as broker:
+        broker.versions[ApiKey.FIND_COORDINATOR] = Versions(0, version)
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(HeartbeatResponse())
+        cluster = Cluster(broker.bootstrap, OPTIONS)
+        for _ in range(2):
+            await cluster.call_coordinator("g", HeartbeatRequest(), HeartbeatResponse)
+        (asked,) = broker.asked_of(FindCoordinatorRequest)
+        assert asked.key or asked.coordinator_keys == ["g"]
+        assert broker.connection_count == 1
+        await cluster.close()
+
+
+@pytest.mark.fact("E7-70", "E7-71")
+async def test_a_coordinator_that_is_not_there_yet_is_looked_up_again() -> None:
+    async with ScriptedBroker() as broker:
+        codes = [
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ErrorCode.NOT_COORDINATOR,
+        ]
+        there = broker.found(FindCoordinatorRequest(coordinator_keys=["g"]))
+        answers = [*map(not_found, codes), HANG_UP, there]
+        broker.answers[ApiKey.FIND_COORDINATOR] = in_turn(*answers)
+        cluster = Cluster(broker.bootstrap, OPTIONS)
+        connection = await cluster.coordinator("g")
+        assert connection.address.port == broker.port
+        assert len(broker.asked) == 5
+        await cluster.close()
+
+
+async def test_a_coordinator_that_is_refused_is_not_looked_up_again() -> None:
+    async with ScriptedBroker() as broker:
+        refused = not_found(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        broker.answers[ApiKey.FIND_COORDINATOR] = in_turn(refused)
+        cluster = Cluster(broker.bootstrap, OPTIONS)
+        with pytest.raises(ApiError, match="group g: GROUP_AUTHORIZATION_FAILED"):
+            await cluster.coordinator("g")
+        assert len(broker.asked) == 1
+        await cluster.close()
+
+
+async def test_trying_again_ends_with_the_last_reason() -> None:
+    async with ScriptedBroker() as broker:
+        missing = not_found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        broker.answers[ApiKey.FIND_COORDINATOR] = in_turn(missing)
+        cluster = Cluster(broker.bootstrap, IMPATIENT)
+        with pytest.raises(ApiError) as caught:
+            await cluster.coordinator("g")
+        assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert len(broker.asked) > 1
+        await cluster.close()
+
+
+async def test_a_coordinator_that_hangs_up_or_is_silent_is_looked_up_anew() -> None:
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(
+            HANG_UP, SILENCE, HeartbeatResponse()
+        )
+        cluster = Cluster(broker.bootstrap, IMPATIENT)
+        for _ in range(2):
+            with pytest.raises(ClientError):
+                await cluster.call_coordinator(
+                    "g", HeartbeatRequest(), HeartbeatResponse
+                )
+        await cluster.call_coordinator("g", HeartbeatRequest(), HeartbeatResponse)
+        assert len(broker.asked_of(FindCoordinatorRequest)) == 3
+        await cluster.close()
+
+
+@pytest.mark.fact("E7-82")
+async def test_names_are_asked_for_by_id_and_the_unknown_are_left_out() -> None:
+    known, unknown = b"k" * 16, b"u" * 16
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.METADATA] = in_turn(
+            MetadataResponse(
+                topics=[
+                    MetadataResponseTopic(name="orders", topic_id=known),
+                    MetadataResponseTopic(
+                        name=None,
+                        topic_id=unknown,
+                        error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+                    ),
+                ]
+            )
+        )
+        cluster = Cluster(broker.bootstrap, OPTIONS)
+        assert await cluster.topic_names([known, unknown]) == {known: "orders"}
+        (asked,) = broker.asked_of(MetadataRequest)
+        assert [(each.name, each.topic_id) for each in asked.topics] == [
+            (None, known),
+            (None, unknown),
+        ]
+        assert not asked.allow_auto_topic_creation
+        await cluster.close()
+
+
+async def test_metadata_that_are_refused_are_an_error() -> None:
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.METADATA] = in_turn(
+            MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+        )
+        cluster = Cluster(broker.bootstrap, OPTIONS)
+        with pytest.raises(ApiError, match="Metadata: REBOOTSTRAP_REQUIRED"):
+            await cluster.metadata(["orders"])
+        await cluster.close()
+
+
+async def test_a_closed_cluster_connects_no_more() -> None:
+    async with ScriptedBroker() as broker:
+        cluster = Cluster(broker.bootstrap, OPTIONS)
+        await cluster.coordinator("g")
+        await cluster.close()
+        with pytest.raises(ConnectionLost, match="the client is closed"):
+            await cluster.coordinator("g")

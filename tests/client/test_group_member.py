@@ -1,0 +1,337 @@
+"""A member of a group against a coordinator that says what we tell it to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from coterie.client import GroupMember, MemberState
+from coterie.client.group_member import fresh_member_id
+from coterie.errors import ApiError, ClientError, ConnectionLost, UnsupportedByBroker
+from coterie.wire.api import ApiKey
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire.messages.offset_commit import OffsetCommitRequest
+from coterie.wire.schema import Versions
+from tests.client.diary import Diary, of
+from tests.client.group_script import TOPIC, ScriptedGroup
+from tests.client.scripted import IMPATIENT, OPTIONS, SILENCE, WAIT_S, ScriptedBroker
+
+pytestmark = pytest.mark.asyncio
+
+
+def member_of(broker: ScriptedBroker, diary: Diary, **options: Any) -> GroupMember:
+    return diary.member(
+        broker.bootstrap, **{"topics": ["orders"], "client": OPTIONS, **options}
+    )
+
+
+@pytest.mark.fact("E7-78", "E25-08")
+async def test_a_life_join_assigned_acknowledge_revoke_commit_leave() -> None:
+    diary = Diary()
+    diary.commits = dict.fromkeys(of("orders", 0), 42)
+    async with ScriptedBroker() as broker:
+        group = ScriptedGroup(broker)
+        async with member_of(broker, diary) as member:
+            assert member.member_epoch == 1
+            await diary.told("assigned", of("orders", 0))
+            assert member.assignment == of("orders", 0)
+            assert member.group_id == "g"
+        assert [type(request) for request in broker.asked] == [
+            FindCoordinatorRequest,
+            ConsumerGroupHeartbeatRequest,  # join
+            MetadataRequest,
+            ConsumerGroupHeartbeatRequest,  # acknowledge
+            OffsetCommitRequest,
+            ConsumerGroupHeartbeatRequest,  # leave
+        ]
+        assert group.epochs == [0, 1, -1]
+        assert group.committed == [(1, 42)]
+        assert [what for what, _ in diary.entries] == ["assigned", "revoked"]
+        assert member.state is MemberState.UNSUBSCRIBED
+        assert member.assignment == of("orders")
+        await member.ended()
+
+
+@pytest.mark.fact("E9-13")
+@pytest.mark.parametrize(
+    ("instance_id", "for_good", "last"),
+    [
+        ("i", None, -2),
+        ("i", False, -2),
+        ("i", True, -1),
+        (None, None, -1),
+        (None, True, -1),
+        (None, False, 1),
+    ],
+)
+async def test_a_static_member_leaves_for_a_while_unless_told_otherwise(
+    instance_id: str | None, for_good: bool | None, last: int
+) -> None:
+    diary = Diary()
+    async with ScriptedBroker() as broker:
+        group = ScriptedGroup(broker)
+        member = member_of(broker, diary, instance_id=instance_id)
+        await member.start()
+        await diary.told("assigned", of("orders", 0))
+        await member.leave(for_good=for_good)
+        assert group.epochs[-1] == last
+        assert diary.held == of("orders")
+
+
+@pytest.mark.fact("E7-72", "E10-06", "E25-07")
+async def test_a_fenced_member_is_told_what_it_lost_and_is_back_as_itself() -> None:
+    diary = Diary()
+    async with ScriptedBroker() as broker:
+        group = ScriptedGroup(broker)
+        async with member_of(broker, diary) as member:
+            await group.acknowledged()
+            group.heartbeats = [ErrorCode.FENCED_MEMBER_EPOCH]
+            group.assigned = (3,)
+            await member.subscribe(["orders", "more"])
+            await diary.told("assigned", of("orders", 3))
+            assert diary.entries[1] == ("lost", of("orders", 0))
+            assert group.committed == []
+        asked = broker.asked_of(ConsumerGroupHeartbeatRequest)
+        assert {request.member_id for request in asked} == {member.member_id}
+
+
+@pytest.mark.fact("E7-70")
+async def test_a_coordinator_that_moved_is_followed() -> None:
+    diary = Diary()
+    async with ScriptedBroker(1) as one, ScriptedBroker(2) as two:
+        first, second = ScriptedGroup(one), ScriptedGroup(two)
+        async with member_of(one, diary) as member:
+            await first.acknowledged()
+            first.heartbeats = [ErrorCode.NOT_COORDINATOR]
+            one.answers[ApiKey.FIND_COORDINATOR] = two.found
+            second.epoch = 2
+            await member.subscribe(["orders", "more"])
+            assert member.member_epoch == 2
+        assert first.epochs == [0, 1, 1]
+        assert second.epochs == [1, -1]
+        assert [what for what, _ in diary.entries] == ["assigned", "revoked"]
+
+
+async def test_a_lost_connection_costs_no_partition() -> None:
+    diary = Diary()
+    async with ScriptedBroker() as broker:
+        ScriptedGroup(broker)
+        async with member_of(broker, diary) as member:
+            await diary.told("assigned", of("orders", 0))
+            for writer in broker._writers:
+                writer.close()
+            await member.subscribe(["orders", "more"])
+            assert diary.held == of("orders", 0)
+        assert broker.connection_count == 2
+
+
+@pytest.mark.fact("E10-02")
+async def test_an_old_coordinator_gives_the_member_its_id() -> None:
+    async with ScriptedBroker() as broker:
+        broker.versions[ApiKey.CONSUMER_GROUP_HEARTBEAT] = Versions(0, 0)
+        ScriptedGroup(broker)
+        async with member_of(broker, Diary()) as member:
+            assert member.member_id == "given-id"
+        asked = broker.asked_of(ConsumerGroupHeartbeatRequest)
+        assert asked[0].member_id == ""
+
+
+async def test_an_old_coordinator_takes_no_pattern() -> None:
+    async with ScriptedBroker() as broker:
+        broker.versions[ApiKey.CONSUMER_GROUP_HEARTBEAT] = Versions(0, 0)
+        ScriptedGroup(broker)
+        with pytest.raises(UnsupportedByBroker, match="regular expressions"):
+            await member_of(broker, Diary(), pattern="or.*").start()
+
+
+@pytest.mark.fact("E7-82")
+async def test_a_topic_whose_name_is_not_known_yet_is_asked_about_again() -> None:
+    diary = Diary()
+    async with ScriptedBroker() as broker:
+        group = ScriptedGroup(broker)
+        group.names = {}
+        async with member_of(broker, diary):
+            await broker.until(lambda: len(broker.asked_of(MetadataRequest)) > 1)
+            assert diary.entries == []
+            group.names = {TOPIC: "orders"}
+            await diary.told("assigned", of("orders", 0))
+
+
+@pytest.mark.fact("E7-73")
+async def test_a_member_that_is_refused_does_not_start() -> None:
+    async with ScriptedBroker() as broker:
+        group = ScriptedGroup(broker)
+        group.heartbeats = [ErrorCode.UNRELEASED_INSTANCE_ID]
+        member = member_of(broker, Diary(), instance_id="i")
+        with pytest.raises(ApiError) as caught:
+            await member.start()
+        assert caught.value.code is ErrorCode.UNRELEASED_INSTANCE_ID
+        assert group.epochs == [0]
+
+
+@pytest.mark.fact("E7-74")
+async def test_a_member_whose_topics_are_forbidden_does_not_start() -> None:
+    async with ScriptedBroker() as broker:
+        group = ScriptedGroup(broker)
+        group.heartbeats = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+        with pytest.raises(ApiError) as caught:
+            await member_of(broker, Diary()).start()
+        assert caught.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert group.epochs == [0, -1]
+
+
+@pytest.mark.fact("E7-73")
+async def test_a_member_refused_later_loses_everything_and_says_why() -> None:
+    diary = Diary()
+    async with ScriptedBroker() as broker:
+        group = ScriptedGroup(broker)
+
+        async def live() -> None:
+            async with member_of(broker, diary) as member:
+                await group.acknowledged()
+                group.heartbeats = [ErrorCode.GROUP_AUTHORIZATION_FAILED]
+                with pytest.raises(ApiError):
+                    await member.subscribe(["orders", "more"])
+
+        with pytest.raises(ApiError) as caught:
+            await live()
+        assert caught.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+        assert diary.entries[-1] == ("lost", of("orders", 0))
+        assert group.epochs == [0, 1, 1]
+
+
+async def test_a_coordinator_that_may_not_be_asked_for_ends_the_membership() -> None:
+    diary = Diary()
+    async with ScriptedBroker() as broker:
+        group = ScriptedGroup(broker)
+        member = member_of(broker, diary)
+        await member.start()
+        await group.acknowledged()
+        group.heartbeats = [ErrorCode.NOT_COORDINATOR]
+        refused = broker.found(FindCoordinatorRequest(coordinator_keys=["g"]))
+        refused.coordinators[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        broker.answers[ApiKey.FIND_COORDINATOR] = lambda _: refused
+        with pytest.raises(ApiError):
+            await member.subscribe(["orders", "more"])
+        with pytest.raises(ApiError):
+            await member.leave()
+
+
+@pytest.mark.fact("E7-74")
+async def test_a_refused_pattern_is_told_to_who_asked_and_the_member_goes_on() -> None:
+    diary = Diary()
+    async with ScriptedBroker() as broker:
+        group = ScriptedGroup(broker)
+        async with member_of(broker, diary) as member:
+            await group.acknowledged()
+            group.heartbeats = [ErrorCode.INVALID_REGULAR_EXPRESSION]
+            with pytest.raises(ApiError) as caught:
+                await member.subscribe(pattern="(")
+            assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+            await member.subscribe(["orders", "more"])
+            assert diary.held == of("orders", 0)
+
+
+async def test_a_callback_that_raises_ends_the_membership_properly() -> None:
+    diary = Diary()
+    bug = ZeroDivisionError("a bug of the application")
+
+    async def fail(_: object) -> None:
+        raise bug
+
+    async with ScriptedBroker() as broker:
+        group = ScriptedGroup(broker)
+        diary._assigned = fail  # type: ignore[assignment, method-assign]
+        member = member_of(broker, diary)
+        await member.start()
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.wait_for(member.ended(), WAIT_S)
+        with pytest.raises(ZeroDivisionError):
+            await member.leave()
+        assert diary.entries == [("revoked", of("orders", 0))]
+        assert group.epochs[-1] == -1
+
+
+async def test_an_error_of_the_block_is_what_is_raised_after_leaving() -> None:
+    diary = Diary()
+    async with ScriptedBroker() as broker:
+        group = ScriptedGroup(broker)
+
+        async def live() -> None:
+            async with member_of(broker, diary):
+                await diary.told("assigned", of("orders", 0))
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await live()
+        assert group.epochs[-1] == -1
+
+
+async def test_who_is_cancelled_while_it_joins_leaves_again() -> None:
+    async with ScriptedBroker() as broker:
+        group = ScriptedGroup(broker)
+        group.heartbeats = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 1_000
+        starting = asyncio.create_task(member_of(broker, Diary()).start())
+        await broker.until(lambda: bool(group.epochs))
+        group.heartbeats = []
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        assert group.epochs[-1] == -1
+
+
+async def test_a_leave_that_nobody_hears_takes_its_time_and_no_more() -> None:
+    diary = Diary()
+    async with ScriptedBroker() as broker:
+        group = ScriptedGroup(broker)
+        member = member_of(broker, diary, client=IMPATIENT)
+        await member.start()
+        await diary.told("assigned", of("orders", 0))
+        group.hold = lambda _: SILENCE
+        async with asyncio.timeout(WAIT_S):
+            await member.leave()
+        assert diary.held == of("orders")
+
+
+async def test_nobody_there_is_told_after_a_while() -> None:
+    async with ScriptedBroker() as broker:
+        pass
+    with pytest.raises(ConnectionLost, match="cannot be reached"):
+        await member_of(broker, Diary(), client=IMPATIENT).start()
+
+
+async def test_to_subscribe_after_leaving_is_told() -> None:
+    async with ScriptedBroker() as broker:
+        ScriptedGroup(broker)
+        async with member_of(broker, Diary()) as member:
+            pass
+        with pytest.raises(ClientError, match="has left group g"):
+            await member.subscribe(["more"])
+
+
+async def test_a_bug_of_ours_ends_the_member_and_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with ScriptedBroker() as broker:
+        ScriptedGroup(broker)
+        member = member_of(broker, Diary())
+        monkeypatch.setattr(
+            member._membership, "answered", lambda *_: (_ for _ in ()).throw(KeyError())
+        )
+        with pytest.raises(KeyError):
+            async with asyncio.timeout(WAIT_S):
+                await member.start()
+        with pytest.raises(KeyError):
+            await member.ended()
+
+
+async def test_an_id_is_as_kafka_makes_them() -> None:
+    ids = {fresh_member_id() for _ in range(200)}
+    assert len(ids) == 200
+    assert {len(each) for each in ids} == {22}
+    assert not any(each.startswith("-") or "=" in each for each in ids)
