@@ -269,15 +269,16 @@ def as_read(entry: Record | Marker) -> Record | Marker:
     return record
 
 
-def taken_over(state: State) -> Shard:
+def taken_over(state: State, as_of: int = 0) -> Shard:
     """Another shard, made of a snapshot of this state as the runtime makes it."""
     shard = Shard(SETTINGS)
-    for group_id in tuple(state.classic_groups):
-        kept = take_group(state, group_id, 0)
+    for group_id in (*state.classic_groups, *state.consumer_groups):
+        kept = take_group(state, group_id, as_of)
         if kept is None:
             continue
         for record, origin in entries(kept.metadata):
             shard.replay(record, origin)
+            shard.knows_until(group_id, origin.log_offset)
         if kept.offsets:
             adopt(shard.state, group_id, kept.offsets)
     for record, origin in entries(take_transactions(state)):

@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coterie.coordinator.classic.group import ClassicGroup
+from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.records.serde import encode_record
-from coterie.coordinator.result import Origin, Record
+from coterie.coordinator.result import Origin, Record, Result, Ticket
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from coterie.wire.messages.sync_group import SyncGroupRequest
 from tests.coordinator.classic.members import join_request
@@ -27,18 +33,24 @@ from tests.coordinator.shard_driver import (
 History = list[tuple[Record | Marker, Origin]]
 
 GROUPS = ("g", "h")
+CONSUMER_GROUP = "c"
 groups = st.sampled_from(GROUPS)
+with_offsets = st.sampled_from((*GROUPS, CONSUMER_GROUP))
+members = st.sampled_from("mno")
 partitions = st.tuples(st.sampled_from("tu"), st.integers(0, 1))
 offsets = st.dictionaries(partitions, st.integers(0, 9), min_size=1, max_size=3)
 producers = st.sampled_from((7, 8))
 
 steps = st.one_of(
-    st.tuples(st.just("commit"), groups, offsets, st.sampled_from((4, 9, 10))),
-    st.tuples(st.just("commit_expiring"), groups, offsets),
-    st.tuples(st.just("txn_commit"), groups, offsets, producers),
+    st.tuples(st.just("commit"), with_offsets, offsets, st.sampled_from((4, 9, 10))),
+    st.tuples(st.just("commit_expiring"), with_offsets, offsets),
+    st.tuples(st.just("txn_commit"), with_offsets, offsets, producers),
     st.tuples(st.just("end"), producers, st.booleans()),
-    st.tuples(st.just("delete_offsets"), groups, partitions),
-    st.tuples(st.just("delete_group"), groups),
+    st.tuples(st.just("delete_offsets"), with_offsets, partitions),
+    st.tuples(st.just("delete_group"), with_offsets),
+    st.tuples(st.just("begin"), members, st.sampled_from(("t", "u", "tu", ""))),
+    st.tuples(st.just("beat"), members, st.booleans()),
+    st.tuples(st.just("quit"), members, st.sampled_from((-1, -2))),
     st.tuples(st.just("join"), groups, st.sampled_from((3, 9))),
     st.tuples(st.just("rejoin"), groups),
     st.tuples(st.just("sync"), groups),
@@ -49,16 +61,28 @@ steps = st.one_of(
 
 
 class World(ShardDriver):
-    """Takes the steps that hypothesis thinks of, as clients of two groups."""
+    """Takes the steps that hypothesis thinks of, as clients of two classic groups and a
+    consumer group. `batches` are the positions at which a step's records begin."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.batches: list[int] = []
+
+    def settle(self, result: Result, ticket: Ticket | None = None) -> None:
+        self.batches.append(len(self.history))
+        super().settle(result, ticket)
 
     def take(self, step: tuple[Any, ...]) -> None:
         name, *arguments = step
         getattr(self, f"do_{name}")(*arguments)
 
     def do_commit(self, group_id: str, values: Any, version: int) -> None:
-        group = self.groups.get(group_id)
+        group = self.state.group(group_id)
         member_id, generation = "", -1
-        if group is not None and group.members:
+        if isinstance(group, ConsumerGroup) and group.members:
+            member_id, member = next(iter(group.members.items()))
+            generation = member.epoch
+        elif isinstance(group, ClassicGroup) and group.members:
             member_id, generation = next(iter(group.members)), group.generation
         self.commit(
             values,
@@ -112,6 +136,51 @@ class World(ShardDriver):
         identity = MemberIdentity(member_id=next(iter(group.members)))
         self.send(LeaveGroupRequest(group_id=group_id, members=[identity]))
 
+    def do_begin(self, member_id: str, topics: str) -> None:
+        self._heartbeat(member_id, 0, topics=[*topics], owned={})
+
+    def do_beat(self, member_id: str, obeys: bool) -> None:
+        """It says that it owns what it shall, or all that it was ever given."""
+        group = self.state.consumer_groups.get(CONSUMER_GROUP)
+        member = group.members.get(member_id) if group else None
+        if member is None:
+            return
+        owned = {topic: {*held} for topic, held in member.assigned.items()}
+        if not obeys:
+            for topic, held in member.pending_revocation.items():
+                owned.setdefault(topic, set()).update(held)
+        self._heartbeat(member_id, max(member.epoch, 0), owned=owned)
+
+    def do_quit(self, member_id: str, epoch: int) -> None:
+        self._heartbeat(member_id, epoch)
+
+    def _heartbeat(
+        self,
+        member_id: str,
+        epoch: int,
+        *,
+        topics: list[str] | None = None,
+        owned: Any = None,
+    ) -> None:
+        """A heartbeat in the consumer group, in which "m" is a static member."""
+        is_static = member_id == "m"
+        self.send(
+            ConsumerGroupHeartbeatRequest(
+                group_id=CONSUMER_GROUP,
+                member_id=member_id,
+                member_epoch=epoch,
+                instance_id="i" if is_static and epoch in (0, -2) else None,
+                rebalance_timeout_ms=-1 if topics is None else 60_000,
+                subscribed_topic_names=topics,
+                topic_partitions=None
+                if owned is None
+                else [
+                    TopicPartitions(topic_id=topic, partitions=[*some])
+                    for topic, some in owned.items()
+                ],
+            )
+        )
+
     def do_wait(self, ms: int) -> None:
         self.advance(ms)
 
@@ -146,6 +215,18 @@ def superseded(history: History) -> list[int]:
         for at, (entry, _) in enumerate(history[:end])
         if isinstance(entry, Record) and (at in aborted or newest[_key(entry)] > at)
     ]
+
+
+def cleaned(world: World, runs: Sequence[tuple[int, int]]) -> History:
+    """The log after runs of a cleaner. Each looks at the batches up to one, goes
+    through them from the first on, and is stopped at another one."""
+    left = [*range(len(world.history))]
+    for stopped_at, until in map(sorted, runs):
+        seen = [at for at in left if at < until]
+        droppable = superseded([world.history[at] for at in seen])
+        gone = {seen[number] for number in droppable}
+        left = [at for at in left if at not in gone or at >= stopped_at]
+    return [world.history[at] for at in left]
 
 
 def open_from(history: History) -> int:
@@ -192,10 +273,11 @@ def test_replaying_any_compacted_log_gives_the_state(
     taken: list[tuple[Any, ...]], data: st.DataObject
 ) -> None:
     world = world_after(taken)
-    droppable = superseded(world.history)
-    dropped = data.draw(st.sets(st.sampled_from(droppable))) if droppable else set()
-    compacted = [each for at, each in enumerate(world.history) if at not in dropped]
+    batch = st.sampled_from([*world.batches, len(world.history)])
+    runs = data.draw(st.lists(st.tuples(batch, batch), min_size=1, max_size=3))
+    compacted = cleaned(world, runs)
     assert_same_durable(world.state, world.reloaded(compacted).state)
+    droppable = superseded(world.history)
     full = [each for at, each in enumerate(world.history) if at not in {*droppable}]
     assert_same_durable(world.state, world.reloaded(full).state)
     bare = full[open_from(full) :]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,12 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coterie.coordinator import invariants
+from coterie.coordinator.describe.delete_groups import DeleteGroup
 from coterie.errors import LogError
 from coterie.runtime import snapshotter
 from coterie.runtime.shards import Phase
 from coterie.runtime.snapshots import Snapshots
 from coterie.runtime.snapshotter import Snapshotter
-from tests.runtime.world import World, commit_request, txn_commit_request
+from coterie.settings import Settings
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from tests.coordinator.shard_driver import whole
+from tests.runtime.world import World, commit_request, join_request, txn_commit_request
 
 
 def steps_of(world: World, index: int = 0) -> Iterator[int]:
@@ -119,8 +128,6 @@ def test_a_transaction_that_ends_while_a_snapshot_is_written_is_kept() -> None:
 
 
 def test_a_deleted_group_is_gone_from_the_next_snapshot() -> None:
-    from coterie.coordinator.describe.delete_groups import DeleteGroup
-
     world = World(shard_count=1)
     world.ask(commit_request("g", 1), "g")
     write(world)
@@ -142,6 +149,121 @@ def test_a_snapshot_whose_flush_fails_is_as_if_it_had_never_been() -> None:
     world.disk_fails = None
     assert world.offset("g") == 1
     assert world.reopened().offset("g") == 1
+
+
+def test_a_snapshot_that_does_not_say_up_to_where_it_goes_is_read() -> None:
+    world = World(shard_count=1)
+    world.submit(join_request("g"), "g", 3)
+    world.loop.advance(4)
+    write(world)
+    [(key, value)] = world.log.items("snapshot/0/groups")
+    old = value[:1] + struct.pack(">q", -1) + value[9:]
+    world.log.put("snapshot/0/groups", key, old)
+    world.flusher.flush()
+    reopened = world.reopened()
+    assert reopened.phases == {Phase.ACTIVE}
+    assert "g" in states(reopened)[0].classic_groups
+
+
+# Consumer groups.
+
+
+def beat(
+    world: World, member_id: str, epoch: int, *partitions: int, joins: bool = False
+) -> int:
+    """A heartbeat to group "c" that says what is owned of t; the epoch it is told."""
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="c",
+        member_id=member_id,
+        member_epoch=epoch,
+        rebalance_timeout_ms=10_000 if joins else -1,
+        subscribed_topic_names=["t"] if joins else None,
+        topic_partitions=[
+            TopicPartitions(topic_id=b"t".ljust(16, b"\0"), partitions=[*partitions])
+        ]
+        if partitions
+        else [],
+    )
+    answer = world.ask(request, "c", 1)
+    assert answer.error_code == 0, answer
+    told: int = answer.member_epoch
+    return told
+
+
+def kept_of(world: World) -> frozenset[int]:
+    """The partitions of t that "m" shall keep."""
+    [state] = states(world)
+    [(_, kept)] = state.consumer_groups["c"].targets["m"].items()
+    partitions: frozenset[int] = kept
+    return partitions
+
+
+def consumer_groups(world: World) -> list[Any]:
+    return [whole(state) for state in states(world)]
+
+
+@pytest.fixture
+def sharing() -> World:
+    """Member "m" has all of t, and "n" shall have half of it."""
+    settings = Settings(group_consumer_assignment_interval_ms=0)
+    world = World(shard_count=1, settings=settings)
+    world.ask(commit_request("a", 1), "a")
+    beat(world, "m", 0, joins=True)
+    beat(world, "n", 0, joins=True)
+    return world
+
+
+@pytest.mark.fact("E22-46")
+def test_a_consumer_group_is_taken_over_from_a_snapshot(sharing: World) -> None:
+    world = sharing
+    assert beat(world, "m", 1, *range(10)) == 1
+    write(world)
+    reopened = world.reopened(starts=False)
+    offsets = counts_reads(reopened)
+    reopened.start()
+    reopened.loop.settle()
+    assert offsets == []
+    assert consumer_groups(reopened) == consumer_groups(world)
+    invariants.check(states(reopened)[0])
+    assert beat(reopened, "m", 1, *kept_of(reopened)) == 2
+
+
+def test_a_consumer_group_does_not_go_back_in_time(sharing: World) -> None:
+    """What the snapshot has of the group is newer than where the log is replayed from:
+    there "m" has yet to revoke what "n" has by now."""
+    world = sharing
+    steps = steps_of(world)
+    next(steps)
+    world.ask(commit_request("a", 2), "a")
+    assert beat(world, "m", 1, *range(10)) == 1
+    assert beat(world, "m", 1, *kept_of(world)) == 2
+    assert beat(world, "n", 2) == 2
+    for _ in steps:
+        pass
+    world.flusher.flush()
+    start = Snapshots(world.log).replay_from(0)
+    assert start is not None
+    assert start < world.log.bounds(world.driven("c").where).next_offset
+    reopened = world.reopened()
+    assert reopened.phases == {Phase.ACTIVE}
+    assert consumer_groups(reopened) == consumer_groups(world)
+    invariants.check(states(reopened)[0])
+    assert (reopened.offset("a"), beat(reopened, "n", 2)) == (2, 2)
+
+
+def test_a_consumer_group_that_was_deleted_meanwhile_stays_so(sharing: World) -> None:
+    world = sharing
+    write(world)
+    beat(world, "n", -1)
+    steps = steps_of(world)
+    beat(world, "m", -1)
+    assert world.ask(DeleteGroup("c"), "c").error_code == 0
+    for _ in steps:
+        pass
+    world.flusher.flush()
+    reopened = world.reopened()
+    assert reopened.phases == {Phase.ACTIVE}
+    assert states(reopened)[0].consumer_groups == {}
 
 
 GROUPS = st.sampled_from(["a", "b", "c"])

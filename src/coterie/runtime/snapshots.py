@@ -109,7 +109,7 @@ class Snapshots:
             as_of: LogOffset = 0
             for record, origin in entries(value[1:]):
                 shard.replay(record, origin)
-                as_of = origin.log_offset
+                as_of = max(as_of, origin.log_offset)  # once, it was not told: -1
             shard.knows_until(_group_id(key), as_of)
             if value[:1] == _HAS_OFFSETS:
                 self._adopt(index, shard.state, key)
