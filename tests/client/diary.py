@@ -49,6 +49,10 @@ class Diary:
         entry = (what, frozenset(partitions))
         await self.until(lambda: entry in self.entries)
 
+    async def holds(self, count: int) -> None:
+        """Wait until it has so many partitions."""
+        await self.until(lambda: len(self.held) == count)
+
     @property
     def held(self) -> frozenset[TopicPartition]:
         """What it has, by what it was told."""

@@ -28,7 +28,7 @@ from coterie.wire.schema import Versions
 
 HANG_UP: Final = object()
 SILENCE: Final = object()
-WAIT_S: Final = 10
+WAIT_S: Final = 30
 OPTIONS: Final = ClientOptions(retry_backoff_ms=1, retry_backoff_max_ms=2)
 IMPATIENT: Final = ClientOptions(
     retry_backoff_ms=1,
