@@ -141,12 +141,13 @@ F0 = ("foo", 0)
 
 
 @pytest.mark.fact("D-14", "H-110")
-def test_a_consumer_group_with_members_stays() -> None:
+@pytest.mark.parametrize("version", range(4))
+def test_a_consumer_group_with_members_stays(version: int) -> None:
     driver = GroupDriver()
     driver.join("m")
-    assert driver.delete_group().error == 68
+    assert driver.delete_group(version=version).error == 68
     driver.join("n")
-    assert driver.delete_group().error == 68
+    assert driver.delete_group(version=version).error == 68
     assert set(driver.group.members) == {"m", "n"}
 
 

@@ -260,6 +260,14 @@ def test_a_commit_does_not_keep_a_member_alive() -> None:
     assert not driver.group.members
 
 
+@pytest.mark.fact("E17-10")
+def test_nor_does_it_keep_a_classic_member_of_the_group_alive() -> None:
+    driver = GroupDriver()
+    put(driver, replace(M, classic=CLASSIC))
+    assert commit(driver, 5) == [0] * 4
+    assert driver.results[-1].timers == ()
+
+
 # In transactions.
 
 
