@@ -30,6 +30,10 @@ HANG_UP: Final = object()
 SILENCE: Final = object()
 WAIT_S: Final = 30
 OPTIONS: Final = ClientOptions(retry_backoff_ms=1, retry_backoff_max_ms=2)
+BRIEF: Final = ClientOptions(
+    retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=50
+)
+"""For who tries again in vain."""
 IMPATIENT: Final = ClientOptions(
     retry_backoff_ms=1,
     retry_backoff_max_ms=2,
@@ -37,6 +41,7 @@ IMPATIENT: Final = ClientOptions(
     request_timeout_ms=20,
     api_timeout_ms=50,
 )
+"""For who waits in vain, and for nobody who is to get an answer."""
 
 
 class ScriptedBroker:

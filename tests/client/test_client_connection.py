@@ -39,6 +39,13 @@ async def connect(
     return await BrokerConnection.open(Address("127.0.0.1", broker.port), options)
 
 
+async def impatient(broker: ScriptedBroker) -> BrokerConnection:
+    """A connection that waits for its answers no longer than it must."""
+    connection = await connect(broker)
+    connection._options = IMPATIENT
+    return connection
+
+
 async def heartbeat(connection: BrokerConnection, generation: int = 0) -> int:
     request = HeartbeatRequest(group_id="g", generation_id=generation)
     answer = await connection.call(request, HeartbeatResponse)
@@ -119,8 +126,7 @@ async def test_a_caller_that_gives_up_leaves_the_answers_of_others_alone() -> No
 async def test_no_answer_in_time_ends_the_connection_and_names_the_request() -> None:
     async with ScriptedBroker() as broker:
         broker.answers[ApiKey.HEARTBEAT] = in_turn(SILENCE)
-        broker.answers[ApiKey.LIST_GROUPS] = in_turn(SILENCE)
-        connection = await connect(broker, IMPATIENT)
+        connection = await impatient(broker)
         with pytest.raises(RequestTimedOut, match="Heartbeat v4 in 20 ms"):
             await heartbeat(connection)
         with pytest.raises(ConnectionLost, match="Heartbeat v4"):
@@ -131,7 +137,7 @@ async def test_no_answer_in_time_ends_the_connection_and_names_the_request() -> 
 async def test_those_behind_a_request_that_timed_out_lose_the_connection() -> None:
     async with ScriptedBroker() as broker:
         broker.answers[ApiKey.HEARTBEAT] = in_turn(SILENCE)
-        connection = await connect(broker, IMPATIENT)
+        connection = await impatient(broker)
         told = await asyncio.gather(
             heartbeat(connection), heartbeat(connection), return_exceptions=True
         )
@@ -209,8 +215,9 @@ async def test_a_broker_that_wants_quiet_gets_it() -> None:
         broker.answers[ApiKey.HEARTBEAT] = in_turn(
             HeartbeatResponse(throttle_time_ms=600_000), HeartbeatResponse()
         )
-        connection = await connect(broker, IMPATIENT)
+        connection = await connect(broker)
         assert await heartbeat(connection) == 0
+        connection._options = IMPATIENT
         with pytest.raises(RequestTimedOut):
             await heartbeat(connection)
         assert len(broker.asked) == 1

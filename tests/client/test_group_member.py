@@ -14,12 +14,19 @@ from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 from coterie.wire.messages.offset_commit import OffsetCommitRequest
 from coterie.wire.schema import Versions
 from tests.client.diary import Diary, of
 from tests.client.group_script import TOPIC, ScriptedGroup
-from tests.client.scripted import IMPATIENT, OPTIONS, SILENCE, WAIT_S, ScriptedBroker
+from tests.client.scripted import (
+    BRIEF,
+    IMPATIENT,
+    OPTIONS,
+    SILENCE,
+    WAIT_S,
+    ScriptedBroker,
+)
 
 pytestmark = pytest.mark.asyncio
 
@@ -162,6 +169,38 @@ async def test_a_topic_whose_name_is_not_known_yet_is_asked_about_again() -> Non
             await diary.told("assigned", of("orders", 0))
 
 
+async def test_names_that_cannot_be_asked_for_now_are_asked_for_again() -> None:
+    diary = Diary()
+    async with ScriptedBroker() as broker:
+        ScriptedGroup(broker)
+        answer = broker.answers[ApiKey.METADATA]
+        refused = MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+        broker.answers[ApiKey.METADATA] = lambda request: (
+            answer(request) if len(broker.asked_of(MetadataRequest)) > 1 else refused
+        )
+        async with member_of(broker, diary):
+            await diary.told("assigned", of("orders", 0))
+
+
+async def test_who_leaves_without_a_word_while_no_coordinator_is_found_is_out() -> None:
+    diary = Diary()
+    async with ScriptedBroker() as broker:
+        group = ScriptedGroup(broker)
+        member = member_of(broker, diary)
+        await member.start()
+        await group.acknowledged()
+        nobody = broker.found(FindCoordinatorRequest(coordinator_keys=["g"]))
+        nobody.coordinators[0].error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        broker.answers[ApiKey.FIND_COORDINATOR] = lambda _: nobody
+        group.heartbeats = [ErrorCode.NOT_COORDINATOR]
+        asking = asyncio.create_task(member.subscribe(["more"]))
+        await broker.until(lambda: len(broker.asked_of(FindCoordinatorRequest)) > 2)
+        await member.leave(for_good=False)
+        with pytest.raises(ClientError, match="has left"):
+            await asking
+        assert diary.held == of("orders")
+
+
 @pytest.mark.fact("E7-73")
 async def test_a_member_that_is_refused_does_not_start() -> None:
     async with ScriptedBroker() as broker:
@@ -289,10 +328,11 @@ async def test_a_leave_that_nobody_hears_takes_its_time_and_no_more() -> None:
     diary = Diary()
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
-        member = member_of(broker, diary, client=IMPATIENT)
+        member = member_of(broker, diary)
         await member.start()
-        await diary.told("assigned", of("orders", 0))
+        await group.acknowledged()
         group.hold = lambda _: SILENCE
+        member._cluster.options = IMPATIENT
         async with asyncio.timeout(WAIT_S):
             await member.leave()
         assert diary.held == of("orders")
@@ -302,7 +342,7 @@ async def test_nobody_there_is_told_after_a_while() -> None:
     async with ScriptedBroker() as broker:
         pass
     with pytest.raises(ConnectionLost, match="cannot be reached"):
-        await member_of(broker, Diary(), client=IMPATIENT).start()
+        await member_of(broker, Diary(), client=BRIEF).start()
 
 
 async def test_to_subscribe_after_leaving_is_told() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coterie.client import GroupMember, OffsetAndMetadata
-from coterie.errors import ApiError, CommitRefused, UnsupportedByBroker
+from coterie.errors import ApiError, CommitRefused, RequestTimedOut, UnsupportedByBroker
 from coterie.types import TopicPartition
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
@@ -24,7 +24,14 @@ from coterie.wire.messages.offset_fetch import (
 from coterie.wire.schema import Versions
 from tests.client.diary import Diary, of
 from tests.client.group_script import ScriptedGroup
-from tests.client.scripted import OPTIONS, WAIT_S, ScriptedBroker, in_turn
+from tests.client.scripted import (
+    IMPATIENT,
+    OPTIONS,
+    SILENCE,
+    WAIT_S,
+    ScriptedBroker,
+    in_turn,
+)
 
 pytestmark = pytest.mark.asyncio
 
@@ -152,6 +159,19 @@ async def test_a_member_fenced_while_it_learns_its_epoch_cannot_commit() -> None
                 async with asyncio.timeout(WAIT_S):
                     await member.commit({ORDERS_0: 5})
             assert caught.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_an_epoch_that_nobody_tells_is_not_waited_for_for_ever() -> None:
+    diary = Diary()
+    async with ScriptedBroker() as broker:
+        group = ScriptedGroup(broker)
+        async with member_of(broker, diary) as member:
+            await group.acknowledged()
+            member._cluster.options = IMPATIENT
+            group.commits = [STALE]
+            group.hold = lambda _: SILENCE
+            with pytest.raises(RequestTimedOut, match="no heartbeat brought"):
+                await member.commit({ORDERS_0: 5})
 
 
 async def test_a_last_commit_that_is_refused_does_not_keep_the_member() -> None:

@@ -165,8 +165,9 @@ class Membership:
             self._not_before_ms = 0
 
     def hurry(self) -> None:
-        """Send a heartbeat at once, to learn the member epoch."""
-        self._is_hurried = True
+        """Send a heartbeat at once, to learn the member epoch. It is full: at an epoch
+        that is not the last, only who says what it owns is not fenced (E7-31)."""
+        self._is_hurried = self._is_full_due = True
 
     def leave(self, epoch: int | None) -> None:
         """Give everything up, then tell the group: LEAVE_EPOCH for good,
