@@ -11,11 +11,13 @@ import signal
 from confluent_kafka import Producer
 
 ANSWER_S = 10
+TOPIC = "t"
 
 
 def main() -> None:
     """Serve until told to stop."""
     producer = Producer({"test.mock.num.brokers": 1, "log_level": 0})
+    producer.list_topics(TOPIC, timeout=ANSWER_S)  # the mock makes what is asked for
     (broker,) = producer.list_topics(timeout=ANSWER_S).brokers.values()
     print(f"mock ready on {broker.host}:{broker.port}", flush=True)
     signal.sigwait({signal.SIGTERM, signal.SIGINT})

@@ -40,6 +40,13 @@ class Server:
         self.started = time.perf_counter()
         self.address = self._wait_until_ready()
 
+    @property
+    def cpu_s(self) -> float:
+        """The CPU time of the process so far, in seconds."""
+        stat = Path(f"/proc/{self._process.pid}/stat").read_text()
+        ticks = stat.rpartition(")")[2].split()[11:13]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
     def stop(self, sign: signal.Signals = signal.SIGTERM) -> None:
         """End the process; SIGKILL is a crash."""
         self._process.send_signal(sign)
