@@ -112,16 +112,21 @@ class ClassicShard:
 
 @dataclass
 class Topics:
-    """A `TopicView` over a plain mapping of partition counts."""
+    """A `TopicView` over plain mappings. A topic's id is made of its name, unless
+    `ids` has another."""
 
     counts: dict[TopicName, int] = field(default_factory=dict)
     version: int = 0
+    ids: dict[TopicName, TopicId] = field(default_factory=dict)
+    racks: dict[TopicName, list[list[str]]] = field(default_factory=dict)
 
     def partition_count(self, topic: TopicName) -> int | None:
         return self.counts.get(topic)
 
     def topic_id(self, topic: TopicName) -> TopicId | None:
-        return topic.encode().ljust(16, b"\0") if topic in self.counts else None
+        if topic not in self.counts:
+            return None
+        return self.ids.get(topic, topic.encode().ljust(16, b"\0"))
 
     def topic_name(self, topic_id: TopicId) -> TopicName | None:
         name = topic_id.rstrip(b"\0").decode()
@@ -131,7 +136,7 @@ class Topics:
         return self.counts.keys()
 
     def partition_racks(self, topic: TopicName) -> Sequence[Collection[str]]:
-        return ()
+        return self.racks.get(topic, ())
 
 
 @dataclass(eq=False)

@@ -30,11 +30,14 @@ from coterie.coordinator.consumer import expire as consumer_expire
 from coterie.coordinator.consumer import heartbeat as consumer_heartbeat
 from coterie.coordinator.consumer import lifecycle as consumer_lifecycle
 from coterie.coordinator.consumer import replay as consumer_replay
+from coterie.coordinator.consumer import resolve, topic_news
 from coterie.coordinator.consumer.timers import (
     EndRevocation,
     ExpireMember,
     MakeTarget,
+    ResolveRegexes,
 )
+from coterie.coordinator.consumer.topic_news import TopicsChanged
 from coterie.coordinator.describe import (
     delete_groups,
     describe_consumer_groups,
@@ -105,6 +108,8 @@ _HANDLERS: Final[Mapping[type, Callable[[State, Any, Context], Result]]] = {
     ExpireMember: consumer_expire.handle,
     EndRevocation: consumer_expire.handle,
     MakeTarget: consumer_expire.handle,
+    ResolveRegexes: resolve.handle,
+    TopicsChanged: topic_news.handle,
     ExpireSession: expire.handle,
     EndInitialDelay: expire.handle,
     EndJoinPhase: expire.handle,

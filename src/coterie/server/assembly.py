@@ -14,8 +14,9 @@ from typing import Final
 
 from coterie.auth.authorizer import AllowAll, Authorizer
 from coterie.catalog.catalog import Catalog, TopicChange
-from coterie.catalog.topics import OFFSETS_TOPIC
+from coterie.catalog.topics import OFFSETS_TOPIC, Topic
 from coterie.coordinator.assignors.registry import configured
+from coterie.coordinator.consumer.topic_news import TopicsChanged
 from coterie.coordinator.offsets.tombstones import DeletedTopic, TopicsDeleted
 from coterie.coordinator.result import GroupConfigView, TopicView
 from coterie.coordinator.shard import Shard
@@ -36,7 +37,7 @@ from coterie.runtime.timers import Scheduler
 from coterie.runtime.transactions import TransactionPlane
 from coterie.server.broker import Broker
 from coterie.settings import Settings
-from coterie.types import LogOffset
+from coterie.types import LogOffset, TopicName
 
 _SPACE: Final = "broker"
 _CLUSTER_ID: Final = b"cluster.id"
@@ -99,7 +100,9 @@ class Assembly:
         node_count: int = 1,
         authorizer: Authorizer | None = None,
     ) -> None:
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
+        self._changed_topics: set[TopicName] = set()
+        self._created_topics: set[TopicName] = set()
         clock = steady_clock()
         flusher = Flusher(log, loop, threaded=not isinstance(log, MemoryLog))
         catalog = Catalog(settings, range(1, node_count + 1))
@@ -173,11 +176,42 @@ class Assembly:
         return self._snapshots.replay_from(where.partition)
 
     def _topic_changed(self, change: TopicChange) -> None:
-        """A topic's offsets go when the topic goes (E17-18)."""
-        before = change.before
-        if change.after is None and before is not None and before.name != OFFSETS_TOPIC:
-            gone = DeletedTopic(before.name, before.topic_id)
+        """A topic's offsets go when the topic goes (E17-18), and whoever is subscribed
+        to it looks again (E15-04)."""
+        before, after = change
+        topic = before or after
+        assert topic is not None
+        if after is None and topic.name != OFFSETS_TOPIC:
+            gone = DeletedTopic(topic.name, topic.topic_id)
             self.broker.runtime.notify(TopicsDeleted((gone,)))
+        if before is None or after is None or _is_other(before, after):
+            self._tell_groups(topic.name, is_new=before is None)
+
+    def _tell_groups(self, name: TopicName, *, is_new: bool) -> None:
+        """Tell all shards in the next turn of the loop, once for all that changed in
+        this one: a request may make hundreds of topics."""
+        if not self._changed_topics:
+            self._loop.call_soon(self._tell_shards)
+        self._changed_topics.add(name)
+        if is_new:
+            self._created_topics.add(name)
+
+    def _tell_shards(self) -> None:
+        news = TopicsChanged(
+            frozenset(self._changed_topics), frozenset(self._created_topics)
+        )
+        self._changed_topics.clear()
+        self._created_topics.clear()
+        self.broker.runtime.notify(news)
+
+
+def _is_other(before: Topic, after: Topic) -> bool:
+    """Whether consumers of the topic have to know; of its configurations, they do not.
+    A topic that is made anew has another id (E15-07)."""
+    return (before.topic_id, before.partition_count) != (
+        after.topic_id,
+        after.partition_count,
+    )
 
 
 def _cluster_id(log: Log) -> str:

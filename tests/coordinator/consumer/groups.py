@@ -8,7 +8,7 @@ from typing import Any
 
 from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.consumer.member import Member
-from coterie.coordinator.result import Record
+from coterie.coordinator.result import Record, sees_all
 from coterie.settings import Settings
 from coterie.types import TopicId
 from coterie.wire.error_codes import ErrorCode
@@ -43,6 +43,7 @@ class GroupDriver(ShardDriver):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.scripted: Any = None
+        self.may_describe: Callable[[str], bool] = sees_all
 
     @property
     def group(self) -> ConsumerGroup:
@@ -56,7 +57,7 @@ class GroupDriver(ShardDriver):
         self.scripted = targets
 
     def _context(self, *args: Any) -> Any:
-        context = super()._context(*args)
+        context = super()._context(*args)._replace(may_describe=self.may_describe)
         if self.scripted is None:
             return context
         assign = self.scripted if callable(self.scripted) else self._as_scripted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.coordinator.consumer.group import Refresh
+from coterie.coordinator.consumer.group import Refresh, RegexRun
 from coterie.coordinator.state import State
 from coterie.types import GroupId
 
@@ -22,3 +22,18 @@ class RefreshSet:
         group = state.consumer_groups.get(self.group_id)
         if group is not None:
             group.refresh = self.refresh
+
+
+@dataclass(frozen=True, slots=True)
+class RegexRunSet:
+    """A group's regular expressions are resolved when this says so (E14-06)."""
+
+    group_id: GroupId
+    run: RegexRun
+
+    def apply(self, state: State) -> None:
+        """Set it, if the group is there: a new one has its first run at once."""
+        assert self.run.earliest_ms >= 0
+        group = state.consumer_groups.get(self.group_id)
+        if group is not None:
+            group.regex_run = self.run

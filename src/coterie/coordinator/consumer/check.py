@@ -24,6 +24,8 @@ def check(group: ConsumerGroup) -> None:
     """
     assert group.assignment_epoch <= group.epoch, "no target is of an epoch to come"
     assert group.targets.keys() <= group.members.keys(), "a target is a member's"
+    orphans = group.regexes.keys() - group.regex_counts.keys()
+    assert not orphans, f"expressions that nobody subscribes by: {orphans}"
     for member_id, member in group.members.items():
         assert member.member_id == member_id
         _check_epochs(group, member)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from coterie.coordinator.consumer import timers
 from coterie.coordinator.consumer.changes import RefreshSet
-from coterie.coordinator.consumer.group import ConsumerGroup, Refresh
+from coterie.coordinator.consumer.group import ConsumerGroup, Refresh, ResolvedRegex
 from coterie.coordinator.consumer.member import Member, Target
 from coterie.coordinator.consumer.metadata import hash_of
 from coterie.coordinator.consumer.records import (
@@ -20,6 +20,7 @@ from coterie.coordinator.consumer.records import (
     epoch_record,
     member_record,
     member_tombstones,
+    regex_record,
     regex_tombstone,
     target_epoch_record,
     target_record,
@@ -59,6 +60,7 @@ class Draft:
         self._changes: list[Change] = []
         self._touched: dict[MemberId, Member | None] = {}
         self._targets: dict[MemberId, Target] = {}
+        self._regexes: dict[str, ResolvedRegex] = {}
 
     @property
     def group_id(self) -> str:
@@ -130,7 +132,7 @@ class Draft:
                 counts.subtract(before.topic_names if before is not None else ())
                 counts.update(after.topic_names if after is not None else ())
         names = {name for name, count in counts.items() if count > 0}
-        for regex, resolved in self.group.regexes.items():
+        for regex, resolved in {**self.group.regexes, **self._regexes}.items():
             if self.is_subscribed_by(regex):
                 names.update(resolved.topics)
         return names
@@ -182,6 +184,12 @@ class Draft:
         """Take away what a regular expression matched once nobody uses it (E14-10)."""
         if regex and regex in self.group.regexes and not self.is_subscribed_by(regex):
             self.write(regex_tombstone(self.group_id, regex))
+
+    def put_regex(self, regex: str, resolved: ResolvedRegex) -> None:
+        """A regular expression matches these topics (E14-07)."""
+        assert self.is_subscribed_by(regex), f"nobody subscribes by {regex}"
+        self._regexes[regex] = resolved
+        self.write(regex_record(self.group_id, regex, resolved))
 
     def look_at_topics(self) -> bool:
         """Look at the topics again; whether they are others than before (E6-32)."""

@@ -61,6 +61,19 @@ class Refresh(NamedTuple):
     epoch: int = 0
 
 
+class RegexRun(NamedTuple):
+    """When a group's regular expressions are resolved again; the log does not hold it.
+
+    All are due at `due_ms`: after a load, and when topics were made, at once (E14-11).
+    None is before `earliest_ms`. `planned_ms` is when the run that is set will be, or
+    should have been; None when none is.
+    """
+
+    due_ms: int = 0
+    earliest_ms: int = 0
+    planned_ms: int | None = None
+
+
 class ConsumerGroup:
     """One group. See the module's docstring."""
 
@@ -74,6 +87,7 @@ class ConsumerGroup:
         """What the group saw of its topics when its epoch was last bumped (E15-03)."""
         self.regexes: dict[str, ResolvedRegex] = {}
         self.refresh = Refresh()
+        self.regex_run = RegexRun()
         self.members: dict[MemberId, Member] = {}
         self.targets: dict[MemberId, Target] = {}
         self.topic_counts: Counter[TopicName] = Counter()
@@ -124,6 +138,17 @@ class ConsumerGroup:
     def is_refresh_due(self, now_ms: int) -> bool:
         """Whether the group has to look at its topics again (E6-32)."""
         return now_ms >= self.refresh.deadline_ms or self.epoch < self.refresh.epoch
+
+    def is_resolved(self, regex: str | None) -> bool:
+        """Whether it is known what a member that says this is subscribed to."""
+        return not regex or regex in self.regexes
+
+    @property
+    def quiet_until_ms(self) -> int:
+        """Until when the group has nothing to look at, if nothing happens to it."""
+        if not self.regex_counts:
+            return self.refresh.deadline_ms
+        return min(self.refresh.deadline_ms, self.regex_run.due_ms)
 
     def preferred_assignor(self, configured: Sequence[str]) -> str:
         """The configured assignor that most members name; of several, and if nobody

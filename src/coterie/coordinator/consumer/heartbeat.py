@@ -19,6 +19,7 @@ from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.consumer.member import JOIN_EPOCH, Held, Member, MemberState
 from coterie.coordinator.consumer.members import find_sender, take_place, updated
 from coterie.coordinator.consumer.reconcile import Owned, Step, reconcile
+from coterie.coordinator.consumer.resolve import take_regex
 from coterie.coordinator.consumer.validate import check_heartbeat
 from coterie.coordinator.result import Context, Result
 from coterie.coordinator.state import State
@@ -42,7 +43,8 @@ def handle(
 
     Raises:
         ApiError: What `check_heartbeat`, `find_sender` and `leave.handle` raise;
-            GROUP_ID_NOT_FOUND; UNKNOWN_SERVER_ERROR, when the assignor failed.
+            GROUP_ID_NOT_FOUND; INVALID_REGULAR_EXPRESSION; UNKNOWN_SERVER_ERROR, when
+            the assignor failed.
     """
     check_heartbeat(
         request, api_version=context.api_version, assignors=context.assignors
@@ -59,8 +61,9 @@ def handle(
     member = updated(before, request, context)
     if member != before or known is None:
         draft.put_metadata(member)
-    changed = _has_other_subscription(known, member)
-    _bump_if_needed(draft, before, changed=changed)
+    changed = _has_other_subscription(draft.group, known, member)
+    take_regex(draft, before, member)
+    _bump_if_needed(draft, changed=changed)
     make_target_if_due(draft)
     after = _reconcile(draft, member, owned, changed=changed)
     draft.set(timers.session_timer(draft.group_id, after, context))
@@ -98,23 +101,26 @@ def _owned(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
     return {topic.topic_id: topic.partitions for topic in request.topic_partitions}
 
 
-def _has_other_subscription(before: Member | None, after: Member) -> bool:
+def _has_other_subscription(
+    group: ConsumerGroup, before: Member | None, after: Member
+) -> bool:
     """Whether the group has to look for another target because of what a member wants:
-    a new member always is such a change (E6-01, E6-05, E6-06)."""
-    return (
-        before is None
-        or before.topic_names != after.topic_names
-        or before.topic_regex != after.topic_regex
-    )
+    a new member always is such a change (E6-01, E6-05).
+
+    What another regular expression is worth is known once it is resolved; until then
+    the member keeps what it has (E6-06).
+    """
+    if before is None or before.topic_names != after.topic_names:
+        return True
+    regex = after.topic_regex
+    return before.topic_regex != regex and group.is_resolved(regex)
 
 
-def _bump_if_needed(draft: Draft, before: Member, *, changed: bool) -> None:
+def _bump_if_needed(draft: Draft, *, changed: bool) -> None:
     """Bump the group epoch at most once, whatever the reasons (E6-30, E7-37).
 
     The topics are looked at when there is a reason to, not at every heartbeat (E6-32).
     """
-    if changed:
-        draft.forget_regex(before.topic_regex)
     other_assignor = _has_other_assignor(draft)
     if changed or other_assignor or draft.group.is_refresh_due(draft.context.now_ms):
         other_topics = draft.look_at_topics()

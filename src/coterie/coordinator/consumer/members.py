@@ -173,7 +173,6 @@ def updated(
     said = {
         "instance_id": request.instance_id,
         "rack_id": request.rack_id,
-        "topic_regex": request.subscribed_topic_regex,
         "server_assignor": request.server_assignor,
     }
     changes: dict[str, object] = {
@@ -181,6 +180,9 @@ def updated(
     }
     if request.subscribed_topic_names is not None:
         changes["topic_names"] = tuple(sorted(set(request.subscribed_topic_names)))
+    if request.subscribed_topic_regex is not None:
+        # Who says the empty one wants none any more (E14-12).
+        changes["topic_regex"] = request.subscribed_topic_regex or None
     if request.rebalance_timeout_ms != -1:
         changes["rebalance_timeout_ms"] = request.rebalance_timeout_ms
     changes["client_id"] = context.client_id

@@ -49,7 +49,10 @@ def matching(
     regexes: Collection[str], topic_names: Iterable[TopicName]
 ) -> dict[str, list[TopicName]]:
     """The topics each expression matches, sorted: whole names, internal topics too
-    (E14-03, E14-09). The expressions are valid ones."""
+    (E14-03, E14-09).
+
+    An expression that is none matches nothing: another server wrote it to the log.
+    """
     names = sorted(topic_names)
     ordered = list(regexes)
     together = _as_set(ordered)
@@ -76,5 +79,8 @@ def _as_set(regexes: Collection[str]) -> re2.Set | None:
 
 
 def _one_by_one(regex: str, names: Iterable[TopicName]) -> list[TopicName]:
-    compiled = re2.compile(regex, _OPTIONS)
+    try:
+        compiled = re2.compile(regex, _OPTIONS)
+    except re2.error:
+        return []
     return [name for name in names if compiled.fullmatch(name)]

@@ -28,7 +28,7 @@ def session_of(
     return Session(
         ("session", group.group_id, member.member_id),
         configs.session_timeout_ms(group.group_id),
-        group.refresh.deadline_ms,
+        group.quiet_until_ms,
     )
 
 
@@ -52,5 +52,6 @@ def _is_settled(
         and member.instance_id == request.instance_id
         and member.epoch == request.member_epoch == group.epoch
         and group.epoch >= group.refresh.epoch
+        and group.is_resolved(member.topic_regex)
         and member.is_reconciled(group.assignment_epoch)
     )

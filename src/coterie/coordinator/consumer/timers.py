@@ -2,16 +2,17 @@
 
 A timer is a value; its deadline is nowhere in the state. Keys: ("session", group id,
 member id), as for classic groups, so that a member that changes its protocol has one
-session; ("rebalance", group id, member id); ("target", group id).
+session; ("rebalance", group id, member id); ("target", group id); ("regex", group id).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from coterie.coordinator.consumer.member import Member, MemberState
 from coterie.coordinator.result import CancelTimer, Context, Timer
-from coterie.types import GroupId, MemberId
+from coterie.types import GroupId, MemberId, TopicName
 
 
 class ExpireMember(NamedTuple):
@@ -33,6 +34,14 @@ class MakeTarget(NamedTuple):
     """A group waited long enough for its next target (KIP-1263)."""
 
     group_id: GroupId
+
+
+class ResolveRegexes(NamedTuple):
+    """A group's regular expressions are to be resolved, for a member that may know of
+    some topics (E14-08)."""
+
+    group_id: GroupId
+    may_describe: Callable[[TopicName], bool]
 
 
 TimerRequest = ExpireMember | EndRevocation | MakeTarget
@@ -81,3 +90,9 @@ def target_timer(group_id: GroupId, at_ms: int) -> Timer:
 def cancel_target(group_id: GroupId) -> CancelTimer:
     """The target has been made."""
     return CancelTimer(("target", group_id))
+
+
+def regex_timer(group_id: GroupId, at_ms: int, context: Context) -> Timer:
+    """The expressions are resolved then, as the member that is heard of now sees it."""
+    request = ResolveRegexes(group_id, context.may_describe)
+    return Timer(("regex", group_id), at_ms, request)
