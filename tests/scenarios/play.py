@@ -1,0 +1,318 @@
+"""Plays a scenario: a line is something that happens, or something that must be so.
+
+The lines that a scenario may have are `LINES` at the end of this file; tests/scenarios/
+README.md tells how they read. Every scenario is played on a whole shard with a clock of
+its own, by `GroupDriver`; after every line the state's invariants have been checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.coordinator.consumer.member import Member
+from coterie.coordinator.describe.delete_groups import DeleteGroup
+from coterie.coordinator.describe.describe_consumer_groups import (
+    DescribeConsumerGroup,
+)
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.list_groups import ListGroupsRequest
+from tests.coordinator.consumer.groups import GroupDriver, told
+from tests.coordinator.driver import Sent, Topics
+
+TIMEOUT_MS = 10_000
+
+
+def partitions(text: str) -> dict[str, list[int]]:
+    """ "foo 0-2 5, bar 1" as topics and their partitions."""
+    found: dict[str, list[int]] = {}
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        topic, *numbers = part.split()
+        some = found.setdefault(topic, [])
+        for number in numbers:
+            first, _, last = number.partition("-")
+            some += range(int(first), int(last or first) + 1)
+    return found
+
+
+def words(text: str) -> list[str]:
+    """ "foo, bar" as a list; "nothing" is empty."""
+    if text.strip() == "nothing":
+        return []
+    return [each.strip() for each in text.split(",")]
+
+
+@dataclass
+class Play:
+    """One scenario under way."""
+
+    driver: GroupDriver = field(default_factory=lambda: GroupDriver(topics=Topics({})))
+    sent: Sent | None = None
+    instances: dict[str, str] = field(default_factory=dict)
+    codes: list[int] = field(default_factory=list)
+
+    def line(self, text: str) -> None:
+        """Play one line."""
+        for pattern, act in LINES:
+            if (found := re.fullmatch(pattern, text)) is not None:
+                act(self, **found.groupdict())
+                return
+        raise AssertionError(f"nobody knows what this means: {text}")
+
+    # What happens.
+
+    def topics(self, sizes: str) -> None:
+        for each in words(sizes):
+            name, count = each.split()
+            self.driver.topics.counts[name] = int(count)
+        self.driver.topics.version += 1
+        self.refresh()
+
+    def topic_goes(self, name: str) -> None:
+        del self.driver.topics.counts[name]
+        self.driver.topics.version += 1
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Every group looks at its topics at its next heartbeat."""
+        for group in self.driver.state.consumer_groups.values():
+            group.refresh = type(group.refresh)()
+
+    def joins(
+        self,
+        who: str,
+        topics: str,
+        instance: str | None = None,
+        assignor: str | None = None,
+    ) -> None:
+        said: dict[str, Any] = {}
+        if instance is not None:
+            self.instances[who] = said["instance_id"] = instance
+        if assignor is not None:
+            said["server_assignor"] = assignor
+        said["rebalance_timeout_ms"] = TIMEOUT_MS
+        self.sent = self.driver.join(who, words(topics), **said)
+
+    def beats(
+        self,
+        who: str,
+        epoch: str,
+        owned: str | None = None,
+        topics: str | None = None,
+        full: str | None = None,
+    ) -> None:
+        said: dict[str, Any] = {"instance_id": self.instances.get(who)}
+        if topics is not None:
+            said["subscribed_topic_names"] = words(topics)
+        if full is not None:
+            said["rebalance_timeout_ms"] = TIMEOUT_MS
+        owns = (
+            None if owned is None else partitions("" if owned == "nothing" else owned)
+        )
+        self.sent = self.driver.heartbeat(who, int(epoch), owned=owns, **said)
+
+    def leaves(self, who: str, back: str | None = None) -> None:
+        epoch = -1 if back is None else -2
+        instance_id = self.instances.get(who)
+        self.sent = self.driver.heartbeat(who, epoch, instance_id=instance_id)
+
+    def passes(self, seconds: str) -> None:
+        self.driver.advance(round(float(seconds) * 1000))
+
+    def restarts(self) -> None:
+        """Another shard loads the log."""
+        loaded = self.driver.reloaded()
+        fresh = GroupDriver(
+            shard=loaded.shard,
+            settings=self.driver.settings,
+            topics=self.driver.topics,
+            now_ms=self.driver.now_ms,
+        )
+        fresh.timers, fresh._due = loaded.timers, loaded._due
+        fresh.history, fresh.log = loaded.history, loaded.log
+        fresh.origins = loaded.origins
+        self.driver = fresh
+
+    def commits(
+        self,
+        who: str,
+        topic: str,
+        partition: str,
+        offset: str,
+        epoch: str,
+        version: str | None = None,
+    ) -> None:
+        answer = self.driver.commit(
+            {(topic, int(partition)): int(offset)},
+            member_id="" if who == "nobody" else who,
+            generation_id_or_member_epoch=int(epoch),
+            version=int(version or 9),
+        )
+        self.codes = list(answer.values())
+        self.sent = None
+
+    def deletes(self) -> None:
+        request = DeleteGroup(self.driver.group_id)
+        self.sent = self.driver.send(request, version=2)
+
+    # What must be so.
+
+    def answered(self, epoch: str, owns: str | None = None) -> None:
+        assert self.sent is not None
+        assignment = told(self.sent)
+        assert self.sent.response.member_epoch == int(epoch)
+        if owns is None:
+            assert assignment is None, assignment
+        else:
+            wanted = {} if owns == "nothing" else partitions(owns)
+            assert assignment == wanted, assignment
+
+    def left(self, epoch: str) -> None:
+        assert self.sent is not None
+        assert not self.sent.error
+        assert self.sent.response.member_epoch == int(epoch)
+
+    def refused(self, code: str) -> None:
+        expected = ErrorCode[code]
+        if self.sent is None:
+            assert self.codes == [expected], self.codes
+        else:
+            assert self.sent.error == expected, ErrorCode(self.sent.error).name
+
+    def wrote(self, records: str) -> None:
+        wanted = [] if records == "nothing" else records.split()
+        assert self.driver.wrote_types == wanted, self.driver.wrote_types
+
+    def group(self, state: str, epoch: str, target: str | None = None) -> None:
+        group = self.driver.group
+        found = (group.state.value, group.epoch, group.assignment_epoch)
+        assert found == (state, int(epoch), int(target or epoch)), found
+
+    def no_group(self) -> None:
+        assert self.driver.state.group(self.driver.group_id) is None
+
+    def member(self, who: str, state: str, epoch: str, pending: str | None) -> None:
+        member: Member = self.driver.member(who)
+        assert member.state.name.startswith(state), member.state
+        assert member.epoch == int(epoch), member.epoch
+        found = {
+            topic.rstrip(b"\0").decode(): sorted(some)
+            for topic, some in member.pending_revocation.items()
+        }
+        assert found == partitions(pending or ""), found
+
+    def members(self, names: str) -> None:
+        assert sorted(self.driver.group.members) == words(names)
+
+    def timer(self, kind: str, who: str, seconds: str | None = None) -> None:
+        timer = self.driver.timers.get((kind, self.driver.group_id, who))
+        if seconds is None:
+            assert timer is None, timer
+        else:
+            assert timer is not None
+            left_ms = timer.fires_at_ms - self.driver.now_ms
+            assert left_ms == round(float(seconds) * 1000), left_ms
+
+    def committed(self, topic: str, partition: str, offset: str) -> None:
+        stored = self.driver.state.offsets.stored
+        found = stored.get(self.driver.group_id, topic, int(partition))
+        assert (None if found is None else found.offset) == (
+            None if offset == "nothing" else int(offset)
+        )
+
+    def listed(self, state: str) -> None:
+        answer = self.driver.send(ListGroupsRequest(), version=5).response
+        found = [
+            (each.group_id, each.group_state, each.group_type) for each in answer.groups
+        ]
+        assert found == [(self.driver.group_id, *state.split())], found
+
+    def described(self, who: str, owns: str, shall: str) -> None:
+        request = DescribeConsumerGroup(self.driver.group_id)
+        described = self.driver.send(request, version=1).response
+        (member,) = [each for each in described.members if each.member_id == who]
+        for assignment, wanted in (
+            (member.assignment, owns),
+            (member.target_assignment, shall),
+        ):
+            found = {
+                each.topic_name: sorted(each.partitions)
+                for each in assignment.topic_partitions
+            }
+            assert found == ({} if wanted == "nothing" else partitions(wanted)), found
+
+
+_WHO = r"(?P<who>[a-z]\w*)"
+Act = Callable[..., None]
+LINES: list[tuple[str, Act]] = [
+    (r"topics? (?P<sizes>\w+ \d+(, \w+ \d+)*)", Play.topics),
+    (r"topic (?P<name>\w+) is deleted", Play.topic_goes),
+    (
+        rf"{_WHO} joins (?P<topics>[\w, ]+?)( as (?P<instance>\w+))?"
+        r"( by (?P<assignor>\w+))?",
+        Play.joins,
+    ),
+    (
+        rf"{_WHO} beats at (?P<epoch>\d+)(, owns (?P<owned>[\w ,-]+?))?"
+        r"(; wants (?P<topics>[\w, ]+?))?(?P<full>, says all)?",
+        Play.beats,
+    ),
+    (rf"{_WHO} leaves(?P<back> to come back)?", Play.leaves),
+    (r"(?P<seconds>[\d.]+) s pass", Play.passes),
+    (r"the server restarts", Play.restarts),
+    (
+        rf"{_WHO} commits (?P<topic>\w+)-(?P<partition>\d+) = (?P<offset>\d+) "
+        r"at (?P<epoch>-?\d+)( by v(?P<version>\d+))?",
+        Play.commits,
+    ),
+    (r"an admin deletes the group", Play.deletes),
+    (r"-> at (?P<epoch>\d+), nothing new", Play.answered),
+    (r"-> at (?P<epoch>\d+), shall own (?P<owns>[\w ,-]+)", Play.answered),
+    (r"-> gone with (?P<epoch>-[12])", Play.left),
+    (r"-> (?P<code>[A-Z_]+)", Play.refused),
+    (r"written: (?P<records>[-\w ]+)", Play.wrote),
+    (
+        r"the group is (?P<state>\w+) at (?P<epoch>\d+)( with target (?P<target>\d+))?",
+        Play.group,
+    ),
+    (r"there is no group", Play.no_group),
+    (
+        rf"{_WHO} is (?P<state>[A-Z]+) at (?P<epoch>-?\d+)"
+        r"(, has to give up (?P<pending>[\w ,-]+))?",
+        Play.member,
+    ),
+    (r"its members are (?P<names>[\w, ]+)", Play.members),
+    (
+        rf"the (?P<kind>session|rebalance) of {_WHO} ends in (?P<seconds>[\d.]+) s",
+        Play.timer,
+    ),
+    (rf"no (?P<kind>session|rebalance) of {_WHO} ends", Play.timer),
+    (
+        r"committed (?P<topic>\w+)-(?P<partition>\d+) is (?P<offset>\d+|nothing)",
+        Play.committed,
+    ),
+    (r"listed as (?P<state>\w+ \w+)", Play.listed),
+    (
+        rf"{_WHO} is described: owns (?P<owns>[\w ,-]+?), "
+        r"shall own (?P<shall>[\w ,-]+)",
+        Play.described,
+    ),
+]
+
+
+def lines_of(text: str) -> Mapping[str, list[str]]:
+    """Scenarios by their title lines, "== H-20 ...", each with its lines."""
+    scenarios: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for raw in text.splitlines():
+        line = raw.partition("#")[0].strip()
+        if line.startswith("== "):
+            title = line.removeprefix("== ")
+            assert title not in scenarios, f"two scenarios are called {title}"
+            lines = scenarios.setdefault(title, [])
+        elif line:
+            assert scenarios, f"no scenario has begun: {line}"
+            lines.append(line)
+    return scenarios

@@ -1,0 +1,55 @@
+"""Every scenario of this folder is played; its title says which rows it proves."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.scenarios.play import Play, lines_of
+
+HERE = Path(__file__).parent
+SCENARIOS = {
+    (file.stem, title): lines
+    for file in sorted(HERE.glob("*.txt"))
+    for title, lines in lines_of(file.read_text()).items()
+}
+
+
+def _parameters() -> list[Any]:
+    parameters = []
+    for (file, title), lines in SCENARIOS.items():
+        facts = re.findall(r"\b[A-H]\d*-\d+\b", title)
+        name = f"{file}: {title}"
+        mark = pytest.mark.fact(*facts)
+        parameters.append(pytest.param(lines, marks=mark, id=name))
+    return parameters
+
+
+@pytest.mark.parametrize("lines", _parameters())
+def test_scenario(lines: list[str]) -> None:
+    play = Play()
+    for number, line in enumerate(lines, 1):
+        try:
+            play.line(line)
+        except AssertionError as error:
+            said = f"line {number}, {line!r}: {error}"
+            raise AssertionError(said) from error
+
+
+def test_a_line_that_nobody_knows_fails() -> None:
+    with pytest.raises(AssertionError, match="nobody knows"):
+        Play().line("m dances")
+
+
+def test_an_expectation_that_does_not_hold_fails() -> None:
+    play = Play()
+    play.line("topics foo 2")
+    play.line("m joins foo")
+    play.line("-> at 1, shall own foo 0-1")
+    with pytest.raises(AssertionError):
+        play.line("-> at 1, shall own foo 0")
+    with pytest.raises(AssertionError):
+        play.line("the group is Stable at 2")
