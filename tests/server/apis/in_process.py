@@ -157,6 +157,11 @@ class Office:
         assert end == len(data)
         return value
 
+    def turn(self) -> None:
+        """Let the loop do what is due, its timers included, and what comes of it."""
+        for _ in range(4):
+            self.loop.run_until_complete(asyncio.sleep(0))
+
     def _turn_until(self, condition: Callable[[], bool]) -> None:
         for _ in range(TURNS_MAX):
             if condition():
