@@ -20,6 +20,7 @@ from coterie.coordinator.consumer.member import JOIN_EPOCH, Held, Member, Member
 from coterie.coordinator.consumer.members import find_sender, take_place, updated
 from coterie.coordinator.consumer.reconcile import Owned, Step, reconcile
 from coterie.coordinator.consumer.resolve import take_regex
+from coterie.coordinator.consumer.upgrade import upgraded
 from coterie.coordinator.consumer.validate import check_heartbeat
 from coterie.coordinator.result import Context, Result
 from coterie.coordinator.state import State
@@ -52,7 +53,7 @@ def handle(
     if request.member_epoch < JOIN_EPOCH:
         return leave.handle(state, request, context)
     owned = _owned(request)
-    draft = Draft(_group(state, request), context)
+    draft = _draft(state, request, context)
     sender = find_sender(draft, request, owned)
     known = sender.before
     if sender.leaver is not None:
@@ -85,14 +86,19 @@ def group_not_found(group_id: GroupId) -> ApiError:
     )
 
 
-def _group(state: State, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroup:
-    """The group, or an empty one for a member that joins (E7-21)."""
+def _draft(
+    state: State, request: ConsumerGroupHeartbeatRequest, context: Context
+) -> Draft:
+    """A draft of the group; who joins may find none, or a classic one (E7-21)."""
     group = state.consumer_groups.get(request.group_id)
-    if group is None:
-        if request.member_epoch != JOIN_EPOCH:
-            raise group_not_found(request.group_id)
-        group = ConsumerGroup(request.group_id)
-    return group
+    if group is not None:
+        return Draft(group, context)
+    if request.member_epoch != JOIN_EPOCH:
+        raise group_not_found(request.group_id)
+    classic = state.classic_groups.get(request.group_id)
+    if classic is not None:
+        return upgraded(classic, context)
+    return Draft(ConsumerGroup(request.group_id), context)
 
 
 def _owned(request: ConsumerGroupHeartbeatRequest) -> Owned | None:

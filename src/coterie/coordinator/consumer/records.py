@@ -74,7 +74,7 @@ def _classic(member: Member) -> ClassicMemberMetadata | None:
 
 def epoch_record(group_id: GroupId, epoch: int, metadata_hash: int) -> Record:
     """Type 3: the group's epoch, and what it saw of its topics then (E15-03)."""
-    assert epoch > 0, "a group that is written has an epoch"
+    assert epoch >= 0, "a group that is written has an epoch"
     value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return Record(ConsumerGroupMetadataKey(group_id=group_id), value)
 
