@@ -18,7 +18,12 @@ from coterie.errors import ApiError
 from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.client.diary import Diary, Entry, of
 from tests.client.scripted import OPTIONS, WAIT_S
 from tests.server.harness import ThreadServer, WireClient
@@ -210,3 +215,44 @@ async def test_a_member_commits_and_fetches_what_it_committed(stage: Stage) -> N
         found = await member.committed(stage.of("orders", 1, 2))
         offsets = {each.partition: at and at.offset for each, at in found.items()}
         assert offsets == {1: 12, 2: None}
+
+
+async def test_partitions_that_are_added_are_assigned_and_they_alone(
+    stage: Stage,
+) -> None:
+    diary = stage.diary("it")
+    async with stage.member(diary):
+        await diary.told("assigned", stage.of("orders", 0, 1, 2, 3))
+        grown = CreatePartitionsTopic(
+            name=f"orders{stage.suffix}", count=6, assignments=None
+        )
+        stage.ask(CreatePartitionsRequest(topics=[grown], timeout_ms=LIMIT_MS))
+        await diary.told("assigned", stage.of("orders", 4, 5))
+        assert len(diary.entries) == 2
+
+
+async def test_a_topic_that_is_deleted_and_made_anew_is_revoked_and_assigned(
+    stage: Stage,
+) -> None:
+    diary = stage.diary("it")
+    async with stage.member(diary):
+        await diary.told("assigned", stage.of("orders", 0, 1, 2, 3))
+        gone = DeleteTopicState(name=f"orders{stage.suffix}")
+        stage.ask(DeleteTopicsRequest(topics=[gone], timeout_ms=LIMIT_MS))
+        await diary.told("revoked", stage.of("orders", 0, 1, 2, 3))
+        stage.topic("orders", 1)
+        await diary.told("assigned", stage.of("orders", 0))
+
+
+@pytest.mark.fact("E25-06")
+async def test_topics_are_subscribed_to_by_pattern(stage: Stage) -> None:
+    stage.topic("orders-eu", 1)
+    diary = stage.diary("it")
+    async with stage.member(
+        diary, topics=[], pattern=f"orders.*{stage.suffix}"
+    ) as member:
+        await diary.holds(5)
+        with pytest.raises(ApiError) as caught:
+            await member.subscribe(pattern="(")
+        assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+        assert len(diary.held) == 5
