@@ -176,6 +176,7 @@ class Driver:
     origins: list[Origin] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     timers: dict[TimerKey, Timer] = field(default_factory=dict)
+    last_sent: Any = None
     _due: list[tuple[int, int, Timer]] = field(default_factory=list)
     _waiting: dict[Ticket, Sent] = field(default_factory=dict)
     _tickets: Any = field(default_factory=lambda: itertools.count(1))
@@ -209,6 +210,7 @@ class Driver:
             request = over_the_wire(request, version)
         version = -1 if version is None else version
         sent = Sent(next(self._tickets), request, version)
+        self.last_sent = request
         context = self._context(sent.ticket, version, client_id, client_host)
         self._waiting[sent.ticket] = sent
         try:

@@ -237,6 +237,7 @@ class ThreadServer:
         node_count: int = 1,
         authorizer: Authorizer | None = None,
         log: Log | None = None,
+        metrics_port: int | None = None,
         **settings: Any,
     ) -> None:
         plan = ServerPlan(
@@ -244,6 +245,7 @@ class ThreadServer:
             host="127.0.0.1",
             port=0,
             node_count=node_count,
+            metrics_port=metrics_port,
         )
         self.server = Server(plan, authorizer)
         self._log = log or MemoryLog()

@@ -25,6 +25,9 @@ examples:
   coterie serve --memory --nodes 3
       be three Kafka nodes, on ports 9092, 9093 and 9094
 
+  coterie serve --metrics-port 9644
+      let Prometheus scrape http://127.0.0.1:9644/metrics
+
 exit codes: 0 stopped as asked, 1 could not start or go on, 2 asked for wrongly
 """
 
@@ -73,6 +76,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="be N Kafka nodes, each with its own port and share of the work",
     )
     parser.add_argument(
+        "--metrics-port",
+        metavar="PORT",
+        type=_port,
+        help="serve metrics for Prometheus there, at /metrics; 0 takes a free one",
+    )
+    parser.add_argument(
         "--advertised",
         metavar="HOST",
         help="the host that clients are told to connect to (default: that of --listen)",
@@ -112,6 +121,7 @@ def run(options: argparse.Namespace) -> int:
         directory=None if options.memory else options.data,
         advertised_host=options.advertised,
         node_count=options.nodes,
+        metrics_port=options.metrics_port,
     )
     try:
         _run_loop(options.loop, serve(plan, _say_ready))
@@ -129,6 +139,12 @@ def parse_address(text: str) -> tuple[str, int]:
             f"{text!r} is no HOST:PORT; write for example {_DEFAULT_LISTEN}"
         )
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > _PORT_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; 0 to {_PORT_MAX} are")
+    return int(text)
 
 
 def _node_count(text: str) -> int:

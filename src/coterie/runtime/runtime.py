@@ -34,6 +34,7 @@ from coterie.errors import ApiError, LogError, LogFull
 from coterie.log.log import BatchInfo, Log, LogPartition
 from coterie.runtime.deferred import Answer, Deferred, Waiting
 from coterie.runtime.flusher import Flusher
+from coterie.runtime.metrics import Metrics
 from coterie.runtime.router import partition_for
 from coterie.runtime.shards import PHASE_ERRORS, Coordinator, DrivenShard, Phase
 from coterie.runtime.timers import Scheduler, Timers
@@ -144,6 +145,8 @@ class Runtime:
         self._timers = Timers(environment.scheduler, environment.clock)
         self._deferred = Deferred(flusher, self._refuse_unwritten, environment)
         self._refuser = environment.make_shard()
+        self.metrics: Metrics | None = None
+        """Who is told of every result that writes, if anybody."""
         self._is_over = False
         self._ticket = 0
         self.shards: list[DrivenShard] = []
@@ -211,6 +214,8 @@ class Runtime:
             if result.response is None:
                 driven.parked[context.ticket] = waiting
             replies = self._make_true(driven, result, context.now_ms)
+            if self.metrics is not None and result.records:
+                self.metrics.saw(driven.shard.state, request, result, context.now_ms)
         except ApiError as error:
             driven.parked.pop(context.ticket, None)
             response = driven.shard.refuse(request, context, error.code, error.message)
@@ -295,6 +300,8 @@ class Runtime:
             parts = _in_batches(result) if type(request) in _IN_PARTS else (result,)
             for part in parts:
                 self._settle(driven, part, context.now_ms)
+            if self.metrics is not None and result.records:
+                self.metrics.saw(driven.shard.state, request, result, context.now_ms)
         except ApiError as error:
             _LOGGER.warning("%s: %r was refused: %s", driven.name, request, error)
         except Exception:

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from coterie.auth.authorizer import Authorizer
 from coterie.errors import LogError
@@ -21,6 +21,9 @@ from coterie.server.listener import Listener
 from coterie.server.node import Node
 from coterie.settings import Settings
 
+if TYPE_CHECKING:
+    from coterie.server.metrics import Endpoint
+
 _LOGGER = logging.getLogger(__name__)
 
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
@@ -31,7 +34,8 @@ _DRAIN_S: Final = 0.05
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPlan:
     """What to start. `directory` is None for a log in memory. Node 1 listens on `port`;
-    further nodes on the ports after it, or on free ones when it is 0."""
+    further nodes on the ports after it, or on free ones when it is 0. `metrics_port` is
+    where Prometheus may ask, on the same host; None for nowhere."""
 
     settings: Settings
     host: str
@@ -39,6 +43,7 @@ class ServerPlan:
     directory: Path | None = None
     advertised_host: str | None = None
     node_count: int = 1
+    metrics_port: int | None = None
 
 
 class Server:
@@ -49,6 +54,9 @@ class Server:
         self._authorizer = authorizer
         self._listener: Listener | None = None
         self._assembly: Assembly | None = None
+        self._endpoint: Endpoint | None = None
+        self.metrics_port: int | None = None
+        """Where metrics can be asked for."""
 
     @property
     def assembly(self) -> Assembly:
@@ -78,6 +86,7 @@ class Server:
         self._listener = Listener(plan.settings, load_handlers())
         try:
             await self._listen(self._listener)
+            await self._measure()
             assembly.start()
         except BaseException:
             self._listener.close()
@@ -92,10 +101,26 @@ class Server:
             port = plan.port + at if plan.port else 0
             node.port = await listener.listen(node, plan.host, port)
 
+    async def _measure(self) -> None:
+        port = self._plan.metrics_port
+        if port is None:
+            return
+        # Only who asks for metrics pays for the library.
+        from coterie.server.metrics import Endpoint, GroupMetrics
+
+        runtime = self.assembly.broker.runtime
+        metrics = GroupMetrics(runtime.shards)
+        runtime.metrics = metrics.metrics
+        self._endpoint = Endpoint(metrics)
+        self.metrics_port = await self._endpoint.start(self._plan.host, port)
+        _LOGGER.info("metrics on port %d, at /metrics", self.metrics_port)
+
     async def stop(self) -> None:
         """Accept nothing more, make everything durable, and let go of the log."""
         assert self._listener is not None
         self._listener.close()
+        if self._endpoint is not None:
+            self._endpoint.close()
         try:
             self.assembly.stop()
         finally:

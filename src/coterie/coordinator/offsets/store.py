@@ -105,6 +105,14 @@ class Stored:
         if not of_group:
             del self._groups[group_id]
 
+    def loaded_count(self) -> int:
+        """How many offsets there are of groups that have been looked at."""
+        return sum(
+            len(of_topic)
+            for of_group in self._groups.values()
+            for of_topic in of_group.values()
+        )
+
     def _load(self, group_id: GroupId) -> None:
         loaded = self._waiting.pop(group_id)()
         if loaded:
