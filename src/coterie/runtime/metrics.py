@@ -109,6 +109,7 @@ class Metrics:
         """Compare what a member holds with what it held; one that is new here held what
         it holds, as its server may just have started."""
         holder = (key.group_id, key.member_id)
+        assert value is None or key.member_id, holder
         now_held = _held(value)
         before = self._held.get(holder)
         self._held[holder] = now_held
@@ -124,6 +125,7 @@ class Metrics:
 
     def _got(self, name: _Partition, member_id: MemberId, now_ms: int) -> None:
         last = self._owners.get(name)
+        assert last is None or last.free_since_ms <= now_ms, name
         if last is not None and last.free_since_ms >= 0:
             self._observe_unowned((now_ms - last.free_since_ms) / 1000)
             self.partitions_moved += last.member_id != member_id

@@ -33,7 +33,7 @@ GOLDEN: list[tuple[tuple[bytes, str, int, Racks], int]] = [
 ]
 
 
-@pytest.mark.parametrize(("topic", "expected"), GOLDEN, ids=str)
+@pytest.mark.parametrize(("topic", "expected"), GOLDEN)
 @pytest.mark.fact("E15-03")
 def test_a_topic_has_kafkas_hash(
     topic: tuple[bytes, str, int, Racks], expected: int
