@@ -8,12 +8,18 @@ When members want different topics, `uniform_mixed` balances as far as that allo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from coterie.coordinator.assignors import uniform_mixed
-from coterie.coordinator.assignors.kept import free_partitions, kept_partitions
 from coterie.coordinator.assignors.spec import Assignment, GroupSpec
+from coterie.coordinator.assignors.survey import (
+    Partitions,
+    cut,
+    joined,
+    size_of,
+    survey,
+)
 from coterie.types import MemberId, TopicId
 
 
@@ -25,85 +31,74 @@ def assign(spec: GroupSpec) -> Assignment:
     Raises:
         KeyError: A member is subscribed to a topic that is not there (E11-27).
     """
-    wanted = {member.subscribed_topic_ids for member in spec.members.values()}
+    members = spec.members.values()
+    wanted = {member.subscribed_topic_ids for member in members}
     if len(wanted) > 1:
         return uniform_mixed.assign(spec)
     topics = sorted(next(iter(wanted), ()))
-    kept = kept_partitions(spec)
-    sizes = _sizes(spec, topics, {member: _size(kept[member]) for member in kept})
-    free = [
-        (topic, partition)
-        for topic, partitions in _free(spec, topics, kept, sizes).items()
-        for partition in partitions
-    ]
-    return _filled(kept, sizes, free)
+    if any(member.partitions for member in members):
+        return _again(spec, topics)
+    return _at_first(spec, topics)
 
 
-def _size(partitions: Mapping[TopicId, Collection[int]]) -> int:
-    return sum(map(len, partitions.values()))
+def _at_first(spec: GroupSpec, topics: Sequence[TopicId]) -> Assignment:
+    """Nobody has anything: everyone gets a run of the line of all partitions."""
+    sizes = _sizes(_total(spec, topics), dict.fromkeys(sorted(spec.members), 0))
+    line = ((topic, range(spec.topics[topic].partition_count)) for topic in topics)
+    return dict(zip(sizes, cut(line, sizes.values()), strict=True))
 
 
-def _sizes(
-    spec: GroupSpec, topics: Sequence[TopicId], kept: Mapping[MemberId, int]
-) -> dict[MemberId, int]:
+def _again(spec: GroupSpec, topics: Sequence[TopicId]) -> Assignment:
+    """Members keep what they have up to their size; who has less gets the others."""
+    kept, free = survey(spec, topics)
+    counts = {member: size_of(partitions) for member, partitions in kept.items()}
+    sizes = _sizes(_total(spec, topics), counts)
+    freed: list[tuple[TopicId, Sequence[int]]] = [*free.items()]
+    for member, size in sizes.items():
+        if counts[member] > size:
+            kept[member], over = _parted(kept[member], size)
+            freed.extend(over.items())
+    missing = {
+        member: size - counts[member]
+        for member, size in sizes.items()
+        if size > counts[member]
+    }
+    more = cut(freed, missing.values())
+    for member, partitions in zip(missing, more, strict=True):
+        kept[member] = joined(kept[member], partitions)
+    return kept
+
+
+def _total(spec: GroupSpec, topics: Sequence[TopicId]) -> int:
+    return sum(spec.topics[topic].partition_count for topic in topics)
+
+
+def _sizes(total: int, counts: Mapping[MemberId, int]) -> dict[MemberId, int]:
     """How many partitions each member gets; one more for those that have more already,
-    and then by member id."""
-    total = sum(spec.topics[topic].partition_count for topic in topics)
-    members = sorted(kept)
-    least, extra = divmod(total, len(members)) if members else (0, 0)
-    sizes = dict.fromkeys(members, least)
-    rich = [member for member in members if kept[member] > least]
-    poor = (member for member in members if kept[member] <= least)
-    for member in islice((*rich, *poor), extra):
-        sizes[member] += 1
+    and then in their order."""
+    least, extra = divmod(total, len(counts)) if counts else (0, 0)
+    sizes = dict.fromkeys(counts, least)
+    for member in islice(_richest_first(counts, least), extra):
+        sizes[member] = least + 1
     return sizes
 
 
-def _free(
-    spec: GroupSpec,
-    topics: Sequence[TopicId],
-    kept: dict[MemberId, Mapping[TopicId, Collection[int]]],
-    sizes: Mapping[MemberId, int],
-) -> Mapping[TopicId, Sequence[int]]:
-    """Take from members what is over their size, and say what nobody has."""
-    for member, size in sizes.items():
-        if _size(kept[member]) > size:
-            kept[member] = _first(kept[member], size)
-    return free_partitions(spec, topics, kept.values())
+def _richest_first(counts: Mapping[MemberId, int], least: int) -> Iterator[MemberId]:
+    yield from (member for member, count in counts.items() if count > least)
+    yield from (member for member, count in counts.items() if count <= least)
 
 
-def _first(
-    partitions: Mapping[TopicId, Collection[int]], count: int
-) -> dict[TopicId, Sequence[int]]:
-    """The first `count` of them, by topic and number."""
+def _parted(
+    partitions: Partitions, count: int
+) -> tuple[dict[TopicId, Sequence[int]], dict[TopicId, Sequence[int]]]:
+    """The first `count` of them, by topic and number, and the others."""
     first: dict[TopicId, Sequence[int]] = {}
+    others: dict[TopicId, Sequence[int]] = {}
     for topic in sorted(partitions):
-        some = sorted(partitions[topic])[:count]
-        if some:
-            first[topic] = some
-        count -= len(some)
-    return first
-
-
-def _filled(
-    kept: Mapping[MemberId, Mapping[TopicId, Collection[int]]],
-    sizes: Mapping[MemberId, int],
-    free: Sequence[tuple[TopicId, int]],
-) -> dict[MemberId, Mapping[TopicId, Collection[int]]]:
-    """Fill every member up to its size."""
-    filled: dict[MemberId, Mapping[TopicId, Collection[int]]] = {}
-    at = 0
-    for member, size in sizes.items():
-        missing = size - _size(kept[member])
-        if not missing:
-            filled[member] = kept[member]
-            continue
-        more: dict[TopicId, list[int]] = {
-            topic: [*partitions] for topic, partitions in kept[member].items()
-        }
-        for topic, partition in free[at : at + missing]:
-            more.setdefault(topic, []).append(partition)
-        at += missing
-        filled[member] = more
-    assert at == len(free), "every partition has its owner"
-    return filled
+        some = sorted(partitions[topic])
+        if count:
+            first[topic] = some[:count]
+        if some[count:]:
+            others[topic] = some[count:]
+        count -= min(count, len(some))
+    return first, others
