@@ -89,6 +89,10 @@ class ScriptedBroker:
         async with asyncio.timeout(WAIT_S):
             await self._pulse.until(is_so)
 
+    async def until_connected(self) -> None:
+        """Wait until somebody has connected."""
+        await self.until(lambda: self.connection_count > 0)
+
     def api_versions(self) -> ApiVersionsResponse:
         return ApiVersionsResponse(
             api_keys=[
@@ -115,6 +119,7 @@ class ScriptedBroker:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self.connection_count += 1
+        self._pulse.beat()
         self._writers.append(writer)
         self._tasks.append(asyncio.current_task())
         connection = Connection(1 << 20)

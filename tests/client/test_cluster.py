@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -213,6 +214,16 @@ async def test_metadata_that_are_refused_are_an_error() -> None:
         with pytest.raises(ApiError, match="Metadata: REBOOTSTRAP_REQUIRED"):
             await cluster.metadata(["orders"])
         await cluster.close()
+
+
+async def test_a_connection_that_is_made_while_the_cluster_closes_is_closed() -> None:
+    async with ScriptedBroker() as broker:
+        cluster = Cluster(broker.bootstrap, OPTIONS)
+        asking = asyncio.create_task(cluster.connection())
+        await broker.until_connected()
+        await cluster.close()
+        connection = await asking
+        assert not connection.is_open
 
 
 async def test_a_closed_cluster_connects_no_more() -> None:

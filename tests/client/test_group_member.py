@@ -196,7 +196,7 @@ async def test_who_leaves_without_a_word_while_no_coordinator_is_found_is_out() 
         asking = asyncio.create_task(member.subscribe(["more"]))
         await broker.until(lambda: len(broker.asked_of(FindCoordinatorRequest)) > 2)
         await member.leave(for_good=False)
-        with pytest.raises(ClientError, match="has left"):
+        with pytest.raises(ClientError, match="is not in group g"):
             await asking
         assert diary.held == of("orders")
 
@@ -296,6 +296,26 @@ async def test_a_callback_that_raises_ends_the_membership_properly() -> None:
         assert group.epochs[-1] == -1
 
 
+async def test_a_callback_cannot_wait_for_its_own_member_to_leave() -> None:
+    diary = Diary()
+    async with ScriptedBroker() as broker:
+        ScriptedGroup(broker)
+        member = GroupMember(
+            broker.bootstrap,
+            group_id="g",
+            topics=["orders"],
+            client=OPTIONS,
+            on_assigned=lambda _: member.leave(),
+            on_revoked=diary._revoked,
+        )
+        await member.start()
+        with pytest.raises(ClientError, match="a callback cannot wait"):
+            await asyncio.wait_for(member.ended(), WAIT_S)
+        with pytest.raises(ClientError):
+            await member.leave()
+        assert diary.entries == [("revoked", of("orders", 0))]
+
+
 async def test_an_error_of_the_block_is_what_is_raised_after_leaving() -> None:
     diary = Diary()
     async with ScriptedBroker() as broker:
@@ -350,7 +370,7 @@ async def test_to_subscribe_after_leaving_is_told() -> None:
         ScriptedGroup(broker)
         async with member_of(broker, Diary()) as member:
             pass
-        with pytest.raises(ClientError, match="has left group g"):
+        with pytest.raises(ClientError, match="is not in group g"):
             await member.subscribe(["more"])
 
 

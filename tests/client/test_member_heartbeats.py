@@ -219,7 +219,6 @@ def test_hurry_sends_a_heartbeat_at_once_and_only_one() -> None:
     assert script.wait_ms == INTERVAL_MS
 
 
-@pytest.mark.fact("E7-80")
 def test_the_states_on_the_way_to_an_assignment() -> None:
     script, seen = Script(), []
     member = script.member

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.client.member_states import IN_GROUP, MemberState
@@ -146,6 +146,7 @@ class Play:
 
 
 @pytest.mark.fact("E7-81")
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**32), moves=st.integers(0, MOVES_MAX))
 def test_a_member_never_reports_less_than_its_application_has(
     seed: int, moves: int
@@ -155,6 +156,7 @@ def test_a_member_never_reports_less_than_its_application_has(
         play.move()
 
 
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**32), moves=st.integers(0, MOVES_MAX))
 def test_once_all_is_calm_a_member_owns_its_target_and_has_said_so(
     seed: int, moves: int
@@ -169,6 +171,7 @@ def test_once_all_is_calm_a_member_owns_its_target_and_has_said_so(
     assert play.member.is_accepted
 
 
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**32), moves=st.integers(0, MOVES_MAX))
 def test_a_member_that_leaves_ends_with_nothing(seed: int, moves: int) -> None:
     play = Play(seed)

@@ -128,6 +128,8 @@ class Cluster:
             if connection is None or not connection.is_open:
                 connection = await BrokerConnection.open(address, self.options)
                 self._connections[address] = connection
+                if self._is_closed:  # meanwhile
+                    connection.close()
             return connection
 
     # Topics.

@@ -210,8 +210,11 @@ class GroupMember:
         `for_good`. A dynamic one always frees its place, unless that is False: then the
         group is not told and finds out when the session times out (KIP-1092).
 
-        Raises what `ended` does.
+        Raises what `ended` does. A callback cannot leave, for leaving waits for it: it
+        may raise, which ends the membership too, or have another task leave.
         """
+        if asyncio.current_task() in self._tasks:
+            raise ClientError("a callback cannot wait for its own member to leave")
         try:
             if not self._is_over():
                 await self._leave(self._leave_epoch(for_good=for_good))
@@ -410,7 +413,7 @@ class GroupMember:
         if error is not None:
             raise error
         if not membership.is_accepted:
-            raise ClientError(f"the member has left group {self.group_id}")
+            raise ClientError(f"the member is not in group {self.group_id}")
 
     def _is_over(self) -> bool:
         return self._membership.is_over or self._is_broken
