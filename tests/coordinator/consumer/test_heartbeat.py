@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from coterie.settings import Settings
 from coterie.wire.error_codes import ErrorCode
 from tests.coordinator.consumer.groups import AT_ONCE, GroupDriver, told
 
@@ -174,3 +175,17 @@ def test_a_lost_answer_is_told_again(driver: GroupDriver) -> None:
     assert again.response.member_epoch == 2
     assert driver.heartbeat("m", 1).error == ErrorCode.FENCED_MEMBER_EPOCH
     assert "m" in driver.group.members
+
+
+@pytest.mark.fact("E5-15")
+def test_what_was_given_up_does_not_come_back_while_the_target_is_old() -> None:
+    driver = GroupDriver(settings=Settings())
+    driver.join("m", ["foo"])
+    driver.heartbeat("m", 1)
+    sent = driver.heartbeat("m", 1, subscribed_topic_names=["bar"])
+    assert told(sent) == {}
+    for _ in range(3):
+        assert told(driver.heartbeat("m", 1, owned={})) is None
+        assert not driver.member().assigned
+    driver.advance(driver.settings.group_consumer_assignment_interval_ms)
+    assert told(driver.heartbeat("m", 1, owned={})) == {"bar": [0, 1, 2]}

@@ -155,7 +155,7 @@ def _reconcile(
             target=draft.target(member.member_id),
             owner_epoch=draft.group.owner_epoch,
             owned=owned,
-            subscribed=_subscribed(draft, member) if changed else None,
+            subscribed=_subscribed(draft, member, changed=changed),
         ),
     )
     if after is member:
@@ -170,8 +170,13 @@ def _reconcile(
     return after
 
 
-def _subscribed(draft: Draft, member: Member) -> set[TopicId]:
+def _subscribed(draft: Draft, member: Member, *, changed: bool) -> set[TopicId] | None:
+    """The topics a member wants, if the target may be older than its wish: it was said
+    just now, or the group still waits for the target that knows of it (E5-15)."""
     assert draft.member(member.member_id) is member
+    is_resolved = draft.group.is_resolved(member.topic_regex)
+    if not changed and (draft.epoch == draft.assignment_epoch or not is_resolved):
+        return None
     names = [*member.topic_names]
     resolved = draft.group.regexes.get(member.topic_regex or "")
     if resolved is not None:
