@@ -46,10 +46,13 @@ def take_regex(draft: Draft, before: Member, member: Member) -> None:
 def _plan_run(draft: Draft) -> None:
     """Set a run, unless one is set that has not failed: one that wrote nothing in its
     time was too large for the log, and is tried again."""
-    run, now_ms = draft.group.regex_run, draft.context.now_ms
+    group, now_ms = draft.group, draft.context.now_ms
+    run = group.regex_run
     if run.planned_ms is not None and now_ms < run.planned_ms + MIN_INTERVAL_MS:
         return
-    at_ms = max(now_ms, run.earliest_ms)
+    # Kafka counts from what it has resolved: whoever is alone need not wait.
+    has_resolved = any(map(draft.is_subscribed_by, group.regexes))
+    at_ms = max(now_ms, run.earliest_ms) if has_resolved else now_ms
     draft.set(timers.regex_timer(draft.group_id, at_ms, draft.context))
     draft.make(RegexRunSet(draft.group_id, run._replace(planned_ms=at_ms)))
 
