@@ -45,7 +45,7 @@ async def test_a_life_join_assigned_acknowledge_revoke_commit_leave() -> None:
         group = ScriptedGroup(broker)
         async with member_of(broker, diary) as member:
             assert member.member_epoch == 1
-            await diary.told("assigned", of("orders", 0))
+            await group.acknowledged()
             assert member.assignment == of("orders", 0)
             assert member.group_id == "g"
         assert [type(request) for request in broker.asked] == [

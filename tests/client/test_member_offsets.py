@@ -127,6 +127,7 @@ async def test_a_commit_finds_a_coordinator_that_moved_or_loads() -> None:
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
         async with member_of(broker, Diary()) as member:
+            await group.acknowledged()
             group.commits = [
                 ErrorCode.NOT_COORDINATOR,
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
