@@ -1,0 +1,209 @@
+"""Replay of a consumer group's records: what it forgives and what not (E22.4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+
+from coterie.coordinator.classic.group import ClassicGroup
+from coterie.coordinator.consumer.group import UNASSIGNED, ResolvedRegex
+from coterie.coordinator.consumer.member import Member, MemberState
+from coterie.coordinator.consumer.records import (
+    current_record,
+    epoch_record,
+    group_records,
+    group_tombstones,
+    member_record,
+    member_tombstones,
+    regex_record,
+    target_epoch_record,
+    target_record,
+)
+from coterie.coordinator.consumer.replay import replay
+from coterie.coordinator.invariants import check
+from coterie.coordinator.offsets.replay import replay as replay_offset
+from coterie.coordinator.records.consumer_group_partition_metadata import (
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+)
+from coterie.coordinator.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from coterie.coordinator.result import Origin, Record
+from coterie.coordinator.state import State
+from tests.coordinator.consumer.groups import GroupDriver, topic_id
+
+FOO = topic_id("foo")
+MEMBER = Member(member_id="m", topic_names=("foo",), rebalance_timeout_ms=1_000)
+AT_ONE = replace(MEMBER, epoch=1, assigned={FOO: {0: 1}})
+VALUES = {
+    "member": member_record("g", MEMBER),
+    "epoch": epoch_record("g", 1, 7),
+    "target": target_record("g", "m", {FOO: frozenset({0})}),
+    "target epoch": target_epoch_record("g", 1, 5),
+    "current": current_record("g", AT_ONE),
+    "regex": regex_record("g", "f.*", ResolvedRegex(("foo",), 1, 2)),
+    "old metadata": Record(
+        ConsumerGroupPartitionMetadataKey(group_id="g"),
+        ConsumerGroupPartitionMetadataValue(),
+    ),
+}
+NO_METADATA = Record(ConsumerGroupPartitionMetadataKey(group_id="g"), None)
+
+
+@pytest.fixture
+def state() -> State:
+    return State()
+
+
+@pytest.mark.fact("E22-40", "H-152")
+@pytest.mark.parametrize("first", VALUES)
+def test_any_value_makes_the_group(state: State, first: str) -> None:
+    assert replay(state, VALUES[first]) == "g"
+    assert state.consumer_groups.keys() == {"g"}
+
+
+@pytest.mark.fact("E22-40", "H-152", "E22-46")
+def test_the_order_that_compaction_leaves_does_not_count(state: State) -> None:
+    expected = None
+    for order in permutations(["member", "epoch", "target", "target epoch", "current"]):
+        state = State()
+        for name in order:
+            replay(state, VALUES[name])
+        check(state)
+        found = sorted(map(repr, group_records(state.consumer_groups["g"])))
+        assert found == (expected := expected or found)
+
+
+@pytest.mark.fact("E22-40")
+def test_what_a_member_owns_may_come_before_what_it_is(state: State) -> None:
+    replay(state, VALUES["current"])
+    assert state.consumer_groups["g"].owner_epoch(FOO, 0) == 1
+    replay(state, VALUES["member"])
+    member = state.consumer_groups["g"].members["m"]
+    assert (member.epoch, member.topic_names) == (1, ("foo",))
+
+
+@pytest.mark.fact("E22-41", "H-150")
+def test_a_tombstone_of_what_nobody_knows_is_nothing(state: State) -> None:
+    driver = GroupDriver()
+    driver.join("m")
+    for record in group_tombstones(driver.group):
+        assert replay(state, record) == "g"
+    assert not state.consumer_groups
+    replay(state, VALUES["epoch"])
+    for record in member_tombstones("g", "nobody"):
+        replay(state, record)
+    assert not state.consumer_groups["g"].members
+
+
+@pytest.mark.fact("E22-42")
+def test_a_member_goes_after_what_it_owns_and_shall_own(state: State) -> None:
+    for name in ("member", "target", "current"):
+        replay(state, VALUES[name])
+    current, target, member = member_tombstones("g", "m")
+    with pytest.raises(AssertionError, match="assignment"):
+        replay(state, member)
+    replay(state, current)
+    with pytest.raises(AssertionError, match="target"):
+        replay(state, member)
+    replay(state, target)
+    replay(state, member)
+    assert not state.consumer_groups["g"].members
+    check(state)
+
+
+@pytest.mark.fact("E22-43", "H-151")
+def test_a_group_goes_after_all_that_is_in_it() -> None:
+    driver = GroupDriver()
+    driver.join("m")
+    state, tombstones = driver.state, group_tombstones(driver.group)
+    with pytest.raises(AssertionError, match="members"):
+        replay(state, tombstones[-1])
+    for record in tombstones:
+        replay(state, record)
+    assert not state.consumer_groups
+    assert not len(state.topic_index)
+
+
+@pytest.mark.fact("E22-43")
+def test_a_group_with_a_target_epoch_does_not_go(state: State) -> None:
+    replay(state, VALUES["target epoch"])
+    gone = Record(VALUES["epoch"].key, None)
+    with pytest.raises(AssertionError, match="target epoch"):
+        replay(state, gone)
+
+
+@pytest.mark.fact("E22-44")
+def test_what_a_tombstone_leaves(state: State) -> None:
+    for name in ("member", "epoch", "target epoch", "current"):
+        replay(state, VALUES[name])
+    replay(state, Record(VALUES["current"].key, None))
+    replay(state, Record(VALUES["target epoch"].key, None))
+    group = state.consumer_groups["g"]
+    member = group.members["m"]
+    assert (member.epoch, member.state) == (-1, MemberState.STABLE)
+    assert not member.assigned
+    assert group.owner_epoch(FOO, 0) == -1
+    assert group.assignment_epoch == UNASSIGNED
+
+
+@pytest.mark.fact("E22-44", "E15-02", "E15-01")
+def test_what_older_kafkas_kept_of_topics_is_read_and_not_used(state: State) -> None:
+    replay(state, VALUES["epoch"])
+    before = group_records(state.consumer_groups["g"])
+    replay(state, VALUES["old metadata"])
+    replay(state, NO_METADATA)
+    assert group_records(state.consumer_groups["g"]) == before
+
+
+@pytest.mark.fact("E22-45", "H-153")
+def test_a_group_that_commits_made_becomes_a_consumer_group(state: State) -> None:
+    key = OffsetCommitKey(group="g", topic="foo", partition=0)
+    value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
+    replay_offset(state, key, value, Origin(0, 1))
+    assert "g" in state.classic_groups
+    replay(state, VALUES["member"])
+    assert "g" not in state.classic_groups
+    committed = state.offsets.stored.get("g", "foo", 0)
+    assert committed is not None
+    assert committed.offset == 5
+
+
+@pytest.mark.fact("E22-45")
+def test_a_group_with_members_does_not_become_another_kind(state: State) -> None:
+    group = ClassicGroup("g", protocol_type="consumer")
+    state.classic_groups["g"] = group
+    with pytest.raises(AssertionError, match="classic"):
+        replay(state, VALUES["member"])
+
+
+@pytest.mark.fact("H-51", "E2-06")
+def test_a_partition_has_one_owner(state: State) -> None:
+    replay(state, VALUES["current"])
+    thief = replace(AT_ONE, member_id="n")
+    with pytest.raises(AssertionError, match="still held"):
+        replay(state, current_record("g", thief))
+
+
+def test_epochs_never_go_back(state: State) -> None:
+    replay(state, epoch_record("g", 2, 0))
+    with pytest.raises(AssertionError, match="goes back"):
+        replay(state, epoch_record("g", 1, 0))
+    replay(state, target_epoch_record("g", 2, 0))
+    with pytest.raises(AssertionError, match="goes back"):
+        replay(state, target_epoch_record("g", 1, 0))
+
+
+def test_partitions_of_a_log_before_kafka_4_3_are_held_since_the_members_epoch(
+    state: State,
+) -> None:
+    record = VALUES["current"]
+    value = record.value
+    assert value is not None
+    for topic in value.assigned_partitions:  # type: ignore[attr-defined]
+        topic.assignment_epochs = None
+    replay(state, record)
+    assert state.consumer_groups["g"].members["m"].assigned == {FOO: {0: 1}}
+    for topic in value.assigned_partitions:  # type: ignore[attr-defined]
+        topic.assignment_epochs = [1]
