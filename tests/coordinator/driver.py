@@ -317,6 +317,8 @@ class Driver:
         )
 
     def _set(self, timer: Timer | CancelTimer) -> None:
+        if isinstance(timer, Timer) and timer.unless_set and timer.key in self.timers:
+            return
         self.timers.pop(timer.key, None)
         if isinstance(timer, Timer):
             self.timers[timer.key] = timer

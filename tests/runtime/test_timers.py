@@ -50,6 +50,19 @@ def test_timers_fire_in_order_of_their_deadlines() -> None:
     assert [request for _, request in bench.fired] == ["a", "b", "c"]
 
 
+def test_a_timer_that_is_set_is_left_alone_if_so_wished() -> None:
+    bench = Bench()
+    for after_ms in (500, 100, 900):
+        at_ms = bench.loop.clock() + after_ms
+        bench.table.change(Timer(("a",), at_ms, "a", unless_set=True))
+    bench.loop.advance(10)
+    assert bench.fired == [(500, "a")]
+    at_ms = bench.loop.clock() + 100
+    bench.table.change(Timer(("a",), at_ms, "a", unless_set=True))
+    bench.loop.advance(10)
+    assert len(bench.fired) == 2
+
+
 def test_a_timer_set_later_fires_later() -> None:
     bench = Bench()
     bench.set("a", 500)

@@ -123,7 +123,8 @@ class Origin(NamedTuple):
 
 
 class Timer(NamedTuple):
-    """Set a timer, replacing one of the same key.
+    """Set a timer, replacing one of the same key, or, with `unless_set`, leaving that
+    one as it is.
 
     When it fires, `request` is handled like any other, with no client to answer.
     """
@@ -131,6 +132,7 @@ class Timer(NamedTuple):
     key: TimerKey
     fires_at_ms: int
     request: Any
+    unless_set: bool = False
 
 
 class CancelTimer(NamedTuple):

@@ -26,11 +26,18 @@ from coterie.coordinator.classic.timers import (
     EndSyncPhase,
     ExpireSession,
 )
+from coterie.coordinator.consumer import (
+    classic_heartbeat,
+    classic_join,
+    classic_leave,
+    classic_sync,
+    resolve,
+    topic_news,
+)
 from coterie.coordinator.consumer import expire as consumer_expire
 from coterie.coordinator.consumer import heartbeat as consumer_heartbeat
 from coterie.coordinator.consumer import lifecycle as consumer_lifecycle
 from coterie.coordinator.consumer import replay as consumer_replay
-from coterie.coordinator.consumer import resolve, topic_news
 from coterie.coordinator.consumer.timers import (
     EndRevocation,
     ExpireMember,
@@ -92,10 +99,10 @@ class _Refusal(NamedTuple):
 
 
 _HANDLERS: Final[Mapping[type, Callable[[State, Any, Context], Result]]] = {
-    HeartbeatRequest: heartbeat.handle,
-    JoinGroupRequest: join.handle,
-    SyncGroupRequest: sync.handle,
-    LeaveGroupRequest: leave.handle,
+    HeartbeatRequest: classic_heartbeat.handle,
+    JoinGroupRequest: classic_join.handle,
+    SyncGroupRequest: classic_sync.handle,
+    LeaveGroupRequest: classic_leave.handle,
     OffsetCommitRequest: commit.handle,
     TxnOffsetCommitRequest: txn_commit.handle,
     FetchOffsets: fetch.handle,

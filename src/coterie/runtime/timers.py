@@ -53,7 +53,7 @@ class TimerTable:
         return len(self.entries)
 
     def change(self, timer: Timer | CancelTimer) -> None:
-        """Set or replace a timer, or take it away."""
+        """Set, replace or leave a timer, or take it away."""
         entry = self.entries.get(timer.key)
         if type(timer) is CancelTimer:
             if entry is not None:
@@ -63,6 +63,8 @@ class TimerTable:
         if entry is None:
             entry = self.entries[timer.key] = Entry(self, timer)
             self._timers.push(entry)
+            return
+        if timer.unless_set:
             return
         entry.request = timer.request
         entry.deadline_ms = timer.fires_at_ms

@@ -63,7 +63,7 @@ def handle(state: HasGroups, request: JoinGroupRequest, context: Context) -> Res
         ApiError: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, UNKNOWN_MEMBER_ID,
             INCONSISTENT_GROUP_PROTOCOL, FENCED_INSTANCE_ID, COORDINATOR_NOT_AVAILABLE.
     """
-    _check(request, context.settings)
+    check(request, context.settings)
     group = state.classic_groups.get(request.group_id)
     if group is None:
         return _join_first(request, context)
@@ -82,7 +82,12 @@ def refuse(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=told(code), member_id=request.member_id)
 
 
-def _check(request: JoinGroupRequest, settings: Settings) -> None:
+def check(request: JoinGroupRequest, settings: Settings) -> None:
+    """Refuse what no group of any type takes.
+
+    Raises:
+        ApiError: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT.
+    """
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     shortest, longest = (
@@ -92,6 +97,14 @@ def _check(request: JoinGroupRequest, settings: Settings) -> None:
     if not shortest <= request.session_timeout_ms <= longest:
         message = f"session.timeout.ms must be between {shortest} and {longest}"
         raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT, message)
+
+
+def rebalance_timeout_ms(request: JoinGroupRequest, context: Context) -> int:
+    """How long the member may take to join again; in version 0 it has one timeout for
+    both."""
+    if context.api_version == 0:
+        return request.session_timeout_ms
+    return request.rebalance_timeout_ms
 
 
 def _check_group(group: ClassicGroup, request: JoinGroupRequest) -> None:
@@ -230,7 +243,7 @@ class _Join:
                 draft.group_id,
                 member_id,
                 protocols=self.protocols,
-                rebalance_timeout_ms=self._rebalance_timeout_ms(),
+                rebalance_timeout_ms=rebalance_timeout_ms(self.request, self.context),
                 session_timeout_ms=self.request.session_timeout_ms,
                 ticket=self.context.ticket,
             )
@@ -296,13 +309,8 @@ class _Join:
             group_instance_id=self.request.group_instance_id,
             client_id=self.context.client_id,
             client_host=self.context.client_host,
-            rebalance_timeout_ms=self._rebalance_timeout_ms(),
+            rebalance_timeout_ms=rebalance_timeout_ms(self.request, self.context),
             session_timeout_ms=self.request.session_timeout_ms,
             protocols=self.protocols,
             assignment=assignment,
         )
-
-    def _rebalance_timeout_ms(self) -> int:
-        if self.context.api_version == 0:
-            return self.request.session_timeout_ms
-        return self.request.rebalance_timeout_ms

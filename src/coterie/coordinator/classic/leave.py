@@ -42,13 +42,13 @@ def handle(state: HasGroups, request: LeaveGroupRequest, context: Context) -> Re
     """
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    leaving = _leaving(request, context.api_version)
+    leaving = leaving_of(request, context.api_version)
     group = state.classic_groups.get(request.group_id)
     if group is None:
         # The group may be gone because its last member left: no error at the top,
         # each member is unknown (H-119).
         codes = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
-        return Result(response=_answer(leaving, codes, context.api_version))
+        return Result(response=answer(leaving, codes, context.api_version))
     if group.state is GroupState.DEAD:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     draft = Draft(group, context.now_ms, context.settings)
@@ -57,7 +57,7 @@ def handle(state: HasGroups, request: LeaveGroupRequest, context: Context) -> Re
         rebalance_after_removal(draft)
     elif len(draft.group.pending_members) < len(group.pending_members):
         complete_if_all_joined(draft)
-    return draft.result(_answer(leaving, codes, context.api_version))
+    return draft.result(answer(leaving, codes, context.api_version))
 
 
 def refuse(request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
@@ -65,7 +65,8 @@ def refuse(request: LeaveGroupRequest, code: ErrorCode) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=told(code))
 
 
-def _leaving(request: LeaveGroupRequest, api_version: int) -> list[MemberIdentity]:
+def leaving_of(request: LeaveGroupRequest, api_version: int) -> list[MemberIdentity]:
+    """Who leaves; before version 3 it is one member."""
     if api_version >= BATCH_SINCE:
         return request.members
     return [MemberIdentity(member_id=request.member_id)]
@@ -93,9 +94,10 @@ def _member_id(group: ClassicGroup, identity: MemberIdentity) -> MemberId:
     return group.checked_member(identity.member_id, instance_id).member_id
 
 
-def _answer(
+def answer(
     leaving: list[MemberIdentity], codes: list[ErrorCode], api_version: int
 ) -> LeaveGroupResponse:
+    """The answer that has an error for each; an identity comes back as it was said."""
     if api_version < BATCH_SINCE:
         return LeaveGroupResponse(error_code=codes[0])
     members = [

@@ -179,6 +179,9 @@ class Draft:
             self.write(record)
         self.set(timers.cancel_session(self.group_id, member_id))
         self.set(timers.cancel_rebalance(self.group_id, member_id))
+        if member.classic is not None:
+            for cancel in timers.cancel_classic(self.group_id, member_id):
+                self.set(cancel)
 
     def forget_regex(self, regex: str | None) -> None:
         """Take away what a regular expression matched once nobody uses it (E14-10)."""

@@ -9,10 +9,11 @@ must stop the shard, not pass in silence (H-51).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
+from coterie.coordinator.classic.group import CONSUMER_PROTOCOL_TYPE
 from coterie.coordinator.consumer.member import Held, Member, Target
 from coterie.coordinator.consumer.reconcile import FREE
 from coterie.types import GroupId, MemberId, TopicId, TopicName
@@ -99,6 +100,8 @@ class ConsumerGroup:
         self.static_members: dict[str, MemberId] = {}
         self.classic_count = 0
         """How many members speak the classic protocol."""
+        self.classic_protocols: Counter[str] = Counter()
+        """How many of those can do each assignment strategy."""
         self._subscriptions: Counter[_Subscription] = Counter()
         self._owner_epochs: dict[TopicId, dict[int, int]] = {}
 
@@ -156,6 +159,13 @@ class ConsumerGroup:
         assert configured, "a server offers one assignor at least"
         return max(configured, key=lambda name: self.assignor_counts[name])
 
+    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Whether a member with these strategies may be among those that speak the
+        classic protocol: all of them can do one of its strategies (E20-22)."""
+        return protocol_type == CONSUMER_PROTOCOL_TYPE and any(
+            self.classic_protocols[name] == self.classic_count for name in names
+        )
+
     def put_member(self, member: Member) -> None:
         """Add a member, or put it in the place of the one with its id.
 
@@ -186,8 +196,11 @@ class ConsumerGroup:
             self._release(topic, partition, member.epoch)
 
     def _count(self, member: Member, by: int) -> None:
-        self.classic_count += by if member.classic is not None else 0
-        assert self.classic_count >= 0
+        if member.classic is not None:
+            self.classic_count += by
+            assert self.classic_count >= 0
+            for name in member.classic.names:
+                _add(self.classic_protocols, name, by)
         _add(self._subscriptions, (member.topic_names, member.topic_regex), by)
         for name in member.topic_names:
             _add(self.topic_counts, name, by)

@@ -50,6 +50,18 @@ class ClassicFace:
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The assignment strategies it can do."""
+        return frozenset(name for name, _ in self.protocols)
+
+    @property
+    def first(self) -> tuple[str, bytes]:
+        """The strategy it wants most, with its subscription; in a consumer group all
+        of its protocols say the same (E20-24)."""
+        assert self.protocols, "a member can do at least one protocol"
+        return self.protocols[0]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:

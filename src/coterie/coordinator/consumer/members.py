@@ -44,17 +44,17 @@ def find_sender(
         ApiError: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
             UNRELEASED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, INVALID_REQUEST.
     """
-    member_id = request.member_id or _short_uuid(draft.context)
+    member_id = request.member_id or short_uuid(draft.context)
     if request.instance_id is None:
         sender = _dynamic(draft, member_id, request, owned)
     else:
         sender = _static(draft, member_id, request, owned)
     if sender.before is None and sender.leaver is None:
-        _check_room(draft)
+        check_room(draft)
     return sender
 
 
-def _short_uuid(context: Context) -> str:
+def short_uuid(context: Context) -> str:
     """A UUID as Kafka writes it: 22 characters of URL-safe base64 (E10-04)."""
     return base64.urlsafe_b64encode(context.fresh_uuid()).decode().rstrip("=")
 
@@ -138,7 +138,7 @@ def unknown_member(draft: Draft, member_id: MemberId) -> ApiError:
     )
 
 
-def _check_room(draft: Draft) -> None:
+def check_room(draft: Draft) -> None:
     """E7-24: the members that are there may stay."""
     most = draft.context.settings.group_consumer_max_size
     if draft.size >= most:

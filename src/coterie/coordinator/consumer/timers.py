@@ -2,7 +2,9 @@
 
 A timer is a value; its deadline is nowhere in the state. Keys: ("session", group id,
 member id), as for classic groups, so that a member that changes its protocol has one
-session; ("rebalance", group id, member id); ("target", group id); ("regex", group id).
+session; ("rebalance", group id, member id); ("target", group id); ("regex", group id);
+and for members of the classic protocol ("join", group id, member id) and ("sync", group
+id, member id), which are others than those of a classic group.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from coterie.types import GroupId, MemberId, TopicName
 
 
 class ExpireMember(NamedTuple):
-    """A member was not heard of for its session timeout (E8-02)."""
+    """A member was not heard of for its session timeout (E8-02); or one of the classic
+    protocol did not join, or sync, in its rebalance timeout (E20-29)."""
 
     group_id: GroupId
     member_id: MemberId
@@ -80,6 +83,41 @@ def rebalance_timer(group_id: GroupId, member: Member, now_ms: int) -> Timer:
 def cancel_rebalance(group_id: GroupId, member_id: MemberId) -> CancelTimer:
     """A member has revoked what it had to, or is gone."""
     return CancelTimer(("rebalance", group_id, member_id))
+
+
+def join_timer(group_id: GroupId, member: Member, now_ms: int) -> Timer:
+    """A classic member has been told to join again. Being told once more gives it no
+    more time (E20-28)."""
+    return Timer(
+        ("join", group_id, member.member_id),
+        now_ms + member.rebalance_timeout_ms,
+        ExpireMember(group_id, member.member_id),
+        unless_set=True,
+    )
+
+
+def sync_timer(group_id: GroupId, member: Member, now_ms: int) -> Timer:
+    """A classic member has joined, and is to ask for its assignment (E20-29)."""
+    return Timer(
+        ("sync", group_id, member.member_id),
+        now_ms + member.rebalance_timeout_ms,
+        ExpireMember(group_id, member.member_id),
+    )
+
+
+def cancel_join(group_id: GroupId, member_id: MemberId) -> CancelTimer:
+    """A classic member has joined."""
+    return CancelTimer(("join", group_id, member_id))
+
+
+def cancel_sync(group_id: GroupId, member_id: MemberId) -> CancelTimer:
+    """A classic member has asked for its assignment."""
+    return CancelTimer(("sync", group_id, member_id))
+
+
+def cancel_classic(group_id: GroupId, member_id: MemberId) -> tuple[CancelTimer, ...]:
+    """A classic member is gone, or speaks the consumer protocol from now on."""
+    return cancel_join(group_id, member_id), cancel_sync(group_id, member_id)
 
 
 def target_timer(group_id: GroupId, at_ms: int) -> Timer:

@@ -31,6 +31,7 @@ from coterie.coordinator.result import Context, Reply, TopicView
 from coterie.errors import ApiError, MalformedFrame
 from coterie.settings import Settings
 from coterie.types import MemberId, TopicId
+from coterie.wire.consumer_protocol import ConsumerProtocolSubscription
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.join_group import JoinGroupResponse
 from coterie.wire.messages.sync_group import SyncGroupResponse
@@ -123,7 +124,7 @@ def _assigned(
 
 
 def _owned(member: ClassicMember, classic: ClassicGroup, topics: TopicView) -> Target:
-    subscription = read_subscription(_subscription(member, classic))
+    subscription = _subscription(member, classic)
     return known_partitions(subscription.owned_partitions, topics)
 
 
@@ -139,14 +140,19 @@ def _free(target: Target, taken: set[tuple[TopicId, int]]) -> Target:
     return {topic: partitions for topic, partitions in free.items() if partitions}
 
 
-def _subscription(member: ClassicMember, classic: ClassicGroup) -> bytes:
-    """A group whose first generation is still to come has chosen no protocol."""
+def _subscription(
+    member: ClassicMember, classic: ClassicGroup
+) -> ConsumerProtocolSubscription:
+    """What the member says under the group's protocol, or under its own first one: a
+    group whose first generation is still to come has chosen none. All must be readable,
+    as any of them may count from now on."""
     assert member.protocols, "a member can do at least one protocol"
-    return member.metadata(classic.protocol_name) or member.protocols[0].metadata
+    said = {name: read_subscription(data) for name, data in member.protocols}
+    return said.get(classic.protocol_name or "", said[member.protocols[0].name])
 
 
 def _member(member: ClassicMember, target: Target, classic: ClassicGroup) -> Member:
-    subscription = read_subscription(_subscription(member, classic))
+    subscription = _subscription(member, classic)
     generation = classic.generation
     return Member(
         member_id=member.member_id,
