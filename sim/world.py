@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from coterie.coordinator.consumer.group import ConsumerGroup, ConsumerGroupState
+from coterie.coordinator.consumer.topic_news import TopicsChanged
 from coterie.coordinator.offsets.tombstones import DeletedTopic, TopicsDeleted
 from coterie.runtime.shards import Phase
 from coterie.settings import Settings
@@ -214,7 +215,8 @@ class World:
 
     def _change_topics(self) -> None:
         name = self.dice.choice(TOPICS)
-        if name not in self.topics.counts:
+        is_old = name in self.topics.counts
+        if not is_old:
             self.transcript.say("topics", f"{name} is made")
             self.topics.create(name, self.dice.randint(1, 6))
         elif self.dice.random() < 0.6:
@@ -227,10 +229,9 @@ class World:
             if self.server.is_up:
                 gone = DeletedTopic(name, topic_id)
                 self.server.runtime.notify(TopicsDeleted((gone,)))
-
-        for driven in self.server.runtime.shards:
-            for group in driven.shard.state.consumer_groups.values():
-                group.refresh = type(group.refresh)()
+        if self.server.is_up:
+            created = () if is_old else (name,)
+            self.server.runtime.notify(TopicsChanged((name,), created))
 
     def _kill_server(self) -> None:
         if self.server.is_up:

@@ -237,6 +237,16 @@ def test_a_lost_topic_joins_what_is_still_to_be_revoked() -> None:
     assert plain(after.pending_revocation) == {A: {1}, B: {3}}
 
 
+@pytest.mark.fact("E5-15", "E3-04")
+def test_who_gives_up_topic_after_topic_does_not_pass_the_target() -> None:
+    member = member_of({A: [2]}, UNREVOKED, {B: [3]})
+    owned = {A: [2]}
+    asked = step({A: [2], B: [3]}, epoch=10, owned=owned, subscribed=[])
+    after = reconcile(member, asked)
+    assert outline(after)[:2] == (UNREVOKED, 10)
+    assert plain(after.pending_revocation) == {A: {2}}
+
+
 def test_unrevoked_with_a_new_subscription_that_loses_nothing_stays() -> None:
     member = member_of({A: [2]}, UNREVOKED, {A: [1]})
     assert reconcile(member, step({A: [2]}, subscribed=[A])) is member

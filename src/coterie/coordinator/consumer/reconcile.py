@@ -93,7 +93,8 @@ def _next_member(member: Member, step: Step) -> Member:
 def _await_revocation(member: Member, step: Step) -> Member:
     """E5-02: stay while the member holds on; then one epoch on, and look again."""
     if not _still_owns(step.owned, member.pending_revocation):
-        return _next_assignment(member, member.epoch + 1, step)
+        # Who revoked for its own wish alone may be at the target's epoch already.
+        return _next_assignment(member, min(member.epoch + 1, step.target_epoch), step)
     if not _lost_topic(member, step):
         return member
     keep, lost = _split_by_subscription(member, step)
