@@ -25,7 +25,7 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.data_container import DataContainer
 from kio.serial import entity_reader, entity_writer
 
-from coterie.wire.schema import Field, Message, Struct
+from coterie.wire.schema import PRIVATE_TAG, Field, Message, Struct
 
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MILLISECOND: Final = dt.timedelta(milliseconds=1)
@@ -140,6 +140,7 @@ def plain(value: Any, version: int) -> Any:
         return {
             _name(name): _plain_field(declared, getattr(value, name), version)
             for name, declared in value.FIELDS.items()
+            if declared.tag is None or declared.tag < PRIVATE_TAG
             if version in declared.versions
         }
     if isinstance(value, list):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from coterie.errors import MalformedFrame
-from coterie.wire.api import ADVERTISED, ApiKey, api_of
+from coterie.wire.api import ADVERTISED, KNOWN, ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import FrameReader
@@ -45,7 +45,7 @@ _READINGS: Final[dict[tuple[int, int], _Reading]] = {}
 
 
 def _reading(key: int, version: int) -> _Reading:
-    if key not in ADVERTISED:
+    if key not in KNOWN:
         raise MalformedFrame(f"a request of unknown key {key}")
     api = api_of(ApiKey(key))
     if not _is_served(key, version):

@@ -12,16 +12,16 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from coterie.server.call import Call
-from coterie.wire.api import ADVERTISED
+from coterie.wire.api import KNOWN
 
 Handler: TypeAlias = Callable[[Call], None]
 
 
 def load_handlers() -> Mapping[int, Handler]:
-    """The handler of every API that is advertised, by its key."""
+    """The handler of every API that is known, by its key."""
     return MappingProxyType(
         {
             int(key): import_module(f"coterie.server.apis.{key.name.lower()}").handle
-            for key in ADVERTISED
+            for key in KNOWN
         }
     )

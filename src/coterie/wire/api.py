@@ -56,6 +56,8 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
     DESCRIBE_TOPIC_PARTITIONS = 75
+    CONSUMER_GROUP_PREPARE_ASSIGNMENT = 16384
+    CONSUMER_GROUP_INSTALL_ASSIGNMENT = 16385
 
     @property
     def title(self) -> str:
@@ -100,6 +102,17 @@ ADVERTISED: Final[Mapping[ApiKey, Versions]] = {
 }
 
 
+PRIVATE: Final[Mapping[ApiKey, Versions]] = {
+    ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT: Versions(0, 0),
+    ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT: Versions(0, 0),
+}
+"""What KIP-848 has and Kafka never numbered: our own keys, far from Kafka's, and told
+only by a server that was asked to serve them (E13-40)."""
+
+KNOWN: Final[Mapping[ApiKey, Versions]] = {**ADVERTISED, **PRIVATE}
+"""Every API that can be spoken."""
+
+
 class Api(NamedTuple):
     """One API: its messages, and the versions in which it is served and advertised."""
 
@@ -116,7 +129,7 @@ def api_of(key: ApiKey) -> Api:
     module = import_module(f"coterie.wire.messages.{key.name.lower()}")
     request: type[Message] = getattr(module, f"{key.title}Request")
     response: type[Message] = getattr(module, f"{key.title}Response")
-    advertised = ADVERTISED[key]
+    advertised = KNOWN[key]
     served = Versions(
         max(advertised.low, request.VERSIONS.low),
         min(advertised.high, request.VERSIONS.high),

@@ -147,6 +147,8 @@ class ErrorCode(IntEnum):
     GROUP_DELETION_FAILED = 134
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
     CONTROLLER_ID_NOT_REGISTERED = 136
+    INVALID_ASSIGNMENT = 16384
+    """KIP-848's, which Kafka never numbered: a number of our own (E13-40)."""
 
     @classmethod
     def read(cls, number: int) -> ErrorCode:

@@ -101,6 +101,12 @@ def boolean(versions: str = "0+", **options: Any) -> Any:
     return _field("bool", versions, **options)
 
 
+PRIVATE_TAG = 1_000
+"""Tagged fields from this tag on are Coterie's own; Kafka's will not get that far. A
+peer that does not know them skips them, and they are written only where they say
+something."""
+
+
 def int8(versions: str = "0+", **options: Any) -> Any:
     """A signed byte."""
     return _field("int8", versions, **options)

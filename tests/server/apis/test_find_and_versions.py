@@ -9,7 +9,7 @@ import pytest
 
 from coterie.auth.authorizer import Operation, ResourceType
 from coterie.settings import Settings
-from coterie.wire.api import ADVERTISED
+from coterie.wire.api import ADVERTISED, KNOWN
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.api_versions import ApiVersionsRequest
 from coterie.wire.messages.consumer_group_describe import (
@@ -198,6 +198,16 @@ def test_before_version_3_nobody_names_their_software(office: Office) -> None:
     assert office.call(ApiVersionsRequest(), 2).error_code == 0
 
 
+@pytest.mark.fact("E30-02")
+def test_group_version_is_0_where_the_protocol_is_off() -> None:
+    named = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    settings = Settings(group_coordinator_rebalance_protocols=("classic",))
+    with Office(settings=settings) as office:
+        finalized = office.call(named, 4).finalized_features
+    assert [each.name for each in finalized] == ["transaction.version"]
+
+
+@pytest.mark.fact("E30-01", "E30-02", "F5-17")
 def test_features_are_told_from_version_3_on(office: Office) -> None:
     named = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     newest = office.call(named, 4)
@@ -206,9 +216,18 @@ def test_features_are_told_from_version_3_on(office: Office) -> None:
     finalized = {
         each.name: each.max_version_level for each in newest.finalized_features
     }
-    assert finalized == {"transaction.version": 2}
+    assert finalized == {"group.version": 1, "transaction.version": 2}
     assert office.call(named, 3).supported_features == []
     assert office.call(ApiVersionsRequest(), 2).finalized_features == []
+
+
+@pytest.mark.fact("E13-40")
+def test_private_apis_are_told_where_they_are_on() -> None:
+    settings = Settings(group_consumer_client_assignors_enable=True)
+    with Office(settings=settings) as office:
+        answer = office.call(ApiVersionsRequest(), 2)
+    told = {each.api_key for each in answer.api_keys}
+    assert told == {int(key) for key in KNOWN}
 
 
 # What is off.

@@ -1,8 +1,22 @@
-"""Record type 5: a member of a consumer group, as it described itself."""
+"""Record type 5: a member of a consumer group, as it described itself.
+
+The assignors are the KIP's, which Kafka does not have (E13-42).
+"""
 
 from __future__ import annotations
 
-from coterie.wire.schema import Message, Struct, array, binary, int32, string, struct
+from coterie.wire.schema import (
+    PRIVATE_TAG,
+    Message,
+    Struct,
+    array,
+    binary,
+    int8,
+    int16,
+    int32,
+    string,
+    struct,
+)
 
 
 class ConsumerGroupMemberMetadataKey(Message, versions="0"):
@@ -20,6 +34,15 @@ class ClassicMemberMetadata(Struct):
     supported_protocols: list[ClassicProtocol] = array(ClassicProtocol)
 
 
+class Assignor(Struct):
+    name: str = string()
+    minimum_version: int = int16()
+    maximum_version: int = int16()
+    reason: int = int8()
+    version: int = int16()
+    metadata: bytes = binary()
+
+
 class ConsumerGroupMemberMetadataValue(Message, versions="0", flexible="0+"):
     instance_id: str | None = string(nullable="0+")
     rack_id: str | None = string(nullable="0+")
@@ -32,3 +55,4 @@ class ConsumerGroupMemberMetadataValue(Message, versions="0", flexible="0+"):
     classic_member_metadata: ClassicMemberMetadata | None = struct(
         ClassicMemberMetadata, nullable="0+", default=None, tag=0, tagged="0+"
     )
+    assignors: list[Assignor] = array(Assignor, tag=PRIVATE_TAG, tagged="0+")

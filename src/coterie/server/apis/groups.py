@@ -62,6 +62,14 @@ def pass_on(call: Call, operation: Operation) -> None:
         refuse(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
+def pass_to_computing(call: Call) -> None:
+    """Serve a request of a member that computes assignments, where that is on (E13)."""
+    if call.node.broker.settings.group_consumer_client_assignors_enable:
+        pass_on(call, Operation.READ)
+    else:
+        refuse(call, ErrorCode.UNSUPPORTED_VERSION)
+
+
 def refuse(call: Call, code: ErrorCode) -> None:
     """Answer a request about one group with an error, where its schema has room."""
     call.answer(call.node.broker.runtime.refusal(call.request, call, code))

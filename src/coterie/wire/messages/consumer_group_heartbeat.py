@@ -2,14 +2,21 @@
 
 v0: join, stay, leave and be assigned, all in one (KIP-848).
 v1: topics by regular expression; the member makes its own id (KIP-1082).
+
+Tagged fields from `PRIVATE_TAG` on are what KIP-848 has for client-side assignors and
+Kafka never shipped (E7.1, E7.2): only clients that say so are answered so.
 """
 
 from __future__ import annotations
 
 from coterie.wire.schema import (
+    PRIVATE_TAG,
     Message,
     Struct,
     array,
+    binary,
+    boolean,
+    int8,
     int16,
     int32,
     string,
@@ -21,6 +28,15 @@ from coterie.wire.schema import (
 class TopicPartitions(Struct):
     topic_id: bytes = uuid()
     partitions: list[int] = array("int32")
+
+
+class ClientAssignor(Struct):
+    name: str = string()
+    minimum_version: int = int16()
+    maximum_version: int = int16()
+    reason: int = int8()
+    metadata_version: int = int16()
+    metadata_bytes: bytes = binary()
 
 
 class ConsumerGroupHeartbeatRequest(Message, key=68, versions="0-1", flexible="0+"):
@@ -38,10 +54,16 @@ class ConsumerGroupHeartbeatRequest(Message, key=68, versions="0-1", flexible="0
     topic_partitions: list[TopicPartitions] | None = array(
         TopicPartitions, nullable="0+", default=None
     )
+    client_assignors: list[ClientAssignor] | None = array(
+        ClientAssignor, nullable="0+", default=None, tag=PRIVATE_TAG, tagged="0+"
+    )
 
 
 class Assignment(Struct):
     topic_partitions: list[TopicPartitions] = array(TopicPartitions)
+    error: int = int8(tag=PRIVATE_TAG, tagged="0+")
+    metadata_version: int = int16(tag=PRIVATE_TAG + 1, tagged="0+")
+    metadata_bytes: bytes = binary(tag=PRIVATE_TAG + 2, tagged="0+")
 
 
 class ConsumerGroupHeartbeatResponse(Message, key=68, versions="0-1", flexible="0+"):
@@ -52,3 +74,4 @@ class ConsumerGroupHeartbeatResponse(Message, key=68, versions="0-1", flexible="
     member_epoch: int = int32()
     heartbeat_interval_ms: int = int32()
     assignment: Assignment | None = struct(Assignment, nullable="0+", default=None)
+    should_compute_assignment: bool = boolean(tag=PRIVATE_TAG, tagged="0+")

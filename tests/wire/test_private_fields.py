@@ -1,0 +1,110 @@
+"""Fields and APIs of our own: read as written, and unseen by those who do not ask."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.wire.api import ADVERTISED, PRIVATE, ApiKey, api_of
+from coterie.wire.codec import decode, encode
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ClientAssignor,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from coterie.wire.messages.consumer_group_install_assignment import (
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupInstallAssignmentResponse,
+    InstalledMember,
+    InstalledPartitions,
+)
+from coterie.wire.messages.consumer_group_prepare_assignment import (
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+    MemberAssignor,
+    MemberPartitions,
+    PreparedMember,
+    PreparedTopic,
+)
+from coterie.wire.schema import Message
+
+ID = bytes(range(16))
+MESSAGES = [
+    ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        client_assignors=[
+            ClientAssignor(
+                name="mine",
+                minimum_version=1,
+                maximum_version=3,
+                reason=1,
+                metadata_version=2,
+                metadata_bytes=b"why",
+            )
+        ],
+    ),
+    ConsumerGroupHeartbeatResponse(
+        member_id="m",
+        should_compute_assignment=True,
+        assignment=Assignment(error=3, metadata_version=4, metadata_bytes=b"how"),
+    ),
+    ConsumerGroupPrepareAssignmentRequest(group_id="g", member_id="m", member_epoch=1),
+    ConsumerGroupPrepareAssignmentResponse(
+        group_epoch=7,
+        assignor_name="mine",
+        members=[
+            PreparedMember(
+                member_id="m",
+                member_epoch=6,
+                instance_id="i",
+                subscribed_topic_ids=[ID],
+                assignor=MemberAssignor(reason=1, metadata_bytes=b"x"),
+                topic_partitions=[MemberPartitions(topic_id=ID, partitions=[0, 1])],
+            )
+        ],
+        topics=[PreparedTopic(topic_id=ID, topic_name="foo", num_partitions=2)],
+    ),
+    ConsumerGroupInstallAssignmentRequest(
+        group_id="g",
+        member_id="m",
+        member_epoch=6,
+        group_epoch=7,
+        members=[
+            InstalledMember(
+                member_id="m",
+                partitions=[InstalledPartitions(topic_id=ID, partitions=[0])],
+                metadata_version=2,
+                metadata_bytes=b"y",
+            )
+        ],
+    ),
+    ConsumerGroupInstallAssignmentResponse(error_code=ErrorCode.INVALID_ASSIGNMENT),
+]
+
+
+@pytest.mark.fact("E13-40", "E13-44")
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda each: type(each).__name__)
+def test_what_is_written_is_read(message: Message) -> None:
+    data = encode(message, 0)
+    assert decode(type(message), 0, data) == (message, len(data))
+
+
+@pytest.mark.fact("E13-40")
+def test_who_does_not_ask_sees_kafkas_bytes() -> None:
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m")
+    assert encode(request, 1).endswith(b"\0")
+    response = ConsumerGroupHeartbeatResponse(member_id="m", assignment=Assignment())
+    data = encode(response, 1)
+    assert data.endswith(b"\1\1\0\0")  # an assignment, no topics, and no tags twice
+
+
+@pytest.mark.fact("E13-40")
+@pytest.mark.parametrize("key", PRIVATE)
+def test_our_keys_are_far_from_kafkas(key: ApiKey) -> None:
+    assert key >= 2**14
+    assert key not in ADVERTISED
+    api = api_of(key)
+    assert api.request.API_KEY == api.response.API_KEY == key
+    assert ErrorCode.INVALID_ASSIGNMENT >= 2**14
