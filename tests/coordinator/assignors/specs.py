@@ -1,9 +1,9 @@
-"""What assignors are given, in the words of a test, and what their result is worth."""
+"""What assignors are given, in the words of a test, and what must hold of a result."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
 
 from hypothesis import strategies as st
 
@@ -47,6 +47,24 @@ def group(
     return GroupSpec(members, sizes)
 
 
+def in_racks(
+    spec: GroupSpec,
+    members: Mapping[str, str | None],
+    partitions: Mapping[str, Sequence[Collection[str]]],
+) -> GroupSpec:
+    """The same group, with each member's rack, and each partition's as letters."""
+    placed = {
+        member_id: member._replace(rack_id=members.get(member_id))
+        for member_id, member in spec.members.items()
+    }
+    racks = {topic_id(name): each for name, each in partitions.items()}
+    topics = {
+        topic: each._replace(racks=[*map(frozenset, racks.get(topic, ()))])
+        for topic, each in spec.topics.items()
+    }
+    return GroupSpec(placed, topics)
+
+
 def again(spec: GroupSpec, assignment: Assignment) -> GroupSpec:
     """The same group, with an assignment as its target."""
     members = {
@@ -68,26 +86,6 @@ def named(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
     }
 
 
-class Quality(NamedTuple):
-    """The largest size less the smallest; how many partitions changed their owner."""
-
-    spread: int
-    moved: int
-
-
-def quality(spec: GroupSpec, assignment: Assignment) -> Quality:
-    """What a result is worth. A partition that nobody had before does not move."""
-    sizes = [
-        sum(map(len, assignment.get(member, {}).values())) for member in spec.members
-    ]
-    moved = sum(
-        len({*some} - {*assignment.get(member_id, {}).get(topic, ())})
-        for member_id, member in spec.members.items()
-        for topic, some in member.partitions.items()
-    )
-    return Quality(max(sizes) - min(sizes) if sizes else 0, moved)
-
-
 def check(spec: GroupSpec, assignment: Assignment) -> None:
     """Every partition that somebody wants has one owner, who wants it."""
     owners: dict[tuple[TopicId, int], str] = {}
@@ -103,12 +101,20 @@ def check(spec: GroupSpec, assignment: Assignment) -> None:
 
 
 @st.composite
-def groups(draw: st.DrawFn, *, alike: bool) -> GroupSpec:
+def groups(
+    draw: st.DrawFn,
+    *,
+    alike: bool,
+    members_max: int = 5,
+    partitions_max: int = 5,
+    topics_max: int = 3,
+) -> GroupSpec:
     """A small group with any target before that gives each partition at most once."""
     topics = {
-        name: draw(st.integers(1, 5)) for name in "abc"[: draw(st.integers(1, 3))]
+        name: draw(st.integers(1, partitions_max))
+        for name in "abc"[: draw(st.integers(1, topics_max))]
     }
-    names = [f"m{number}" for number in range(draw(st.integers(1, 5)))]
+    names = [f"m{number}" for number in range(draw(st.integers(1, members_max)))]
     subscriptions = st.sets(st.sampled_from(sorted(topics)), min_size=0 if alike else 1)
     same = draw(subscriptions)
     wanted = {name: same if alike else draw(subscriptions) for name in names}
@@ -119,3 +125,36 @@ def groups(draw: st.DrawFn, *, alike: bool) -> GroupSpec:
             if owner is not None:
                 owned[owner].setdefault(topic, set()).add(partition)
     return group(topics, wanted, owned)
+
+
+@st.composite
+def racked_groups(draw: st.DrawFn, *, alike: bool = True) -> GroupSpec:
+    """A group so small that all its assignments can be tried, in up to three racks."""
+    spec = draw(groups(alike=alike, members_max=3, partitions_max=3, topics_max=2))
+    rack = st.sampled_from(["r", "s", "t", None])
+    placed = {member_id: draw(rack) for member_id in spec.members}
+    some = st.sets(st.sampled_from("rst"), max_size=2)
+    racks = {
+        topic.rstrip(b"\0").decode(): [draw(some) for _ in range(each.partition_count)]
+        for topic, each in spec.topics.items()
+    }
+    return in_racks(spec, placed, racks)
+
+
+def every_assignment(spec: GroupSpec) -> Iterator[dict[str, dict[TopicId, list[int]]]]:
+    """All ways to give each partition that somebody wants to one who wants it."""
+    wanting = {
+        (topic, partition): [
+            member_id
+            for member_id, member in spec.members.items()
+            if topic in member.subscribed_topic_ids
+        ]
+        for topic, each in spec.topics.items()
+        for partition in range(each.partition_count)
+    }
+    wanting = {partition: members for partition, members in wanting.items() if members}
+    for owners in product(*wanting.values()):
+        owned: dict[str, dict[TopicId, list[int]]] = {one: {} for one in spec.members}
+        for (topic, partition), owner in zip(wanting, owners, strict=True):
+            owned[owner].setdefault(topic, []).append(partition)
+        yield owned
