@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from coterie.auth.authorizer import AllowAll, Authorizer
 from coterie.catalog.catalog import Catalog, TopicChange
 from coterie.catalog.topics import OFFSETS_TOPIC, Topic
-from coterie.coordinator.assignors.registry import configured
+from coterie.coordinator.assignors.registry import ENTRY_POINTS, EntryPoint, configured
 from coterie.coordinator.consumer.topic_news import TopicsChanged
 from coterie.coordinator.offsets.tombstones import DeletedTopic, TopicsDeleted
 from coterie.coordinator.result import GroupConfigView, TopicView
@@ -58,7 +58,9 @@ class RuntimeEnvironment:
         self.settings = settings
         self.topics: TopicView = catalog
         self.configs: GroupConfigView = catalog.group_configs
-        self.assignors = configured(settings.group_consumer_assignors)
+        self.assignors = configured(
+            settings.group_consumer_assignors, _installed_assignors()
+        )
         self.scheduler: Scheduler = loop
         self.clock = clock
         self.loader: Loader | None = None
@@ -212,6 +214,13 @@ def _is_other(before: Topic, after: Topic) -> bool:
         after.topic_id,
         after.partition_count,
     )
+
+
+def _installed_assignors() -> Iterator[EntryPoint]:
+    """Those of packages that are installed; looked for when first asked."""
+    from importlib.metadata import entry_points
+
+    yield from entry_points(group=ENTRY_POINTS)
 
 
 def _cluster_id(log: Log) -> str:

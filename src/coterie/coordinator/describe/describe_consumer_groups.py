@@ -47,7 +47,7 @@ def handle(state: State, request: DescribeConsumerGroup, context: Context) -> Re
     group = state.consumer_groups.get(group_id)
     if group is None:
         raise _not_found(group_id, is_classic=group_id in state.classic_groups)
-    configured = context.settings.group_consumer_assignors
+    configured = tuple(context.assignors)
     described = DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,
