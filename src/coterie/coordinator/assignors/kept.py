@@ -134,7 +134,9 @@ def replan(kept: Kept, churn: Churn) -> Plan | None:
     step = _Step(kept, churn)
     if step.is_large or not step.run():
         return None
-    return Plan(step.owned_now(), step.kept())
+    now = step.owned_now()
+    assert now.keys() >= {member.member_id for member in churn.joined}
+    return Plan(now, step.kept())
 
 
 def _fits(kept: Kept, churn: Churn) -> bool:
@@ -221,6 +223,7 @@ class _Step:
 
     def kept(self) -> Kept:
         """What to keep."""
+        assert 0 <= self._extra < self._members, "one size at least is the smaller"
         return self._before._replace(
             members=self._members,
             least=self._least,
@@ -231,6 +234,7 @@ class _Step:
 
     def _turn(self, by: int) -> None:
         """All members that stay are of one size: call it the smaller or the larger."""
+        assert self._extra == (self._stay if by > 0 else 0), "they are of one size"
         self._least += by
         if by > 0:
             self._rich, self._poor, self._extra = Stack(), self._rich, 0
@@ -276,6 +280,7 @@ class _Step:
         self, stack: Stack, size: int, count: int
     ) -> tuple[Stack, list[MemberId]] | None:
         """The first members of a size, and the stack without them and those above."""
+        assert size >= 0, "nobody gives what it has not"
         found: dict[MemberId, None] = {}
         seen = 0
         for member in stack.downwards():
@@ -312,4 +317,5 @@ class _Step:
         else:
             del mine[topic]
         self._sizes[member] -= 1
+        assert self._sizes[member] >= 0, member
         return topic, last

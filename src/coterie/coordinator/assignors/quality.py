@@ -56,6 +56,7 @@ def moves_needed(spec: GroupSpec) -> int:
     total = sum(spec.topics[topic].partition_count for topic in wanted.pop())
     least, extra = divmod(total, len(kept))
     over = sum(max(0, count - least) for count in kept)
+    assert over >= 0 <= lost, "what is needed is a number of partitions"
     return lost + over - min(extra, sum(count > least for count in kept))
 
 
@@ -77,6 +78,7 @@ def _near_share(spec: GroupSpec, assignment: Assignment) -> float:
             racks = _racks(spec, topic, some)
             known += sum(map(bool, racks))
             near += sum(rack in places for places in racks)
+    assert near <= known, "who is near is in a known rack"
     return near / known if known else 1.0
 
 

@@ -173,6 +173,7 @@ class _Room:
                 larger[at] = sum(self._sizes[one] == most for one in party.members)
                 smaller[at] = len(party.members) - larger[at]
                 rich[at] = sum(_count(self._had[one]) > least for one in party.members)
+        assert sum(larger) + sum(smaller) in {0, len(self._sizes)}
         return Flow(
             kinds=kinds,
             has=[self._counts(party, self._has, len(kinds)) for party in self._parties],
@@ -278,6 +279,7 @@ def _count(by_kind: _ByKind) -> int:
 
 
 def _drop(by_kind: _ByKind, kind: int, count: int, surplus: Counter[int]) -> int:
+    assert 0 <= count <= len(by_kind[kind])
     if count:
         del by_kind[kind][-count:]
         surplus[kind] -= count

@@ -111,6 +111,7 @@ class Flow:
         self.larger[smaller] += count
         self.smaller[larger] += count
         self.larger[larger] -= count
+        assert self.smaller[smaller] >= 0 <= self.larger[larger], "it has members so"
 
 
 def _cycle_that_gains(arcs: Sequence[Sequence[_Arc]]) -> list[int]:

@@ -41,6 +41,7 @@ def _place(member: MemberSpec) -> tuple[bool, str, str]:
 
 def _runs(partitions: int, members: int) -> list[range]:
     """The first P mod N members get one more; those who would get none are left out."""
+    assert members > 0, "a topic that is divided has a subscriber"
     least, extra = divmod(partitions, members)
     runs = []
     start = 0
@@ -48,4 +49,5 @@ def _runs(partitions: int, members: int) -> list[range]:
         end = start + least + (number < extra)
         runs.append(range(start, end))
         start = end
+    assert start == partitions, "every partition has its owner"
     return runs

@@ -45,7 +45,9 @@ def _at_first(spec: GroupSpec, topics: Sequence[TopicId]) -> Assignment:
     """Nobody has anything: everyone gets a run of the line of all partitions."""
     sizes = _sizes(_total(spec, topics), dict.fromkeys(sorted(spec.members), 0))
     line = ((topic, range(spec.topics[topic].partition_count)) for topic in topics)
-    return dict(zip(sizes, cut(line, sizes.values()), strict=True))
+    assignment = dict(zip(sizes, cut(line, sizes.values()), strict=True))
+    assert next(line, None) is None, "every partition has its owner"
+    return assignment
 
 
 def _again(spec: GroupSpec, topics: Sequence[TopicId]) -> Assignment:
@@ -58,6 +60,7 @@ def _again(spec: GroupSpec, topics: Sequence[TopicId]) -> Assignment:
         if counts[member] > size:
             kept[member], over = _parted(kept[member], size)
             freed.extend(over.items())
+    assert sum(sizes.values()) == _total(spec, topics) or not sizes
     missing = {
         member: size - counts[member]
         for member, size in sizes.items()
@@ -92,6 +95,7 @@ def _parted(
     partitions: Partitions, count: int
 ) -> tuple[dict[TopicId, Sequence[int]], dict[TopicId, Sequence[int]]]:
     """The first `count` of them, by topic and number, and the others."""
+    assert 0 <= count < size_of(partitions), "some are over"
     first: dict[TopicId, Sequence[int]] = {}
     others: dict[TopicId, Sequence[int]] = {}
     for topic in sorted(partitions):

@@ -92,6 +92,7 @@ def _hand_out(
     topic: TopicId, free: Sequence[int], parties: Sequence[_Party], owned: _Owned
 ) -> None:
     """Raise the smallest members together, until no partition is left."""
+    assert parties, "somebody wants a topic, or it would not be here"
     at = 0
     while left := len(free) - at:
         lowest = min(map(min, parties))
@@ -215,6 +216,7 @@ class _Balance:
         """Note a size, in its party and among the smallest of a topic's parties."""
         number = self._party[member]
         self._sizes[member] += by
+        assert self._sizes[member] >= 0, member
         heapq.heappush(self._heaps[number], (self._sizes[member], member))
         heapq.heappush(heap, self._top(number))
 
@@ -231,6 +233,7 @@ class _Balance:
         for member, gained in gains.items():
             self._owned[member][topic] = [*self._owned[member].get(topic, ()), *gained]
             owners[member] = None
+        assert gains.keys().isdisjoint(stock), "who gives does not take"
         for member in stock:
             if not self._owned[member][topic]:
                 del self._owned[member][topic], owners[member]
