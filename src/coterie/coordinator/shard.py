@@ -38,7 +38,9 @@ from coterie.coordinator.consumer import expire as consumer_expire
 from coterie.coordinator.consumer import heartbeat as consumer_heartbeat
 from coterie.coordinator.consumer import lifecycle as consumer_lifecycle
 from coterie.coordinator.consumer import replay as consumer_replay
+from coterie.coordinator.consumer.client_side import install, prepare
 from coterie.coordinator.consumer.timers import (
+    EndComputation,
     EndRevocation,
     ExpireMember,
     MakeTarget,
@@ -78,6 +80,12 @@ from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
+from coterie.wire.messages.consumer_group_install_assignment import (
+    ConsumerGroupInstallAssignmentRequest,
+)
+from coterie.wire.messages.consumer_group_prepare_assignment import (
+    ConsumerGroupPrepareAssignmentRequest,
+)
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.leave_group import LeaveGroupRequest
@@ -112,9 +120,12 @@ _HANDLERS: Final[Mapping[type, Callable[[State, Any, Context], Result]]] = {
     ListGroupsRequest: list_groups.handle,
     DeleteGroup: delete_groups.handle,
     ConsumerGroupHeartbeatRequest: consumer_heartbeat.handle,
+    ConsumerGroupPrepareAssignmentRequest: prepare.handle,
+    ConsumerGroupInstallAssignmentRequest: install.handle,
     ExpireMember: consumer_expire.handle,
     EndRevocation: consumer_expire.handle,
     MakeTarget: consumer_expire.handle,
+    EndComputation: consumer_expire.handle,
     ResolveRegexes: resolve.handle,
     TopicsChanged: topic_news.handle,
     ExpireSession: expire.handle,
@@ -133,6 +144,12 @@ _REFUSERS: Final[Mapping[type, Callable[[_Refusal], Struct]]] = {
     LeaveGroupRequest: lambda no: leave.refuse(no.request, no.code),
     ConsumerGroupHeartbeatRequest: lambda no: consumer_heartbeat.refuse(
         no.request, no.code, no.message
+    ),
+    ConsumerGroupPrepareAssignmentRequest: lambda no: prepare.refuse(
+        no.code, no.message
+    ),
+    ConsumerGroupInstallAssignmentRequest: lambda no: install.refuse(
+        no.code, no.message
     ),
     OffsetCommitRequest: lambda no: commit.refuse(no.request, no.code, no.context),
     TxnOffsetCommitRequest: lambda no: txn_commit.refuse(

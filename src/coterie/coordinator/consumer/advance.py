@@ -11,6 +11,15 @@ from typing import Final
 
 from coterie.coordinator.consumer import timers
 from coterie.coordinator.consumer.assign import make_target_if_due
+from coterie.coordinator.consumer.client_side.choice import (
+    delegate,
+    end,
+    is_client_side,
+)
+from coterie.coordinator.consumer.client_side.mode import (
+    asks_for_assignment,
+    check_offers,
+)
 from coterie.coordinator.consumer.draft import Draft
 from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.consumer.member import Member, MemberState
@@ -29,7 +38,7 @@ def advance(
 
     Raises:
         ApiError: INVALID_REGULAR_EXPRESSION; FENCED_MEMBER_EPOCH (E5-04);
-            UNKNOWN_SERVER_ERROR, when the assignor failed.
+            UNSUPPORTED_ASSIGNOR; UNKNOWN_SERVER_ERROR, when the assignor failed.
     """
     before = known or Member(member_id=member.member_id)
     assert before.member_id == member.member_id
@@ -37,8 +46,11 @@ def advance(
         draft.put_metadata(member)
     changed = _has_other_subscription(draft.group, known, member)
     take_regex(draft, before, member)
-    _bump_if_needed(draft, changed=changed)
-    make_target_if_due(draft)
+    asked = asks_for_assignment(known, member)
+    if asked:
+        check_offers(member, draft.members())
+    _bump_if_needed(draft, changed=changed, asked=asked)
+    _have_target(draft, member)
     return _reconcile(draft, member, owned, changed=changed)
 
 
@@ -68,17 +80,29 @@ def _has_other_subscription(
     return before.topic_regex != regex and group.is_resolved(regex)
 
 
-def _bump_if_needed(draft: Draft, *, changed: bool) -> None:
+def _bump_if_needed(draft: Draft, *, changed: bool, asked: bool = False) -> None:
     """Bump the group epoch at most once, whatever the reasons (E6-30, E7-37).
 
     The topics are looked at when there is a reason to, not at every heartbeat (E6-32).
     """
-    other_assignor = _has_other_assignor(draft)
+    other_assignor = asked or _has_other_assignor(draft)
     if changed or other_assignor or draft.group.is_refresh_due(draft.context.now_ms):
         other_topics = draft.look_at_topics()
         if changed or other_assignor or other_topics:
             draft.bump()
         draft.refreshed()
+
+
+def _have_target(draft: Draft, sender: Member) -> None:
+    """Make the target, or have a member compute it, if the group's epoch has none."""
+    if draft.epoch <= draft.assignment_epoch:
+        return
+    if is_client_side(draft):
+        draft.computes = delegate(draft, sender)
+        return
+    if draft.group.computation is not None:
+        end(draft)  # not everybody can compute any more (E12-02)
+    make_target_if_due(draft)
 
 
 def _has_other_assignor(draft: Draft) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from coterie.coordinator.assignors.spec import TopicSpec
 from coterie.coordinator.consumer import timers
+from coterie.coordinator.consumer.client_side.values import NO_DETAIL
 from coterie.coordinator.consumer.draft import Draft
 from coterie.coordinator.consumer.target import KnownTopic, TargetInput, build_target
 from coterie.coordinator.result import TopicView
@@ -42,20 +43,26 @@ def make_target(draft: Draft) -> None:
     """
     group, context = draft.group, draft.context
     assert draft.epoch > draft.assignment_epoch, "an epoch has one target"
-    regexes = group.regexes.items()
-    given = TargetInput(
-        members=draft.members(),
-        previous={**group.targets, **draft.new_targets},
-        static_members=group.static_members,
-        topics=_known_topics(draft.topic_names(), context.topics),
-        resolved={regex: resolved.topics for regex, resolved in regexes},
-    )
+    given = target_input(draft)
     new = build_target(given, context.assignors[draft.preferred_assignor()])
     assert new.targets.keys() == given.members.keys()
-    for member_id, target in new.changed.items():
-        draft.put_target(member_id, target)
+    for member_id, target in new.targets.items():
+        if member_id in new.changed or draft.detail(member_id) != NO_DETAIL:
+            draft.put_target(member_id, target)
     draft.put_target_epoch()
     draft.set(timers.cancel_target(group.group_id))
+
+
+def target_input(draft: Draft) -> TargetInput:
+    """All that a target is made of, as it is after the draft."""
+    group = draft.group
+    regexes = group.regexes.items()
+    return TargetInput(
+        members=draft.members(),
+        previous={**group.targets, **draft.new_targets},
+        topics=_known_topics(draft.topic_names(), draft.context.topics),
+        resolved={regex: resolved.topics for regex, resolved in regexes},
+    )
 
 
 def _known_topics(

@@ -78,6 +78,7 @@ _DERIVED = (
     "regex_counts",
     "static_members",
     "classic_count",
+    "offering_count",
     "classic_protocols",
     "_subscriptions",
     "_owner_epochs",

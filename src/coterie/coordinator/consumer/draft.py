@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from coterie.coordinator.consumer import timers
 from coterie.coordinator.consumer.changes import RefreshSet
+from coterie.coordinator.consumer.client_side.values import NO_DETAIL, TargetDetail
 from coterie.coordinator.consumer.group import ConsumerGroup, Refresh, ResolvedRegex
 from coterie.coordinator.consumer.member import Member, Target
 from coterie.coordinator.consumer.metadata import hash_of
@@ -54,12 +55,15 @@ class Draft:
         self.epoch = group.epoch
         self.assignment_epoch = group.assignment_epoch
         self.metadata_hash = group.metadata_hash
+        self.computes = False
+        """Whether the sender is to compute the group's next target (E13-02)."""
         self.replies: list[Reply] = []
         self._records: list[Record] = []
         self._timers: list[Timer | CancelTimer] = []
         self._changes: list[Change] = []
         self._touched: dict[MemberId, Member | None] = {}
         self._targets: dict[MemberId, Target] = {}
+        self._details: dict[MemberId, TargetDetail] = {}
         self._regexes: dict[str, ResolvedRegex] = {}
 
     @property
@@ -101,6 +105,11 @@ class Draft:
         """What a member shall own."""
         found = self._targets.get(member_id)
         return self.group.target(member_id) if found is None else found
+
+    def detail(self, member_id: MemberId) -> TargetDetail:
+        """What a member is told beside its target."""
+        found = self._details.get(member_id)
+        return self.group.detail(member_id) if found is None else found
 
     @property
     def new_targets(self) -> Mapping[MemberId, Target]:
@@ -155,12 +164,15 @@ class Draft:
         self._touched[member.member_id] = member
         self.write(member_record(self.group_id, member))
 
-    def put_target(self, member_id: MemberId, target: Target) -> None:
-        """The member shall own something else."""
+    def put_target(
+        self, member_id: MemberId, target: Target, detail: TargetDetail = NO_DETAIL
+    ) -> None:
+        """The member shall own something else, or is told something else beside."""
         assert self.member(member_id) is not None, f"{member_id} is no member"
         assert all(target.values()), "no topic is kept without a partition"
         self._targets[member_id] = target
-        self.write(target_record(self.group_id, member_id, target))
+        self._details[member_id] = detail
+        self.write(target_record(self.group_id, member_id, target, detail))
 
     def put_current(self, member: Member) -> None:
         """The member owns something else, or is at another epoch."""
@@ -175,6 +187,7 @@ class Draft:
         assert self.member(member_id) is not None, f"{member_id} is no member"
         self._touched[member_id] = None
         self._targets[member_id] = {}
+        self._details[member_id] = NO_DETAIL
         for record in member_tombstones(self.group_id, member_id):
             self.write(record)
         self.set(timers.cancel_session(self.group_id, member_id))
@@ -207,12 +220,14 @@ class Draft:
         self.epoch += 1
         self.write(epoch_record(self.group_id, self.epoch, self.metadata_hash))
 
-    def put_target_epoch(self) -> None:
-        """The target is that of the group's epoch."""
-        assert self.epoch > self.assignment_epoch, "an epoch has one target"
-        self.assignment_epoch = self.epoch
+    def put_target_epoch(self, epoch: int | None = None) -> None:
+        """The target is that of the group's epoch, or of an older one, for which a
+        member has computed it (E3-03)."""
+        made_for = self.epoch if epoch is None else epoch
+        assert self.assignment_epoch < made_for <= self.epoch, "an epoch has one target"
+        self.assignment_epoch = made_for
         now_ms = self.context.now_ms
-        self.write(target_epoch_record(self.group_id, self.epoch, now_ms))
+        self.write(target_epoch_record(self.group_id, made_for, now_ms))
 
     def refreshed(self) -> None:
         """The topics have been looked at: not again before long."""

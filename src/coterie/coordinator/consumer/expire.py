@@ -9,9 +9,14 @@ from __future__ import annotations
 from typing import assert_never
 
 from coterie.coordinator.consumer.assign import make_target
+from coterie.coordinator.consumer.client_side.choice import (
+    is_client_side,
+    pass_over,
+)
 from coterie.coordinator.consumer.draft import Draft
 from coterie.coordinator.consumer.removal import remove_members
 from coterie.coordinator.consumer.timers import (
+    EndComputation,
     EndRevocation,
     ExpireMember,
     MakeTarget,
@@ -41,8 +46,10 @@ def handle(state: State, request: TimerRequest, context: Context) -> Result:
             if member is not None and member.epoch == epoch:
                 remove_members(draft, (member,))
         case MakeTarget():
-            if draft.epoch > draft.assignment_epoch:
+            if draft.epoch > draft.assignment_epoch and not is_client_side(draft):
                 make_target(draft)
+        case EndComputation(member_id=member_id):
+            pass_over(draft, member_id)
         case _:
             assert_never(request)
     return draft.result()

@@ -14,6 +14,11 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from coterie.coordinator.classic.group import CONSUMER_PROTOCOL_TYPE
+from coterie.coordinator.consumer.client_side.values import (
+    NO_DETAIL,
+    Computation,
+    TargetDetail,
+)
 from coterie.coordinator.consumer.member import Held, Member, Target
 from coterie.coordinator.consumer.reconcile import FREE
 from coterie.types import GroupId, MemberId, TopicId, TopicName
@@ -88,6 +93,12 @@ class ConsumerGroup:
         """What the group saw of its topics when its epoch was last bumped (E15-03)."""
         self.regexes: dict[str, ResolvedRegex] = {}
         self.refresh = Refresh()
+        self.target_details: dict[MemberId, TargetDetail] = {}
+        """What client-side assignors told members beside their partitions."""
+        self.computation: Computation | None = None
+        """Who computes the next target, where members do (E13)."""
+        self.offering_count = 0
+        """How many members offer a client-side assignor."""
         self.regex_run = RegexRun()
         self.members: dict[MemberId, Member] = {}
         self.targets: dict[MemberId, Target] = {}
@@ -132,6 +143,10 @@ class ConsumerGroup:
     def target(self, member_id: MemberId) -> Target:
         """What a member shall own; nothing, if no target says."""
         return self.targets.get(member_id, _NO_TARGET)
+
+    def detail(self, member_id: MemberId) -> TargetDetail:
+        """What a member is told beside its target."""
+        return self.target_details.get(member_id, NO_DETAIL)
 
     def owner_epoch(self, topic: TopicId, partition: int) -> int:
         """The epoch of the member that holds a partition, or has yet to revoke it;
@@ -201,6 +216,8 @@ class ConsumerGroup:
             assert self.classic_count >= 0
             for name in member.classic.names:
                 _add(self.classic_protocols, name, by)
+        self.offering_count += by if member.client_assignors else 0
+        assert self.offering_count >= 0
         _add(self._subscriptions, (member.topic_names, member.topic_regex), by)
         for name in member.topic_names:
             _add(self.topic_counts, name, by)

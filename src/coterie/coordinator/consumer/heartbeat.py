@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from coterie.coordinator.consumer import leave, timers
 from coterie.coordinator.consumer.advance import advance
+from coterie.coordinator.consumer.client_side.values import NO_DETAIL
 from coterie.coordinator.consumer.draft import Draft
 from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.consumer.member import JOIN_EPOCH, Held, Member
@@ -61,6 +62,8 @@ def handle(
     after = advance(draft, known, member, owned)
     draft.set(timers.session_timer(draft.group_id, after, context))
     tells = _is_full(request) or _holds_other(before, after)
+    if after.epoch != before.epoch and draft.detail(after.member_id) != NO_DETAIL:
+        tells = True
     return draft.result(_answer(draft, after, tells_assignment=tells))
 
 
@@ -136,8 +139,18 @@ def _answer(
         member_id=member.member_id,
         member_epoch=member.epoch,
         heartbeat_interval_ms=interval_ms,
-        assignment=assignment_of(member.assigned) if tells_assignment else None,
+        assignment=_assignment(draft, member) if tells_assignment else None,
+        should_compute_assignment=draft.computes,
     )
+
+
+def _assignment(draft: Draft, member: Member) -> Assignment:
+    assignment = assignment_of(member.assigned)
+    detail = draft.detail(member.member_id)
+    assignment.error = detail.error
+    assignment.metadata_version = detail.version
+    assignment.metadata_bytes = detail.metadata
+    return assignment
 
 
 def assignment_of(held: Held) -> Assignment:

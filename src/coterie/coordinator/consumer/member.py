@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Final, TypeAlias
 
+from coterie.coordinator.consumer.client_side.values import ClientAssignor
 from coterie.types import MemberId, TopicId, TopicName
 
 Held: TypeAlias = Mapping[TopicId, Mapping[int, int]]
@@ -67,8 +68,8 @@ class ClassicFace:
 class Member:
     """One member: what it said of itself, and what it holds.
 
-    `topic_names` are sorted (E2-07). `classic` is None for a member that speaks the
-    consumer protocol.
+    `topic_names` are sorted (E2-07); `client_assignors` are as preferred (E2.1).
+    `classic` is None for a member that speaks the consumer protocol.
     """
 
     member_id: MemberId
@@ -80,6 +81,7 @@ class Member:
     topic_regex: str | None = None
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
+    client_assignors: tuple[ClientAssignor, ...] = ()
     classic: ClassicFace | None = None
     state: MemberState = MemberState.STABLE
     epoch: int = JOIN_EPOCH

@@ -6,6 +6,7 @@ import base64
 from dataclasses import replace
 from typing import NamedTuple
 
+from coterie.coordinator.consumer.client_side.values import ClientAssignor
 from coterie.coordinator.consumer.draft import Draft
 from coterie.coordinator.consumer.epochs import check_member_epoch
 from coterie.coordinator.consumer.member import (
@@ -18,6 +19,9 @@ from coterie.coordinator.result import Context
 from coterie.errors import ApiError
 from coterie.types import MemberId
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ClientAssignor as SaidAssignor,
+)
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
@@ -153,13 +157,13 @@ def take_place(draft: Draft, leaver: Member, member_id: MemberId) -> Member:
     has the leaver's target and partitions, and has yet to learn its epoch (E9-05)."""
     assert leaver.instance_id is not None, "only a static member has a place"
     assert leaver.member_id != member_id
-    target = draft.target(leaver.member_id)
+    target, detail = draft.target(leaver.member_id), draft.detail(leaver.member_id)
     draft.remove(leaver)
     member = replace(
         leaver, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH
     )
     draft.put_metadata(member)
-    draft.put_target(member_id, target)
+    draft.put_target(member_id, target, detail)
     draft.put_current(member)
     return member
 
@@ -183,6 +187,8 @@ def updated(
     if request.subscribed_topic_regex is not None:
         # Who says the empty one wants none any more (E14-12).
         changes["topic_regex"] = request.subscribed_topic_regex or None
+    if request.client_assignors is not None and _may_compute(context):
+        changes["client_assignors"] = tuple(map(_offer, request.client_assignors))
     if request.rebalance_timeout_ms != -1:
         changes["rebalance_timeout_ms"] = request.rebalance_timeout_ms
     changes["client_id"] = context.client_id
@@ -191,3 +197,18 @@ def updated(
     if all(getattr(member, name) == value for name, value in changes.items()):
         return member
     return replace(member, **changes)  # type: ignore[arg-type]
+
+
+def _may_compute(context: Context) -> bool:
+    return context.settings.group_consumer_client_assignors_enable
+
+
+def _offer(said: SaidAssignor) -> ClientAssignor:
+    return ClientAssignor(
+        said.name,
+        said.minimum_version,
+        said.maximum_version,
+        said.reason,
+        said.metadata_version,
+        bytes(said.metadata_bytes),
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from coterie.coordinator.consumer.client_side.values import NO_DETAIL, TargetDetail
 from coterie.coordinator.consumer.group import ConsumerGroup, ResolvedRegex
 from coterie.coordinator.consumer.member import Held, Member, Target
 from coterie.coordinator.records.consumer_group_current_member_assignment import (
@@ -17,6 +18,7 @@ from coterie.coordinator.records.consumer_group_current_member_assignment import
     CurrentTopicPartitions,
 )
 from coterie.coordinator.records.consumer_group_member_metadata import (
+    Assignor,
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupMemberMetadataKey,
@@ -56,6 +58,17 @@ def member_record(group_id: GroupId, member: Member) -> Record:
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.server_assignor,
         classic_member_metadata=_classic(member),
+        assignors=[
+            Assignor(
+                name=each.name,
+                minimum_version=each.minimum,
+                maximum_version=each.maximum,
+                reason=each.reason,
+                version=each.version,
+                metadata=each.metadata,
+            )
+            for each in member.client_assignors
+        ],
     )
     return Record(key, value)
 
@@ -90,14 +103,22 @@ def regex_record(group_id: GroupId, regex: str, resolved: ResolvedRegex) -> Reco
     return Record(key, value)
 
 
-def target_record(group_id: GroupId, member_id: MemberId, target: Target) -> Record:
-    """Type 7: what a member shall own."""
+def target_record(
+    group_id: GroupId,
+    member_id: MemberId,
+    target: Target,
+    detail: TargetDetail = NO_DETAIL,
+) -> Record:
+    """Type 7: what a member shall own, and what it is told beside."""
     key = ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
     value = ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=[
             TargetTopicPartitions(topic_id=topic, partitions=sorted(partitions))
             for topic, partitions in sorted(target.items())
-        ]
+        ],
+        error=detail.error,
+        metadata_version=detail.version,
+        metadata_bytes=detail.metadata,
     )
     return Record(key, value)
 
@@ -171,7 +192,7 @@ def _written_out(group: ConsumerGroup) -> Iterator[Record]:
         yield regex_record(group_id, regex, resolved)
     yield epoch_record(group_id, group.epoch, group.metadata_hash)
     for member_id, target in group.targets.items():
-        yield target_record(group_id, member_id, target)
+        yield target_record(group_id, member_id, target, group.detail(member_id))
     if group.assignment_epoch > 0:
         yield target_epoch_record(group_id, group.assignment_epoch, group.assigned_ms)
     for member in group.members.values():

@@ -12,6 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from coterie.coordinator.consumer.client_side.values import (
+    NO_DETAIL,
+    ClientAssignor,
+    TargetDetail,
+)
 from coterie.coordinator.consumer.group import UNASSIGNED, ConsumerGroup, ResolvedRegex
 from coterie.coordinator.consumer.member import (
     LEAVE_EPOCH,
@@ -26,6 +31,7 @@ from coterie.coordinator.records.consumer_group_current_member_assignment import
     CurrentTopicPartitions,
 )
 from coterie.coordinator.records.consumer_group_member_metadata import (
+    Assignor,
     ClassicMemberMetadata,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
@@ -133,9 +139,21 @@ def _member_metadata(
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         server_assignor=value.server_assignor,
         classic=_classic(value.classic_member_metadata),
+        client_assignors=tuple(map(_offer, value.assignors)),
     )
     group.put_member(member)
     state.topic_index.subscribe(group.group_id, before, member)
+
+
+def _offer(kept: Assignor) -> ClientAssignor:
+    return ClientAssignor(
+        kept.name,
+        kept.minimum_version,
+        kept.maximum_version,
+        kept.reason,
+        kept.version,
+        bytes(kept.metadata),
+    )
 
 
 def _classic(metadata: ClassicMemberMetadata | None) -> ClassicFace | None:
@@ -171,6 +189,12 @@ def _target_member(
     group.targets[key.member_id] = {
         topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions
     }
+    detail = TargetDetail(
+        value.error, value.metadata_version, bytes(value.metadata_bytes)
+    )
+    group.target_details.pop(key.member_id, None)
+    if detail != NO_DETAIL:
+        group.target_details[key.member_id] = detail
 
 
 def _current_member(
@@ -261,6 +285,7 @@ def _no_target_member(
     state: State, group: ConsumerGroup, key: ConsumerGroupTargetAssignmentMemberKey
 ) -> None:
     group.targets.pop(key.member_id, None)
+    group.target_details.pop(key.member_id, None)
 
 
 def _no_current_member(

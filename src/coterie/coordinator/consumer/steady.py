@@ -40,6 +40,7 @@ def _says_nothing(request: ConsumerGroupHeartbeatRequest) -> bool:
         and request.subscribed_topic_names is None
         and request.subscribed_topic_regex is None
         and request.server_assignor is None
+        and request.client_assignors is None
     )
 
 

@@ -3,6 +3,7 @@
 A timer is a value; its deadline is nowhere in the state. Keys: ("session", group id,
 member id), as for classic groups, so that a member that changes its protocol has one
 session; ("rebalance", group id, member id); ("target", group id); ("regex", group id);
+("computation", group id);
 and for members of the classic protocol ("join", group id, member id) and ("sync", group
 id, member id), which are others than those of a classic group.
 """
@@ -47,7 +48,14 @@ class ResolveRegexes(NamedTuple):
     may_describe: Callable[[TopicName], bool]
 
 
-TimerRequest = ExpireMember | EndRevocation | MakeTarget
+class EndComputation(NamedTuple):
+    """A member had its rebalance timeout to compute its group's assignment (E8-09)."""
+
+    group_id: GroupId
+    member_id: MemberId
+
+
+TimerRequest = ExpireMember | EndRevocation | MakeTarget | EndComputation
 
 
 def session_timer(group_id: GroupId, member: Member, context: Context) -> Timer:
@@ -134,3 +142,17 @@ def regex_timer(group_id: GroupId, at_ms: int, context: Context) -> Timer:
     """The expressions are resolved then, as the member that is heard of now sees it."""
     request = ResolveRegexes(group_id, context.may_describe)
     return Timer(("regex", group_id), at_ms, request)
+
+
+def computation_timer(group_id: GroupId, member: Member, now_ms: int) -> Timer:
+    """A member is told to compute; it has its own rebalance timeout to do so."""
+    return Timer(
+        ("computation", group_id),
+        now_ms + max(member.rebalance_timeout_ms, 0),
+        EndComputation(group_id, member.member_id),
+    )
+
+
+def cancel_computation(group_id: GroupId) -> CancelTimer:
+    """The assignment is there, or nobody has to compute it."""
+    return CancelTimer(("computation", group_id))
