@@ -36,12 +36,14 @@ import asyncio
 import contextlib
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeAlias, TypedDict, Unpack
 from uuid import uuid4
 
+from coterie.client.assignor import ClientAssignor
 from coterie.client.cluster import Cluster, may_pass
+from coterie.client.computing import Computing
 from coterie.client.member_offsets import MemberOffsets, Offset, OffsetAndMetadata
 from coterie.client.member_states import MemberState
 from coterie.client.member_values import (
@@ -101,6 +103,8 @@ class MemberOptions(TypedDict, total=False):
     """The server-side assignor it asks for; the group uses what most members want."""
     rebalance_timeout_ms: int
     """How long the member may take to give partitions up; 300,000 by default."""
+    assignors: Sequence[ClientAssignor]
+    """Client-side assignors it offers, best first; only Coterie has a use for them."""
     client: ClientOptions
     """How it talks to brokers."""
 
@@ -130,6 +134,7 @@ class GroupMember:
                 rack_id=options.get("rack_id"),
                 server_assignor=options.get("server_assignor"),
                 rebalance_timeout_ms=options.get("rebalance_timeout_ms", 300_000),
+                assignors=tuple(options.get("assignors", ())),
             ),
             Subscription(frozenset(topics), options.get("pattern")),
             Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms),
@@ -181,7 +186,7 @@ class GroupMember:
         try:
             await self._cluster.coordinator(self.group_id)
             self._membership.join()
-            for work in (self._heartbeats(), self._steps()):
+            for work in self._works():
                 task = asyncio.create_task(work)
                 task.add_done_callback(self._task_ended)
                 self._tasks.append(task)
@@ -268,7 +273,15 @@ class GroupMember:
         """
         return await self._offsets.committed(partitions)
 
-    # The two tasks: one speaks to the coordinator, one to the application.
+    # Its tasks: one heartbeats, one speaks to the application, one may compute.
+
+    def _works(self) -> list[Coroutine[None, None, None]]:
+        membership = self._membership
+        works = [self._heartbeats(), self._steps()]
+        if assignors := membership.identity.assignors:
+            computing = Computing(self._cluster, membership, self._pulse, assignors)
+            works.append(computing.run())
+        return works
 
     async def _heartbeats(self) -> None:
         membership = self._membership

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from coterie.client.assignor import ClientAssignor
 from coterie.types import GroupId, MemberId, TopicId, TopicName
 
 
@@ -32,6 +33,7 @@ class Identity:
     rack_id: str | None = None
     server_assignor: str | None = None
     rebalance_timeout_ms: int = 300_000
+    assignors: tuple[ClientAssignor, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
+from coterie.client.assignor import declared
 from coterie.client.member_states import IN_GROUP, SILENT, MemberState, move
 from coterie.client.member_values import (
     Assign,
@@ -95,6 +96,7 @@ class Membership:
         self._sent_acknowledgement: _Acknowledgement | None = None
         self._is_full_due = True
         self._is_hurried = False
+        self._is_asked_to_compute = False
         self._pattern_used = False
         self._is_outside = True  # whether the coordinator knows no such member
         self._leave_epoch: int | None = LEAVE_EPOCH
@@ -163,6 +165,12 @@ class Membership:
         if self.refusal is not None:
             self.refusal = None
             self._not_before_ms = 0
+
+    def take_computation(self) -> bool:
+        """Whether the coordinator wants the group's assignment from this member; that
+        is told once for each time it says so (E13-02)."""
+        asked, self._is_asked_to_compute = self._is_asked_to_compute, False
+        return asked and self.epoch > 0
 
     def hurry(self) -> None:
         """Send a heartbeat at once, to learn the member epoch. It is full: at an epoch
@@ -297,6 +305,7 @@ class Membership:
             self.interval_ms = answer.heartbeat_interval_ms  # E7-53
         self.epoch = answer.member_epoch
         self.member_id = answer.member_id or self.member_id
+        self._is_asked_to_compute |= answer.should_compute_assignment
         if self._asked_subscription is not None:
             self._accepted = self._asked_subscription
         if answer.assignment is not None:
@@ -395,6 +404,8 @@ class Membership:
             request.rebalance_timeout_ms = self.identity.rebalance_timeout_ms
             request.rack_id = self.identity.rack_id
             request.server_assignor = self.identity.server_assignor
+            if self.identity.assignors:
+                request.client_assignors = declared(self.identity.assignors)
         if is_full or wanted != self._sent_subscription:
             request.subscribed_topic_names = sorted(wanted.topics)
             self._pattern_used |= wanted.pattern is not None

@@ -1,0 +1,196 @@
+"""A member computes its group's assignment, when the coordinator asks it to (E13)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from coterie.client import AssignorMember, ClientAssignor
+from coterie.types import TopicPartition
+from coterie.wire.api import ApiKey
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ClientAssignor as Declared,
+)
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from coterie.wire.messages.consumer_group_install_assignment import (
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupInstallAssignmentResponse,
+    InstalledMember,
+    InstalledPartitions,
+)
+from coterie.wire.messages.consumer_group_prepare_assignment import (
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+    MemberAssignor,
+    MemberPartitions,
+    PreparedMember,
+    PreparedTopic,
+)
+from coterie.wire.schema import Versions
+from tests.client.diary import Diary, of
+from tests.client.group_script import FOREVER_MS, TOPIC, ScriptedGroup
+from tests.client.script import Script, owned
+from tests.client.scripted import OPTIONS, ScriptedBroker, in_turn
+
+KEYS = (
+    ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT,
+    ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT,
+)
+PREPARED = ConsumerGroupPrepareAssignmentResponse(
+    group_epoch=7,
+    assignor_name="mine",
+    members=[
+        PreparedMember(
+            member_id="m1",
+            rack_id="r",
+            subscribed_topic_ids=[TOPIC, b"?" * 16],
+            assignor=MemberAssignor(metadata_version=3, metadata_bytes=b"load"),
+            topic_partitions=[MemberPartitions(topic_id=TOPIC, partitions=[1])],
+        ),
+        PreparedMember(member_id="m2", subscribed_topic_ids=[TOPIC]),
+    ],
+    topics=[PreparedTopic(topic_id=TOPIC, topic_name="orders", num_partitions=2)],
+)
+
+Members = Mapping[str, AssignorMember]
+Assignment = dict[str, list[TopicPartition]]
+
+
+def one_each(members: Members, topics: Mapping[str, int]) -> Assignment:
+    return {
+        member_id: [TopicPartition("orders", number)]
+        for number, member_id in enumerate(sorted(members))
+    }
+
+
+async def installed(
+    function: Any, prepared: ConsumerGroupPrepareAssignmentResponse = PREPARED
+) -> tuple[list[Any], int]:
+    """What a member that is asked once asks back, and how its life ends."""
+    async with ScriptedBroker() as broker:
+        group = ScriptedGroup(broker)
+        broker.versions |= dict.fromkeys(KEYS, Versions(0, 0))
+        broker.answers[KEYS[0]] = in_turn(prepared)
+        broker.answers[KEYS[1]] = in_turn(ConsumerGroupInstallAssignmentResponse())
+        group.hold = lambda request: (
+            ConsumerGroupHeartbeatResponse(
+                member_id=request.member_id,
+                member_epoch=1,
+                heartbeat_interval_ms=FOREVER_MS,
+                should_compute_assignment=True,
+            )
+            if len(group.epochs) == 1
+            else None
+        )
+        member = Diary().member(
+            broker.bootstrap,
+            topics=["orders"],
+            client=OPTIONS,
+            assignors=[ClientAssignor("mine", function)],
+        )
+        wanted = 1 if prepared.error_code else 2
+        kinds = (
+            ConsumerGroupPrepareAssignmentRequest,
+            ConsumerGroupInstallAssignmentRequest,
+        )
+        async with member:
+            await broker.until(
+                lambda: sum(isinstance(each, kinds) for each in broker.asked) == wanted
+            )
+        return [each for each in broker.asked if isinstance(each, kinds)], (
+            group.epochs[-1]
+        )
+
+
+def test_assignors_are_declared_with_a_full_heartbeat_and_with_no_other() -> None:
+    assignor = ClientAssignor("mine", one_each, b"load", 1, 3, 2)
+    script = Script(assignors=(assignor,))
+    script.member.join()
+    assert script.sent().client_assignors == [
+        Declared(
+            name="mine",
+            minimum_version=1,
+            maximum_version=3,
+            metadata_version=2,
+            metadata_bytes=b"load",
+        )
+    ]
+    script.yes(1, owned())
+    assert script.sent().client_assignors is None
+
+
+def test_who_has_no_assignors_says_nothing_of_them() -> None:
+    script = Script()
+    script.member.join()
+    assert script.sent() == ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="own-id",
+        rebalance_timeout_ms=300_000,
+        subscribed_topic_names=["orders"],
+        topic_partitions=[],
+    )
+
+
+@pytest.mark.asyncio
+async def test_who_is_asked_prepares_computes_and_installs_for_that_epoch() -> None:
+    seen: list[tuple[Members, Mapping[str, int]]] = []
+
+    def watched(members: Members, topics: Mapping[str, int]) -> Assignment:
+        seen.append((members, topics))
+        return one_each(members, topics)
+
+    (prepare, install), _ = await installed(watched)
+    assert (prepare.group_id, prepare.member_epoch) == ("g", 1)
+    assert (install.group_epoch, install.member_epoch, install.error) == (7, 1, 0)
+    assert install.members == [
+        InstalledMember(
+            member_id=member_id,
+            partitions=[InstalledPartitions(topic_id=TOPIC, partitions=[number])],
+        )
+        for number, member_id in enumerate(["m1", "m2"])
+    ]
+    ((members, topics),) = seen
+    assert topics == {"orders": 2}
+    assert members["m1"] == AssignorMember(
+        instance_id=None,
+        rack_id="r",
+        topics=frozenset({"orders"}),
+        target=of("orders", 1),
+        version=3,
+        metadata=b"load",
+    )
+
+
+def failing(members: Members, topics: Mapping[str, int]) -> Assignment:
+    raise ZeroDivisionError
+
+
+def inventive(members: Members, topics: Mapping[str, int]) -> Assignment:
+    return {"m1": [TopicPartition("nothing-like-it", 0)]}
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("function", [failing, inventive])
+async def test_an_assignor_that_fails_is_told_and_the_member_goes_on(
+    function: Any,
+) -> None:
+    (_, install), last_epoch = await installed(function)
+    assert (install.error, install.members) == (1, [])
+    assert last_epoch == -1
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "code", [ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.NOT_COORDINATOR]
+)
+async def test_who_may_not_compute_any_more_leaves_it(code: ErrorCode) -> None:
+    refused = ConsumerGroupPrepareAssignmentResponse(error_code=code)
+    (prepare,), last_epoch = await installed(one_each, refused)
+    assert prepare.member_epoch == 1
+    assert last_epoch == -1
