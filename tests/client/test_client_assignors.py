@@ -32,11 +32,13 @@ from coterie.wire.messages.consumer_group_prepare_assignment import (
     PreparedMember,
     PreparedTopic,
 )
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.schema import Versions
 from tests.client.diary import Diary, of
 from tests.client.group_script import FOREVER_MS, TOPIC, ScriptedGroup
 from tests.client.script import Script, owned
 from tests.client.scripted import OPTIONS, ScriptedBroker, in_turn
+from tests.server.harness import ThreadServer
 
 KEYS = (
     ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT,
@@ -194,3 +196,36 @@ async def test_who_may_not_compute_any_more_leaves_it(code: ErrorCode) -> None:
     (prepare,), last_epoch = await installed(one_each, refused)
     assert prepare.member_epoch == 1
     assert last_epoch == -1
+
+
+def lopsided(members: Members, topics: Mapping[str, int]) -> Assignment:
+    """Partition 0 for the first member, the rest for the last."""
+    first, last = min(members), max(members)
+    given: Assignment = {first: [TopicPartition("orders", 0)]}
+    given.setdefault(last, []).extend(TopicPartition("orders", n) for n in (1, 2, 3))
+    return given
+
+
+@pytest.mark.asyncio
+@pytest.mark.fact("E13-02", "E13-03", "E13-04", "E13-05")
+async def test_members_compute_their_own_assignment_at_our_server() -> None:
+    topic = CreatableTopic(name="orders", num_partitions=4, replication_factor=1)
+    first, second = Diary(), Diary()
+    with ThreadServer(
+        group_consumer_heartbeat_interval_ms=20,
+        group_consumer_assignment_interval_ms=0,
+        group_consumer_client_assignors_enable=True,
+    ) as server:
+        with server.client() as client:
+            client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        options: dict[str, Any] = {
+            "topics": ["orders"],
+            "client": OPTIONS,
+            "assignors": [ClientAssignor("lopsided", lopsided)],
+        }
+        bootstrap = "{}:{}".format(*server.addresses[0])
+        async with first.member(bootstrap, **options):
+            await first.holds(4)
+            async with second.member(bootstrap, **options):
+                await second.until(lambda: len(second.held) in {1, 3})
+                assert len(first.held) + len(second.held) == 4
