@@ -9,13 +9,16 @@ from hypothesis import given
 
 from coterie.coordinator.assignors.quality import quality
 from coterie.coordinator.assignors.spec import GroupSpec
+from coterie.coordinator.assignors.survey import size_of
 from coterie.coordinator.assignors.uniform import assign
 from tests.coordinator.assignors.specs import (
     again,
     check,
+    every_assignment,
     group,
     groups,
     named,
+    racked_groups,
 )
 
 
@@ -55,12 +58,27 @@ def test_sizes_are_even_and_nothing_moves_that_could_stay(spec: GroupSpec) -> No
     assert found.moved == found.moves_needed == least_moves(spec)
 
 
-@pytest.mark.fact("E11-45", "E11-46", "H-168", "H-169")
+@pytest.mark.fact("E11-44", "E11-45", "E11-46")
 @given(spec=groups(alike=False))
-def test_members_that_want_different_topics(spec: GroupSpec) -> None:
+def test_no_move_between_two_members_would_make_them_more_alike(
+    spec: GroupSpec,
+) -> None:
     result = assign(spec)
     check(spec, result)
-    assert named(assign(again(spec, result))) == named(result)
+    sizes = {member_id: size_of(result[member_id]) for member_id in spec.members}
+    for member_id, partitions in result.items():
+        for topic in partitions:
+            for other, member in spec.members.items():
+                if topic in member.subscribed_topic_ids:
+                    assert sizes[member_id] - sizes[other] <= 1
+
+
+@given(spec=racked_groups(alike=False))
+def test_what_a_chain_of_moves_would_make_more_even_is_two_at_most(
+    spec: GroupSpec,
+) -> None:
+    spreads = (quality(spec, each).spread for each in every_assignment(spec))
+    assert quality(spec, assign(spec)).spread <= min(spreads) + 2
 
 
 @pytest.mark.fact("E11-08")
@@ -101,6 +119,41 @@ def test_nothing_to_assign_and_a_topic_that_is_not_there() -> None:
         assign(group({}, {"m": "a"}))
     with pytest.raises(KeyError):
         assign(group({}, {"m": "a", "n": "ab"}))
+
+
+@pytest.mark.fact("H-166")
+def test_who_has_too_much_gives_just_that() -> None:
+    owned = {"m": {"a": [0, 1, 2], "b": [0, 1]}, "n": {"b": [2]}}
+    spec = group({"a": 3, "b": 3}, {"m": "ab", "n": "ab"}, owned)
+    assert named(assign(spec)) == {"m": {"a": [0, 1, 2]}, "n": {"b": [0, 1, 2]}}
+    assert quality(spec, assign(spec))[:3] == (0, 2, 2)
+
+
+@pytest.mark.fact("H-167", "E11-46")
+def test_of_a_topic_that_a_member_no_longer_wants_it_keeps_nothing() -> None:
+    owned = {"m": {"a": [0, 1], "b": [0]}, "n": {"a": [2], "b": [1, 2]}}
+    spec = group({"a": 3, "b": 3}, {"m": "a", "n": "ab"}, owned)
+    result = assign(spec)
+    assert named(result)["m"].keys() == {"a"}
+    assert quality(spec, result) == (0, 2, 1, 1.0)
+
+
+@pytest.mark.fact("H-168")
+def test_partitions_run_out_and_some_get_none() -> None:
+    spec = group({"a": 2, "b": 1}, {"l": "a", "m": "ab", "n": "ab", "o": "a", "p": "b"})
+    result = assign(spec)
+    check(spec, result)
+    sizes = [size_of(result[member]) for member in spec.members]
+    assert sorted(sizes) == [0, 0, 1, 1, 1]
+    assert named(assign(again(spec, result))) == named(result)
+
+
+@pytest.mark.fact("H-169")
+def test_who_wants_nothing_gets_nothing_and_the_others_are_even() -> None:
+    spec = group({"a": 4, "b": 2}, {"l": "", "m": "ab", "n": "ab"})
+    result = assign(spec)
+    check(spec, result)
+    assert [size_of(result[member]) for member in "lmn"] == [0, 3, 3]
 
 
 @pytest.mark.fact("E11-44", "E11-45")

@@ -182,6 +182,9 @@ class _Balance:
         moves = 0
         while givers:
             size, giver = givers[0]
+            if -size != sizes[giver]:  # it has been given some itself
+                heapq.heapreplace(givers, (-sizes[giver], giver))
+                continue
             taker = self._smallest(smallest)
             if -size - sizes[taker] < 2:
                 break
@@ -233,7 +236,6 @@ class _Balance:
         for member, gained in gains.items():
             self._owned[member][topic] = [*self._owned[member].get(topic, ()), *gained]
             owners[member] = None
-        assert gains.keys().isdisjoint(stock), "who gives does not take"
         for member in stock:
             if not self._owned[member][topic]:
                 del self._owned[member][topic], owners[member]
