@@ -19,8 +19,12 @@ from coterie.wire.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
 from tests.coordinator.classic.members import join_request
+from tests.coordinator.consumer.faces import assigns, offers
 from tests.coordinator.shard_driver import (
     WEEK_MS,
     Marker,
@@ -34,7 +38,6 @@ History = list[tuple[Record | Marker, Origin]]
 
 GROUPS = ("g", "h")
 CONSUMER_GROUP = "c"
-groups = st.sampled_from(GROUPS)
 with_offsets = st.sampled_from((*GROUPS, CONSUMER_GROUP))
 members = st.sampled_from("mno")
 partitions = st.tuples(st.sampled_from("tu"), st.integers(0, 1))
@@ -51,18 +54,31 @@ steps = st.one_of(
     st.tuples(st.just("begin"), members, st.sampled_from(("t", "u", "tu", ""))),
     st.tuples(st.just("beat"), members, st.booleans()),
     st.tuples(st.just("quit"), members, st.sampled_from((-1, -2))),
-    st.tuples(st.just("join"), groups, st.sampled_from((3, 9))),
-    st.tuples(st.just("rejoin"), groups),
-    st.tuples(st.just("sync"), groups),
-    st.tuples(st.just("leave"), groups),
+    st.tuples(st.just("join"), with_offsets, st.sampled_from((3, 9))),
+    st.tuples(st.just("rejoin"), with_offsets, st.booleans()),
+    st.tuples(st.just("sync"), with_offsets),
+    st.tuples(st.just("leave"), with_offsets),
     st.tuples(st.just("wait"), st.sampled_from((1_000, 3_000, 20_000, 70_000))),
     st.tuples(st.just("sweep"), st.sampled_from((1, WEEK_MS))),
 )
 
+migrations = st.one_of(
+    st.tuples(st.just("begin"), members, st.sampled_from(("t", "tu"))),
+    st.tuples(st.just("beat"), members, st.booleans()),
+    st.tuples(st.just("quit"), members, st.sampled_from((-1, -2))),
+    st.tuples(st.just("join"), st.just(CONSUMER_GROUP), st.sampled_from((3, 9))),
+    st.tuples(st.just("rejoin"), st.just(CONSUMER_GROUP), st.booleans()),
+    st.tuples(st.just("sync"), st.just(CONSUMER_GROUP)),
+    st.tuples(st.just("leave"), st.just(CONSUMER_GROUP)),
+    st.tuples(st.just("wait"), st.sampled_from((1_000, 3_000, 20_000))),
+)
+"""What happens in the group in which both protocols are spoken."""
+
 
 class World(ShardDriver):
-    """Takes the steps that hypothesis thinks of, as clients of two classic groups and a
-    consumer group. `batches` are the positions at which a step's records begin."""
+    """Takes the steps that hypothesis thinks of, as clients of two classic groups and
+    of one in which members of both protocols come and go. `batches` are the positions
+    at which a step's records begin."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,33 +124,66 @@ class World(ShardDriver):
         self.delete_group(group_id)
 
     def do_join(self, group_id: str, version: int) -> None:
-        sent = self.send(join_request(group_id=group_id), version=version)
+        request = join_request(group_id=group_id, protocols=offers("t", version=0))
+        sent = self.send(request, version=version)
         if not sent.parked and sent.error == 79:
-            member_id = sent.response.member_id
-            self.send(join_request(member_id, group_id=group_id), version=version)
+            request.member_id = sent.response.member_id
+            self.send(request, version=version)
 
-    def do_rejoin(self, group_id: str) -> None:
-        group = self.groups.get(group_id)
-        for member_id in tuple(group.members) if group else ():
-            if member_id in group.members and member_id not in group.joins:  # type: ignore[union-attr]
-                self.send(join_request(member_id, group_id=group_id))
+    def do_rejoin(self, group_id: str, keeps: bool) -> None:
+        """Every classic member joins again, and owns what it had, or nothing."""
+        for member_id in self._classic_members(group_id):
+            group = self.state.group(group_id)
+            if isinstance(group, ClassicGroup) and member_id in group.joins:
+                continue
+            owned: dict[str, list[int]] = {}
+            if isinstance(group, ConsumerGroup) and keeps:
+                for each in (
+                    group.members[member_id].assigned,
+                    group.members[member_id].pending_revocation,
+                ):
+                    owned.update({self._name(t): [*held] for t, held in each.items()})
+            protocols = offers("t", owned=owned)
+            request = join_request(member_id, group_id=group_id, protocols=protocols)
+            self.send(request)
 
     def do_sync(self, group_id: str) -> None:
-        group = self.groups.get(group_id)
-        for member_id in tuple(group.members) if group else ():
-            generation = self.groups[group_id].generation
+        members = self._classic_members(group_id)
+        given = [
+            SyncGroupRequestAssignment(
+                member_id=each, assignment=assigns({"t": range(at, 4, len(members))})
+            )
+            for at, each in enumerate(members)
+        ]
+        for member_id in members:
+            group = self.state.group(group_id)
+            generation = -1
+            if isinstance(group, ClassicGroup):
+                generation = group.generation
+            elif group is not None and member_id in group.members:
+                generation = group.members[member_id].epoch
             self.send(
                 SyncGroupRequest(
-                    group_id=group_id, member_id=member_id, generation_id=generation
+                    group_id=group_id,
+                    member_id=member_id,
+                    generation_id=generation,
+                    assignments=given,
                 )
             )
 
     def do_leave(self, group_id: str) -> None:
-        group = self.groups.get(group_id)
-        if group is None or not group.members:
-            return
-        identity = MemberIdentity(member_id=next(iter(group.members)))
-        self.send(LeaveGroupRequest(group_id=group_id, members=[identity]))
+        for member_id in self._classic_members(group_id)[:1]:
+            identity = MemberIdentity(member_id=member_id)
+            self.send(LeaveGroupRequest(group_id=group_id, members=[identity]))
+
+    def _classic_members(self, group_id: str) -> list[str]:
+        group = self.state.group(group_id)
+        if isinstance(group, ConsumerGroup):
+            return [m for m, member in group.members.items() if member.classic]
+        return [] if group is None else [*group.members]
+
+    def _name(self, topic_id: bytes) -> str:
+        return self.topics.topic_name(topic_id) or ""
 
     def do_begin(self, member_id: str, topics: str) -> None:
         self._heartbeat(member_id, 0, topics=[*topics], owned={})
@@ -272,7 +321,21 @@ def test_replaying_the_log_gives_the_state(taken: list[tuple[Any, ...]]) -> None
 def test_replaying_any_compacted_log_gives_the_state(
     taken: list[tuple[Any, ...]], data: st.DataObject
 ) -> None:
-    world = world_after(taken)
+    compact_and_compare(world_after(taken), data)
+
+
+@pytest.mark.slow
+@pytest.mark.fact("E22-46", "E20-03")
+@settings(max_examples=200, deadline=None)
+@given(st.lists(migrations, min_size=10, max_size=40), st.data())
+def test_so_it_does_when_groups_change_their_protocol(
+    taken: list[tuple[Any, ...]], data: st.DataObject
+) -> None:
+    compact_and_compare(world_after(taken), data)
+
+
+def compact_and_compare(world: World, data: st.DataObject) -> None:
+    """The same state from the log compacted anyhow, fully, and without tombstones."""
     batch = st.sampled_from([*world.batches, len(world.history)])
     runs = data.draw(st.lists(st.tuples(batch, batch), min_size=1, max_size=3))
     compacted = cleaned(world, runs)

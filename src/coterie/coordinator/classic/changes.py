@@ -51,6 +51,23 @@ class GroupCreated(GroupChange):
 
 
 @dataclass(frozen=True, slots=True)
+class GroupDowngraded(GroupChange):
+    """A consumer group becomes this one (E20.4). The records that make it so follow;
+    they do not say which other protocols each member can do."""
+
+    group: ClassicGroup
+
+    def apply(self, state: HasGroups) -> None:
+        """Put the group in the shard."""
+        assert self.group_id not in state.classic_groups, self.group_id
+        state.classic_groups[self.group_id] = self.group
+
+    def make(self, group: ClassicGroup) -> None:
+        """No draft of a classic group makes it."""
+        raise AssertionError(f"{group.group_id} is a classic group")
+
+
+@dataclass(frozen=True, slots=True)
 class MemberPending(GroupChange):
     """A new member was told its id and is to come back with it (KIP-394)."""
 

@@ -82,7 +82,7 @@ def prepare(draft: Draft) -> None:
     elif group.all_joined:
         end_join_phase(draft)
     else:
-        _wait_for_joins(draft)
+        wait_for_joins(draft)
 
 
 def complete_if_all_joined(draft: Draft) -> None:
@@ -108,7 +108,7 @@ def end_join_phase(draft: Draft) -> None:
     if not group.members:
         _become_empty(draft)
     elif not group.joins:
-        _wait_for_joins(draft)
+        wait_for_joins(draft)
     else:
         _start_generation(draft)
 
@@ -168,7 +168,8 @@ def _failed_to_join(group: ClassicGroup, member: Member) -> bool:
     return member.group_instance_id is None and member.member_id not in group.joins
 
 
-def _wait_for_joins(draft: Draft) -> None:
+def wait_for_joins(draft: Draft) -> None:
+    """Give the members their rebalance timeout to join."""
     assert not draft.group.all_joined
     timeout_ms = draft.group.rebalance_timeout_ms
     draft.set(join_timer(draft.group_id, timeout_ms, draft.now_ms))

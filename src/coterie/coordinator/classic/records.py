@@ -1,7 +1,8 @@
 """The records a classic group writes: type 2 and its tombstone (E22-32).
 
 One is written when a generation has its assignments, when the group becomes empty,
-when a static member is replaced, and when a join makes a group.
+when a static member is replaced, when a join makes a group, and when a consumer group
+becomes a classic one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,25 @@ def generation_record(
     group: ClassicGroup, assignments: Mapping[MemberId, bytes], at_ms: int
 ) -> Record:
     """The group's generation with its members; one not in `assignments` gets none."""
+    assert group.leader_id in group.members
+    return _record(group, assignments, at_ms, group.leader_id)
+
+
+def rebalancing_record(
+    group: ClassicGroup, assignments: Mapping[MemberId, bytes], at_ms: int
+) -> Record:
+    """The same, of a generation that nobody leads: with it begins a rebalance (E20-43).
+    Whoever does not know of that loads a stable group, as from Kafka's own record."""
+    assert group.members, "nobody does not rebalance"
+    return _record(group, assignments, at_ms, None)
+
+
+def _record(
+    group: ClassicGroup,
+    assignments: Mapping[MemberId, bytes],
+    at_ms: int,
+    leader_id: MemberId | None,
+) -> Record:
     members = [
         MemberMetadata(
             member_id=member.member_id,
@@ -40,12 +60,11 @@ def generation_record(
         for member in group.members.values()
     ]
     assert group.protocol_name is not None
-    assert group.leader_id in group.members
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,
         protocol=group.protocol_name,
-        leader=group.leader_id,
+        leader=leader_id,
         current_state_timestamp=at_ms,
         members=members,
     )

@@ -30,13 +30,9 @@ def replay(
         state.classic_groups.pop(key.group, None)
         return
     live = state.classic_groups.get(key.group)
-    if live is not None and not value.members and _has_joins_in_flight(live):
+    if live is not None and not value.members and live.joins:
         return  # the record of a group that its first join made: E19-15
     state.classic_groups[key.group] = _group(key.group, value, live)
-
-
-def _has_joins_in_flight(group: ClassicGroup) -> bool:
-    return group.state is GroupState.PREPARING_REBALANCE and bool(group.members)
 
 
 def _group(
@@ -44,7 +40,7 @@ def _group(
 ) -> ClassicGroup:
     group = ClassicGroup(
         group_id,
-        state=GroupState.STABLE if value.members else GroupState.EMPTY,
+        state=_state(value),
         state_timestamp_ms=value.current_state_timestamp,
         protocol_type=value.protocol_type or None,
         protocol_name=value.protocol,
@@ -59,6 +55,14 @@ def _group(
         group.pending_members = live.pending_members
         group.unsynced = live.unsynced
     return group
+
+
+def _state(value: GroupMetadataValue) -> GroupState:
+    """A generation that nobody leads was the last word of a consumer group: its members
+    are to rebalance (E20-43)."""
+    if not value.members:
+        return GroupState.EMPTY
+    return GroupState.PREPARING_REBALANCE if value.leader is None else GroupState.STABLE
 
 
 def _member(stored: MemberMetadata, protocol: str, known: Member | None) -> Member:

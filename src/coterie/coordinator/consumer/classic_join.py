@@ -12,8 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coterie.coordinator.classic import join
+from coterie.coordinator.classic.group import CONSUMER_PROTOCOL_TYPE
 from coterie.coordinator.consumer import timers
 from coterie.coordinator.consumer.advance import advance
+from coterie.coordinator.consumer.downgrade import may_downgrade, replace_last
 from coterie.coordinator.consumer.draft import Draft
 from coterie.coordinator.consumer.embedded import (
     known_partitions,
@@ -26,6 +28,7 @@ from coterie.coordinator.consumer.members import (
     check_room,
     short_uuid,
     static_member,
+    successor,
     take_place,
 )
 from coterie.coordinator.consumer.records import group_tombstones
@@ -109,38 +112,53 @@ def _needs_member_id(request: JoinGroupRequest, context: Context) -> bool:
 
 
 def _join(draft: Draft, sender: Sender, request: JoinGroupRequest) -> JoinGroupResponse:
-    context, group_id = draft.context, draft.group_id
+    context, group_id, leaver = draft.context, draft.group_id, sender.leaver
     subscription = _subscription(request)
-    owned = known_partitions(subscription.owned_partitions, context.topics)
     known = sender.before
-    if sender.leaver is not None:
-        known = take_place(draft, sender.leaver, sender.member_id)
+    if leaver is not None and may_downgrade(draft, (leaver,), joining=1):
+        known = successor(leaver, sender.member_id)
+        member = _updated(known, request, subscription, context)
+        classic = replace_last(draft, leaver, member)
+        name = classic.protocol_name or ""
+        return _answer(member.member_id, classic.generation, name)
+    if leaver is not None:
+        known = take_place(draft, leaver, sender.member_id)
     before = known or Member(member_id=sender.member_id)
     member = _updated(before, request, subscription, context)
+    owned = known_partitions(subscription.owned_partitions, context.topics)
     after = advance(draft, known, member, owned)
     draft.set(timers.cancel_join(group_id, after.member_id))
     draft.set(timers.session_timer(group_id, after, context))
     draft.set(timers.sync_timer(group_id, after, context.now_ms))
-    assert after.classic is not None
+    return _answer(after.member_id, after.epoch, request.protocols[0].name)
+
+
+def _answer(
+    member_id: MemberId, generation: int, protocol_name: str
+) -> JoinGroupResponse:
+    """Nobody leads, so nobody is told of the others (E20-24)."""
+    assert generation >= 0, "whoever is answered is in the group"
     return JoinGroupResponse(
-        generation_id=after.epoch,
-        protocol_type=request.protocol_type,
-        protocol_name=after.classic.first[0],
+        generation_id=generation,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocol_name=protocol_name,
         leader="",
-        member_id=after.member_id,
+        member_id=member_id,
     )
 
 
 def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
-    """All protocols of a member have the same subscription; this is that of the first,
-    in any version (E20-21)."""
+    """All protocols of a member say the same, so this is what it says by the first, in
+    any version (E20-21); but all must be readable, as any may count one day."""
+    assert request.protocols, "a member can do at least one protocol"
     try:
-        return read_subscription(request.protocols[0].metadata)
+        first, *_ = [read_subscription(each.metadata) for each in request.protocols]
     except MalformedFrame as error:
         raise ApiError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
             f"The subscription of member {request.member_id} is malformed: {error}",
         ) from None
+    return first
 
 
 def _updated(
@@ -149,7 +167,7 @@ def _updated(
     subscription: ConsumerProtocolSubscription,
     context: Context,
 ) -> Member:
-    """The member with all that its join says of it. It names no assignor of ours
+    """The member with all that its join says of it. It names no assignor, and is none
     (E20-31), and matches no topics by a regular expression."""
     face = ClassicFace(
         session_timeout_ms=request.session_timeout_ms,
@@ -164,6 +182,7 @@ def _updated(
         topic_names=tuple(subscription.topics),
         topic_regex=None,
         server_assignor=None,
+        client_assignors=(),
         rebalance_timeout_ms=join.rebalance_timeout_ms(request, context),
         classic=face,
     )

@@ -155,17 +155,22 @@ def check_room(draft: Draft) -> None:
 def take_place(draft: Draft, leaver: Member, member_id: MemberId) -> Member:
     """Write the leaver away and the same member, under another id, into its place: it
     has the leaver's target and partitions, and has yet to learn its epoch (E9-05)."""
-    assert leaver.instance_id is not None, "only a static member has a place"
     assert leaver.member_id != member_id
     target, detail = draft.target(leaver.member_id), draft.detail(leaver.member_id)
     draft.remove(leaver)
-    member = replace(
-        leaver, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH
-    )
+    member = successor(leaver, member_id)
     draft.put_metadata(member)
     draft.put_target(member_id, target, detail)
     draft.put_current(member)
     return member
+
+
+def successor(leaver: Member, member_id: MemberId) -> Member:
+    """The same static member under another id; it has yet to learn its epoch."""
+    assert leaver.instance_id is not None, "only a static member has a place"
+    return replace(
+        leaver, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH
+    )
 
 
 def updated(

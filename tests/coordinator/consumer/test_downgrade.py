@@ -1,0 +1,350 @@
+"""A consumer group becomes a classic one again (E20.4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from coterie.coordinator.classic.group import GroupState
+from coterie.coordinator.consumer.replay import replay
+from coterie.coordinator.records.consumer_group_member_metadata import (
+    ConsumerGroupMemberMetadataKey,
+)
+from coterie.wire.error_codes import ErrorCode
+from tests.coordinator.classic.members import codes, heartbeat, join, leave, sync
+from tests.coordinator.consumer.faces import (
+    assigned,
+    assigns,
+    classic_group,
+    offers,
+    rejoined,
+)
+from tests.coordinator.consumer.groups import AT_ONCE, GroupDriver, topic_id
+from tests.coordinator.driver import Sent
+
+FOO = topic_id("foo")
+PREPARING = GroupState.PREPARING_REBALANCE
+WRITTEN = ["-current"] * 3 + ["-target"] * 3 + ["-target-epoch"]
+WRITTEN += ["-member"] * 3 + ["-epoch", "classic"]
+
+
+def group_of_three(policy: str = "bidirectional", **settings: Any) -> GroupDriver:
+    """Of foo, the classic c and d, and m, which is static and speaks the consumer
+    protocol, have two partitions each. Everybody is at epoch 3."""
+    driver = GroupDriver(
+        settings=replace(AT_ONCE, group_consumer_migration_policy=policy, **settings)
+    )
+    driver.join("m", instance_id="i")
+    names = ["range", "roundrobin"]
+    join(driver, "c", protocols=offers("foo", names=names))
+    join(driver, "d", protocols=offers("foo", names=names[1:]))
+    shared = [[0, 1, 2, 3, 4, 5], driver.member("m").assigned.get(FOO, ())]
+    for owned in (shared[0], driver.group.target("m")[FOO]):
+        driver.heartbeat("m", 1, owned={"foo": owned}, instance_id="i")
+    rejoined(driver, "c", protocols=offers("foo", names=names))
+    rejoined(driver, "d", protocols=offers("foo", names=names[1:]))
+    assert not sync(driver, "c", 3).error
+    assert not sync(driver, "d", 3).error
+    assert driver.group.state.value == "Stable"
+    return driver
+
+
+@pytest.fixture
+def driver() -> GroupDriver:
+    return group_of_three()
+
+
+def held(driver: GroupDriver, member_id: str) -> dict[str, list[int]]:
+    return {"foo": sorted(driver.member(member_id).assigned[FOO])}
+
+
+def is_rebalancing(driver: GroupDriver) -> bool:
+    """The group is a classic one, and c and d are to join again."""
+    assert "g" not in driver.state.consumer_groups
+    group = driver.groups["g"]
+    assert {*group.members} == {"c", "d"}
+    assert heartbeat(driver, "c", 3) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert ("join", "g") in driver.timers
+    return group.state is PREPARING
+
+
+@pytest.mark.fact("H-136", "E20-40", "E20-43", "E7-64", "F5-27")
+def test_when_the_last_one_leaves_the_others_rebalance(driver: GroupDriver) -> None:
+    answer = driver.heartbeat("m", -1, instance_id="i")
+    assert (answer.error, answer.response.member_epoch) == (0, -1)
+    assert is_rebalancing(driver)
+
+
+@pytest.mark.fact("H-136", "E20-40")
+def test_when_the_last_one_is_not_heard_of(driver: GroupDriver) -> None:
+    for _ in range(9):
+        driver.advance(5_000)
+        heartbeat(driver, "c", 3)
+        heartbeat(driver, "d", 3)
+    assert is_rebalancing(driver)
+
+
+@pytest.mark.fact("H-136", "E20-40")
+def test_when_the_last_one_does_not_revoke(driver: GroupDriver) -> None:
+    driver.assigns({"c": held(driver, "c"), "d": held(driver, "d")})
+    said: dict[str, Any] = {
+        "instance_id": "i",
+        "subscribed_topic_names": ["bar", "foo"],
+    }
+    driver.heartbeat("m", 3, owned=held(driver, "m"), **said)
+    assert ("rebalance", "g", "m") in driver.timers
+    driver.advance(9_000)
+    heartbeat(driver, "c", 3)
+    heartbeat(driver, "d", 3)
+    driver.advance(1_000)
+    assert driver.groups["g"].state is PREPARING
+    assert driver.groups["g"].generation == 4
+
+
+@pytest.mark.fact("E20-40", "F6-07")
+def test_when_an_admin_removes_the_last_one(driver: GroupDriver) -> None:
+    assert codes(leave(driver, ("", "i"))) == [0]
+    assert is_rebalancing(driver)
+
+
+@pytest.mark.fact("E20-40")
+def test_when_the_last_one_leaves_in_company(driver: GroupDriver) -> None:
+    assert codes(leave(driver, "m", "d")) == [0, 0]
+    assert {*driver.groups["g"].members} == {"c"}
+
+
+@pytest.mark.fact("E20-42", "E22-30", "E20-03")
+def test_everything_is_written_in_one_batch(driver: GroupDriver) -> None:
+    shares = {"c": held(driver, "c"), "d": held(driver, "d")}
+    driver.heartbeat("m", -1, instance_id="i")
+    assert driver.wrote_types == WRITTEN
+    value: Any = driver.wrote[-1].value
+    assert value.generation == 3
+    assert value.protocol_type == "consumer"
+    assert value.protocol == "roundrobin"
+    assert {each.member_id for each in value.members} == {"c", "d"}
+    for each in value.members:
+        assert assigned(each.assignment) == shares[each.member_id]
+        assert (each.session_timeout, each.rebalance_timeout) == (10_000, 60_000)
+    assert [name for name, _ in driver.groups["g"].members["c"].protocols] == [
+        "range",
+        "roundrobin",
+    ]
+
+
+@pytest.mark.fact("E20-43")
+def test_the_classic_group_comes_to_its_next_generation(driver: GroupDriver) -> None:
+    driver.heartbeat("m", -1, instance_id="i")
+    joins = [
+        rejoined(driver, each, protocols=offers("foo", names=["roundrobin"]))
+        for each in ("c", "d")
+    ]
+    assert [sent.response.generation_id for sent in joins] == [4, 4]
+    leader = joins[0].response.leader
+    given = {"c": assigns({"foo": [0, 1, 2]}), "d": assigns({"foo": [3, 4, 5]})}
+    answer = sync(driver, leader, 4, assignments=given)
+    assert answer.response.assignment == given[leader]
+    assert driver.groups["g"].state is GroupState.STABLE
+
+
+@pytest.mark.fact("E20-43", "E20-15")
+def test_sessions_go_on_and_other_timers_end(driver: GroupDriver) -> None:
+    driver.join("n")
+    heartbeat(driver, "c", 3)
+    rejoined(driver, "d", protocols=offers("foo", names=["roundrobin"]))
+    assert codes(leave(driver, "m", "n")) == [0, 0]
+    of_group = {key for key in driver.timers if "g" in key}
+    assert of_group == {("session", "g", "c"), ("session", "g", "d"), ("join", "g")}
+    driver.advance(10_000)
+    assert driver.groups["g"].members == {}
+
+
+@pytest.mark.fact("E20-42", "E20-43")
+def test_the_rebalance_is_not_forgotten_in_a_restart(driver: GroupDriver) -> None:
+    driver.heartbeat("m", -1, instance_id="i")
+    loaded = driver.reload()
+    group = loaded.groups["g"]
+    assert (group.state, group.generation) == (PREPARING, 3)
+    assert group.members.keys() == driver.groups["g"].members.keys()
+    assert heartbeat(loaded, "c", 3) == ErrorCode.REBALANCE_IN_PROGRESS
+    loaded.advance(60_000)
+    assert loaded.groups["g"].state is GroupState.EMPTY
+
+
+def test_committed_offsets_stay(driver: GroupDriver) -> None:
+    by_c: dict[str, Any] = {"member_id": "c", "generation_id_or_member_epoch": 3}
+    assert driver.commit({("foo", 1): 5}, **by_c) == {("foo", 1): 0}
+    driver.heartbeat("m", -1, instance_id="i")
+    assert driver.offsets({"foo": [1]}) == {("foo", 1): 5}
+    by_c["generation_id_or_member_epoch"] = 3
+    assert driver.commit({("foo", 1): 6}, **by_c) == {("foo", 1): 0}
+
+
+# When it stays a consumer group.
+
+
+@pytest.mark.fact("E20-41", "E20-01")
+@pytest.mark.parametrize("policy", ["disabled", "upgrade", "nonsense"])
+def test_the_policy_may_be_against_it(policy: str) -> None:
+    driver = group_of_three(policy)
+    driver.heartbeat("m", -1, instance_id="i")
+    assert {*driver.group.members} == {"c", "d"}
+    assert driver.group.epoch == 4
+
+
+@pytest.mark.fact("E20-01")
+def test_the_policy_may_be_for_it() -> None:
+    driver = group_of_three("downgrade")
+    driver.heartbeat("m", -1, instance_id="i")
+    assert is_rebalancing(driver)
+
+
+@pytest.mark.fact("H-138", "E20-41")
+def test_a_group_that_is_too_large_stays_what_it_is() -> None:
+    driver = group_of_three(group_max_size=1)
+    driver.heartbeat("m", -1, instance_id="i")
+    assert {*driver.group.members} == {"c", "d"}
+    too_large = _classic_joins(driver, group_instance_id="i")
+    assert too_large.error == ErrorCode.NONE
+    assert driver.group.classic_count == 3
+
+
+@pytest.mark.fact("E20-41")
+def test_others_of_the_new_protocol_keep_it(driver: GroupDriver) -> None:
+    driver.join("n")
+    driver.heartbeat("m", -1, instance_id="i")
+    assert {*driver.group.members} == {"c", "d", "n"}
+    assert codes(leave(driver, "c", "d")) == [0, 0]
+    assert {*driver.group.members} == {"n"}
+
+
+@pytest.mark.fact("E20-41", "E20-40")
+def test_an_empty_group_stays_what_it_is(driver: GroupDriver) -> None:
+    leave(driver, "c", "d")
+    driver.heartbeat("m", -1, instance_id="i")
+    assert driver.group.members == {}
+
+
+@pytest.mark.fact("E20-41")
+def test_what_cannot_be_read_cannot_be_downgraded(driver: GroupDriver) -> None:
+    spoil(driver, "c")
+    assert driver.heartbeat("m", -1, instance_id="i").error == (
+        ErrorCode.GROUP_ID_NOT_FOUND
+    )
+    assert "m" in driver.group.members
+
+
+def spoil(driver: GroupDriver, member_id: str) -> None:
+    """Have the log say what we would not have written of a member."""
+    record = next(
+        record
+        for record in reversed(driver.log)
+        if isinstance(record.key, ConsumerGroupMemberMetadataKey)
+        and record.key.member_id == member_id
+    )
+    value: Any = record.value
+    for protocol in value.classic_member_metadata.supported_protocols:
+        protocol.metadata = b"\xff"
+    replay(driver.state, record)
+    driver.shard.changed.clear()
+
+
+def test_who_is_fenced_goes_whatever_the_others_say(driver: GroupDriver) -> None:
+    spoil(driver, "c")
+    for _ in range(9):
+        driver.advance(5_000)
+        heartbeat(driver, "c", 3)
+        heartbeat(driver, "d", 3)
+    assert {*driver.group.members} == {"c", "d"}
+
+
+# A static member in the place of the last one.
+
+
+def _classic_joins(driver: GroupDriver, *topics: str, **fields: Any) -> Sent:
+    protocols = offers(*(topics or ("foo",)), names=["roundrobin"])
+    return join(driver, protocols=protocols, **fields)
+
+
+@pytest.mark.fact("H-137", "E20-40", "E20-43", "E9-05")
+@pytest.mark.parametrize("has_left", [False, True])
+def test_the_last_one_is_replaced_without_a_rebalance(
+    driver: GroupDriver, has_left: bool
+) -> None:
+    share = held(driver, "m")
+    if has_left:
+        driver.heartbeat("m", -2, instance_id="i")
+    answer = _classic_joins(driver, group_instance_id="i")
+    assert driver.wrote_types == WRITTEN
+    member_id = answer.response.member_id
+    assert answer.response.generation_id == 3
+    assert answer.response.protocol_name == "roundrobin"
+    group = driver.groups["g"]
+    assert group.state is GroupState.STABLE
+    assert {*group.members} == {"c", "d", member_id}
+    said: dict[str, Any] = {"group_instance_id": "i", "protocol_name": "roundrobin"}
+    given = sync(driver, member_id, 3, **said)
+    assert assigned(given.response.assignment) == share
+    for each in ("c", "d", member_id):
+        assert heartbeat(driver, each, 3) == ErrorCode.NONE
+    assert ("join", "g") not in driver.timers
+    assert driver.reload().groups["g"].state is GroupState.STABLE
+
+
+def test_a_group_of_one_may_be_replaced() -> None:
+    driver = GroupDriver()
+    driver.join("m", instance_id="i")
+    answer = _classic_joins(driver, group_instance_id="i")
+    group = driver.groups["g"]
+    assert (group.state, group.generation) == (GroupState.STABLE, 1)
+    assert group.leader_id == answer.response.member_id
+
+
+def test_who_wants_other_topics_makes_all_rebalance(driver: GroupDriver) -> None:
+    answer = _classic_joins(driver, "bar", group_instance_id="i")
+    assert answer.error == ErrorCode.NONE
+    assert driver.groups["g"].state is PREPARING
+    late = sync(driver, answer.response.member_id, answer.response.generation_id)
+    assert late.error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_what_another_still_holds_is_not_given_away(driver: GroupDriver) -> None:
+    """The last one waits for a partition that c has yet to revoke."""
+    (first, second), share = held(driver, "c")["foo"], held(driver, "m")["foo"]
+    driver.assigns(
+        {
+            "c": {"foo": [first]},
+            "d": held(driver, "d"),
+            "m": {"foo": [*share, second]},
+        }
+    )
+    said: dict[str, Any] = {
+        "instance_id": "i",
+        "subscribed_topic_names": ["bar", "foo"],
+    }
+    driver.heartbeat("m", 3, owned={"foo": share}, **said)
+    answer = _classic_joins(driver, "bar", "foo", group_instance_id="i")
+    group = driver.groups["g"]
+    assert group.state is PREPARING
+    member = group.members[answer.response.member_id]
+    assert assigned(member.assignment) == {"foo": share}
+
+
+@pytest.mark.fact("E20-45")
+@pytest.mark.parametrize("policy", ["disabled", "bidirectional"])
+def test_all_may_stop_and_begin_with_the_other_protocol(policy: str) -> None:
+    driver = GroupDriver(
+        settings=replace(AT_ONCE, group_consumer_migration_policy=policy)
+    )
+    (first,) = classic_group(driver, {"-a": {"foo": [0, 1, 2, 3, 4, 5]}})
+    by_first: dict[str, Any] = {"member_id": first, "generation_id_or_member_epoch": 1}
+    assert driver.commit({("foo", 1): 5}, **by_first) == {("foo", 1): 0}
+    leave(driver, first)
+    assert driver.join("m").error == ErrorCode.NONE
+    driver.heartbeat("m", -1)
+    (second,) = classic_group(driver, {"-a": {"foo": [0, 1, 2, 3, 4, 5]}})
+    leave(driver, second)
+    assert driver.join("m").error == ErrorCode.NONE
+    assert driver.offsets({"foo": [1]}) == {("foo", 1): 5}
