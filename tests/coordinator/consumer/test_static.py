@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.coordinator.assignors.spec import GroupSpec
 from coterie.coordinator.consumer.member import MemberState
 from coterie.coordinator.consumer.records import group_records
 from coterie.wire.error_codes import ErrorCode
@@ -131,3 +132,18 @@ def test_a_place_that_was_taken_over_is_so_after_a_restart(driver: GroupDriver) 
     loaded = driver.reload()
     group = loaded.shard.state.consumer_groups["g"]
     assert group_records(group) == group_records(driver.group)
+
+
+@pytest.mark.fact("H-34", "E9-14")
+def test_who_comes_back_is_to_the_assignor_who_left(driver: GroupDriver) -> None:
+    asked: list[GroupSpec] = []
+
+    def assign(spec: GroupSpec) -> dict[str, dict[bytes, list[int]]]:
+        asked.append(spec)
+        return {}
+
+    before = driver.group.target("m")
+    driver.heartbeat("m", -2, instance_id="i")
+    driver.assigns(assign)
+    driver.join("m2", ["foo", "bar"], instance_id="i")
+    assert asked[0].members["m2"].partitions == before

@@ -89,16 +89,6 @@ def test_a_member_that_is_gone_has_no_change() -> None:
     assert new.targets.keys() == {"m"}
 
 
-@pytest.mark.fact("H-34", "E9-14")
-def test_who_replaces_a_static_member_inherits_its_target() -> None:
-    new_one = Member(member_id="new", instance_id="i", topic_names=("a",))
-    given = given_members(
-        members={"new": new_one}, previous={"old": LEFT}, static_members={"i": "old"}
-    )
-    assert group_spec(given).members["new"].partitions == LEFT
-    assert build_target(given, answers({"new": {A: [0, 1]}})).changed == {"new": LEFT}
-
-
 @pytest.mark.fact("E11-03")
 def test_the_assignor_is_told_the_target_and_not_what_is_held() -> None:
     member = Member(member_id="m", instance_id="i", rack_id="r", assigned={A: {3: 1}})

@@ -36,15 +36,13 @@ class KnownTopic(NamedTuple):
 class TargetInput:
     """What a target is made of.
 
-    `members` are as they will be once this heartbeat is done. `static_members` is the
-    index as it was before it: an instance id that stands there with another member id
-    is one whose new member takes over the old one's target (E9-14). `resolved` holds
-    the topics that each regular expression matched.
+    `members` and their `previous` targets are as they will be once this step is done; a
+    static member that came back has the target of the one whose place it took (E9-14).
+    `resolved` holds the topics that each regular expression matched.
     """
 
     members: Mapping[MemberId, Member]
     previous: Mapping[MemberId, Target]
-    static_members: Mapping[str, MemberId] = field(default_factory=dict)
     topics: Mapping[TopicName, KnownTopic] = field(default_factory=dict)
     resolved: Mapping[str, Collection[TopicName]] = field(default_factory=dict)
 
@@ -89,7 +87,7 @@ def group_spec(given: TargetInput) -> GroupSpec:
             instance_id=member.instance_id,
             rack_id=member.rack_id,
             subscribed_topic_ids=frozenset(known),
-            partitions=_previous_target(member, given),
+            partitions=given.previous.get(member_id, _NO_PARTITIONS),
         )
     return GroupSpec(members, topics)
 
@@ -97,11 +95,6 @@ def group_spec(given: TargetInput) -> GroupSpec:
 def _known_topics(member: Member, given: TargetInput) -> Mapping[TopicId, TopicSpec]:
     names = {*member.topic_names, *given.resolved.get(member.topic_regex or "", ())}
     return dict(given.topics[name] for name in sorted(names) if name in given.topics)
-
-
-def _previous_target(member: Member, given: TargetInput) -> Target:
-    source = given.static_members.get(member.instance_id or "", member.member_id)
-    return given.previous.get(source, _NO_PARTITIONS)
 
 
 def _ask(assign: Assign, spec: GroupSpec) -> Assignment:
