@@ -14,7 +14,7 @@ JOBS ?= 2
 # More words for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
 
-.PHONY: help setup demo test quick check format bench fuzz conformance clean
+.PHONY: help setup demo test quick check format bench fuzz sim conformance clean
 
 help: ## list these targets
 	@echo 'Coterie: Kafka consumer groups in Python. Start with: make demo'
@@ -58,6 +58,9 @@ bench: $(READY) ## measure, print every figure next to its bar
 
 fuzz: $(READY) ## throw bytes at every decoder for a bounded time
 	@$(BIN)/python -m fuzz $(ARGS)
+
+sim: $(READY) ## live through worlds of members, faults and restarts, each from a seed
+	@$(BIN)/python -m sim --jobs $(JOBS) $(ARGS)
 
 conformance: $(READY) ## run the tests and write docs/conformance.md anew
 	@mkdir -p build

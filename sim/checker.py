@@ -1,127 +1,160 @@
-"""What is checked of a world: after every step, at some steps, and at its end."""
+"""What must hold in a world after every step, and who looks when.
+
+After each step: the state contradicts nothing (coordinator/invariants.py), so that no
+partition has two owners there; no epoch goes back; no member is taken out early; the
+server logs no bug. By the way: what members are handed (ownership.py) and what they
+commit (commits.py). Now and then, and at the end: the log, and legal thinnings of it,
+give the live state again (durability.py), and acknowledged commits are readable.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Collection
+from random import Random
+from typing import Any
 
 from coterie.coordinator import invariants
-from coterie.coordinator.consumer.group import ConsumerGroup
-from coterie.coordinator.consumer.records import group_records
-from coterie.coordinator.records.serde import decode_record, encode_record
-from coterie.coordinator.result import Origin
-from coterie.coordinator.shard import Shard
 from coterie.coordinator.state import State
-from coterie.log.log import Log
-from coterie.runtime.shards import DrivenShard
-from coterie.settings import Settings
-from coterie.types import GroupId
-from coterie.wire.record_batch import decode_marker, decode_records, read_header
-from sim.members.consumer import ConsumerMember, Partition, outline
+from coterie.runtime.deferred import Answer
+from coterie.runtime.shards import DrivenShard, Phase
+from coterie.types import GroupId, TopicName
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from coterie.wire.messages.offset_commit import OffsetCommitRequest
+from sim.broken import Broken, Ears
+from sim.commits import Ledger
+from sim.durability import check_same, read_log, replayed, thinned
+from sim.epochs import Seen, check_order, seen
+from sim.members.member import Member
+from sim.network import Call
+from sim.ownership import Ownership, is_sign_of_life
+from sim.server import Server, Surroundings
 
-READ_BYTES: Final = 1 << 24
+
+def _ignore(response: object) -> None:
+    """Nobody watches for this answer."""
+
+
+class _Shard:
+    """What is known of one shard: as it was last looked at, and as it was when all of
+    it was durable."""
+
+    def __init__(self) -> None:
+        self.shard: object = None
+        self.version = -1
+        self.live: dict[GroupId, Seen] = {}
+        self.durable: dict[GroupId, Seen] = {}
 
 
 class Checker:
-    """Remembers the epochs it has seen, which never go back."""
+    """Looks after a world; raises Broken."""
 
-    def __init__(self) -> None:
-        self._epochs: dict[GroupId, tuple[int, int]] = {}
-        self._member_epochs: dict[tuple[GroupId, str], int] = {}
+    def __init__(
+        self, around: Surroundings, ears: Ears, ended: Callable[[Member], None]
+    ) -> None:
+        self._around = around
+        self._ears = ears
+        self._ended = ended
+        self.ledger = Ledger(around.topics)
+        self._ownership = Ownership(around.clock, around.topics, around.configs)
+        self._shards: dict[int, _Shard] = {}
+        self.replays = 0
 
-    def check(self, shard: Shard, members: Iterable[ConsumerMember]) -> None:
-        """After a step of a shard that serves: its state is sound, its epochs do not go
-        back, and its members own what it thinks they do."""
-        invariants.check(shard.state)
-        for group in shard.state.consumer_groups.values():
-            self._check_epochs(group)
-        for member in members:
-            joined = shard.state.consumer_groups.get(member.group_id)
-            if joined is not None and member.is_alive:
-                _check_view(joined, member)
+    # What members tell.
 
-    def forget(self, group_id: GroupId) -> None:
-        """A group is gone; one of the same name begins anew."""
-        self._epochs.pop(group_id, None)
+    def adopted(self, member: Member, parts: Collection[Any]) -> None:
+        """A member begins to read partitions."""
+        self._ownership.adopted(member, parts)
 
-    def _check_epochs(self, group: ConsumerGroup) -> None:
-        epochs = (group.epoch, group.assignment_epoch)
-        before = self._epochs.get(group.group_id, (0, 0))
-        assert epochs[0] >= before[0], (
-            f"{group.group_id}: group epoch {before}, {epochs}"
-        )
-        assert epochs[1] >= before[1], f"{group.group_id}: target {before}, {epochs}"
-        self._epochs[group.group_id] = epochs
-        for member in group.members.values():
-            assert member.epoch <= group.epoch, member.member_id
+    def ended(self, member: Member) -> None:
+        """A member's process is gone."""
+        self._ownership.ended(member)
+        self._ended(member)
 
+    # What the server does.
 
-def _check_view(group: ConsumerGroup, member: ConsumerMember) -> None:
-    """What a member that is in the group believes to own, nobody else can be given."""
-    known = group.members.get(member.member_id)
-    if known is None or not member.owned:
-        return
-    held: set[Partition] = {
-        (topic, partition)
-        for each in (known.assigned, known.pending_revocation)
-        for topic, partitions in each.items()
-        for partition in partitions
-    }
-    stray = member.owned - held
-    assert not stray, f"{member.name} still owns {outline(stray)}, and was taken them"
+    def serve(self, server: Server, call: Call, answer: Answer) -> None:
+        """Hand a request to the server, and watch."""
+        request = call.request
+        driven = server.runtime.shards[server.runtime.shard_of(call.group_id)]
+        state = driven.shard.state if driven.phase is Phase.ACTIVE else None
+        watched: Callable[[Any], object] = _ignore
+        if state is not None:
+            self._ownership.heard(request)
+        if isinstance(request, OffsetCommitRequest):
+            watched = self.ledger.handled(state, request)
+        elif is_sign_of_life(request):
+            watched = self._heartbeat_watcher(request)
 
+        def answered(response: Any) -> None:
+            watched(response)
+            answer(response)
 
-# What the log says.
+        server.runtime.submit(driven.index, request, call.caller, answered)
+        self.look(server, request)
 
+    def _heartbeat_watcher(
+        self, request: ConsumerGroupHeartbeatRequest
+    ) -> Callable[[Any], None]:
+        accepted = self._ownership.beaten(request)
 
-def check_log(log: Log, driven: DrivenShard, settings: Settings) -> None:
-    """A shard that loads the log has what the one that wrote it has."""
-    shard = driven.shard
-    assert isinstance(shard, Shard)
-    loaded = Shard(settings)
-    replay_all(log, driven, loaded)
-    assert durable(loaded.state) == durable(shard.state)
-    assert loaded.state.offsets.stored == shard.state.offsets.stored
-    assert loaded.state.topic_index == shard.state.topic_index
+        def answered(response: Any) -> None:
+            if response.error_code == 0:
+                accepted()
 
+        return answered
 
-def replay_all(log: Log, driven: DrivenShard, shard: Shard) -> None:
-    """Have a shard replay everything that is on disk."""
-    where = driven.where
-    at, end = 0, log.bounds(where).flushed_offset
-    while at < end:
-        batches = log.read(where, at, READ_BYTES)
-        if not batches:
-            return
-        for batch in batches:
-            header = read_header(batch)
-            at = header.last_offset + 1
-            for found in decode_records(batch, header):
-                _replay(shard, found, header)
+    def look(self, server: Server, cause: Any = None) -> None:
+        """Check what has changed since the last look."""
+        self._ears.check()
+        for driven in server.runtime.shards:
+            if driven.phase is Phase.ACTIVE:
+                self._look_at(server, driven, cause)
 
+    def _look_at(self, server: Server, driven: DrivenShard, cause: Any) -> None:
+        known = self._shards.setdefault(driven.index, _Shard())
+        state = driven.shard.state
+        if known.shard is not driven.shard:
+            known.shard, known.version = driven.shard, -1
+            groups = {**state.classic_groups, **state.consumer_groups, **known.live}
+            known.live = known.durable
+            self._ownership.reloaded(groups, self._around.clock.now_ms)
+        if known.version != driven.version:
+            known.version = driven.version
+            self._check(known, state, cause)
+        if server.is_quiet(driven):
+            known.durable = known.live
 
-def _replay(shard: Shard, found: Any, header: Any) -> None:
-    if header.is_control:
-        marker = decode_marker(found)
-        assert marker is not None
-        shard.replay_marker(
-            header.producer_id,
-            header.producer_epoch,
-            commit=marker.commit,
-            log_offset=found.offset,
-        )
-        return
-    record = decode_record(found.key, found.value)
-    assert record is not None
-    shard.replay(record, Origin(found.offset, found.timestamp_ms))
+    def _check(self, known: _Shard, state: State, cause: Any) -> None:
+        try:
+            invariants.check(state)
+        except AssertionError as error:
+            raise Broken(f"the state contradicts itself: {error}") from error
+        now = seen(state)
+        check_order(known.live, now)
+        known.live = now
+        self._ownership.look(state, cause, self._around.clock.now_ms)
 
+    def forget_offsets(
+        self, *, group_id: GroupId | None = None, topic: TopicName | None = None
+    ) -> None:
+        """Offsets are being deleted, with their group or their topic."""
+        self.ledger.forget(group_id, topic)
 
-def durable(state: State) -> list[tuple[bytes, bytes | None]]:
-    """All groups as the log would have them, in whatever order."""
-    records = [
-        encode_record(record)
-        for group in state.consumer_groups.values()
-        for record in group_records(group)
-    ]
-    records += [encode_record(record) for record in state.group_records.values()]
-    return sorted(records)
+    # Now and then.
+
+    def compare(self, server: Server, rng: Random) -> None:
+        """The log and the live state say the same, and so do commits and readers."""
+        for driven in server.runtime.shards:
+            if driven.phase is not Phase.ACTIVE or not server.is_quiet(driven):
+                continue
+            self.replays += 1
+            live = driven.shard.state
+            entries = read_log(server.disk, driven.where)
+            settings = server.settings
+            check_same(live, replayed(entries, settings), "the log")
+            less = thinned(entries, rng)
+            check_same(live, replayed(less, settings), "the thinned log")
+            for group_id in {**live.classic_groups, **live.consumer_groups}:
+                self.ledger.check(group_id, live)

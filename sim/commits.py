@@ -1,99 +1,178 @@
-"""What members commit, and what must be readable because they were told so."""
+"""What was committed, and what a reader may be told (rules: every acknowledged commit
+is readable; who is fenced cannot commit).
+
+Commits count in the order in which the server handles them. One that is acknowledged is
+what is read until a later one. One whose answer was lost with the server, or that the
+server gave up waiting for, may have become durable or not.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, NamedTuple
 
-from coterie.coordinator.shard import Shard
-from coterie.types import GroupId
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-
-Name = tuple[GroupId, str, int]
-
-
-class Commits:
-    """Every commit has a number of its own, which is the offset it commits.
-
-    The order in which the server took commits in is noted as it does; one that its
-    member was told of may only be followed by one that was taken in later.
-    """
-
-    def __init__(self) -> None:
-        self._made = 0
-        self._taken: dict[Name, dict[int, int]] = {}
-        self._acknowledged: dict[Name, int] = {}
-
-    def request(
-        self, group_id: GroupId, member_id: str, epoch: int, topic: str, partition: int
-    ) -> OffsetCommitRequest:
-        """A commit of a partition by a member."""
-        self._made += 1
-        return OffsetCommitRequest(
-            group_id=group_id,
-            member_id=member_id,
-            generation_id_or_member_epoch=epoch,
-            topics=[
-                OffsetCommitRequestTopic(
-                    name=topic,
-                    partitions=[
-                        OffsetCommitRequestPartition(
-                            partition_index=partition,
-                            committed_offset=self._made,
-                            committed_metadata="",
-                        )
-                    ],
-                )
-            ],
-        )
-
-    def handled(self, shard: Shard, request: OffsetCommitRequest) -> None:
-        """The server has looked at a commit just now: note whether it took it in."""
-        name, offset = _name(request), _offset(request)
-        if stored(shard, name) == offset:
-            order = self._taken.setdefault(name, {})
-            order[offset] = len(order)
-
-    def answered(self, request: OffsetCommitRequest, response: Any) -> bool:
-        """A member has been told; whether its commit was accepted."""
-        if response.topics[0].partitions[0].error_code:
-            return False
-        name, offset = _name(request), _offset(request)
-        place = self._taken.get(name, {}).get(offset)
-        assert place is not None, f"{name}: commit {offset} was never taken in"
-        self._acknowledged[name] = max(place, self._acknowledged.get(name, -1))
-        return True
-
-    def forget(self, topic: str) -> None:
-        """A topic is gone, and its offsets with it."""
-        for name in [name for name in self._taken if name[1] == topic]:
-            self._taken.pop(name)
-            self._acknowledged.pop(name, None)
-
-    def check(self, shard: Shard, group_id: GroupId) -> None:
-        """Every commit that a member was told of, or a later one, can be read."""
-        for name, place in self._acknowledged.items():
-            if name[0] == group_id:
-                found = stored(shard, name)
-                newer = self._taken[name].get(found if found is not None else -1, -1)
-                assert newer >= place, f"{name}: an acknowledged commit is lost"
+from coterie.coordinator.consumer.group import ConsumerGroup
+from coterie.coordinator.consumer.member import Member
+from coterie.coordinator.state import State
+from coterie.types import GroupId, TopicName
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.offset_commit import OffsetCommitRequest
+from sim.broken import Broken
+from sim.topics import Part, Topics
 
 
-def stored(shard: Shard, name: Name) -> int | None:
-    """The offset that a client would be told."""
-    group_id, topic, partition = name
-    committed = shard.state.offsets.stored.get(group_id, topic, partition)
-    return None if committed is None else committed.offset
+class Place(NamedTuple):
+    """What an offset is committed for."""
+
+    group_id: GroupId
+    topic: TopicName
+    partition: int
 
 
-def _name(request: OffsetCommitRequest) -> Name:
-    (topic,) = request.topics
-    return request.group_id, topic.name, topic.partitions[0].partition_index
+class Fate(Enum):
+    """What became of a commit."""
+
+    UNDECIDED = "nobody knows"
+    ACKNOWLEDGED = "acknowledged"
+    REFUSED = "refused"
 
 
-def _offset(request: OffsetCommitRequest) -> int:
-    offset: int = request.topics[0].partitions[0].committed_offset
-    return offset
+@dataclass(eq=False, slots=True)
+class _Write:
+    offset: int | None
+    fate: Fate = Fate.UNDECIDED
+
+
+_MAY_HAVE_HAPPENED: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class Ledger:
+    """All commits of a world."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self._writes: dict[Place, list[_Write]] = {}
+
+    def handled(
+        self, state: State | None, request: OffsetCommitRequest
+    ) -> Callable[[Any], None]:
+        """A commit is about to be handled; call what is returned with its answer, when
+        the server lets it go. `state` is None when nothing can be known of the group.
+        """
+        written = [
+            (place, self._append(place, offset), _verdict(state, request, part))
+            for place, part, offset in self._named(request)
+        ]
+
+        def answered(response: Any) -> None:
+            codes = (each.error_code for t in response.topics for each in t.partitions)
+            for (place, write, verdict), code in zip(written, codes, strict=True):
+                self._settle(place, write, ErrorCode(code))
+                _judge(request, place, verdict, ErrorCode(code))
+
+        return answered
+
+    def forget(self, group_id: GroupId | None, topic: TopicName | None) -> None:
+        """The offsets of a group, or of a topic, are being deleted."""
+        for place, writes in self._writes.items():
+            if place.group_id == group_id or place.topic == topic:
+                writes.append(_Write(None))
+
+    def check(self, group_id: GroupId, state: State) -> None:
+        """Raise Broken unless what was acknowledged is readable."""
+        for place, writes in self._writes.items():
+            if place.group_id == group_id:
+                committed = state.offsets.stored.get(*place)
+                offset = None if committed is None else committed.offset
+                allowed = _readable(writes)
+                if offset not in allowed:
+                    raise Broken(
+                        f"{place}: {offset} is committed, acknowledged was {allowed[0]}"
+                        f", and what else may be is {allowed[1:]}"
+                    )
+
+    def _named(self, request: OffsetCommitRequest) -> Iterator[tuple[Place, Part, int]]:
+        topics = self._topics
+        for topic in request.topics:
+            name = topic.name or topics.names[topic.topic_id]
+            topic_id = topics.topic_id(name) if topic.name else topic.topic_id
+            for each in topic.partitions:
+                partition = each.partition_index
+                place = Place(request.group_id, name, partition)
+                yield place, (topic_id or b"", partition), each.committed_offset
+
+    def _append(self, place: Place, offset: int) -> _Write:
+        write = _Write(offset)
+        self._writes.setdefault(place, []).append(write)
+        return write
+
+    def _settle(self, place: Place, write: _Write, code: ErrorCode) -> None:
+        writes = self._writes[place]
+        if code is ErrorCode.NONE:
+            write.fate = Fate.ACKNOWLEDGED
+            if write in writes:
+                del writes[: writes.index(write)]
+        elif code is not _MAY_HAVE_HAPPENED:
+            write.fate = Fate.REFUSED
+            if write in writes:
+                writes.remove(write)
+
+
+def _readable(writes: list[_Write]) -> list[int | None]:
+    """What was acknowledged last, then what may have come after it."""
+    allowed: list[int | None] = []
+    for write in reversed(writes):
+        allowed.insert(0, write.offset)
+        if write.fate is Fate.ACKNOWLEDGED:
+            return allowed
+    return [None, *allowed]
+
+
+class _Verdict(Enum):
+    ALLOWED = "the member may commit"
+    FENCED = "the member is fenced"
+    UNKNOWN = "it depends"
+
+
+def _verdict(state: State | None, request: OffsetCommitRequest, part: Part) -> _Verdict:
+    """Whether this member may commit for that partition, from the state alone."""
+    epoch = request.generation_id_or_member_epoch
+    group = None if state is None else state.group(request.group_id)
+    if state is None or epoch < 0:
+        return _Verdict.UNKNOWN
+    if group is None or request.member_id not in group.members:
+        return _Verdict.FENCED
+    if isinstance(group, ConsumerGroup):
+        return _by_epoch(group.members[request.member_id], epoch, part)
+    return _Verdict.UNKNOWN if epoch == group.generation else _Verdict.FENCED
+
+
+def _by_epoch(member: Member, epoch: int, part: Part) -> _Verdict:
+    """E17-02, E17-05."""
+    if epoch == member.epoch:
+        return _Verdict.ALLOWED
+    topic_id, partition = part
+    since = (
+        held[topic_id][partition]
+        for held in (member.assigned, member.pending_revocation)
+        if partition in held.get(topic_id, ())
+    )
+    had_it = any(each <= epoch for each in since)
+    return _Verdict.UNKNOWN if epoch < member.epoch and had_it else _Verdict.FENCED
+
+
+def _judge(
+    request: OffsetCommitRequest, place: Place, verdict: _Verdict, code: ErrorCode
+) -> None:
+    who = f"{request.member_id} at {request.generation_id_or_member_epoch}"
+    if code is ErrorCode.NONE and verdict is _Verdict.FENCED:
+        raise Broken(f"{place}: {who} is fenced and has committed")
+    is_epochs_fault = code in (
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+    )
+    if is_epochs_fault and verdict is _Verdict.ALLOWED:
+        raise Broken(f"{place}: {who} may commit and was refused: {code.name}")

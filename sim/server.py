@@ -1,180 +1,209 @@
-"""The server of a world: the real runtime over a log that can fail, and be killed."""
+"""One life of the server: the real runtime, flusher, loader, snapshots and compaction,
+over a disk that outlives it and a loop whose time is the world's."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from itertools import islice
+from random import Random
 from typing import Any, Final
 
-from coterie.catalog.group_configs import GroupConfigs
+from coterie.catalog.topic_configs import TopicSettings, topic_settings
 from coterie.coordinator.assignors.registry import configured
 from coterie.coordinator.result import GroupConfigView, TopicView
 from coterie.coordinator.shard import Shard
 from coterie.errors import LogError
-from coterie.log.compaction import compact
 from coterie.log.log import LogPartition
-from coterie.log.memory import MemoryLog
+from coterie.runtime.compactor import compaction
 from coterie.runtime.flusher import Flusher
 from coterie.runtime.loader import Loader
+from coterie.runtime.partitions import Partition
 from coterie.runtime.runtime import Runtime
-from coterie.runtime.shards import DrivenShard
+from coterie.runtime.shards import DrivenShard, Phase
 from coterie.runtime.snapshots import Snapshots
 from coterie.runtime.timers import Scheduler
 from coterie.settings import Settings
-from coterie.types import GroupId, TopicName
-from sim.clock import Clock
+from coterie.types import LogOffset, TopicPartition
+from sim.clock import Clock, ServerLoop
+from sim.configs import Configs
+from sim.disk import Disk
 from sim.topics import Topics
 
 OFFSETS_TOPIC_ID: Final = b"offsets-topic-id"
-SHARDS: Final = 2
+LOADING_MS_MAX: Final = 1_500
+_STEPS_PER_TURN: Final = 3
 
 
-class Killed(BaseException):
-    """The process is gone; nothing of it may catch this."""
+class _SlowLoop:
+    """The loop as the flusher sees it: a write begins some time after it was asked for,
+    and what comes in between is part of it."""
+
+    def __init__(self, loop: ServerLoop, delay_ms: Callable[[], int]) -> None:
+        self._loop = loop
+        self._delay_ms = delay_ms
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        """Call back when the disk is ready."""
+        delay_ms = self._delay_ms()
+        if delay_ms:
+            self._loop.call_later(delay_ms / 1000, callback, *args)
+        else:
+            self._loop.call_soon(callback, *args)
+
+    call_soon_threadsafe = call_soon
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who sent a request."""
+class Surroundings:
+    """What outlives the server, and what every life of it is given."""
 
-    api_version: int
-    client_id: str = "sim"
-    client_host: str = "/sim"
+    def __init__(
+        self, clock: Clock, rng: Random, settings: Settings, topics: Topics
+    ) -> None:
+        self.clock = clock
+        self.rng = rng
+        self.settings = settings
+        self.topics = topics
+        self.configs = Configs(settings)
+        self.disk_ms = 0
+        """How long a write may wait for the disk."""
 
-    def may_describe(self, topic: TopicName) -> bool:
-        """Everybody may know of everything."""
-        return bool(topic)
+    def new_id(self) -> str:
+        """The end of a member id."""
+        return f"{self.rng.getrandbits(32):08x}"
+
+    def new_uuid(self) -> bytes:
+        """Sixteen bytes."""
+        return self.rng.randbytes(16)
 
 
 class Server:
-    """One server through all its lives. `fault` is asked before every write to the disk
-    and may raise LogError or `Killed`."""
+    """A running server: the runtime's environment, and what a world does to it."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        topics: Topics,
-        settings: Settings,
-        dice: random.Random,
-        fault: Callable[[], None],
-    ) -> None:
-        self.clock = clock
-        self.topics: TopicView = topics
-        self.settings = settings
-        self.scheduler: Scheduler = clock
-        self.configs: GroupConfigView = GroupConfigs(settings)
-        self.assignors = configured(settings.group_consumer_assignors)
-        self.log = MemoryLog(fault)
-        self.lives = 0
-        self.bugs: list[str] = []
-        self._dice = dice
-        for index in range(SHARDS):
-            self.log.create(LogPartition(OFFSETS_TOPIC_ID, index))
-        self.log.flush()
-        self.start()
-
-    def start(self) -> None:
-        """Begin a life, with what the disk has."""
-        self.lives += 1
-        self.flusher = Flusher(self.log, self.clock, threaded=False)
-        self.runtime = Runtime(self.log, self.flusher, self)
-        self.snapshots = Snapshots(self.log)
-        self.loader = Loader(
-            self.log,
+    def __init__(self, around: Surroundings, disk: Disk, shard_count: int) -> None:
+        self.around = around
+        self.disk = disk
+        self.loop = ServerLoop(around.clock)
+        self.settings = around.settings
+        self.topics: TopicView = around.topics
+        self.configs: GroupConfigView = around.configs
+        self.assignors = configured(around.settings.group_consumer_assignors)
+        self.scheduler: Scheduler = self.loop
+        self.clock = around.clock.now
+        slow = _SlowLoop(self.loop, lambda: around.rng.randint(0, around.disk_ms))
+        self.flusher = Flusher(disk, slow, threaded=False)
+        self.runtime = Runtime(
+            disk, self.flusher, self, new_id=around.new_id, new_uuid=around.new_uuid
+        )
+        self.snapshots = Snapshots(disk)
+        self._loader = Loader(
+            disk,
             self.flusher,
             self.snapshots,
-            loop=self.clock,
+            loop=self.loop,
             activate=self.runtime.activate,
-            failed=self._load_failed,
+            failed=self.runtime.loading_failed,
         )
-        self.is_up = True
-        self.runtime.start(OFFSETS_TOPIC_ID, SHARDS)
+        self._loader.seconds = lambda: 0.0  # a slice never ends for want of time
+        self._compacting: set[int] = set()
+        self._snapshotting: set[int] = set()
+        for index in range(shard_count):
+            where = LogPartition(OFFSETS_TOPIC_ID, index)
+            if where not in disk.partitions():
+                disk.create(where)
+        self.flusher.flush()
+        self.runtime.start(OFFSETS_TOPIC_ID, shard_count)
 
-    def kill(self) -> None:
-        """End a life: what is not on disk is gone, and nobody is answered."""
-        self.is_up = False
-        self.clock.forget_soon()
-        self.runtime.stop()
-        self.log = self.log.reopen()
-
-    def submit(
-        self, group_id: GroupId, request: Any, version: int, answer: Callable[..., Any]
-    ) -> None:
-        """Hand a request to the group's shard; a dead server answers nobody."""
-        if not self.is_up:
-            return
-        life = self.lives
-
-        def answered(response: Any) -> None:
-            if self.lives == life and self.is_up:
-                answer(response)
-
-        index = self.runtime.shard_of(group_id)
-        self.runtime.submit(index, request, Caller(version), answered)
-
-    def shard(self, group_id: GroupId) -> Shard | None:
-        """The shard of a group, if it serves now."""
-        if not self.is_up:
-            return None
-        shard = self.runtime.shards[self.runtime.shard_of(group_id)].shard
-        assert isinstance(shard, Shard)
-        return shard
-
-    def snapshot(self) -> None:
-        """Write a snapshot of every shard, with live traffic before and after."""
-        for driven in self.runtime.shards:
-            changed = frozenset(driven.shard.changed)
-            driven.shard.changed.clear()
-            for _ in self.snapshots.write(driven, changed):
-                pass
-        self.flusher.when_durable(lambda _: None)
-
-    def compact(self) -> None:
-        """Compact every shard up to anywhere that is legal, tombstones too."""
-        for driven in self.runtime.shards:
-            where = driven.where
-            bases = [info.base_offset for info in self.log.infos(where)][1:]
-            if not bases:
-                continue
-            end = self._dice.choice(bases)
-            kept_from = self.snapshots.replay_from(driven.index)
-            if kept_from is not None:
-                end = min(end, kept_from)
-            tombstones_before_ms = self._dice.choice([0, self.clock.now_ms + 1])
-            for _ in compact(
-                self.log,
-                where,
-                start=0,
-                end=end,
-                tombstones_before_ms=tombstones_before_ms,
-            ):
-                pass
-        self.flusher.when_durable(lambda _: None)
-
-    # What the runtime asks of its surroundings.
+    # What the runtime asks.
 
     def make_shard(self) -> Shard:
         """An empty shard."""
         return Shard(self.settings)
 
     def grew(self, where: LogPartition, size_bytes: int) -> None:
-        """Bytes have become durable."""
-        assert size_bytes > 0
+        """Nobody waits for bytes here."""
 
     def load(self, driven: DrivenShard) -> None:
-        """Fill an empty shard."""
-        self.loader.load(driven)
+        """Load a shard, after a while."""
+        shard = driven.shard
+
+        def begin() -> None:
+            if driven.shard is shard and driven.phase is Phase.LOADING:
+                self._loader.load(driven)
+
+        delay_ms = self.around.rng.randint(0, LOADING_MS_MAX)
+        self.loop.call_later(delay_ms / 1000, begin)
 
     def hurry(self, driven: DrivenShard) -> None:
         """Load this one before others."""
-        self.loader.hurry(driven)
+        self._loader.hurry(driven)
 
-    def _load_failed(self, driven: DrivenShard) -> None:
-        self.bugs.append(f"{driven.name} could not be loaded")
-        self.runtime.loading_failed(driven)
+    # What a world does.
 
+    def is_quiet(self, driven: DrivenShard) -> bool:
+        """Whether all that the shard has written is durable."""
+        return driven.written_sequence <= self.flusher.durable_sequence
 
-def disk_failure() -> LogError:
-    """What a disk says that could not write."""
-    return LogError("the simulated disk failed")
+    def snapshot(self, driven: DrivenShard) -> None:
+        """Write a snapshot of what has changed in a shard, a step at a time."""
+        if driven.phase is not Phase.ACTIVE or driven.index in self._snapshotting:
+            return
+        self._snapshotting.add(driven.index)
+        shard = driven.shard
+        changed = frozenset(shard.changed)
+        shard.changed.clear()
+        self._go_on(
+            self.snapshots.write(driven, changed),
+            lambda: shard.changed.update(changed),
+            lambda: self._snapshotting.discard(driven.index),
+        )
+
+    def compact(self, driven: DrivenShard, delete_retention_ms: int) -> None:
+        """Compact a shard's log as the server's housekeeping does."""
+        if driven.index in self._compacting:
+            return
+        self._compacting.add(driven.index)
+        name = TopicPartition("__consumer_offsets", driven.index)
+        steps = compaction(
+            self.disk,
+            Partition(name, driven.where, self.disk),
+            self._compaction_settings(delete_retention_ms),
+            now_ms=self.clock(),
+            before=self._compacts_before(driven),
+        )
+        self._go_on(steps, lambda: None, lambda: self._compacting.discard(driven.index))
+
+    def _compacts_before(self, driven: DrivenShard) -> LogOffset | None:
+        """A shard that starts from its snapshot needs every tombstone since then."""
+        if driven.phase is not Phase.ACTIVE:
+            return 0
+        return self.snapshots.replay_from(driven.index)
+
+    def _compaction_settings(self, delete_retention_ms: int) -> TopicSettings:
+        configs = {
+            "cleanup.policy": "compact",
+            "min.cleanable.dirty.ratio": "0",
+            "delete.retention.ms": str(delete_retention_ms),
+        }
+        return topic_settings(configs, self.settings)
+
+    def _go_on(
+        self,
+        steps: Iterator[object],
+        failed: Callable[[], None],
+        ended: Callable[[], None],
+    ) -> None:
+        """A few steps; the rest once these are durable and others had a turn."""
+        has_more = len(list(islice(steps, _STEPS_PER_TURN))) == _STEPS_PER_TURN
+
+        def durable(error: LogError | None) -> None:
+            if error is not None:
+                failed()
+            if error is None and has_more:
+                delay_ms = self.around.rng.randint(0, 200)
+                self.loop.call_later(
+                    delay_ms / 1000, lambda: self._go_on(steps, failed, ended)
+                )
+            else:
+                ended()
+
+        self.flusher.when_durable(durable)

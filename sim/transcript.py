@@ -1,30 +1,95 @@
-"""What happened in a world, line by line, to be read when something went wrong."""
+"""What happened in a world, as lines; kept as values until somebody reads them."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
 
-KEPT_LINES = 400
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.schema import ZERO_UUID, Message, Struct
+from sim.clock import START_MS
+from sim.topics import Topics
+
+_BYTES_SHOWN: Final = 6
+_UNSAID: Final[Sequence[Any]] = (None, "", -1, 0, [], ZERO_UUID, b"")
+
+
+class _Line(NamedTuple):
+    at_ms: int
+    who: str
+    what: str
+    args: tuple[Any, ...]
 
 
 class Transcript:
-    """The last lines of a world; what is dropped is counted."""
+    """The lines of one world, the oldest first."""
 
-    def __init__(self, clock: Callable[[], int]) -> None:
-        self._clock = clock
-        self._began_ms = clock()
-        self._lines: deque[str] = deque(maxlen=KEPT_LINES)
-        self.count = 0
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self._lines: list[_Line] = []
 
-    def say(self, who: str, what: str) -> None:
-        """Note what somebody did, at this moment of the world."""
-        at = (self._clock() - self._began_ms) / 1000
-        self._lines.append(f"{at:9.3f}  {who:<10} {what}")
-        self.count += 1
+    def __len__(self) -> int:
+        return len(self._lines)
 
-    def lines(self) -> Iterator[str]:
-        """The lines that are kept."""
-        if self.count > len(self._lines):
-            yield f"({self.count - len(self._lines)} lines before)"
-        yield from self._lines
+    def add(self, at_ms: int, who: str, what: str, *args: Any) -> None:
+        """Note that at that time somebody did something; `args` are said after it."""
+        self._lines.append(_Line(at_ms, who, what, args))
+
+    def text(self, last: int | None = None) -> str:
+        """All lines, or the last so many."""
+        lines = self._lines if last is None else self._lines[-last:]
+        return "\n".join(map(self._text_of, lines))
+
+    def digest(self) -> str:
+        """A short value that differs when anything differs."""
+        return sha256(self.text().encode()).hexdigest()[:16]
+
+    def _text_of(self, line: _Line) -> str:
+        said = " ".join(map(self._said, line.args))
+        seconds = (line.at_ms - START_MS) / 1000
+        return f"{seconds:9.3f}  {line.who:<10} {line.what} {said}".rstrip()
+
+    def _said(self, value: Any) -> str:
+        if isinstance(value, frozenset):
+            return self._topics.describe(value)
+        if isinstance(value, Message):
+            return f"{type(value).__name__}({self._fields(value)})"
+        if isinstance(value, Struct):
+            return self._briefly(value)
+        if isinstance(value, bytes):
+            name = self._topics.names.get(value)
+            return name or value.hex()[: 2 * _BYTES_SHOWN]
+        if isinstance(value, list | tuple):
+            return f"[{', '.join(map(self._said, value))}]"
+        return str(value)
+
+    def _briefly(self, value: Struct) -> str:
+        """A part of a message: what it is about, and then the rest."""
+        shown = [(name, getattr(value, name)) for name in type(value).FIELDS]
+        said = [
+            _code(each) if name == "error_code" else self._said(each)
+            for name, each in shown
+            if name == "partition_index" or each not in _UNSAID
+        ]
+        return said[0] if len(said) == 1 else f"({' '.join(said)})"
+
+    def _fields(self, value: Struct) -> str:
+        """The fields that say something."""
+        shown: Iterable[tuple[str, Any]] = (
+            (name, getattr(value, name)) for name in type(value).FIELDS
+        )
+        return ", ".join(
+            f"{name}={_code(each) if name == 'error_code' else self._said(each)}"
+            for name, each in shown
+            if _says_something(each, type(value).FIELDS[name].default)
+        )
+
+
+def _code(code: int) -> str:
+    return ErrorCode(code).name
+
+
+def _says_something(value: Any, default: Any) -> bool:
+    """An empty list does where there might be none."""
+    return value != default and (value != [] or default is None)

@@ -1,259 +1,262 @@
-"""A member that speaks KIP-848, as its server sees it (E7.9).
+"""A member that speaks the consumer protocol, as Kafka's own client does (E7-70 to
+E7-82), in as few words as it takes.
 
-It owns what it was told to, gives up what it is told to give up and takes its time, and
-says so at once when it has. When its server fences it or forgets it, it lets everything
-go and comes back.
+One heartbeat is in flight at a time. Fields are sent when they changed, and all of them
+after anything went wrong. What the member is told to give up it gives up by a callback,
+with a commit, and only then says so; what it is given it reads before it says so.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Final
 
-from coterie.coordinator.consumer.member import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    STATIC_LEAVE_EPOCH,
-)
-from coterie.types import GroupId, TopicId
+from coterie.types import TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from sim.clock import Alarm, Clock
-from sim.network import Network
-from sim.transcript import Transcript
+from sim.clock import Event
+from sim.members.member import BACKOFF_MS, RETRIED, Habitat, Habits, Member
+from sim.topics import Part
 
-PATIENCE_MS: Final = 2_000
-RETRY_MS: Final = 300
-_FENCED: Final = (
-    ErrorCode.FENCED_MEMBER_EPOCH,
-    ErrorCode.UNKNOWN_MEMBER_ID,
-    ErrorCode.GROUP_ID_NOT_FOUND,
-)
-
-_FATAL: Final = (
-    ErrorCode.UNRELEASED_INSTANCE_ID,
-    ErrorCode.FENCED_INSTANCE_ID,
-    ErrorCode.GROUP_MAX_SIZE_REACHED,
-)
-GIVES_UP: Final = 0.3
-"""A member with an instance id that is taken asks a few times more."""
-
-Partition = tuple[TopicId, int]
+_FENCED: Final = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
+_FIRST_INTERVAL_MS: Final = 3_000
 
 
-class Surroundings(NamedTuple):
-    """What a member lives in."""
+class Phase(Enum):
+    """Where the client stands (E7-80)."""
 
-    clock: Clock
-    network: Network
-    dice: random.Random
-    transcript: Transcript
+    JOINING = "joining"
+    STABLE = "stable"
+    RECONCILING = "reconciling"
+    FENCED = "fenced"
+    LEAVING = "leaving"
+    OUT = "out"
 
 
-class ConsumerMember:
-    """One client. `owned` is what it believes it may read, now."""
+class ConsumerMember(Member):
+    """One member. See the module's docstring."""
 
-    def __init__(
-        self,
-        member_id: str,
-        group_id: GroupId,
-        topics: tuple[str, ...],
-        around: Surroundings,
-        *,
-        instance_id: str | None = None,
-    ) -> None:
-        self.member_id = member_id
-        self.group_id = group_id
-        self.topics = topics
-        self.instance_id = instance_id
-        self.epoch = JOIN_EPOCH
-        self.owned: set[Partition] = set()
-        self.wanted: set[Partition] = set()
-        self.is_alive = True
-        self.is_hung = False
-        self.slowness_ms = around.dice.choice([0, 0, 0, 200, 1_500])
-        self.rebalance_timeout_ms = around.dice.choice([3_000, 6_000])
-        self.interval_ms = 1_000
-        self.assignor: str | None = None
-        self._clock, self._network, self._dice, self._transcript = around
-        self._is_full = True
-        self._acked: frozenset[Partition] | None = None
-        self._sent = 0
-        self._awaited = 0
-        self._beat: Alarm | None = None
-        self._is_revoking = False
-        self._beat_in(0)
+    def __init__(self, habitat: Habitat, habits: Habits, incarnation: int) -> None:
+        super().__init__(habitat, habits, incarnation)
+        self.phase = Phase.OUT
+        self.epoch = 0
+        self.target: frozenset[Part] = frozenset()
+        """What the member shall own, as it was told last."""
+        self.assignor = habits.assignor
+        self._interval_ms = _FIRST_INTERVAL_MS
+        self._is_full_due = True
+        self._is_report_due = False
+        self._is_subscription_due = False
+        self._is_in_flight = False
+        self._next: Event | None = None
+        self._callback: object = None
 
     @property
-    def name(self) -> str:
-        """How the transcript calls it."""
-        return self.member_id
+    def epoch_or_generation(self) -> int:
+        """The member epoch."""
+        return self.epoch
 
     @property
-    def is_joined(self) -> bool:
-        """Whether it believes to be in the group."""
-        return self.is_alive and self.epoch > JOIN_EPOCH
+    def is_settled(self) -> bool:
+        """Whether it owns what it shall and has said so."""
+        return (
+            self.phase is Phase.STABLE
+            and self.owned == self.target
+            and not self._is_report_due
+        )
 
-    def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Want other topics from the next heartbeat on."""
-        self.topics = topics
-        self._is_full = True
-        self._beat_in(0)
-
-    def crash(self) -> None:
-        """Be gone without a word."""
-        self._end("crashes")
+    def start(self) -> None:
+        """Join the group, with an id of its own from version 1 on (E10-02)."""
+        if self.habits.version >= 1:
+            self.member_id = f"{self.name}-{self.habitat.rng.getrandbits(16):04x}"
+        self.phase = Phase.JOINING
+        self.beat()
+        self.commit_regularly()
 
     def leave(self) -> None:
-        """Let everything go, say so, and be gone."""
-        self.owned.clear()
-        epoch = LEAVE_EPOCH
-        if self.instance_id is not None and self._dice.random() < 0.5:
-            epoch = STATIC_LEAVE_EPOCH
-        if self.epoch > JOIN_EPOCH:
-            request = ConsumerGroupHeartbeatRequest(
-                group_id=self.group_id,
-                member_id=self.member_id,
-                member_epoch=epoch,
-                instance_id=self.instance_id,
-            )
-            self._network.ask(self.name, self.group_id, request, 1, lambda _: None)
-        self._end(f"leaves with {epoch}")
+        """Give everything up, say so, and end (E9-13)."""
+        if self.is_leaving:
+            return
+        self.is_leaving = True
+        self.phase = Phase.LEAVING
+        self.after(self.callback_ms(), self._leave_now)
 
-    def _end(self, how: str) -> None:
-        self._transcript.say(self.name, how)
-        self.is_alive = False
-        self.owned.clear()
-        if self._beat is not None:
-            self._beat.cancel()
+    def subscribe(self, topics: Sequence[TopicName]) -> None:
+        """Want other topics."""
+        self.note("subscribes to", *topics)
+        self.topics = tuple(topics)
+        self._is_subscription_due = True
+        self._hurry()
+
+    def repeat(self) -> None:
+        """Say everything once more."""
+        self._is_full_due = True
+        self._hurry()
 
     # Heartbeats.
 
-    def _beat_in(self, delay_ms: int) -> None:
-        if self._beat is not None:
-            self._beat.cancel()
-        self._beat = self._clock.after(delay_ms, self._heartbeat)
+    def beat(self) -> None:
+        """Send a heartbeat, unless one is in flight."""
+        if self._is_in_flight or self.phase not in _BEATING:
+            return
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        request = self._heartbeat()
+        self._is_full_due = self._is_report_due = self._is_subscription_due = False
+        self._is_in_flight = True
+        self.call(request, self.habits.version, self._answered, self._failed)
 
-    def _heartbeat(self) -> None:
-        if not self.is_alive:
-            return
-        if self.is_hung:
-            self._beat_in(self.interval_ms)
-            return
-        if self._awaited and self._clock.now_ms - self._awaited < PATIENCE_MS:
-            self._beat_in(RETRY_MS)
-            return
-        if self._awaited:
-            self._is_full = True  # an answer was lost (E7-75)
-        self._awaited = self._clock.now_ms
-        self._sent += 1
-        number, reported = self._sent, frozenset(self.owned)
-        self._network.ask(
-            self.name,
-            self.group_id,
-            self._request(reported),
-            1,
-            lambda response: self._answered(number, reported, response),
-        )
-        self._beat_in(self.interval_ms)
-
-    def _request(self, reported: frozenset[Partition]) -> ConsumerGroupHeartbeatRequest:
-        request = ConsumerGroupHeartbeatRequest(
+    def _heartbeat(self) -> ConsumerGroupHeartbeatRequest:
+        """E7-75, E7-76."""
+        full = self._is_full_due or self.epoch == 0
+        reports = full or self._is_report_due
+        subscribes = full or self._is_subscription_due
+        return ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=self.member_id,
             member_epoch=self.epoch,
             instance_id=self.instance_id,
+            rebalance_timeout_ms=self.habits.rebalance_timeout_ms if full else -1,
+            subscribed_topic_names=sorted(self.topics) if subscribes else None,
+            server_assignor=self.assignor if full else None,
+            topic_partitions=_listed(self.owned) if reports else None,
         )
-        if self._is_full:
-            request.rebalance_timeout_ms = self.rebalance_timeout_ms
-            request.subscribed_topic_names = list(self.topics)
-            request.server_assignor = self.assignor
-        if self._is_full or self._acked != reported:
-            request.topic_partitions = _by_topic(reported)
-        return request
 
-    def _answered(
-        self, number: int, reported: frozenset[Partition], answer: Any
-    ) -> None:
-        if not self.is_alive or number != self._sent:
+    def _failed(self) -> None:
+        """E7-75."""
+        self._is_in_flight = False
+        self._is_full_due = True
+        self._beat_after(self.habitat.rng.randint(BACKOFF_MS // 5, BACKOFF_MS))
+
+    def _answered(self, answer: ConsumerGroupHeartbeatResponse) -> None:
+        self._is_in_flight = False
+        code = ErrorCode(answer.error_code)
+        if self.phase in (Phase.LEAVING, Phase.OUT):
             return
-        self._awaited = 0
-        code = answer.error_code
-        if code:
-            self._refused(code)
-            return
-        if answer.member_epoch != self.epoch:
-            self._acked = None
+        if code in RETRIED:
+            self._failed()
+        elif code in _FENCED:
+            self._fenced()
+        elif code is not ErrorCode.NONE:
+            self.die(f"refused with {code.name}")  # E7-73
         else:
-            self._acked = reported
-        self._is_full = False
+            self._accepted(answer)
+
+    def _accepted(self, answer: ConsumerGroupHeartbeatResponse) -> None:
+        assert answer.member_id
+        self.member_id = answer.member_id
         self.epoch = answer.member_epoch
-        self.interval_ms = answer.heartbeat_interval_ms
+        self._interval_ms = answer.heartbeat_interval_ms
+        if self.phase is Phase.JOINING:
+            self.phase = Phase.STABLE
         if answer.assignment is not None:
-            self.wanted = {
+            self.target = frozenset(
                 (topic.topic_id, partition)
                 for topic in answer.assignment.topic_partitions
                 for partition in topic.partitions
-            }
-            self._transcript.say(
-                self.name, f"at {self.epoch} shall own {outline(self.wanted)}"
             )
-            self._go_on()
+            self._is_report_due = True  # E7-77
+        self._reconcile()
+        if self._is_subscription_due:
+            self.beat()
+        self._beat_after(self._interval_ms)
 
-    def _refused(self, code: int) -> None:
-        self._transcript.say(self.name, f"at {self.epoch}: {ErrorCode(code).name}")
-        self._is_full = True
-        if code in _FATAL and self._dice.random() < GIVES_UP:
-            self._end("gives up")
-        elif code in _FENCED:
-            self.owned.clear()
-            self.wanted.clear()
-            self.epoch = JOIN_EPOCH
-            self._beat_in(0)
-        else:
-            self._beat_in(RETRY_MS)
+    def _beat_after(self, delay_ms: int) -> None:
+        if self._next is not None:
+            self._next.cancel()
+        self._next = self.after(delay_ms, self.beat)
 
-    # Owning.
+    def _hurry(self) -> None:
+        """Something is to be said at once (E7-78)."""
+        if self.phase in (Phase.STABLE, Phase.RECONCILING):
+            self.beat()
 
-    def _go_on(self) -> None:
-        """Give up first, which takes a while; then take over what is new."""
-        if self._is_revoking:
+    def _fenced(self) -> None:
+        """E7-72: lose everything, and rejoin under the same id."""
+        self.phase = Phase.FENCED
+        self.epoch = 0
+        self.target = frozenset()
+        self.let_go(self.owned, "loses")
+        self.after(self.callback_ms(), self._rejoin)
+
+    def _rejoin(self) -> None:
+        if self.phase is Phase.FENCED:
+            self.phase = Phase.JOINING
+            self._is_full_due = True
+            self.beat()
+
+    # Towards the target.
+
+    def _reconcile(self) -> None:
+        """Give up, then take. Reports wait until that is done (E7-81)."""
+        if self.phase is Phase.RECONCILING:
+            self._is_report_due = False
             return
-        if self.owned - self.wanted:
-            self._is_revoking = True
-            self._clock.after(self.slowness_ms, self._revoked)
-        elif self.owned != self.wanted:
-            self.owned = set(self.wanted)
-            self._beat_in(0)
-
-    def _revoked(self) -> None:
-        self._is_revoking = False
-        if not self.is_alive:
+        surplus = frozenset(self.owned - self.target)
+        if surplus:
+            self.phase = Phase.RECONCILING
+            self._is_report_due = False
+            self._callback = callback = object()
+            self.after(self.callback_ms(), lambda: self._revoke(surplus, callback))
             return
-        gone = self.owned - self.wanted
-        if gone:
-            self._transcript.say(self.name, f"has given up {outline(gone)}")
-        self.owned = set(self.wanted)
-        self._beat_in(0)
+        self.adopt(self.target)
+        if self._is_report_due:
+            self._hurry()
+
+    def _revoke(self, surplus: frozenset[Part], callback: object) -> None:
+        """The callback is over: commit, let go, and say so. Nobody waits for it when
+        the member was fenced meanwhile."""
+        if self.phase is Phase.RECONCILING and callback is self._callback:
+            self.commit(surplus, lambda: self._revoked(surplus, callback))
+
+    def _revoked(self, surplus: frozenset[Part], callback: object) -> None:
+        if self.phase is not Phase.RECONCILING or callback is not self._callback:
+            return
+        self.let_go(surplus, "lets go of")
+        self.phase = Phase.STABLE
+        self._is_report_due = True
+        self._reconcile()
+
+    # The end.
+
+    def _leave_now(self) -> None:
+        self.commit(self.owned, self._say_goodbye)
+
+    def _say_goodbye(self) -> None:
+        self.let_go(self.owned, "lets go of")
+        is_static = self.instance_id is not None
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group_id,
+            member_id=self.member_id,
+            member_epoch=-2 if is_static else -1,
+            instance_id=self.instance_id,
+        )
+        if not self.member_id:
+            self.die("leaves before it was in")
+            return
+        self.call(
+            request,
+            self.habits.version,
+            lambda _: self.die("has left"),
+            lambda: self.die("has left, it hopes"),
+        )
 
 
-def _by_topic(partitions: frozenset[Partition]) -> list[TopicPartitions]:
-    topics: dict[TopicId, list[int]] = {}
-    for topic_id, partition in sorted(partitions):
-        topics.setdefault(topic_id, []).append(partition)
+_BEATING: Final = (Phase.JOINING, Phase.STABLE, Phase.RECONCILING)
+
+
+def _listed(parts: set[Part]) -> list[TopicPartitions]:
+    by_topic: dict[TopicId, list[int]] = {}
+    for topic_id, partition in sorted(parts):
+        by_topic.setdefault(topic_id, []).append(partition)
+    listed: Mapping[TopicId, list[int]] = by_topic
     return [
-        TopicPartitions(topic_id=topic_id, partitions=some)
-        for topic_id, some in topics.items()
+        TopicPartitions(topic_id=topic_id, partitions=partitions)
+        for topic_id, partitions in listed.items()
     ]
-
-
-def outline(partitions: set[Partition] | Mapping[Partition, Any]) -> str:
-    """Partitions for people: the number of the topic, and of the partition."""
-    return (
-        " ".join(f"{int.from_bytes(topic)}-{p}" for topic, p in sorted(partitions))
-        or "nothing"
-    )

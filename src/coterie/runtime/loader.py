@@ -62,6 +62,8 @@ class Loader:
         activate: Outcome,
         failed: Outcome,
     ) -> None:
+        self.seconds: Callable[[], float] = time.monotonic
+        """The clock by which a slice ends."""
         self._log = log
         self._flusher = flusher
         self._snapshots = snapshots
@@ -85,13 +87,13 @@ class Loader:
     def run_slice(self) -> None:
         """Load for `SLICE_S`, and go on in the next turn of the loop."""
         self._scheduled = False
-        ends = time.monotonic() + SLICE_S
+        ends = self.seconds() + SLICE_S
         while self._waiting:
             driven = self._first or next(iter(self._waiting))
             if self._run_until(driven, ends):
                 self._flusher.when_durable(lambda _: self._schedule())
                 return
-            if time.monotonic() >= ends:
+            if self.seconds() >= ends:
                 self._schedule()
                 return
 
@@ -108,7 +110,7 @@ class Loader:
             for has_to_wait in steps:
                 if has_to_wait:
                     return True
-                if time.monotonic() >= ends:
+                if self.seconds() >= ends:
                     return False
         except LogError as error:
             _LOGGER.error("%s could not be loaded: %s", driven.name, error)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from coterie.coordinator.assignors.spec import Assign
@@ -131,10 +131,21 @@ def fresh_id() -> str:
 
 
 class Runtime:
-    """All shards of a process."""
+    """All shards of a process. `new_id` and `new_uuid` are where ids come from; who
+    wants to see the same again passes others than the system's."""
 
-    def __init__(self, log: Log, flusher: Flusher, environment: Environment) -> None:
+    def __init__(
+        self,
+        log: Log,
+        flusher: Flusher,
+        environment: Environment,
+        *,
+        new_id: Callable[[], str] = fresh_id,
+        new_uuid: Callable[[], bytes] = fresh_uuid,
+    ) -> None:
         self._log = log
+        self._new_id = new_id
+        self._new_uuid = new_uuid
         self._flusher = flusher
         self._environment = environment
         self._settings = environment.settings
@@ -189,12 +200,12 @@ class Runtime:
             caller.api_version,
             caller.client_id,
             caller.client_host,
-            fresh_id,
+            self._new_id,
             self._topics,
             self._settings,
             self._configs,
             self._assignors,
-            fresh_uuid,
+            self._new_uuid,
             caller.may_describe,
         )
         waiting = Waiting(request, context, answer)
@@ -239,12 +250,12 @@ class Runtime:
             caller.api_version,
             caller.client_id,
             caller.client_host,
-            fresh_id,
+            self._new_id,
             self._topics,
             self._settings,
             self._configs,
             self._assignors,
-            fresh_uuid,
+            self._new_uuid,
             caller.may_describe,
         )
         return self._refuser.refuse(request, context, code, message)
@@ -316,12 +327,12 @@ class Runtime:
             _OWN_VERSION,
             "",
             "",
-            fresh_id,
+            self._new_id,
             self._topics,
             self._settings,
             self._configs,
             self._assignors,
-            fresh_uuid,
+            self._new_uuid,
         )
 
     def _settle(self, driven: DrivenShard, result: Result, now_ms: int) -> None:

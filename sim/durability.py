@@ -1,0 +1,132 @@
+"""The log is the state: replaying it, and any log that legal compaction could have made
+of it, gives what the live shard holds durably."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+from coterie.coordinator.classic.group import ClassicGroup, GroupState
+from coterie.coordinator.consumer.records import group_records
+from coterie.coordinator.records.serde import decode_record, encode_record
+from coterie.coordinator.result import Origin, Record
+from coterie.coordinator.shard import Shard
+from coterie.coordinator.state import State
+from coterie.log.log import Log, LogPartition
+from coterie.settings import Settings
+from coterie.wire.record_batch import decode_records, read_header
+from sim.broken import Broken
+
+_READ_BYTES = 1 << 20
+
+
+class Entry(NamedTuple):
+    """A record in the log; `batch` is the offset at which its batch begins."""
+
+    batch: int
+    key: bytes
+    record: Record
+    origin: Origin
+
+
+def read_log(log: Log, where: LogPartition) -> list[Entry]:
+    """Every record of a partition that is flushed."""
+    return list(_entries(log, where))
+
+
+def _entries(log: Log, where: LogPartition) -> Iterator[Entry]:
+    at = 0
+    while batches := log.read(where, at, _READ_BYTES):
+        for batch in batches:
+            header = read_header(batch)
+            at = header.last_offset + 1
+            for found in decode_records(batch, header):
+                record = decode_record(found.key, found.value)
+                assert record is not None
+                assert found.key is not None
+                origin = Origin(found.offset, found.timestamp_ms)
+                yield Entry(header.base_offset, found.key, record, origin)
+
+
+def replayed(entries: Sequence[Entry], settings: Settings) -> State:
+    """The state that these records give. Raises Broken when they give none."""
+    shard = Shard(settings)
+    for entry in entries:
+        try:
+            shard.replay(entry.record, entry.origin)
+        except AssertionError as error:
+            where = f"offset {entry.origin.log_offset}: {entry.record}"
+            raise Broken(f"the log cannot be replayed: {where}: {error}") from error
+    return shard.state
+
+
+def thinned(entries: Sequence[Entry], rng: Random) -> list[Entry]:
+    """The log after some runs of a cleaner. Each looks at the batches up to one, drops
+    records that a later one of these replaces, and is stopped at some batch. When the
+    last run went all the way, tombstones may be gone, too."""
+    left = list(entries)
+    bases = sorted({entry.batch for entry in entries})
+    for _ in range(rng.randint(1, 2)):
+        if not bases:
+            return left
+        stopped_at, until = sorted((rng.choice(bases), rng.choice(bases)))
+        left = _cleaned(left, stopped_at, until)
+    if rng.random() < 0.5:
+        left = _cleaned(left, bases[-1] + 1, bases[-1] + 1)
+        if rng.random() < 0.5:
+            left = [entry for entry in left if entry.record.value is not None]
+    return left
+
+
+def _cleaned(entries: Sequence[Entry], stopped_at: int, until: int) -> list[Entry]:
+    newest = {
+        entry.key: entry.origin.log_offset for entry in entries if entry.batch < until
+    }
+    return [
+        entry
+        for entry in entries
+        if entry.batch >= stopped_at or entry.origin.log_offset == newest.get(entry.key)
+    ]
+
+
+def check_same(live: State, loaded: State, how: str) -> None:
+    """Raise Broken unless both hold the same durably; rebalances of classic groups that
+    are in flight may be lost."""
+    durable = {
+        group_id
+        for group_id in live.classic_groups
+        if group_id in live.group_records or live.offsets.has(group_id)
+    }
+    _same(how, "metadata records", live.group_records, loaded.group_records)
+    _same(how, "offsets", live.offsets, loaded.offsets)
+    _same(how, "classic groups", durable, loaded.classic_groups.keys())
+    _same(how, "consumer groups", _whole(live), _whole(loaded))
+    _same(how, "topic index", live.topic_index, loaded.topic_index)
+    for group_id in sorted(durable):
+        group = live.classic_groups[group_id]
+        if group.state in (GroupState.EMPTY, GroupState.STABLE):
+            other = loaded.classic_groups[group_id]
+            _same(how, group_id, _settled(group), _settled(other))
+
+
+def _same(how: str, what: str, live: Any, loaded: Any) -> None:
+    if live != loaded:
+        raise Broken(f"{what} of {how} differ: live {live}, loaded {loaded}")
+
+
+def _whole(state: State) -> list[tuple[bytes, bytes | None]]:
+    """All consumer groups as the log would have them, in whatever order."""
+    groups = state.consumer_groups.values()
+    return sorted(
+        encode_record(record) for group in groups for record in group_records(group)
+    )
+
+
+def _settled(group: ClassicGroup) -> tuple[Any, ...]:
+    members = [
+        (member.member_id, member.group_instance_id, member.assignment)
+        for member in group.members.values()
+    ]
+    about = (group.state, group.generation, group.protocol_type, group.protocol_name)
+    return (*about, group.leader_id, group.state_timestamp_ms, members)

@@ -1,0 +1,225 @@
+"""What goes wrong in a world, and when. Each kind of fault is a function of the world;
+a world's plan says which kinds it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from coterie.coordinator.offsets.tombstones import DeletedTopic, TopicsDeleted
+from coterie.errors import LogError, LogFull
+from sim.configs import GroupConfig
+from sim.disk import Death
+from sim.members.consumer import ConsumerMember
+from sim.members.member import Member
+from sim.network import Weather
+from sim.plan import TOPICS
+
+if TYPE_CHECKING:
+    from sim.world import Slot, World
+
+
+class Faults:
+    """Makes things go wrong until the world is calm."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._kinds = [
+            kind
+            for number, kind in enumerate(_KINDS)
+            if world.plan.fault_kinds >> number & 1
+        ]
+
+    def begin(self) -> None:
+        """From now on."""
+        if self._kinds:
+            self._later()
+
+    def _later(self) -> None:
+        world = self._world
+        delay_ms = world.rng.randint(1, 2 * world.plan.fault_every_ms)
+        world.clock.after(delay_ms, self._strike)
+
+    def _strike(self) -> None:
+        world = self._world
+        if not world.is_calm:
+            world.rng.choice(self._kinds)(world)
+            self._later()
+
+
+# The server and its disk.
+
+
+def _kill(world: World) -> None:
+    world.kill_server("just so")
+
+
+def _kill_at(world: World) -> None:
+    world.disk.death = world.rng.choice([*Death])
+    world.disk.countdown = world.rng.randint(0, 4)
+
+
+def _fail_writes(world: World) -> None:
+    error = world.rng.choice((LogError("the disk is broken"), LogFull("it is full")))
+    world.note("'s disk fails:", str(error))
+    world.disk.failures = [error] * world.rng.randint(1, 2)
+
+
+def _slow_disk(world: World) -> None:
+    world.around.disk_ms = world.rng.choice((0, 50, 1_000))
+    world.note("'s disk takes up to", world.around.disk_ms, "ms")
+
+
+def _compact(world: World) -> None:
+    if world.server is None:
+        return
+    driven = world.rng.choice(world.server.runtime.shards)
+    world.note("compacts the log of shard", driven.index)
+    world.server.compact(driven, world.rng.choice((0, 10_000, 86_400_000)))
+
+
+def _snapshot(world: World) -> None:
+    if world.server is None:
+        return
+    driven = world.rng.choice(world.server.runtime.shards)
+    world.note("takes a snapshot of shard", driven.index)
+    world.server.snapshot(driven)
+
+
+# The network.
+
+
+def _change_weather(world: World) -> None:
+    rng = world.rng
+    is_storm = rng.random() < 0.3
+    world.network.weather = (
+        Weather(loss=0.5, doubling=0.3, lateness=0.3) if is_storm else Weather()
+    )
+    world.note("'s network is in a storm" if is_storm else "'s network is well")
+    duration_ms = rng.randint(500, 8_000)
+    world.clock.after(duration_ms, lambda: _end_storm(world))
+
+
+def _end_storm(world: World) -> None:
+    if not world.is_calm:
+        world.network.weather = world.plan.weather
+
+
+# Topics.
+
+
+def _change_topics(world: World) -> None:
+    rng, topics = world.rng, world.topics
+    name = rng.choice(TOPICS)
+    is_new = False
+    if name not in topics.known:
+        topic = topics.create(name, rng.randint(1, 4))
+        is_new = True
+        world.note("has a new topic", name, f"of {topic.partition_count} partitions")
+    elif rng.random() < 0.6:
+        topics.grow(name, rng.randint(1, 2))
+        world.note("has more partitions of", name)
+    else:
+        _delete_topic(world, name)
+        if rng.random() < 0.5:
+            topics.create(name, rng.randint(1, 4))
+            is_new = True
+            world.note("has topic", name, "anew")
+    world.topic_changed(name, is_new=is_new)
+
+
+def _delete_topic(world: World, name: str) -> None:
+    topic = world.topics.delete(name)
+    world.note("has lost topic", name)
+    world.checker.forget_offsets(topic=name)
+    if world.server is not None:
+        gone = TopicsDeleted((DeletedTopic(name, topic.topic_id),))
+        world.server.runtime.notify(gone)
+
+
+# Members.
+
+
+def _some_member(world: World) -> Member | None:
+    alive = [slot.member for slot in world.slots if slot.member is not None]
+    return world.rng.choice(alive) if alive else None
+
+
+def _crash(world: World) -> None:
+    if (member := _some_member(world)) is not None:
+        member.die("crashes")
+
+
+def _leave(world: World) -> None:
+    if (member := _some_member(world)) is not None and not member.is_hanging:
+        member.note("leaves")
+        member.leave()
+
+
+def _hang(world: World) -> None:
+    if (member := _some_member(world)) is not None:
+        member.hang()
+        duration_ms = world.rng.choice((500, 3_000, 15_000, 30_000))
+        world.clock.after(duration_ms, member.go_on)
+
+
+def _slow_callback(world: World) -> None:
+    if (member := _some_member(world)) is not None:
+        member.slow_callback_ms = world.rng.choice((3_000, 15_000))
+        member.note("'s next callback takes", member.slow_callback_ms, "ms")
+
+
+def _subscribe(world: World) -> None:
+    member = _some_member(world)
+    if isinstance(member, ConsumerMember) and not member.is_hanging:
+        topics = world.rng.sample(TOPICS, world.rng.randint(1, len(TOPICS)))
+        member.subscribe(sorted(topics))
+
+
+def _come_or_go(world: World) -> None:
+    """A place is wanted no more, or again; one always is."""
+    slot: Slot = world.rng.choice(world.slots)
+    wanted = sum(
+        each.is_wanted
+        for each in world.slots
+        if each.habits.group_id == slot.habits.group_id
+    )
+    if not slot.is_wanted:
+        slot.is_wanted = True
+        world.start_member(slot)
+    elif wanted > 1:
+        slot.is_wanted = False
+        if slot.member is not None:
+            slot.member.leave() if world.rng.random() < 0.7 else slot.member.die("goes")
+
+
+# Groups.
+
+
+def _configure(world: World) -> None:
+    rng = world.rng
+    group_id = rng.choice(world.plan.groups).group_id
+    config = GroupConfig(
+        rng.choice((None, 6_000, 15_000)), rng.choice((None, 1_000, 2_500))
+    )
+    world.note("has a configuration of", group_id, config)
+    world.around.configs.change(group_id, config)
+
+
+_KINDS: Final[tuple[Callable[[World], None], ...]] = (
+    _kill,
+    _kill_at,
+    _fail_writes,
+    _slow_disk,
+    _compact,
+    _snapshot,
+    _change_weather,
+    _change_topics,
+    _crash,
+    _leave,
+    _hang,
+    _slow_callback,
+    _subscribe,
+    _come_or_go,
+    _configure,
+)

@@ -1,0 +1,354 @@
+"""A member that speaks the classic protocol, as clients do: join, sync, heartbeat, and
+join again when it is told to.
+
+An eager member gives everything up before it joins again; a cooperative one says what
+it owns, gives up what it is not assigned any more, and then joins once more (KIP-429).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from sim.clock import Event
+from sim.members.embedded import (
+    COOPERATIVE,
+    EAGER,
+    Named,
+    Subscription,
+    assign,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+    write_subscription,
+)
+from sim.members.member import (
+    BACKOFF_MS,
+    REQUEST_TIMEOUT_MS,
+    RETRIED,
+    Habitat,
+    Habits,
+    Member,
+)
+from sim.topics import Part
+
+_HEARTBEAT_MS: Final = 3_000
+_JOIN_VERSION: Final = 9
+_SYNC_VERSION: Final = 5
+_HEARTBEAT_VERSION: Final = 4
+_LEAVE_VERSION: Final = 5
+_NO_GENERATION: Final = -1
+_REJOINS: Final = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED)
+_FORGETS: Final = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+class Phase(Enum):
+    """Where the client stands."""
+
+    PREPARING = "preparing to join"
+    JOINING = "joining"
+    SYNCING = "syncing"
+    STABLE = "stable"
+    OUT = "out"
+
+
+class ClassicMember(Member):
+    """One member. See the module's docstring."""
+
+    def __init__(self, habitat: Habitat, habits: Habits, incarnation: int) -> None:
+        super().__init__(habitat, habits, incarnation)
+        self.phase = Phase.OUT
+        self.generation = _NO_GENERATION
+        self.protocol_name: str | None = None
+        self.seen_counts: dict[str, int | None] | None = None
+        """The sizes of topics that the leader made its assignment of."""
+        self._is_beating = False
+        self._next: Event | None = None
+        self._callback: object = None
+        """The callback under way that gives up what went to others."""
+
+    @property
+    def epoch_or_generation(self) -> int:
+        """The generation."""
+        return self.generation
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it has its assignment and knows of no rebalance."""
+        return self.phase is Phase.STABLE and self._callback is None
+
+    def start(self) -> None:
+        """Join the group."""
+        self._join()
+        self.commit_regularly()
+
+    def leave(self) -> None:
+        """Give everything up, say so, and end; a static member does not say so."""
+        if self.is_leaving:
+            return
+        self.is_leaving = True
+        self.phase = Phase.OUT
+        self.commit(self.owned, self._say_goodbye)
+
+    def _say_goodbye(self) -> None:
+        self.let_go(self.owned, "lets go of")
+        if self.instance_id is not None or not self.member_id:
+            self.die("has left without a word")
+            return
+        identity = MemberIdentity(member_id=self.member_id)
+        self.call(
+            LeaveGroupRequest(group_id=self.group_id, members=[identity]),
+            _LEAVE_VERSION,
+            lambda _: self.die("has left"),
+            lambda: self.die("has left, it hopes"),
+        )
+
+    # Join.
+
+    def _rejoin(self) -> None:
+        """Another rebalance: an eager member first gives everything up, and beats
+        meanwhile."""
+        if self.phase is not Phase.STABLE or self._callback is not None:
+            return
+        self.phase = Phase.PREPARING
+        if self.habits.is_cooperative or not self.owned:
+            self._join()
+        else:
+            self._beat_later()
+            self.after(self.callback_ms(), self._revoke_all)
+
+    def _revoke_all(self) -> None:
+        if self.phase is Phase.PREPARING:
+            self.commit(self.owned, self._join_empty)
+
+    def _join_empty(self) -> None:
+        if self.phase is Phase.PREPARING:
+            self.let_go(self.owned, "lets go of")
+            self._join()
+
+    def _join(self) -> None:
+        self.phase = Phase.JOINING
+        self._stop_beating()
+        request = JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=self.habits.session_timeout_ms,
+            rebalance_timeout_ms=self.habits.rebalance_timeout_ms,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocols=[self._protocol()],
+        )
+        timeout_ms = self.habits.rebalance_timeout_ms + REQUEST_TIMEOUT_MS
+        self.call(request, _JOIN_VERSION, self._joined, self._join_failed, timeout_ms)
+
+    def _protocol(self) -> JoinGroupRequestProtocol:
+        named = self._named(self.owned) if self.habits.is_cooperative else frozenset()
+        subscription = Subscription(self.topics, named, self.generation)
+        return JoinGroupRequestProtocol(
+            name=COOPERATIVE if self.habits.is_cooperative else EAGER,
+            metadata=write_subscription(subscription),
+        )
+
+    def _named(self, parts: set[Part]) -> frozenset[Named]:
+        names = self.habitat.topics.names
+        return frozenset((names[topic_id], partition) for topic_id, partition in parts)
+
+    def _join_failed(self) -> None:
+        """Again, a little later."""
+        if self.phase is Phase.JOINING:
+            self.after(self.habitat.rng.randint(1, BACKOFF_MS), self._join_again)
+
+    def _join_again(self) -> None:
+        if self.phase is Phase.JOINING:
+            self._join()
+
+    def _joined(self, answer: JoinGroupResponse) -> None:
+        if self.phase is not Phase.JOINING:
+            return
+        code = ErrorCode(answer.error_code)
+        if code is not ErrorCode.NONE:
+            if code is ErrorCode.MEMBER_ID_REQUIRED:
+                self.member_id = answer.member_id
+            self._refused(code)
+            return
+        self.member_id = answer.member_id
+        self.generation = answer.generation_id
+        self.protocol_name = answer.protocol_name
+        self._sync(answer)
+
+    def _refused(self, code: ErrorCode) -> None:
+        """What a no to a join or a sync means: most often, to join again."""
+        if code in _FORGETS:
+            self._forget(code)
+        elif code in _REJOINS:
+            self._join()
+        elif code in RETRIED:
+            self.phase = Phase.JOINING
+            self._join_failed()
+        else:
+            self.die(f"refused with {code.name}")
+
+    def _forget(self, code: ErrorCode) -> None:
+        """The member is out of its generation: what it owned is lost."""
+        self._callback = None
+        self.let_go(self.owned, "loses")
+        self.generation = _NO_GENERATION
+        if code is ErrorCode.UNKNOWN_MEMBER_ID:
+            self.member_id = ""
+        self._join()
+
+    # Sync.
+
+    def _sync(self, joined: JoinGroupResponse) -> None:
+        self.phase = Phase.SYNCING
+        self.seen_counts = None
+        if joined.skip_assignment:
+            # It has not made the assignment that it leads, and makes its own soon.
+            self.seen_counts = dict.fromkeys(self.topics, -1)
+        leads = joined.leader == joined.member_id and not joined.skip_assignment
+        request = SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocol_name=self.protocol_name,
+            assignments=self._assignments(joined) if leads else [],
+        )
+        timeout_ms = self.habits.rebalance_timeout_ms + REQUEST_TIMEOUT_MS
+        self.call(request, _SYNC_VERSION, self._synced, self._sync_failed, timeout_ms)
+
+    def _assignments(
+        self, joined: JoinGroupResponse
+    ) -> list[SyncGroupRequestAssignment]:
+        members = {
+            each.member_id: read_subscription(each.metadata) for each in joined.members
+        }
+        topics = self.habitat.topics
+        names = {name for each in members.values() for name in each.topics}
+        self.seen_counts = {name: topics.partition_count(name) for name in names}
+        cooperative = joined.protocol_name == COOPERATIVE
+        given = assign(members, topics, cooperative=cooperative)
+        return [
+            SyncGroupRequestAssignment(
+                member_id=member_id, assignment=write_assignment(parts)
+            )
+            for member_id, parts in given.items()
+        ]
+
+    def _sync_failed(self) -> None:
+        if self.phase is Phase.SYNCING:
+            self.phase = Phase.JOINING
+            self._join_failed()
+
+    def _synced(self, answer: SyncGroupResponse) -> None:
+        if self.phase is not Phase.SYNCING:
+            return
+        code = ErrorCode(answer.error_code)
+        if code is not ErrorCode.NONE:
+            self._refused(code)
+            return
+        self.phase = Phase.STABLE
+        topics = self.habitat.topics
+        assigned = {
+            (topic.topic_id, partition)
+            for name, partition in read_assignment(answer.assignment)
+            if (topic := topics.known.get(name)) is not None
+        }
+        surplus = frozenset(self.owned - assigned)
+        self.adopt(assigned)
+        self._beat_later()
+        if surplus:
+            self._callback = callback = object()
+            self.after(self.callback_ms(), lambda: self._revoke(surplus, callback))
+
+    def _revoke(self, surplus: frozenset[Part], callback: object) -> None:
+        """A cooperative member gives up what went to others, who wait for it."""
+        if callback is self._callback:
+            self._callback = None
+            self.let_go(surplus, "lets go of")
+            self._rejoin()
+
+    # Heartbeats.
+
+    def _beat_later(self) -> None:
+        self._stop_beating()
+        self._next = self.after(_HEARTBEAT_MS, self._beat)
+
+    def _stop_beating(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+
+    def _beat(self) -> None:
+        if self.phase not in (Phase.STABLE, Phase.PREPARING):
+            return
+        self._beat_later()
+        self._follow_names()
+        if self._sees_other_topics():
+            self.note("sees that topics have changed")
+            self._rejoin()
+            return
+        if self._is_beating:
+            return
+        self._is_beating = True
+        request = HeartbeatRequest(
+            group_id=self.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+        )
+        generation = self.generation
+        self.call(
+            request,
+            _HEARTBEAT_VERSION,
+            lambda answer: self._beaten(answer, generation),
+            self._beat_failed,
+        )
+
+    def _follow_names(self) -> None:
+        """It knows topics by name, and so reads on from one that was made anew."""
+        topics = self.habitat.topics
+        for part in sorted(self.owned):
+            name, partition = topics.names[part[0]], part[1]
+            topic = topics.known.get(name)
+            if topic is None or topic.topic_id == part[0]:
+                continue
+            self.let_go([part], "lets go of")
+            if partition < topic.partition_count:
+                self.adopt([(topic.topic_id, partition)])
+
+    def _sees_other_topics(self) -> bool:
+        """A leader looks whether it would assign otherwise now."""
+        count = self.habitat.topics.partition_count
+        seen = self.seen_counts or {}
+        return any(count(name) != size for name, size in seen.items())
+
+    def _beat_failed(self) -> None:
+        self._is_beating = False
+
+    def _beaten(self, answer: HeartbeatResponse, generation: int) -> None:
+        self._is_beating = False
+        code = ErrorCode(answer.error_code)
+        is_over = generation != self.generation
+        if is_over or self.phase not in (Phase.STABLE, Phase.PREPARING):
+            return
+        if code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._rejoin()
+        elif code in _FORGETS:
+            self._forget(code)
+        elif code is not ErrorCode.NONE and code not in RETRIED:
+            self.die(f"refused with {code.name}")

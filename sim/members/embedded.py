@@ -1,0 +1,110 @@
+"""What classic members tell each other: subscriptions, and the assignments that their
+leader makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from coterie.types import MemberId, TopicName
+from coterie.wire.codec import decode, encode
+from coterie.wire.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartitions,
+)
+from sim.topics import Topics
+
+Named = tuple[TopicName, int]
+EAGER = "range"
+COOPERATIVE = "cooperative-sticky"
+_VERSION = 3
+
+
+class Subscription(NamedTuple):
+    """What a member brings to a rebalance."""
+
+    topics: tuple[TopicName, ...]
+    owned: frozenset[Named]
+    generation: int
+
+
+def write_subscription(given: Subscription) -> bytes:
+    """In the bytes of the consumer protocol."""
+    value = ConsumerProtocolSubscription(
+        topics=list(given.topics),
+        owned_partitions=_listed(given.owned),
+        generation_id=given.generation,
+    )
+    return _VERSION.to_bytes(2) + encode(value, _VERSION)
+
+
+def read_subscription(data: bytes) -> Subscription:
+    """From those bytes."""
+    version = int.from_bytes(data[:2])
+    value, _ = decode(ConsumerProtocolSubscription, version, data, 2)
+    owned = frozenset(_named(value.owned_partitions))
+    return Subscription(tuple(value.topics), owned, value.generation_id)
+
+
+def write_assignment(parts: Iterable[Named]) -> bytes:
+    """In the bytes of the consumer protocol."""
+    value = ConsumerProtocolAssignment(assigned_partitions=_listed(parts))
+    return _VERSION.to_bytes(2) + encode(value, _VERSION)
+
+
+def read_assignment(data: bytes) -> frozenset[Named]:
+    """From those bytes; none are no partitions."""
+    if not data:
+        return frozenset()
+    version = int.from_bytes(data[:2])
+    value, _ = decode(ConsumerProtocolAssignment, version, data, 2)
+    return frozenset(_named(value.assigned_partitions))
+
+
+def assign(
+    members: Mapping[MemberId, Subscription], topics: Topics, *, cooperative: bool
+) -> dict[MemberId, set[Named]]:
+    """A leader's work: as even as it gets, and sticky if cooperative. Then nobody is
+    given what another one still owns (KIP-429)."""
+    owners = _owners(members)
+    given: dict[MemberId, set[Named]] = {member_id: set() for member_id in members}
+    names = sorted({name for each in members.values() for name in each.topics})
+    for name in names:
+        for partition in range(topics.partition_count(name) or 0):
+            part = (name, partition)
+            able = [m for m in sorted(members) if name in members[m].topics]
+            owner = owners.get(part)
+            fewest = min(len(given[member_id]) for member_id in able)
+            keeps = cooperative and owner in able and len(given[owner]) <= fewest
+            to = owner if keeps else min(able, key=lambda m: (len(given[m]), m))
+            assert to is not None
+            given[to].add(part)
+    if cooperative:
+        for member_id, parts in given.items():
+            parts -= {p for p in parts if owners.get(p, member_id) != member_id}
+    return given
+
+
+def _owners(members: Mapping[MemberId, Subscription]) -> dict[Named, MemberId]:
+    """Who owns what; of two who say so, the one of the later generation."""
+    owners: dict[Named, MemberId] = {}
+    for member_id in sorted(members, key=lambda m: (members[m].generation, m)):
+        owners.update(dict.fromkeys(members[member_id].owned, member_id))
+    return owners
+
+
+def _listed(parts: Iterable[Named]) -> list[TopicPartitions]:
+    by_topic: dict[TopicName, list[int]] = {}
+    for name, partition in sorted(parts):
+        by_topic.setdefault(name, []).append(partition)
+    return [
+        TopicPartitions(topic=name, partitions=partitions)
+        for name, partitions in by_topic.items()
+    ]
+
+
+def _named(listed: Iterable[TopicPartitions]) -> list[Named]:
+    return [
+        (topic.topic, partition) for topic in listed for partition in topic.partitions
+    ]

@@ -1,0 +1,112 @@
+"""Whether a world has come to order: every member at its group's target, and every
+partition with its one owner, who knows of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.coordinator.classic.group import ClassicGroup, GroupState
+from coterie.coordinator.consumer.group import ConsumerGroup, ConsumerGroupState
+from coterie.coordinator.consumer.member import Member as GroupMember
+from coterie.runtime.shards import Phase
+from coterie.types import GroupId
+from sim.members.member import Member
+from sim.topics import Part, Topics
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+
+def what_is_amiss(world: World) -> str | None:
+    """What is not in order yet; None when everything is."""
+    for group_id in [group.group_id for group in world.plan.groups]:
+        amiss = _of_group(world, group_id)
+        if amiss is not None:
+            return f"{group_id}: {amiss}"
+    return None
+
+
+def _of_group(world: World, group_id: GroupId) -> str | None:
+    driven = world.driven(group_id)
+    if driven is None or driven.phase is not Phase.ACTIVE:
+        return "its coordinator does not serve"
+    group = driven.shard.state.group(group_id)
+    slots = [s for s in world.slots if s.habits.group_id == group_id]
+    is_full = _is_full(world, group)
+    members: list[Member] = []
+    for slot in slots:
+        member = slot.member
+        if is_full and (member is None or not is_in_group(world, member)):
+            continue
+        if member is not None:
+            members.append(member)
+        elif slot.is_wanted:
+            return f"{slot.habits.name} is not there"
+    if not members:
+        return None if group is None or not group.members else "it has members"
+    if group is None:
+        return "there is no such group"
+    amiss = _of_members(group, members)
+    if amiss is not None:
+        return amiss
+    return _of_parts(world.topics, members)
+
+
+def _of_members(
+    group: ClassicGroup | ConsumerGroup, members: list[Member]
+) -> str | None:
+    ids = {member.member_id for member in members}
+    if group.members.keys() != ids:
+        return f"its members are {sorted(group.members)}, there are {sorted(ids)}"
+    if group.state not in (GroupState.STABLE, ConsumerGroupState.STABLE):
+        return f"it is {group.state.value}"
+    for member in members:
+        if not member.is_settled:
+            return f"{member.name} is not settled"
+        amiss = _of_member(group, member)
+        if amiss is not None:
+            return f"{member.name} {amiss}"
+    return None
+
+
+def _of_member(group: ClassicGroup | ConsumerGroup, member: Member) -> str | None:
+    if isinstance(group, ClassicGroup):
+        is_there = member.epoch_or_generation == group.generation
+        return None if is_there else f"is not in generation {group.generation}"
+    known = group.members[member.member_id]
+    if not member.epoch_or_generation == known.epoch == group.epoch:
+        return f"is not at epoch {group.epoch}"
+    if _held(known) != member.owned:
+        return "reads something else than the group thinks"
+    return None
+
+
+def _held(member: GroupMember) -> set[Part]:
+    return {(topic, p) for topic, held in member.assigned.items() for p in held}
+
+
+def _of_parts(topics: Topics, members: list[Member]) -> str | None:
+    wanted = topics.parts(name for member in members for name in member.topics)
+    read = [part for member in members for part in member.owned]
+    if len(read) != len(set(read)):
+        return "a partition has two readers"
+    if wanted != set(read):
+        missing, surplus = wanted - set(read), set(read) - wanted
+        return (
+            f"nobody reads {topics.describe(missing)}; too much is read: "
+            f"{topics.describe(surplus)}"
+        )
+    return None
+
+
+def _is_full(world: World, group: ClassicGroup | ConsumerGroup | None) -> bool:
+    """Whether nobody else can be in the group."""
+    most = world.plan.settings.group_consumer_max_size
+    return isinstance(group, ConsumerGroup) and len(group.members) >= most
+
+
+def is_in_group(world: World, member: Member) -> bool:
+    """Whether the group knows the member."""
+    driven = world.driven(member.group_id)
+    group = None if driven is None else driven.shard.state.group(member.group_id)
+    return group is not None and member.member_id in group.members

@@ -1,0 +1,156 @@
+"""What a world is like, drawn from its seed before anything happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+from typing import Final
+
+from coterie.settings import Settings
+from coterie.types import GroupId, TopicName
+from sim.members.member import Habits
+from sim.network import Weather
+
+TOPICS: Final = ("t", "u", "v")
+SHARDS: Final = 2
+
+
+class Protocol(Enum):
+    """What a member speaks."""
+
+    CONSUMER = "consumer"
+    CLASSIC = "classic"
+
+
+class Kind(Enum):
+    """What the members of a group speak."""
+
+    CONSUMER = "consumer"
+    EAGER = "eager"
+    COOPERATIVE = "cooperative"
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """A group and those who will be its members."""
+
+    group_id: GroupId
+    kind: Kind
+    habits: tuple[Habits, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A world before it begins."""
+
+    settings: Settings
+    topics: dict[TopicName, int]
+    groups: tuple[GroupPlan, ...]
+    weather: Weather
+    disk_ms: int
+    trouble_ms: int
+    """How long faults go on."""
+    fault_every_ms: int
+    fault_kinds: int
+    """A bit for each kind of fault: whether this world has it."""
+
+    @property
+    def bound_ms(self) -> int:
+        """Once faults have stopped, by then every member is at the target and every
+        partition has its owner: dead members are gone after a session and a rebalance,
+        what they delayed may take another one, and some beats of a heart are needed to
+        hand partitions over."""
+        patience = [
+            max(
+                each.session_timeout_ms + each.rebalance_timeout_ms,
+                self.settings.group_consumer_session_timeout_ms,
+            )
+            for group in self.groups
+            for each in group.habits
+        ]
+        return 3 * max(patience) + 90_000
+
+
+def draw_plan(rng: Random) -> Plan:
+    """Draw a world."""
+    kinds = rng.choice(_MIXES)
+    topics = {name: rng.randint(1, 4) for name in TOPICS[: rng.randint(1, 3)]}
+    return Plan(
+        settings=_settings(rng),
+        topics=topics,
+        groups=tuple(
+            _group(rng, f"g{number}", kind, tuple(topics))
+            for number, kind in enumerate(kinds)
+        ),
+        weather=_weather(rng),
+        disk_ms=rng.choice((0, 0, 0, 20, 300)),
+        trouble_ms=rng.randint(15_000, 50_000),
+        fault_every_ms=rng.choice((500, 1_500, 3_000)),
+        fault_kinds=rng.getrandbits(32) | rng.getrandbits(32),
+    )
+
+
+_MIXES: Final[Sequence[tuple[Kind, ...]]] = (
+    (Kind.CONSUMER,),
+    (Kind.CONSUMER,),
+    (Kind.CONSUMER,),
+    (Kind.CONSUMER, Kind.CONSUMER),
+    (Kind.CONSUMER, Kind.EAGER),
+    (Kind.EAGER,),
+    (Kind.COOPERATIVE,),
+)
+
+
+def _settings(rng: Random) -> Settings:
+    assignors = rng.choice((("uniform", "range"), ("range", "uniform"), ("uniform",)))
+    return Settings(
+        group_initial_rebalance_delay_ms=rng.choice((0, 500, 3_000)),
+        group_consumer_session_timeout_ms=rng.choice((8_000, 12_000, 20_000)),
+        group_consumer_heartbeat_interval_ms=rng.choice((1_500, 3_000)),
+        group_consumer_assignment_interval_ms=rng.choice((0, 0, 1_000)),
+        group_consumer_assignors=assignors,
+        group_consumer_max_size=rng.choice((3, 100, 100, 100)),
+        offsets_commit_timeout_ms=rng.choice((200, 5_000)),
+    )
+
+
+def _weather(rng: Random) -> Weather:
+    if rng.random() < 0.3:
+        return Weather()
+    return Weather(
+        loss=rng.choice((0.0, 0.02, 0.1)),
+        doubling=rng.choice((0.0, 0.02, 0.1)),
+        lateness=rng.choice((0.0, 0.02, 0.1)),
+        usual_ms=rng.choice((5, 40, 400)),
+    )
+
+
+def _group(
+    rng: Random, group_id: GroupId, kind: Kind, topics: tuple[TopicName, ...]
+) -> GroupPlan:
+    size = rng.choice((2, 3, 3, 4, 5))
+    alike = rng.random() < 0.5
+    static_share = rng.choice((0.0, 0.0, 0.3, 1.0))
+    habits = tuple(
+        Habits(
+            name=f"{group_id}m{number}",
+            group_id=group_id,
+            topics=topics if alike else _some(rng, topics),
+            instance_id=f"i{number}" if rng.random() < static_share else None,
+            session_timeout_ms=rng.choice((6_000, 10_000)),
+            rebalance_timeout_ms=rng.choice((4_000, 10_000)),
+            callback_ms=rng.choice((0, 200, 2_000)),
+            commit_every_ms=rng.choice((2_000, 8_000)),
+            assignor=rng.choice((None, None, "uniform")),
+            is_cooperative=kind is Kind.COOPERATIVE,
+            version=rng.choice((0, 1, 1)),
+        )
+        for number in range(size)
+    )
+    return GroupPlan(group_id, kind, habits)
+
+
+def _some(rng: Random, topics: tuple[TopicName, ...]) -> tuple[TopicName, ...]:
+    return tuple(rng.sample(topics, rng.randint(1, len(topics))))

@@ -1,0 +1,58 @@
+"""Runs worlds: one, or many on some processes."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+from sim.broken import Broken, listening
+from sim.world import World
+
+_CHUNK = 10
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a world. `broken` says which invariant, if any."""
+
+    seed: int
+    steps: int
+    digest: str
+    broken: str | None = None
+    transcript: str = ""
+
+    def __str__(self) -> str:
+        verdict = f"BROKEN: {self.broken}" if self.broken else "in order"
+        return f"seed {self.seed}: {verdict} (after {self.steps} steps, {self.digest})"
+
+
+def run_seed(seed: int, *, keep_transcript: bool = True) -> Outcome:
+    """Live through one world. The transcript of one that breaks is always kept."""
+    with listening() as ears:
+        world = World(seed, ears)
+        broken: str | None = None
+        try:
+            world.run()
+        except Broken as found:
+            broken = str(found)
+        except Exception:
+            broken = f"the harness or the server failed:\n{traceback.format_exc()}"
+        wants_text = keep_transcript or broken
+        text = world.transcript.text() if wants_text else ""
+        digest = world.transcript.digest() if wants_text else ""
+        return Outcome(seed, world.steps, digest, broken, text)
+
+
+def _run_quietly(seed: int) -> Outcome:
+    return run_seed(seed, keep_transcript=False)
+
+
+def run_seeds(seeds: Iterable[int], jobs: int = 1) -> Iterator[Outcome]:
+    """Live through many worlds, as they end."""
+    if jobs == 1:
+        yield from map(_run_quietly, seeds)
+        return
+    with get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap_unordered(_run_quietly, seeds, _CHUNK)
