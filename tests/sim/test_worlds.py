@@ -1,4 +1,4 @@
-"""The simulation itself: worlds come to order, replay exactly, and say what happened."""
+"""The simulation itself: worlds come to order, replay exactly, and tell their story."""
 
 from __future__ import annotations
 
