@@ -11,6 +11,7 @@ from coterie.coordinator.shard import Shard
 from coterie.errors import LogError, LogFull
 from coterie.log.log import LogPartition
 from coterie.runtime.shards import Phase
+from coterie.settings import Settings
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import decode_records
 from tests.runtime.world import (
@@ -18,11 +19,27 @@ from tests.runtime.world import (
     World,
     commit_error,
     commit_request,
+    consumer_join,
     fetch_request,
     join_request,
 )
 
 # A failing disk.
+
+
+@pytest.mark.fact("H-155", "H-25", "E15-05")
+def test_a_join_that_is_not_written_never_was() -> None:
+    world = World(settings=Settings(group_consumer_assignment_interval_ms=0))
+    assert world.ask(consumer_join("m"), "g", 1).error_code == ErrorCode.NONE
+    world.disk_fails = LogError("broken")
+    refused = world.ask(consumer_join("n"), "g", 1)
+    assert refused.error_code == ErrorCode.NOT_COORDINATOR
+    assert world.driven("g").phase is Phase.ACTIVE
+    group = world.driven("g").shard.state.consumer_groups["g"]
+    assert list(group.members) == ["m"]
+    assert group.is_refresh_due(world.loop.now_ms)
+    world.disk_fails = None
+    assert world.ask(consumer_join("n"), "g", 1).member_epoch == 2
 
 
 @pytest.mark.fact("E23-13")

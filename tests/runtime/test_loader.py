@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from coterie.coordinator.consumer.records import epoch_record
+from coterie.coordinator.records.serde import encode_record
 from coterie.log.log import BatchInfo, LogPartition
 from coterie.runtime import loader
 from coterie.runtime.shards import Phase
@@ -76,6 +78,7 @@ def test_the_shard_that_somebody_asks_for_is_loaded_next() -> None:
     assert others == {Phase.LOADING}
 
 
+@pytest.mark.fact("H-154", "E30-04")
 def test_a_record_of_an_unknown_type_is_skipped_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -85,6 +88,18 @@ def test_a_record_of_an_unknown_type_is_skipped_with_a_warning(
     reloaded = World(log=world.log.reopen(), loop=world.loop, shard_count=1)
     assert "unknown type at offset 0" in caplog.text
     assert reloaded.offset("g") == 5
+
+
+@pytest.mark.fact("H-154")
+def test_a_record_of_a_known_type_that_does_not_decode_fails_the_load(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(shard_count=1)
+    key, _ = encode_record(epoch_record("g", 1, 0))
+    append(world, [LogRecord(0, 1_000, key, b"\0\0")])
+    reloaded = World(log=world.log.reopen(), loop=world.loop, shard_count=1)
+    assert reloaded.phases == {Phase.STOPPED}
+    assert "record of type 3" in caplog.text
 
 
 def test_a_batch_that_fails_its_checksum_is_not_believed(

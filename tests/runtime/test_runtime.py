@@ -22,6 +22,7 @@ from tests.runtime.world import (
     World,
     commit_error,
     commit_request,
+    consumer_join,
     fetch_request,
     heartbeat_request,
     join_request,
@@ -31,7 +32,7 @@ from tests.runtime.world import (
 # Durable before answered.
 
 
-@pytest.mark.fact("E23-03")
+@pytest.mark.fact("E23-03", "E1-05")
 def test_a_write_is_not_answered_before_it_is_durable() -> None:
     world = World()
     before = world.writes
@@ -135,7 +136,7 @@ def test_a_classic_heartbeat_succeeds_while_its_shard_loads() -> None:
     assert world.submit(heartbeat_request("g"), "g")[0].error_code == 0
 
 
-@pytest.mark.fact("H-112")
+@pytest.mark.fact("H-112", "E7-04")
 def test_before_the_start_the_coordinator_is_not_available() -> None:
     world = World(starts=False)
     heartbeat = world.submit(heartbeat_request("g"), "g")[0]
@@ -144,6 +145,8 @@ def test_before_the_start_the_coordinator_is_not_available() -> None:
     assert commit_error(commit) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     fetch = world.submit(fetch_request("g"), "g")[0]
     assert fetch.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    join = world.submit(consumer_join("m"), "g", 1)[0]
+    assert join.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.fact("E23-10")

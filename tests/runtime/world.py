@@ -24,6 +24,9 @@ from coterie.runtime.shards import DrivenShard, Phase
 from coterie.runtime.snapshots import Snapshots
 from coterie.runtime.timers import Scheduler
 from coterie.settings import Settings
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import (
     JoinGroupRequest,
@@ -270,4 +273,14 @@ def join_request(group_id: str) -> JoinGroupRequest:
         rebalance_timeout_ms=10_000,
         protocol_type="consumer",
         protocols=[protocol],
+    )
+
+
+def consumer_join(member_id: str, group_id: str = "g") -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        group_id=group_id,
+        member_id=member_id,
+        rebalance_timeout_ms=10_000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
     )
