@@ -121,6 +121,11 @@ def test_what_a_regular_expression_matched_is_subscribed_too() -> None:
     assert spec.topics.keys() == {A, B}
 
 
+def test_members_that_subscribe_alike_share_one_set_of_topics() -> None:
+    members = group_spec(given_members("m", "n")).members
+    assert members["m"].subscribed_topic_ids is members["n"].subscribed_topic_ids
+
+
 @pytest.mark.fact("E11-08")
 def test_members_come_in_the_same_order_whatever_order_they_joined_in() -> None:
     orders = (given_members("m", "n", "o"), given_members("o", "n", "m"))

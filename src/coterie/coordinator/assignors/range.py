@@ -4,7 +4,9 @@ Static members come first, by instance id, then the others by member id: a stati
 member that restarts under a new member id keeps its place (E11-26). Every topic is
 divided by itself, so members that subscribe to the same topics get the same numbers of
 topics of the same size. As in Apache Kafka 4, nothing of the current target is
-considered (E11-24): the result depends on the members' order alone.
+considered (E11-24): the result depends on the members' order alone. Sticky is that
+order, for static members; a run that stayed where it was would not be the same run in
+every topic, and topics would be co-partitioned no longer.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from coterie.coordinator.assignors.spec import (
     Assign,
@@ -22,6 +22,7 @@ from coterie.errors import ApiError
 from coterie.types import MemberId, TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode
 
+_Subscription: TypeAlias = tuple[tuple[TopicName, ...], str | None]
 _NO_PARTITIONS: Final[Target] = {}
 
 
@@ -63,37 +64,51 @@ def build_target(given: TargetInput, assign: Assign) -> NewTarget:
         ApiError: UNKNOWN_SERVER_ERROR: the assignor failed; nothing changes (E11-06).
     """
     assignment = _ask(assign, group_spec(given))
-    targets = {
-        member_id: _normal(assignment.get(member_id, _NO_PARTITIONS))
-        for member_id in given.members
-    }
-    changed = {
-        member_id: target
-        for member_id, target in targets.items()
-        if target != given.previous.get(member_id)
-    }
+    targets: dict[MemberId, Target] = {}
+    changed: dict[MemberId, Target] = {}
+    for member_id in given.members:
+        before = given.previous.get(member_id)
+        partitions = assignment.get(member_id, _NO_PARTITIONS)
+        if partitions is before:  # what an assignor leaves alone costs nothing
+            targets[member_id] = before
+            continue
+        target = targets[member_id] = _normal(partitions)
+        if target != before:
+            changed[member_id] = target
+    assert targets.keys() == given.members.keys()
     return NewTarget(targets, changed)
 
 
 def group_spec(given: TargetInput) -> GroupSpec:
-    """What the assignor sees: names that no topic has are gone (E11-04)."""
+    """What the assignor sees: names that no topic has are gone (E11-04).
+
+    Members that subscribe alike share one set of topics: what is wanted is looked up
+    once, and an assignor sees at a glance that they are alike.
+    """
     members: dict[MemberId, MemberSpec] = {}
     topics: dict[TopicId, TopicSpec] = {}
+    wanted: dict[_Subscription, frozenset[TopicId]] = {}
     for member_id, member in sorted(given.members.items()):
-        known = _known_topics(member, given)
-        topics.update(known)
+        subscription = member.topic_names, member.topic_regex
+        topic_ids = wanted.get(subscription)
+        if topic_ids is None:
+            known = _known_topics(subscription, given)
+            topics.update(known)
+            topic_ids = wanted[subscription] = frozenset(known)
         members[member_id] = MemberSpec(
-            member_id=member_id,
-            instance_id=member.instance_id,
-            rack_id=member.rack_id,
-            subscribed_topic_ids=frozenset(known),
-            partitions=given.previous.get(member_id, _NO_PARTITIONS),
+            member_id,
+            member.instance_id,
+            member.rack_id,
+            topic_ids,
+            given.previous.get(member_id, _NO_PARTITIONS),
         )
     return GroupSpec(members, topics)
 
 
-def _known_topics(member: Member, given: TargetInput) -> Mapping[TopicId, TopicSpec]:
-    names = {*member.topic_names, *given.resolved.get(member.topic_regex or "", ())}
+def _known_topics(
+    subscription: _Subscription, given: TargetInput
+) -> Mapping[TopicId, TopicSpec]:
+    names = {*subscription[0], *given.resolved.get(subscription[1] or "", ())}
     return dict(given.topics[name] for name in sorted(names) if name in given.topics)
 
 
