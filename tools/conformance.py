@@ -85,9 +85,11 @@ AREAS: Final = (
     Area("B.1, B.2 FindCoordinator", r"B\.[12]"),
     Area("C.3 DescribeGroups", r"C\.3"),
     Area("D DeleteGroups and OffsetDelete, server rows", r"D\.\d+", server_only=True),
+    Area("E KIP-848, all of E1 to E31", r"E\d+.*"),
     Area("E19 classic groups", r"E19"),
     Area("E22 records of types 0 to 2", r"E22\.\d", only=CLASSIC_RECORDS),
     Area("G what real clients need", r"G\.\d"),
+    Area("H edge cases of Kafka's own tests", r"H\.\d+"),
     Area("H.4 to H.7 edge cases", r"H\.[4-7]"),
 )
 
