@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from coterie.coordinator.records.consumer_types import CONSUMER_TYPES
 from coterie.coordinator.records.group_metadata import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -23,7 +24,7 @@ from coterie.coordinator.records.serde import decode_record, encode_record
 from coterie.coordinator.result import Record
 from coterie.errors import LogCorrupt, MalformedFrame
 from coterie.protocol.connection import Connection
-from coterie.wire.api import ADVERTISED, Api, api_of
+from coterie.wire.api import KNOWN, Api, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.compression import Codec, compress, decompress
 from coterie.wire.consumer_protocol import (
@@ -96,7 +97,7 @@ def _others() -> Iterator[Target]:
 
 
 def _apis() -> list[Api]:
-    return [api_of(key) for key in ADVERTISED]
+    return [api_of(key) for key in KNOWN]
 
 
 def _message(cls: type[Message], version: int) -> Target:
@@ -185,6 +186,7 @@ def _record_seeds() -> Iterator[bytes]:
     for key, value in (
         (full(OffsetCommitKey), full(OffsetCommitValue)),
         (full(GroupMetadataKey), full(GroupMetadataValue)),
+        *((full(key), full(value)) for key, value in CONSUMER_TYPES.values()),
     ):
         for version in range(value.VERSIONS.high + 1):
             key_bytes, value_bytes = encode_record(Record(key, value, version))
