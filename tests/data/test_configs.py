@@ -83,6 +83,7 @@ def alter(
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC, BROKER, GROUP = ResourceKind.TOPIC, ResourceKind.BROKER, ResourceKind.GROUP
+LOGGER = ResourceKind.BROKER_LOGGER
 
 
 def value_of(world: World, name: str = "retention.ms") -> tuple[str, int]:
@@ -126,7 +127,7 @@ def test_a_topic_may_have_no_cleanup_policy_at_all(world: World) -> None:
         (BROKER, "1", ("num.partitions", SET, "5"), ErrorCode.INVALID_REQUEST),
         (BROKER, "1", ("message.max.bytes", SET, "-1"), ErrorCode.INVALID_CONFIG),
         (BROKER, "2", ("message.max.bytes", SET, "5"), ErrorCode.INVALID_REQUEST),
-        (GROUP, "g", ("x", SET, "5"), ErrorCode.INVALID_REQUEST),
+        (LOGGER, "1", ("x", SET, "5"), ErrorCode.INVALID_REQUEST),
         (99, "g", ("x", SET, "5"), ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -191,7 +192,7 @@ def test_synonyms_and_documentation_come_on_request(world: World) -> None:
 def test_configs_of_what_is_not_there_are_refused(world: World) -> None:
     assert configs_of(world, TOPIC, "b").error_code == 3
     assert configs_of(world, BROKER, "7").error_code == ErrorCode.INVALID_REQUEST
-    assert configs_of(world, GROUP, "g").error_code == ErrorCode.INVALID_REQUEST
+    assert configs_of(world, LOGGER, "1").error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_configs_need_permission(world: World) -> None:

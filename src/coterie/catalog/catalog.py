@@ -57,6 +57,7 @@ class Catalog:
         self._static_settings = settings
         self._node_ids = tuple(node_ids)
         self._listeners: list[Callable[[TopicChange], None]] = []
+        self.group_configs = GroupConfigs(settings)
         self.clear()
 
     def clear(self) -> None:
@@ -69,7 +70,7 @@ class Catalog:
         self._collisions: dict[str, TopicName] = {}
         self._topic_settings: dict[TopicName, TopicSettings] = {}
         self.version = 0
-        self.group_configs = GroupConfigs(self._static_settings)
+        self.group_configs.clear()
         self._unreserved_producer_id = 0
         self._next_producer_id = 0
 
@@ -231,6 +232,8 @@ class Catalog:
                 self._replay_topic(entry.name, entry.value)
             case Kind.BROKER_CONFIG:
                 self._replay_broker_config(entry.name, entry.value)
+            case Kind.GROUP_CONFIG:
+                self.group_configs.replay(entry.name, entry.value)
             case Kind.PRODUCER_IDS:
                 assert entry.value is not None
                 self._unreserved_producer_id = entry.value["next"]

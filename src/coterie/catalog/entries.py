@@ -25,6 +25,8 @@ class Kind(StrEnum):
     """A topic [its name]."""
     BROKER_CONFIG = "broker-config"
     """A setting changed while running [the setting's Kafka name]."""
+    GROUP_CONFIG = "group-config"
+    """The configurations of a group, which need not exist [its group id]."""
     PRODUCER_IDS = "producer-ids"
     """The first producer id not handed out in a block yet ["next"]."""
     TRANSACTION = "transaction"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from coterie.catalog.group_configs import GroupConfigs
 from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.consumer.member import Member
 from coterie.coordinator.result import Record, sees_all
@@ -43,6 +44,7 @@ class GroupDriver(ShardDriver):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.scripted: Any = None
+        self.configs = GroupConfigs(self.settings)
         self.may_describe: Callable[[str], bool] = sees_all
 
     @property
@@ -57,7 +59,11 @@ class GroupDriver(ShardDriver):
         self.scripted = targets
 
     def _context(self, *args: Any) -> Any:
-        context = super()._context(*args)._replace(may_describe=self.may_describe)
+        context = (
+            super()
+            ._context(*args)
+            ._replace(may_describe=self.may_describe, configs=self.configs)
+        )
         if self.scripted is None:
             return context
         assign = self.scripted if callable(self.scripted) else self._as_scripted

@@ -1,6 +1,7 @@
 """DescribeConfigs, key 32: versions 1-4 (1: synonyms, KIP-226; 3: types, KIP-569).
 
-Resources: topics and brokers. The settings of all nodes of a process are the same.
+Resources: topics, brokers and groups. The settings of all nodes of a process are the
+same; a group needs not exist (E21-10).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from coterie.catalog.broker_configs import (
     broker_config_type,
     broker_config_value,
 )
+from coterie.catalog.group_configs import GROUP_CONFIGS, check_group_name
 from coterie.catalog.topic_configs import (
     TOPIC_CONFIGS,
     ConfigType,
@@ -22,10 +24,12 @@ from coterie.catalog.topic_configs import (
 )
 from coterie.catalog.topics import Topic, check_topic_name
 from coterie.errors import ApiError
+from coterie.server.apis.groups import may_group
 from coterie.server.apis.support import may_cluster, may_topic, unknown_partition
 from coterie.server.call import Call
 from coterie.server.config_source import ConfigSource, ResourceKind
 from coterie.settings import Settings
+from coterie.types import GroupId
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -93,6 +97,11 @@ def _find(
                 for config in _broker_configs(call)
                 if config.config_source == ConfigSource.DYNAMIC_DEFAULT_BROKER
             )
+        case ResourceKind.GROUP:
+            if not may_group(call, Operation.DESCRIBE_CONFIGS, name):
+                raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            check_group_name(name)
+            return _group_configs(call, name)
         case _:
             raise unsupported_resource(resource.resource_type)
 
@@ -104,7 +113,7 @@ def unsupported_resource(resource_type: int) -> ApiError:
     return ApiError(
         ErrorCode.INVALID_REQUEST,
         f"Configurations of resource type {name} are not supported: "
-        "only those of TOPIC and BROKER are.",
+        "only those of TOPIC, BROKER and GROUP are.",
     )
 
 
@@ -155,6 +164,33 @@ def _topic_synonyms(
     yield DescribeConfigsSynonym(
         name=config.synonym, value=value, source=ConfigSource.DEFAULT
     )
+
+
+def _group_configs(
+    call: Call, group_id: GroupId
+) -> Iterator[DescribeConfigsResourceResult]:
+    """A group's own, else the server's, which Kafka calls defaults wherever the server
+    has them from."""
+    held = call.node.broker.catalog.group_configs
+    own = held.own(group_id)
+    for config in GROUP_CONFIGS.values():
+        default = DescribeConfigsSynonym(
+            name=config.setting,
+            value=str(held.default(config)),
+            source=_setting_source(call, config.setting),
+        )
+        is_own = config.name in own
+        value = str(own[config.name]) if is_own else default.value
+        source = ConfigSource.GROUP if is_own else ConfigSource.DEFAULT
+        first = DescribeConfigsSynonym(name=config.name, value=value, source=source)
+        yield DescribeConfigsResourceResult(
+            name=config.name,
+            value=value,
+            config_source=source,
+            synonyms=[first, default],
+            config_type=ConfigType.INT,
+            documentation=config.documentation,
+        )
 
 
 def _node_configs(call: Call) -> Iterator[DescribeConfigsResourceResult]:

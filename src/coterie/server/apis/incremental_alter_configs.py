@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs, key 44: versions 0-1 (KIP-339).
 
-Topics, and the few broker settings that can change while running. All nodes of a
-process share their settings, so a change to one broker is a change to all.
+Topics, groups (KIP-848), and the few broker settings that can change while running. All
+nodes of a process share their settings, so a change to one broker is a change to all.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from enum import IntEnum
 from coterie.auth.authorizer import Operation
 from coterie.catalog.broker_configs import check_broker_config
 from coterie.catalog.entries import Entry
+from coterie.catalog.group_configs import check_group_name
 from coterie.catalog.topic_configs import TOPIC_CONFIGS, ConfigType
 from coterie.catalog.topics import check_topic_name
 from coterie.errors import ApiError
@@ -20,10 +21,11 @@ from coterie.server.apis.describe_configs import (
     check_broker_name,
     unsupported_resource,
 )
+from coterie.server.apis.groups import may_group
 from coterie.server.apis.support import may_cluster, may_topic, unknown_partition
 from coterie.server.call import Call
 from coterie.server.config_source import ResourceKind
-from coterie.types import TopicName
+from coterie.types import GroupId, TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -85,6 +87,8 @@ def _alter(call: Call, resource: AlterConfigsResource) -> Sequence[Entry]:
         return _alter_topic(call, resource.resource_name, resource.configs)
     if resource.resource_type == ResourceKind.BROKER:
         return _alter_broker(call, resource.resource_name, resource.configs)
+    if resource.resource_type == ResourceKind.GROUP:
+        return _alter_group(call, resource.resource_name, resource.configs)
     raise unsupported_resource(resource.resource_type)
 
 
@@ -128,6 +132,23 @@ def _alter_broker(
         check_broker_config(config.name, value)
         entries.append(catalog.set_broker_config(config.name, value))
     return entries
+
+
+def _alter_group(
+    call: Call, group_id: GroupId, configs: Sequence[AlterableConfig]
+) -> Sequence[Entry]:
+    """Any node does: what it changes is no state of the group (E21-03)."""
+    if not may_group(call, Operation.ALTER_CONFIGS, group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    check_group_name(group_id)
+    for config in configs:
+        if config.value is None and config.config_operation != Change.DELETE:
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG,
+                f"Null value not supported for group configs: {config.name}",
+            )
+    changes = {config.name: _new_value(config, "", is_list=False) for config in configs}
+    return [call.node.broker.catalog.group_configs.alter(group_id, changes)]
 
 
 def _new_value(config: AlterableConfig, held: str, *, is_list: bool) -> str | None:

@@ -1,0 +1,171 @@
+"""Configurations of groups: entries out, the server's settings where there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coterie.catalog.catalog import Catalog
+from coterie.catalog.entries import Entry, Kind, decode_entry
+from coterie.catalog.group_configs import GROUP_CONFIGS, GroupConfigs
+from coterie.errors import ApiError
+from coterie.settings import Settings
+from coterie.wire.error_codes import ErrorCode
+
+SESSION = "consumer.session.timeout.ms"
+HEARTBEAT = "consumer.heartbeat.interval.ms"
+ASSIGNMENT = "consumer.assignment.interval.ms"
+
+
+def altered(configs: GroupConfigs, group_id: str = "g", **changes: Any) -> Entry:
+    """Decided and replayed; `session_timeout_ms="50000"` is how a change is given."""
+    named = {f"consumer.{key.replace('_', '.')}": text for key, text in changes.items()}
+    entry = configs.alter(group_id, named)
+    configs.replay(entry.name, entry.value)
+    return entry
+
+
+@pytest.fixture
+def configs() -> GroupConfigs:
+    return GroupConfigs(Settings(group_consumer_session_timeout_ms=46_000))
+
+
+@pytest.mark.fact("E21-06")
+def test_what_a_group_has_not_set_is_the_servers(configs: GroupConfigs) -> None:
+    assert configs.session_timeout_ms("g") == 46_000
+    assert configs.heartbeat_interval_ms("g") == 5_000
+    assert configs.assignment_interval_ms("g") == 1_000
+    altered(configs, heartbeat_interval_ms="6000")
+    assert configs.session_timeout_ms("g") == 46_000
+    assert configs.heartbeat_interval_ms("g") == 6_000
+    assert configs.heartbeat_interval_ms("other") == 5_000
+
+
+def test_each_of_the_three_is_set_and_taken_back(configs: GroupConfigs) -> None:
+    altered(configs, session_timeout_ms="50000", assignment_interval_ms="0")
+    altered(configs, heartbeat_interval_ms=" 7000 ")
+    assert configs.own("g") == {SESSION: 50_000, HEARTBEAT: 7_000, ASSIGNMENT: 0}
+    assert configs.session_timeout_ms("g") == 50_000
+    assert configs.assignment_interval_ms("g") == 0
+    altered(configs, session_timeout_ms=None)
+    assert configs.session_timeout_ms("g") == 46_000
+    assert configs.heartbeat_interval_ms("g") == 7_000
+
+
+def test_a_group_that_takes_back_its_last_is_kept_no_more(
+    configs: GroupConfigs,
+) -> None:
+    altered(configs, session_timeout_ms="50000")
+    entry = altered(configs, session_timeout_ms=None)
+    assert entry == Entry(Kind.GROUP_CONFIG, "g", None)
+    assert configs.own("g") == {}
+
+
+def test_what_is_not_set_may_be_taken_back(configs: GroupConfigs) -> None:
+    assert configs.alter("g", {SESSION: None}).value is None
+
+
+def test_deciding_changes_nothing(configs: GroupConfigs) -> None:
+    version = configs.version
+    configs.alter("g", {SESSION: "50000"})
+    assert (configs.own("g"), configs.version) == ({}, version)
+
+
+def test_every_change_makes_another_version(configs: GroupConfigs) -> None:
+    versions = [configs.version]
+    for text in ("50000", None):
+        altered(configs, session_timeout_ms=text)
+        versions.append(configs.version)
+    configs.clear()
+    versions.append(configs.version)
+    assert versions == sorted(set(versions))
+
+
+@pytest.mark.fact("E21-06", "E21-07")
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        (SESSION, "44999", "group.consumer.min.session.timeout.ms"),
+        (SESSION, "60001", "group.consumer.max.session.timeout.ms"),
+        (HEARTBEAT, "4999", "group.consumer.min.heartbeat.interval.ms"),
+        (HEARTBEAT, "15001", "group.consumer.max.heartbeat.interval.ms"),
+        (ASSIGNMENT, "15001", "group.consumer.max.assignment.interval.ms"),
+        (ASSIGNMENT, "-1", "from 0 to"),
+        (SESSION, "0", "from 1 to"),
+        (SESSION, "2147483648", "to 2147483647"),
+        (HEARTBEAT, "5000.5", "a whole number"),
+        (HEARTBEAT, "", "a whole number"),
+        ("no.such", "1", "Unknown group config name: no.such"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(
+    configs: GroupConfigs, name: str, value: str, says: str
+) -> None:
+    with pytest.raises(ApiError, match=name) as refused:
+        configs.alter("g", {name: value})
+    assert refused.value.code == ErrorCode.INVALID_CONFIG
+    assert says in str(refused.value.message)
+
+
+@pytest.mark.fact("E21-05", "F5-15", "I-10", "E21-12")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "group.consumer.session.timeout.ms",
+        "group.consumer.heartbeat.interval.ms",
+        "share.session.timeout.ms",
+        "streams.heartbeat.interval.ms",
+    ],
+)
+@pytest.mark.parametrize("value", ["45000", None])
+def test_only_the_shipped_names_of_what_we_have_are_known(
+    configs: GroupConfigs, name: str, value: str | None
+) -> None:
+    assert set(GROUP_CONFIGS) == {SESSION, HEARTBEAT, ASSIGNMENT}
+    with pytest.raises(ApiError) as refused:
+        configs.alter("g", {SESSION: "50000", name: value})
+    assert refused.value.code == ErrorCode.INVALID_CONFIG
+    assert SESSION in str(refused.value.message)
+
+
+@pytest.mark.fact("E21-06")
+def test_a_session_is_longer_than_the_interval_even_if_one_is_the_servers() -> None:
+    configs = GroupConfigs(
+        Settings(
+            group_consumer_min_session_timeout_ms=1,
+            group_consumer_max_heartbeat_interval_ms=60_000,
+        )
+    )
+    for changes in (
+        {SESSION: "5000"},
+        {HEARTBEAT: "45000"},
+        {SESSION: "6000", HEARTBEAT: "6000"},
+    ):
+        with pytest.raises(ApiError, match="must be more than") as refused:
+            configs.alter("g", changes)
+        assert refused.value.code == ErrorCode.INVALID_CONFIG
+    assert configs.alter("g", {SESSION: "6001", HEARTBEAT: "6000"}).value
+
+
+@pytest.mark.fact("E21-07")
+def test_no_group_has_an_empty_name(configs: GroupConfigs) -> None:
+    with pytest.raises(ApiError) as refused:
+        configs.alter("", {SESSION: "50000"})
+    assert refused.value.code == ErrorCode.INVALID_REQUEST
+
+
+def test_the_catalog_keeps_them_and_whoever_holds_them_sees_what_is_loaded() -> None:
+    catalog = Catalog(Settings())
+    held = catalog.group_configs
+    entry = held.alter("gruppe-ü", {SESSION: "50000"})
+    key, value = entry.encode()
+    assert value is not None
+    assert decode_entry(Kind.GROUP_CONFIG, key, value) == entry
+    catalog.replay(entry)
+    assert held.session_timeout_ms("gruppe-ü") == 50_000
+    catalog.clear()
+    assert held.session_timeout_ms("gruppe-ü") == 45_000
+    catalog.replay(decode_entry(Kind.GROUP_CONFIG, key, value))
+    assert held is catalog.group_configs
+    assert held.session_timeout_ms("gruppe-ü") == 50_000
