@@ -53,6 +53,17 @@ def test_a_setting_that_is_unknown_is_exit_code_2_and_a_sentence(
     assert error.startswith("coterie serve: there is no setting 'num.partition'")
 
 
+@pytest.mark.slow
+def test_an_assignor_that_is_unknown_is_exit_code_2_and_a_sentence(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    setting = "group.consumer.assignors=uniform,none"
+    listen = ["--listen", "127.0.0.1:0"]
+    assert main(["serve", "--memory", *listen, "--set", setting]) == 2
+    error = capsys.readouterr().err
+    assert "coterie serve: group.consumer.assignors: 'none' is unknown" in error
+
+
 @pytest.mark.parametrize(
     ("text", "address"),
     [

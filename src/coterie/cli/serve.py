@@ -125,6 +125,9 @@ def run(options: argparse.Namespace) -> int:
     )
     try:
         _run_loop(options.loop, serve(plan, _say_ready))
+    except SettingError as error:
+        sys.stderr.write(f"coterie serve: {error}\n")
+        return 2
     except (LogError, OSError) as error:
         sys.stderr.write(f"coterie serve: {error}\n")
         return 1

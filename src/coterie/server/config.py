@@ -13,6 +13,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from coterie.errors import SettingError
+from coterie.server.config_checks import (
+    check_together,
+    known_words,
+    without_meaning,
+)
 from coterie.settings import INT32_MAX, Settings
 
 _LONG_MAX: Final = 2**63 - 1
@@ -31,6 +36,17 @@ _RANGES: Final[Mapping[str, Range]] = {
     "group.min.session.timeout.ms": Range(1, INT32_MAX),
     "group.max.session.timeout.ms": Range(1, INT32_MAX),
     "group.max.size": Range(1, INT32_MAX),
+    "group.consumer.session.timeout.ms": Range(1, INT32_MAX),
+    "group.consumer.min.session.timeout.ms": Range(1, INT32_MAX),
+    "group.consumer.max.session.timeout.ms": Range(1, INT32_MAX),
+    "group.consumer.heartbeat.interval.ms": Range(1, INT32_MAX),
+    "group.consumer.min.heartbeat.interval.ms": Range(1, INT32_MAX),
+    "group.consumer.max.heartbeat.interval.ms": Range(1, INT32_MAX),
+    "group.consumer.max.size": Range(1, INT32_MAX),
+    "group.consumer.regex.refresh.interval.ms": Range(10_000, INT32_MAX),
+    "group.consumer.assignment.interval.ms": Range(0, INT32_MAX),
+    "group.consumer.min.assignment.interval.ms": Range(0, INT32_MAX),
+    "group.consumer.max.assignment.interval.ms": Range(0, INT32_MAX),
     "offset.metadata.max.bytes": Range(0, INT32_MAX),
     "offsets.retention.minutes": Range(1, INT32_MAX),
     "offsets.retention.check.interval.ms": Range(1, _LONG_MAX),
@@ -89,7 +105,7 @@ def make_settings(values: Mapping[str, object]) -> Settings:
         attribute = _attribute(name)
         changed[attribute] = _value(name, value)
     settings = Settings(**changed)
-    _check_together(settings)
+    check_together(settings)
     return settings
 
 
@@ -119,6 +135,8 @@ def _attribute(name: str) -> str:
     found = NAMES.get(name)
     if found is not None:
         return found
+    if reason := without_meaning(name):
+        raise SettingError(f"{name} means nothing here: {reason}; leave it out")
     near = difflib.get_close_matches(name, NAMES, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise SettingError(f"there is no setting {name!r}{hint}")
@@ -146,11 +164,12 @@ def _value(name: str, value: object) -> bool | int | str | tuple[str, ...]:
 
 def _words(name: str, value: object, *, is_list: bool) -> str | tuple[str, ...]:
     if not is_list and isinstance(value, str):
-        return value
+        [word] = known_words(name, [value])
+        return word
     if is_list and isinstance(value, str):
-        return tuple(word.strip() for word in value.split(",") if word.strip())
+        value = [word.strip() for word in value.split(",") if word.strip()]
     if is_list and isinstance(value, list) and all(isinstance(w, str) for w in value):
-        return tuple(value)
+        return known_words(name, value)
     what = "a list of words" if is_list else "a word"
     raise SettingError(f"{name} must be {what}, not {value!r}")
 
@@ -162,25 +181,3 @@ def _parse(text: str, *, is_switch: bool) -> object:
         return int(text.replace("_", ""))
     except ValueError:
         return text
-
-
-def _check_together(settings: Settings) -> None:
-    """What each setting may be alone and not beside another."""
-    low = settings.group_min_session_timeout_ms
-    high = settings.group_max_session_timeout_ms
-    if low > high:
-        raise SettingError(
-            f"group.min.session.timeout.ms ({low}) must not be more than "
-            f"group.max.session.timeout.ms ({high})"
-        )
-    if settings.message_max_bytes > settings.socket_request_max_bytes:
-        raise SettingError(
-            f"message.max.bytes ({settings.message_max_bytes}) must not be more than "
-            f"socket.request.max.bytes ({settings.socket_request_max_bytes}): "
-            "no request could carry such a batch"
-        )
-    if settings.offset_metadata_max_bytes > settings.message_max_bytes:
-        raise SettingError(
-            f"offset.metadata.max.bytes ({settings.offset_metadata_max_bytes}) must "
-            f"not be more than message.max.bytes ({settings.message_max_bytes})"
-        )
