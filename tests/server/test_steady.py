@@ -311,7 +311,10 @@ def test_a_settled_member_of_a_consumer_group_is_answered_from_the_memo() -> Non
         with counted_answers(world.fast) as answers:
             for _ in range(3):
                 world.consumer_heartbeat("m", 1)
-            world.assembly.broker.catalog.group_configs.version += 1
+            catalog = world.assembly.broker.catalog
+            catalog.clear()
+            change = {"consumer.heartbeat.interval.ms": "7000"}
+            catalog.replay(catalog.group_configs.alter("c", change))
             world.consumer_heartbeat("m", 1)
             world.consumer_join("n")
             world.consumer_heartbeat("m", 1)

@@ -1,0 +1,96 @@
+"""Configurations of groups, changed and read by real admin clients (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    ResourceType,
+)
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource as PythonResource
+from kafka.admin import ConfigResourceType
+
+from .admin import ANSWER_S, admin_of
+from .waiting import eventually
+
+SESSION = "consumer.session.timeout.ms"
+HEARTBEAT = "consumer.heartbeat.interval.ms"
+
+
+@pytest.fixture
+def admin(bootstrap: str) -> AdminClient:
+    """librdkafka's admin client."""
+    return admin_of(bootstrap)
+
+
+@pytest.fixture
+def python_admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    """kafka-python's admin client."""
+    client = KafkaAdminClient(bootstrap_servers=bootstrap)
+    yield client
+    client.close()
+
+
+def described(admin: AdminClient, group: str) -> dict[str, tuple[str, int]]:
+    """The value and the source of each configuration, by name."""
+    asked = ConfigResource(ResourceType.GROUP, group)
+    found: dict[str, Any] = admin.describe_configs([asked])[asked].result(ANSWER_S)
+    return {name: (one.value, one.source) for name, one in found.items()}
+
+
+def alter(
+    admin: AdminClient, group: str, name: str, value: str | None, how: AlterConfigOpType
+) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=how)
+    change = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+    admin.incremental_alter_configs([change])[change].result(ANSWER_S)
+
+
+@pytest.mark.fact("E21-05", "E21-10")
+def test_librdkafka_reads_and_changes_them(admin: AdminClient, group: str) -> None:
+    default, own = ConfigSource.DEFAULT_CONFIG.value, ConfigSource.GROUP_CONFIG.value
+    assert described(admin, group)[SESSION] == ("45000", default)
+    alter(admin, group, SESSION, "50000", AlterConfigOpType.SET)
+    eventually(
+        lambda: described(admin, group)[SESSION] == ("50000", own),
+        wanted="the new session timeout",
+    )
+    assert described(admin, group)[HEARTBEAT] == ("5000", default)
+    alter(admin, group, SESSION, None, AlterConfigOpType.DELETE)
+    eventually(
+        lambda: described(admin, group)[SESSION] == ("45000", default),
+        wanted="the default again",
+    )
+
+
+@pytest.mark.fact("E21-07")
+@pytest.mark.parametrize(("name", "value"), [(SESSION, "1"), ("no.such", "50000")])
+def test_librdkafka_is_told_what_is_wrong(
+    admin: AdminClient, group: str, name: str, value: str
+) -> None:
+    with pytest.raises(KafkaException) as refused:
+        alter(admin, group, name, value, AlterConfigOpType.SET)
+    error = refused.value.args[0]
+    assert error.code() == KafkaError.INVALID_CONFIG
+    assert name in error.str()
+
+
+def test_kafka_python_reads_and_changes_them(
+    python_admin: KafkaAdminClient, group: str
+) -> None:
+    change = PythonResource(ConfigResourceType.GROUP, group, {HEARTBEAT: "7000"})
+    python_admin.alter_configs([change])
+    asked = [PythonResource(ConfigResourceType.GROUP, group)]
+    eventually(
+        lambda: "7000" in str(python_admin.describe_configs(asked)),
+        wanted="the new interval",
+    )
