@@ -32,7 +32,8 @@ class Seen(NamedTuple):
 
 
 class Member:
-    """A consumer that notes what it was given and what it read."""
+    """A consumer that notes what it was given and what it read. A setting that is None
+    is left to the library."""
 
     def __init__(
         self, bootstrap: str, group: str, topics: Iterable[str], **config: object
@@ -42,18 +43,18 @@ class Member:
         self.seen: list[Seen] = []
         self.assigned: list[frozenset[int]] = []
         self.revoked: list[frozenset[int]] = []
-        self.consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": group,
-                "session.timeout.ms": 6_000,
-                "heartbeat.interval.ms": 300,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "fetch.wait.max.ms": 50,
-                **{key.replace("_", "."): value for key, value in config.items()},
-            }
-        )
+        said = {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "session.timeout.ms": 6_000,
+            "heartbeat.interval.ms": 300,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 50,
+            **{key.replace("_", "."): value for key, value in config.items()},
+        }
+        told = {key: value for key, value in said.items() if value is not None}
+        self.consumer = Consumer(told)
         self.consumer.subscribe(
             list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke
         )
