@@ -96,6 +96,9 @@ def test_every_change_makes_another_version(configs: GroupConfigs) -> None:
         (SESSION, "2147483648", "to 2147483647"),
         (HEARTBEAT, "5000.5", "a whole number"),
         (HEARTBEAT, "", "a whole number"),
+        (SESSION, "50_000", "a whole number"),
+        (SESSION, "٥٠٠٠٠", "a whole number"),
+        (SESSION, "9" * 5_000, "a whole number"),
         ("no.such", "1", "Unknown group config name: no.such"),
     ],
 )
