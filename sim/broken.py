@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 _FLUSHER: Final = "coterie.runtime.flusher"
+_ASSIGNOR_FAILED: Final = "The assignor failed"
 
 
 class Broken(Exception):
@@ -15,9 +16,9 @@ class Broken(Exception):
 
 
 class Ears(logging.Handler):
-    """Listens to the server's log. What it says of a failed flush is to be expected,
-    as the world made it fail; any other error, and any refusal of a request of its own,
-    is a bug."""
+    """Listens to the server's log. What it says of a failed flush or assignor is to be
+    expected, as the world made it fail; any other error, and any refusal of a request
+    of its own, is a bug."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -26,8 +27,10 @@ class Ears(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep what must not be said."""
-        if record.name != _FLUSHER or record.exc_info:
-            self.heard.append(self._formatter.format(record))
+        text = self._formatter.format(record)
+        is_expected = record.name == _FLUSHER or _ASSIGNOR_FAILED in text
+        if record.exc_info or not is_expected:
+            self.heard.append(text)
 
     def check(self) -> None:
         """Raise Broken for the first bug that was heard of."""

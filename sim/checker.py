@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from coterie.coordinator import invariants
+from coterie.coordinator.describe.delete_groups import DeleteGroup
 from coterie.coordinator.state import State
 from coterie.runtime.deferred import Answer
 from coterie.runtime.shards import DrivenShard, Phase
@@ -84,6 +85,8 @@ class Checker:
             self._ownership.heard(request)
         if isinstance(request, OffsetCommitRequest):
             watched = self.ledger.handled(state, request)
+        elif isinstance(request, DeleteGroup):
+            self.ledger.forget(request.group_id, None)
         elif is_sign_of_life(request):
             watched = self._heartbeat_watcher(request)
 

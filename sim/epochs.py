@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.consumer.member import STATIC_LEAVE_EPOCH
+from coterie.coordinator.records.group_metadata import GroupMetadataValue
+from coterie.coordinator.result import Record
 from coterie.coordinator.state import State
 from coterie.types import GroupId, MemberId
 from sim.broken import Broken
@@ -18,13 +20,25 @@ class Seen(NamedTuple):
     epoch: int
     assignment_epoch: int
     members: dict[MemberId, int]
+    is_classic: bool = False
 
 
 def seen(state: State) -> dict[GroupId, Seen]:
-    """The epochs of all consumer groups of a shard."""
-    return {
-        group_id: _of_group(group) for group_id, group in state.consumer_groups.items()
+    """The epochs of all consumer groups of a shard, and the generations of classic
+    groups, which become epochs and come of them, as they are in the log."""
+    found = {
+        group_id: _of_record(record) for group_id, record in state.group_records.items()
     }
+    for group_id, group in state.consumer_groups.items():
+        found[group_id] = _of_group(group)
+    return found
+
+
+def _of_record(record: Record) -> Seen:
+    value = record.value
+    assert isinstance(value, GroupMetadataValue)
+    members = {member.member_id: value.generation for member in value.members}
+    return Seen(value.generation, value.generation, members, is_classic=True)
 
 
 def _of_group(group: ConsumerGroup) -> Seen:
@@ -37,7 +51,7 @@ def check_order(before: dict[GroupId, Seen], after: dict[GroupId, Seen]) -> None
     it comes again."""
     for group_id, old in before.items():
         new = after.get(group_id)
-        if new is None:
+        if new is None or (old.is_classic != new.is_classic and not old.members):
             continue
         _check(group_id, "group epoch", old.epoch, new.epoch)
         _check(group_id, "assignment epoch", old.assignment_epoch, new.assignment_epoch)

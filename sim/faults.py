@@ -4,16 +4,23 @@ a world's plan says which kinds it has."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from coterie.coordinator.describe.delete_groups import DeleteGroup
+from coterie.coordinator.describe.describe_consumer_groups import (
+    DescribeConsumerGroup,
+)
+from coterie.coordinator.describe.describe_groups import DescribeGroup
 from coterie.coordinator.offsets.tombstones import DeletedTopic, TopicsDeleted
 from coterie.errors import LogError, LogFull
+from coterie.types import GroupId
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from sim.configs import GroupConfig
 from sim.disk import Death
 from sim.members.consumer import ConsumerMember
-from sim.members.member import Member
-from sim.network import Weather
-from sim.plan import TOPICS
+from sim.members.member import REQUEST_TIMEOUT_MS, Member
+from sim.network import Call, Caller, Weather
+from sim.plan import REGEXES, TOPICS
 
 if TYPE_CHECKING:
     from sim.world import Slot, World
@@ -173,7 +180,8 @@ def _subscribe(world: World) -> None:
     member = _some_member(world)
     if isinstance(member, ConsumerMember) and not member.is_hanging:
         topics = world.rng.sample(TOPICS, world.rng.randint(1, len(TOPICS)))
-        member.subscribe(sorted(topics))
+        regex = world.rng.choice((None, None, *REGEXES))
+        member.subscribe(sorted(topics), regex)
 
 
 def _come_or_go(world: World) -> None:
@@ -193,7 +201,64 @@ def _come_or_go(world: World) -> None:
             slot.member.leave() if world.rng.random() < 0.7 else slot.member.die("goes")
 
 
+def _migrate(world: World) -> None:
+    """A process ends, and comes back with the other protocol."""
+    slots = [slot for slot in world.slots if world.is_migrating(slot)]
+    if not slots:
+        return
+    slot: Slot = world.rng.choice(slots)
+    slot.protocol = slot.protocol.other
+    if slot.member is not None:
+        slot.member.note("is to speak the", slot.protocol.value, "protocol")
+        slot.member.leave() if world.rng.random() < 0.7 else slot.member.die("goes")
+
+
 # Groups.
+
+
+def _break_assignors(world: World) -> None:
+    world.note("'s assignors fail")
+    world.around.assignors_fail = True
+
+    def mend() -> None:
+        world.around.assignors_fail = False
+
+    world.clock.after(world.rng.randint(500, 5_000), mend)
+
+
+def _admin(world: World, request: Any, group_id: GroupId, version: int) -> None:
+    """Somebody asks who is no member, and does not care for the answer."""
+    call = Call(
+        "admin", group_id, request, Caller(version, "admin"), lambda _: None, _nothing
+    )
+    world.network.call(call, REQUEST_TIMEOUT_MS)
+
+
+def _nothing() -> None:
+    """Nobody waits."""
+
+
+def _delete_group(world: World) -> None:
+    group_id = world.rng.choice(world.plan.groups).group_id
+    _admin(world, DeleteGroup(group_id), group_id, 2)
+
+
+def _describe_group(world: World) -> None:
+    group_id = world.rng.choice(world.plan.groups).group_id
+    kind = world.rng.choice((DescribeConsumerGroup, DescribeGroup))
+    _admin(world, kind(group_id), group_id, 1)
+
+
+def _remove_member(world: World) -> None:
+    """An admin takes a member out, be it one that lives."""
+    member = _some_member(world)
+    if member is None:
+        return
+    identity = MemberIdentity(member_id=member.member_id)
+    if member.instance_id is not None:
+        identity = MemberIdentity(member_id="", group_instance_id=member.instance_id)
+    request = LeaveGroupRequest(group_id=member.group_id, members=[identity])
+    _admin(world, request, member.group_id, 5)
 
 
 def _configure(world: World) -> None:
@@ -221,5 +286,11 @@ _KINDS: Final[tuple[Callable[[World], None], ...]] = (
     _slow_callback,
     _subscribe,
     _come_or_go,
+    _migrate,
+    _migrate,
+    _break_assignors,
+    _delete_group,
+    _describe_group,
+    _remove_member,
     _configure,
 )

@@ -86,7 +86,8 @@ def _held(member: GroupMember) -> set[Part]:
 
 
 def _of_parts(topics: Topics, members: list[Member]) -> str | None:
-    wanted = topics.parts(name for member in members for name in member.topics)
+    names = set().union(*(member.wanted(topics.known) for member in members))
+    wanted = topics.parts(names)
     read = [part for member in members for part in member.owned]
     if len(read) != len(set(read)):
         return "a partition has two readers"
@@ -102,7 +103,7 @@ def _of_parts(topics: Topics, members: list[Member]) -> str | None:
 def _is_full(world: World, group: ClassicGroup | ConsumerGroup | None) -> bool:
     """Whether nobody else can be in the group."""
     most = world.plan.settings.group_consumer_max_size
-    return isinstance(group, ConsumerGroup) and len(group.members) >= most
+    return group is not None and len(group.members) >= most
 
 
 def is_in_group(world: World, member: Member) -> bool:

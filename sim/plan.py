@@ -14,6 +14,7 @@ from sim.members.member import Habits
 from sim.network import Weather
 
 TOPICS: Final = ("t", "u", "v")
+REGEXES: Final = ("t", "t|u", "[u-w]", ".*")
 SHARDS: Final = 2
 
 
@@ -23,6 +24,11 @@ class Protocol(Enum):
     CONSUMER = "consumer"
     CLASSIC = "classic"
 
+    @property
+    def other(self) -> Protocol:
+        """The other one."""
+        return Protocol.CLASSIC if self is Protocol.CONSUMER else Protocol.CONSUMER
+
 
 class Kind(Enum):
     """What the members of a group speak."""
@@ -30,6 +36,8 @@ class Kind(Enum):
     CONSUMER = "consumer"
     EAGER = "eager"
     COOPERATIVE = "cooperative"
+    MIGRATING = "migrating"
+    """Members of both protocols, which may change theirs when they start again."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,13 @@ _MIXES: Final[Sequence[tuple[Kind, ...]]] = (
     (Kind.CONSUMER, Kind.EAGER),
     (Kind.EAGER,),
     (Kind.COOPERATIVE,),
+    (Kind.MIGRATING,),
+    (Kind.MIGRATING,),
+    (Kind.MIGRATING, Kind.CONSUMER),
 )
+
+
+_POLICIES: Final = (*["bidirectional"] * 3, "upgrade", "downgrade", "disabled")
 
 
 def _settings(rng: Random) -> Settings:
@@ -111,6 +125,7 @@ def _settings(rng: Random) -> Settings:
         group_consumer_heartbeat_interval_ms=rng.choice((1_500, 3_000)),
         group_consumer_assignment_interval_ms=rng.choice((0, 0, 1_000)),
         group_consumer_assignors=assignors,
+        group_consumer_migration_policy=rng.choice(_POLICIES),
         group_consumer_max_size=rng.choice((3, 100, 100, 100)),
         offsets_commit_timeout_ms=rng.choice((200, 5_000)),
     )
@@ -132,6 +147,9 @@ def _group(
 ) -> GroupPlan:
     size = rng.choice((2, 3, 3, 4, 5))
     alike = rng.random() < 0.5
+    is_cooperative = kind is Kind.COOPERATIVE or (
+        kind is Kind.MIGRATING and rng.random() < 0.5
+    )
     static_share = rng.choice((0.0, 0.0, 0.3, 1.0))
     habits = tuple(
         Habits(
@@ -144,7 +162,8 @@ def _group(
             callback_ms=rng.choice((0, 200, 2_000)),
             commit_every_ms=rng.choice((2_000, 8_000)),
             assignor=rng.choice((None, None, "uniform")),
-            is_cooperative=kind is Kind.COOPERATIVE,
+            is_cooperative=is_cooperative,
+            regex=rng.choice(REGEXES) if rng.random() < 0.2 else None,
             version=rng.choice((0, 1, 1)),
         )
         for number in range(size)

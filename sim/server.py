@@ -3,13 +3,14 @@ over a disk that outlives it and a loop whose time is the world's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from random import Random
 from typing import Any, Final
 
 from coterie.catalog.topic_configs import TopicSettings, topic_settings
 from coterie.coordinator.assignors.registry import configured
+from coterie.coordinator.assignors.spec import Assign, Assignment, GroupSpec
 from coterie.coordinator.result import GroupConfigView, TopicView
 from coterie.coordinator.shard import Shard
 from coterie.errors import LogError
@@ -66,6 +67,8 @@ class Surroundings:
         self.configs = Configs(settings)
         self.disk_ms = 0
         """How long a write may wait for the disk."""
+        self.assignors_fail = False
+        """Whether the server's own assignors do not work."""
 
     def new_id(self) -> str:
         """The end of a member id."""
@@ -74,6 +77,15 @@ class Surroundings:
     def new_uuid(self) -> bytes:
         """Sixteen bytes."""
         return self.rng.randbytes(16)
+
+
+def _breakable(assign: Assign, around: Surroundings) -> Assign:
+    def assign_or_fail(spec: GroupSpec) -> Assignment:
+        if around.assignors_fail:
+            raise RuntimeError("the world made it fail")
+        return assign(spec)
+
+    return assign_or_fail
 
 
 class Server:
@@ -86,7 +98,12 @@ class Server:
         self.settings = around.settings
         self.topics: TopicView = around.topics
         self.configs: GroupConfigView = around.configs
-        self.assignors = configured(around.settings.group_consumer_assignors)
+        self.assignors: Mapping[str, Assign] = {
+            name: _breakable(assign, around)
+            for name, assign in configured(
+                around.settings.group_consumer_assignors
+            ).items()
+        }
         self.scheduler: Scheduler = self.loop
         self.clock = around.clock.now
         slow = _SlowLoop(self.loop, lambda: around.rng.randint(0, around.disk_ms))

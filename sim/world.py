@@ -10,10 +10,12 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from coterie.coordinator.consumer.resolve import MIN_INTERVAL_MS
 from coterie.coordinator.consumer.topic_news import TopicsChanged
 from coterie.runtime.deferred import Answer
 from coterie.runtime.shards import DrivenShard
 from coterie.types import GroupId, TopicName
+from coterie.wire.error_codes import ErrorCode
 from sim.broken import Broken, Ears
 from sim.checker import Checker
 from sim.clock import Clock
@@ -33,6 +35,13 @@ _ARRIVE_WITHIN_MS: Final = 5_000
 _DOWN_MS_MAX: Final = 2_000
 _RESTART_MS: Final = (500, 4_000)
 _COMPARE_EVERY_MS: Final = 20_000
+_WRONG_PROTOCOL: Final = (
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+)
+_LOOK_EVERY_MS: Final = 1_000
+_LASTS_MS: Final = 2_000
+"""How long order has to last to be called so."""
 _LATE_MS: Final = 10_000
 """What was on its way when the world became calm has arrived by then."""
 
@@ -82,7 +91,7 @@ class World:
             self.checker,
         )
         self.slots = [
-            Slot(habits, _protocol_of(group))
+            Slot(habits, _protocol_of(group, self.rng))
             for group in self.plan.groups
             for habits in group.habits
         ]
@@ -171,8 +180,20 @@ class World:
         for slot in self.slots:
             if slot.member is member:
                 slot.member = None
+                slot.protocol = self._next_protocol(slot, member)
                 delay_ms = self.rng.randint(*_RESTART_MS)
                 self.clock.after(delay_ms, partial(self.start_member, slot))
+
+    def _next_protocol(self, slot: Slot, member: Member) -> Protocol:
+        """Who may not come with one protocol comes with the other, if it knows both."""
+        if not self.is_migrating(slot) or member.refusal not in _WRONG_PROTOCOL:
+            return slot.protocol
+        return slot.protocol.other
+
+    def is_migrating(self, slot: Slot) -> bool:
+        """Whether the processes in that place know both protocols."""
+        kinds = {group.group_id: group.kind for group in self.plan.groups}
+        return kinds[slot.habits.group_id] is Kind.MIGRATING
 
     # Time.
 
@@ -213,6 +234,7 @@ class World:
         self.transcript.add(self.clock.now_ms, "world", "is calm from now on")
         self.network.weather = Weather()
         self.around.disk_ms = 0
+        self.around.assignors_fail = False
         self.disk.death = None
         self.disk.failures.clear()
         for slot in self.slots:
@@ -227,10 +249,16 @@ class World:
     def _come_to_order(self) -> None:
         """Raises Broken if that takes longer than the bound."""
         ends_ms = self.clock.now_ms + self.plan.bound_ms
-        while amiss := what_is_amiss(self):
-            if self.clock.now_ms >= ends_ms:
+        lasts_ms = _LASTS_MS
+        if any(getattr(slot.member, "regex", None) for slot in self.slots):
+            lasts_ms += MIN_INTERVAL_MS  # so long what they match may have to wait
+        in_order_ms = 0
+        while in_order_ms < lasts_ms:
+            amiss = what_is_amiss(self)
+            in_order_ms = 0 if amiss else in_order_ms + _LOOK_EVERY_MS
+            if amiss and self.clock.now_ms >= ends_ms:
                 raise Broken(f"{self.plan.bound_ms} ms after the last fault: {amiss}")
-            self._pass(1_000)
+            self._pass(_LOOK_EVERY_MS)
 
     def _end(self) -> None:
         """Everybody commits once more, and what the log says is what is."""
@@ -254,6 +282,8 @@ def _must_be_accepted(response: object) -> None:
         raise Broken(f"a settled member's commit is refused: {codes}")
 
 
-def _protocol_of(group: GroupPlan) -> Protocol:
+def _protocol_of(group: GroupPlan, rng: Random) -> Protocol:
+    if group.kind is Kind.MIGRATING:
+        return Protocol(rng.choice([each.value for each in Protocol]))
     is_consumer = group.kind is Kind.CONSUMER
     return Protocol.CONSUMER if is_consumer else Protocol.CLASSIC

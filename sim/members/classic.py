@@ -199,7 +199,7 @@ class ClassicMember(Member):
             self.phase = Phase.JOINING
             self._join_failed()
         else:
-            self.die(f"refused with {code.name}")
+            self.refused(code)
 
     def _forget(self, code: ErrorCode) -> None:
         """The member is out of its generation: what it owned is lost."""
@@ -351,4 +351,4 @@ class ClassicMember(Member):
         elif code in _FORGETS:
             self._forget(code)
         elif code is not ErrorCode.NONE and code not in RETRIED:
-            self.die(f"refused with {code.name}")
+            self.refused(code)

@@ -8,7 +8,8 @@ with a commit, and only then says so; what it is given it reads before it says s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Final
 
@@ -25,6 +26,7 @@ from sim.topics import Part
 
 _FENCED: Final = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 _FIRST_INTERVAL_MS: Final = 3_000
+_REGEX_SINCE: Final = 1
 
 
 class Phase(Enum):
@@ -48,6 +50,7 @@ class ConsumerMember(Member):
         self.target: frozenset[Part] = frozenset()
         """What the member shall own, as it was told last."""
         self.assignor = habits.assignor
+        self.regex = habits.regex if habits.version >= _REGEX_SINCE else None
         self._interval_ms = _FIRST_INTERVAL_MS
         self._is_full_due = True
         self._is_report_due = False
@@ -86,9 +89,19 @@ class ConsumerMember(Member):
         self.phase = Phase.LEAVING
         self.after(self.callback_ms(), self._leave_now)
 
-    def subscribe(self, topics: Sequence[TopicName]) -> None:
+    def wanted(self, names: Iterable[TopicName]) -> set[TopicName]:
+        """Of these topics those that it names, and those its expression matches."""
+        regex = self.regex
+        return {
+            name
+            for name in names
+            if name in self.topics or (regex and re.fullmatch(regex, name))
+        }
+
+    def subscribe(self, topics: Sequence[TopicName], regex: str | None) -> None:
         """Want other topics."""
-        self.note("subscribes to", *topics)
+        self.regex = regex if self.habits.version >= _REGEX_SINCE else None
+        self.note("subscribes to", *topics, self.regex or "")
         self.topics = tuple(topics)
         self._is_subscription_due = True
         self._hurry()
@@ -124,9 +137,14 @@ class ConsumerMember(Member):
             instance_id=self.instance_id,
             rebalance_timeout_ms=self.habits.rebalance_timeout_ms if full else -1,
             subscribed_topic_names=sorted(self.topics) if subscribes else None,
+            subscribed_topic_regex=self._said_regex() if subscribes else None,
             server_assignor=self.assignor if full else None,
             topic_partitions=_listed(self.owned) if reports else None,
         )
+
+    def _said_regex(self) -> str | None:
+        """An empty one takes an older one back (E14-12)."""
+        return self.regex or "" if self.habits.version >= _REGEX_SINCE else None
 
     def _failed(self) -> None:
         """E7-75."""
@@ -144,7 +162,7 @@ class ConsumerMember(Member):
         elif code in _FENCED:
             self._fenced()
         elif code is not ErrorCode.NONE:
-            self.die(f"refused with {code.name}")  # E7-73
+            self.refused(code)  # E7-73
         else:
             self._accepted(answer)
 

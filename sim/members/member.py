@@ -71,6 +71,8 @@ class Habits(NamedTuple):
     """How long its callbacks take, at most."""
     commit_every_ms: int = 3_000
     assignor: str | None = None
+    regex: str | None = None
+    """A subscription beside the topics, for a consumer of version 1 or later."""
     is_cooperative: bool = False
     version: int = 1
 
@@ -90,6 +92,8 @@ class Member:
         """What the application reads: the member's own view."""
         self.is_alive = True
         self.is_leaving = False
+        self.refusal: ErrorCode | None = None
+        """What its process ended by, if by a refusal."""
         self.slow_callback_ms = 0
         """How long the next callback takes, if longer than usual."""
         self._calls: dict[Call, None] = {}
@@ -125,6 +129,11 @@ class Member:
             for call in tuple(self._calls):
                 self.habitat.network.forget(call)
             self.habitat.watcher.ended(self)
+
+    def refused(self, code: ErrorCode) -> None:
+        """The coordinator's no that a client cannot live with."""
+        self.refusal = code
+        self.die(f"refused with {code.name}")
 
     def _run(self, callback: Callable[[], object]) -> None:
         if not self.is_alive:
@@ -187,6 +196,10 @@ class Member:
     def leave(self) -> None:
         """Leave the group, and end."""
         raise NotImplementedError
+
+    def wanted(self, names: Iterable[TopicName]) -> set[TopicName]:
+        """Of these topics those that the member is subscribed to."""
+        return {name for name in names if name in self.topics}
 
     def callback_ms(self) -> int:
         """How long a callback of the application takes now."""

@@ -144,6 +144,20 @@ def test_what_a_broken_generation_left_a_member_is_nobody_elses(
     assert not driver.member("m").assigned
 
 
+def test_what_a_cooperative_member_is_about_to_give_up_is_nobody_elses_yet(
+    driver: GroupDriver,
+) -> None:
+    """It was assigned less than it owned, and has not joined again since."""
+    a, b = classic_group(driver, HALVES)
+    rejoined(driver, a, owned={"foo": [0, 1, 2]})
+    rejoined(driver, b, owned={"foo": [3, 4, 5]})
+    shares = {a: {"foo": [0]}, b: {"foo": [3, 4, 5]}}
+    given = {member_id: assigns(share) for member_id, share in shares.items()}
+    sync(driver, a, 2, assignments=given)
+    assert told(driver.join("m")) == {}
+    assert driver.member(a).assigned == {FOO: {0: 2, 1: 2, 2: 2}}
+
+
 @pytest.mark.fact("E20-15", "E8-11")
 def test_sessions_go_on_with_the_members_own_timeouts(driver: GroupDriver) -> None:
     a, b = classic_group(driver, HALVES, session_timeout_ms=7_000)

@@ -92,9 +92,10 @@ def _fill(group: ConsumerGroup, classic: ClassicGroup, topics: TopicView) -> Non
 def _targets(classic: ClassicGroup, topics: TopicView) -> dict[MemberId, Target]:
     """What each member was assigned in the group's last generation.
 
-    A member that has no assignment yet, as its generation was broken off, may still
-    own what it owned when it joined: that is not to be given to anybody else before
-    the member has joined again.
+    Besides, a member may still own what it owned when it joined: it has no assignment
+    yet, as its generation was broken off, or it has one and is about to give the rest
+    up (KIP-429). None of that is to be given to anybody else before the member has
+    joined again.
     """
     targets: dict[MemberId, Target] = {}
     taken: set[tuple[TopicId, int]] = set()
@@ -106,11 +107,17 @@ def _targets(classic: ClassicGroup, topics: TopicView) -> dict[MemberId, Target]
                 raise _refused(classic.group_id, reason)
             taken |= of_target
     for member in classic.members.values():
-        if not member.assignment:
-            owned = _free(_owned(member, classic, topics), taken)
-            targets[member.member_id] = owned
-            taken.update(_each(owned))
+        owned = _free(_owned(member, classic, topics), taken)
+        assigned = targets.get(member.member_id, {})
+        targets[member.member_id] = _together(assigned, owned)
+        taken.update(_each(owned))
     return targets
+
+
+def _together(one: Target, other: Target) -> Target:
+    none: frozenset[int] = frozenset()
+    topics = {**one, **other}
+    return {topic: one.get(topic, none) | other.get(topic, none) for topic in topics}
 
 
 def _assigned(
