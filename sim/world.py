@@ -41,7 +41,6 @@ _WRONG_PROTOCOL: Final = (
 )
 _LOOK_EVERY_MS: Final = 1_000
 _LASTS_MS: Final = 2_000
-"""How long order has to last to be called so."""
 _LATE_MS: Final = 10_000
 """What was on its way when the world became calm has arrived by then."""
 
@@ -249,16 +248,20 @@ class World:
     def _come_to_order(self) -> None:
         """Raises Broken if that takes longer than the bound."""
         ends_ms = self.clock.now_ms + self.plan.bound_ms
-        lasts_ms = _LASTS_MS
-        if any(getattr(slot.member, "regex", None) for slot in self.slots):
-            lasts_ms += MIN_INTERVAL_MS  # so long what they match may have to wait
         in_order_ms = 0
-        while in_order_ms < lasts_ms:
+        while in_order_ms < self._patience_ms():
             amiss = what_is_amiss(self)
             in_order_ms = 0 if amiss else in_order_ms + _LOOK_EVERY_MS
             if amiss and self.clock.now_ms >= ends_ms:
                 raise Broken(f"{self.plan.bound_ms} ms after the last fault: {amiss}")
             self._pass(_LOOK_EVERY_MS)
+
+    def _patience_ms(self) -> int:
+        """How long order has to last to be called so. What regular expressions match
+        may have to wait to be looked up."""
+        members = [slot.member for slot in self.slots]
+        has_regex = any(getattr(member, "regex", None) for member in members)
+        return _LASTS_MS + MIN_INTERVAL_MS if has_regex else _LASTS_MS
 
     def _end(self) -> None:
         """Everybody commits once more, and what the log says is what is."""

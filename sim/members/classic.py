@@ -76,6 +76,7 @@ class ClassicMember(Member):
         self.seen_counts: dict[str, int | None] | None = None
         """The sizes of topics that the leader made its assignment of."""
         self._is_beating = False
+        self._has_leader = False
         self._next: Event | None = None
         self._callback: object = None
         """The callback under way that gives up what went to others."""
@@ -186,6 +187,7 @@ class ClassicMember(Member):
             return
         self.member_id = answer.member_id
         self.generation = answer.generation_id
+        self._has_leader = bool(answer.leader)
         self.protocol_name = answer.protocol_name
         self._sync(answer)
 
@@ -320,7 +322,10 @@ class ClassicMember(Member):
         )
 
     def _follow_names(self) -> None:
-        """It knows topics by name, and so reads on from one that was made anew."""
+        """It knows topics by name, and so reads on from one that was made anew; in a
+        consumer group, which has no leader, it is soon told what to read."""
+        if not self._has_leader:
+            return
         topics = self.habitat.topics
         for part in sorted(self.owned):
             name, partition = topics.names[part[0]], part[1]
