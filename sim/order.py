@@ -11,6 +11,7 @@ from coterie.coordinator.consumer.member import Member as GroupMember
 from coterie.runtime.shards import Phase
 from coterie.types import GroupId
 from sim.members.member import Member
+from sim.plan import Protocol
 from sim.topics import Part, Topics
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def _of_group(world: World, group_id: GroupId) -> str | None:
     members: list[Member] = []
     for slot in slots:
         member = slot.member
-        if is_full and (member is None or not is_in_group(world, member)):
+        is_out = member is None or not is_in_group(world, member)
+        if is_full and is_out and slot.protocol is Protocol.CONSUMER:
             continue
         if member is not None:
             members.append(member)

@@ -43,6 +43,15 @@ def joins(driver: GroupDriver, **fields: Any) -> Sent:
     return join(driver, **fields)
 
 
+def test_who_was_taken_out_unknowingly_loses_what_it_owned(driver: GroupDriver) -> None:
+    """Else it would read on what others are given (KIP-848: a member that is fenced
+    abandons its partitions)."""
+    answer = joins(driver, member_id="gone", protocols=offers("foo", owned=TWO))
+    assert answer.error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert not driver.wrote
+    assert joins(driver, member_id="gone").error == 0
+
+
 @pytest.mark.fact("E20-24", "E20-31", "E6-19", "F5-20", "E8-11")
 def test_a_classic_member_joins_at_once(driver: GroupDriver) -> None:
     answer = joins(driver, protocols=offers("foo", names=["range", "roundrobin"]))

@@ -30,6 +30,7 @@ from coterie.coordinator.consumer.members import (
     static_member,
     successor,
     take_place,
+    unknown_member,
 )
 from coterie.coordinator.consumer.records import group_tombstones
 from coterie.coordinator.result import Context, Result
@@ -115,6 +116,10 @@ def _join(draft: Draft, sender: Sender, request: JoinGroupRequest) -> JoinGroupR
     context, group_id, leaver = draft.context, draft.group_id, sender.leaver
     subscription = _subscription(request)
     known = sender.before
+    is_new = known is None and leaver is None
+    if is_new and request.member_id and subscription.owned_partitions:
+        # It was taken out and does not know it: first it has to lose what it owned.
+        raise unknown_member(draft, sender.member_id)
     if leaver is not None and may_downgrade(draft, (leaver,), joining=1):
         known = successor(leaver, sender.member_id)
         member = _updated(known, request, subscription, context)
