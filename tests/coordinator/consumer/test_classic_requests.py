@@ -249,7 +249,7 @@ def test_a_sync_that_comes_too_late_is_to_join_again(driver: GroupDriver) -> Non
     assert ("join", "g", "c") in driver.timers
 
 
-@pytest.mark.fact("E20-26")
+@pytest.mark.fact("E20-26", "E20-27")
 def test_who_has_to_revoke_is_told_what_it_keeps(driver: GroupDriver) -> None:
     keeps, _ = _owned(driver, "c")["foo"]
     driver.assigns({"c": {"foo": [keeps]}})
