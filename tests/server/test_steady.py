@@ -45,6 +45,8 @@ SETTINGS = Settings(
     offsets_topic_num_partitions=1,
 )
 ROUNDS = 60
+NO_TOPICS = bytes(6) + b"\xff" * 4
+"""A subscription."""
 
 
 class Transport(asyncio.Transport):
@@ -159,10 +161,10 @@ class World:
         assert fast[:4] == slow[:4]
         assert fast[8:] == slow[8:]
 
-    def consumer_join(self, member_id: str) -> None:
+    def consumer_join(self, member_id: str, group_id: str = "c") -> None:
         """A member of a consumer group joins, the slow way."""
         request = ConsumerGroupHeartbeatRequest(
-            group_id="c",
+            group_id=group_id,
             member_id=member_id,
             rebalance_timeout_ms=10_000,
             subscribed_topic_names=["t"],
@@ -194,7 +196,9 @@ class World:
             rebalance_timeout_ms=10_000,
             member_id=member,
             protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"%d" % at)],
+            protocols=[
+                JoinGroupRequestProtocol(name="range", metadata=NO_TOPICS + b"%d" % at)
+            ],
         )
         client = Client(self.fast.session.node, asyncio.get_running_loop())
         client.send(request, 2)
@@ -319,6 +323,22 @@ def test_a_settled_member_of_a_consumer_group_is_answered_from_the_memo() -> Non
             world.consumer_join("n")
             world.consumer_heartbeat("m", 1)
         assert answers == [False, True, True, False, False]
+
+    in_a_world(test)
+
+
+@pytest.mark.fact("E20-10", "E20-28")
+def test_a_member_of_an_upgraded_group_is_not_answered_from_the_memo() -> None:
+    def test(world: World) -> None:
+        generation, (member_id, *_) = world.join(["", ""])
+        with counted_answers(world.fast) as answers:
+            for _ in range(2):
+                world.heartbeat(generation, member_id, 4)
+            world.consumer_join("m", "g")
+            for _ in range(2):
+                world.heartbeat(generation, member_id, 4)
+        assert answers == [False, True, False, False]
+        assert not world.assembly.broker.runtime.shards[0].shard.state.classic_groups
 
     in_a_world(test)
 

@@ -166,6 +166,7 @@ def _replace_timers(
 ) -> None:
     group_id = draft.group_id
     draft.set(timers.cancel_target(group_id))
+    draft.set(timers.cancel_computation(group_id))
     for member_id in draft.group.members:
         draft.set(timers.cancel_rebalance(group_id, member_id))
         for cancel in timers.cancel_classic(group_id, member_id):
