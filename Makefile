@@ -11,6 +11,9 @@ READY := $(VENV)/.ready
 RESULTS := build/facts.json
 # How many test processes; the suite is sized for two cores.
 JOBS ?= 2
+# What `make sim` looks at: the depth of small worlds, and which seeds.
+DEPTH ?= 7
+SEEDS ?= 1-10000
 # More words for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
 
@@ -59,8 +62,10 @@ bench: $(READY) ## measure, print every figure next to its bar
 fuzz: $(READY) ## throw bytes at every decoder for a bounded time
 	@$(BIN)/python -m fuzz $(ARGS)
 
-sim: $(READY) ## live through worlds of members, faults and restarts, each from a seed
-	@$(BIN)/python -m sim --jobs $(JOBS) $(ARGS)
+sim: $(READY) ## every small world, 10,000 worlds by seed, and the bugs put in on purpose
+	@$(BIN)/python -m sim --exhaustive $(DEPTH)
+	@$(BIN)/python -m sim --seeds $(SEEDS) --jobs $(JOBS) $(ARGS)
+	@$(BIN)/python -m sim --mutants
 
 conformance: $(READY) ## run the tests and write docs/conformance.md anew
 	@mkdir -p build
