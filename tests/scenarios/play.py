@@ -52,6 +52,8 @@ class Play:
     sent: Sent | None = None
     instances: dict[str, str] = field(default_factory=dict)
     codes: list[int] = field(default_factory=list)
+    ids: dict[str, str] = field(default_factory=dict)
+    """The member ids that the coordinator made, by the names of their members."""
 
     def line(self, text: str) -> None:
         """Play one line."""
@@ -194,7 +196,7 @@ class Play:
         assert self.driver.state.group(self.driver.group_id) is None
 
     def member(self, who: str, state: str, epoch: str, pending: str | None) -> None:
-        member: Member = self.driver.member(who)
+        member: Member = self.driver.member(self.ids.get(who, who))
         assert member.state.name.startswith(state), member.state
         assert member.epoch == int(epoch), member.epoch
         found = {
@@ -204,7 +206,10 @@ class Play:
         assert found == partitions(pending or ""), found
 
     def members(self, names: str) -> None:
-        assert sorted(self.driver.group.members) == words(names)
+        wanted = sorted(self.ids.get(name, name) for name in words(names))
+        group = self.driver.state.group(self.driver.group_id)
+        assert group is not None
+        assert sorted(group.members) == wanted
 
     def timer(self, kind: str, who: str, seconds: str | None = None) -> None:
         timer = self.driver.timers.get((kind, self.driver.group_id, who))

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.play import Play, lines_of
+from tests.scenarios import classic_lines
+from tests.scenarios.play import LINES, Play, lines_of
+
+LINES += classic_lines.LINES
 
 HERE = Path(__file__).parent
 SCENARIOS = {
