@@ -1,4 +1,5 @@
-"""Three real Kafka consumers share a topic on Coterie; one leaves; who owns what?
+"""Three real Kafka consumers share a topic on Coterie; one leaves, and one comes that
+speaks the new protocol (KIP-848): the group migrates live. Who owns what?
 
 `make demo` runs it: it starts a server of its own on a free port with its data in a
 temporary directory, uses confluent-kafka (librdkafka) for everything else, and ends by
@@ -42,8 +43,21 @@ WAIT_S: Final = 30.0
 POLL_S: Final = 0.02
 LOG_LINES: Final = 20
 READY: Final = "coterie ready on "
-# Kafka waits 3 s for company before it hands out the first assignment.
-SERVER_SETTINGS: Final = ("group.initial.rebalance.delay.ms=500",)
+NEWCOMER: Final = "margaret"
+PROTOCOLS: Final[Mapping[str, Mapping[str, object]]] = {
+    "classic": {
+        "partition.assignment.strategy": "cooperative-sticky",
+        "heartbeat.interval.ms": 500,
+    },
+    "consumer": {"group.protocol": "consumer"},
+}
+# Kafka waits 3 s for company before it hands out the first assignment, and members of
+# the new protocol are heard of every 5 s.
+SERVER_SETTINGS: Final = (
+    "group.initial.rebalance.delay.ms=500",
+    "group.consumer.min.heartbeat.interval.ms=500",
+    "group.consumer.heartbeat.interval.ms=500",
+)
 
 AGAIN: Final = (
     KafkaError.REBALANCE_IN_PROGRESS,
@@ -65,7 +79,7 @@ FAILURES: Final = (DemoFailed, KafkaException, TimeoutError)
 class Member:
     """One consumer of the group, and what it has read."""
 
-    def __init__(self, bootstrap: str, name: str) -> None:
+    def __init__(self, bootstrap: str, name: str, protocol: str = "classic") -> None:
         self.name = name
         self.read = 0
         self.uncommitted = False
@@ -76,8 +90,7 @@ class Member:
                 "group.id": GROUP,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "partition.assignment.strategy": "cooperative-sticky",
-                "heartbeat.interval.ms": 500,
+                **PROTOCOLS[protocol],
             }
         )
         self.consumer.subscribe([TOPIC])
@@ -300,6 +313,16 @@ def play(console: Console, bootstrap: str) -> None:
         ends += produce(bootstrap, MORE_ORDERS)
         offsets = wait_for_commits(admin, rest, ends)
         console.print(f"{MORE_ORDERS} more orders were read by those who stayed")
+
+        members.append(Member(bootstrap, NEWCOMER, "consumer"))
+        mixed = settled_owners(admin, [*rest, members[-1]])
+        title = f"{NEWCOMER} has come, by KIP-848: the group has migrated, live"
+        console.print(f"\n[bold]{title}[/]")
+        console.print(ownership_table(mixed, after))
+
+        ends += produce(bootstrap, MORE_ORDERS)
+        offsets = wait_for_commits(admin, [*rest, members[-1]], ends)
+        console.print(f"{MORE_ORDERS} more orders were read by members of both kinds")
         console.print(f"\n[bold]The offsets that {GROUP} has committed[/]")
         console.print(offsets_table(offsets, ends))
         counts = ", ".join(f"{each.name} {each.read}" for each in members)
@@ -319,7 +342,7 @@ def main() -> int:
         ):
             console.print(f"[bold]Coterie serves on {bootstrap}[/], for this demo")
             shorter = f"with {', '.join(SERVER_SETTINGS)}, so that you wait less"
-            console.print(f"[dim]{shorter} (Kafka: 3000)[/]")
+            console.print(f"[dim]{shorter}[/]")
             play(console, bootstrap)
     except DemoFailed as failure:
         console.print(f"[red]The demo failed:[/] {escape(str(failure))}")

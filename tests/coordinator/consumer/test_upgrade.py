@@ -265,12 +265,29 @@ def test_nor_can_a_subscription(driver: GroupDriver, metadata: bytes) -> None:
     assert is_refused(driver.join("m"))
 
 
+def replace_name(
+    offer: JoinGroupRequestProtocol, name: str
+) -> JoinGroupRequestProtocol:
+    return JoinGroupRequestProtocol(name=name, metadata=offer.metadata)
+
+
 @pytest.mark.fact("E20-12")
 def test_an_assignors_own_data_would_be_lost(driver: GroupDriver) -> None:
-    (leader,) = joining_group(driver, 1, protocols=offers("foo"))
+    offered = [replace_name(each, "custom") for each in offers("foo")]
+    (leader,) = joining_group(driver, 1, protocols=offered)
     given = assigns({"foo": [0]}, user_data=b"mine")
     assert not sync(driver, leader, assignments={leader: given}).error
     assert is_refused(driver.join("m"))
+
+
+@pytest.mark.fact("E20-12")
+def test_what_kafkas_own_assignors_note_is_no_loss(driver: GroupDriver) -> None:
+    offered = [replace_name(each, "cooperative-sticky") for each in offers("foo")]
+    (leader,) = joining_group(driver, 1, protocols=offered)
+    given = assigns({"foo": [0]}, user_data=b"generation 1")
+    assert not sync(driver, leader, assignments={leader: given}).error
+    assert not driver.join("m").error
+    assert driver.group.members.keys() == {leader, "m"}
 
 
 def test_a_partition_with_two_owners_is_not_taken_over(driver: GroupDriver) -> None:

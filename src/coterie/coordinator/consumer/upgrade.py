@@ -39,6 +39,11 @@ from coterie.wire.messages.sync_group import SyncGroupResponse
 _UPGRADING: Final = frozenset({"upgrade", "bidirectional"})
 """The policies under which a group with members may be upgraded (E20-01)."""
 
+_MEMOS_ONLY: Final = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+"""Kafka's own assignors: data of theirs is at most a memo of the last assignment, which
+this group keeps itself. librdkafka's sticky ones put it into every assignment (E20-12
+is about data that would be lost)."""
+
 
 def upgraded(classic: ClassicGroup, context: Context) -> Draft:
     """A draft of the consumer group that takes a classic one's place.
@@ -124,7 +129,7 @@ def _assigned(
     member: ClassicMember, classic: ClassicGroup, topics: TopicView
 ) -> Target:
     assignment = read_assignment(member.assignment)
-    if assignment.user_data:
+    if assignment.user_data and classic.protocol_name not in _MEMOS_ONLY:
         reason = "its assignor has data of its own, which would be lost"
         raise _refused(classic.group_id, reason)
     return known_partitions(assignment.assigned_partitions, topics)
