@@ -38,7 +38,10 @@ def _of_group(world: World, group_id: GroupId) -> str | None:
     for slot in slots:
         member = slot.member
         is_out = member is None or not is_in_group(world, member)
-        if is_full and is_out and slot.protocol is Protocol.CONSUMER:
+        may_be_out = isinstance(group, ConsumerGroup) or (
+            slot.protocol is Protocol.CONSUMER
+        )
+        if is_full and is_out and may_be_out:
             continue
         if member is not None:
             members.append(member)
