@@ -47,6 +47,12 @@ class _Shard:
         self.live: dict[GroupId, Seen] = {}
         self.durable: dict[GroupId, Seen] = {}
 
+    def forget(self, group_id: GroupId) -> None:
+        """The group may be deleted now: should the server die before that is looked
+        at, it may find another group in its place."""
+        kept = self.durable.items()
+        self.durable = {each: epochs for each, epochs in kept if each != group_id}
+
 
 class Checker:
     """Looks after a world; raises Broken."""
@@ -85,8 +91,9 @@ class Checker:
             self._ownership.heard(request)
         if isinstance(request, OffsetCommitRequest):
             watched = self.ledger.handled(state, request)
-        elif isinstance(request, DeleteGroup):
+        elif isinstance(request, DeleteGroup) and driven.index in self._shards:
             self.ledger.forget(request.group_id, None)
+            self._shards[driven.index].forget(request.group_id)
         elif is_sign_of_life(request):
             watched = self._heartbeat_watcher(request)
 

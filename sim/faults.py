@@ -17,6 +17,7 @@ from coterie.types import GroupId
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from sim.configs import GroupConfig
 from sim.disk import Death
+from sim.members.computing import Flaw
 from sim.members.consumer import ConsumerMember
 from sim.members.member import REQUEST_TIMEOUT_MS, Member
 from sim.network import Call, Caller, Weather
@@ -201,6 +202,14 @@ def _come_or_go(world: World) -> None:
             slot.member.leave() if world.rng.random() < 0.7 else slot.member.die("goes")
 
 
+def _spoil_computation(world: World) -> None:
+    """A member's next computation is slow, wrong or none at all."""
+    member = _some_member(world)
+    if isinstance(member, ConsumerMember) and member.computing is not None:
+        member.computing.flaw = world.rng.choice([*Flaw])
+        member.note("'s next computation:", member.computing.flaw.value)
+
+
 def _migrate(world: World) -> None:
     """A process ends, and comes back with the other protocol."""
     slots = [slot for slot in world.slots if world.is_migrating(slot)]
@@ -288,6 +297,8 @@ _KINDS: Final[tuple[Callable[[World], None], ...]] = (
     _come_or_go,
     _migrate,
     _migrate,
+    _spoil_computation,
+    _spoil_computation,
     _break_assignors,
     _delete_group,
     _describe_group,

@@ -38,6 +38,8 @@ class Kind(Enum):
     COOPERATIVE = "cooperative"
     MIGRATING = "migrating"
     """Members of both protocols, which may change theirs when they start again."""
+    COMPUTING = "computing"
+    """Members of the consumer protocol that offer to compute their assignment."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ _MIXES: Final[Sequence[tuple[Kind, ...]]] = (
     (Kind.MIGRATING,),
     (Kind.MIGRATING,),
     (Kind.MIGRATING, Kind.CONSUMER),
+    (Kind.COMPUTING,),
 )
 
 
@@ -125,6 +128,7 @@ def _settings(rng: Random) -> Settings:
         group_consumer_heartbeat_interval_ms=rng.choice((1_500, 3_000)),
         group_consumer_assignment_interval_ms=rng.choice((0, 0, 1_000)),
         group_consumer_assignors=assignors,
+        group_consumer_client_assignors_enable=True,
         group_consumer_migration_policy=rng.choice(_POLICIES),
         group_consumer_max_size=rng.choice((3, 100, 100, 100)),
         offsets_commit_timeout_ms=rng.choice((200, 5_000)),
@@ -165,6 +169,7 @@ def _group(
             is_cooperative=is_cooperative,
             regex=rng.choice(REGEXES) if rng.random() < 0.2 else None,
             version=rng.choice((0, 1, 1)),
+            computes=kind is Kind.COMPUTING and rng.random() < 0.95,
         )
         for number in range(size)
     )

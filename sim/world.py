@@ -288,5 +288,5 @@ def _must_be_accepted(response: object) -> None:
 def _protocol_of(group: GroupPlan, rng: Random) -> Protocol:
     if group.kind is Kind.MIGRATING:
         return Protocol(rng.choice([each.value for each in Protocol]))
-    is_consumer = group.kind is Kind.CONSUMER
-    return Protocol.CONSUMER if is_consumer else Protocol.CLASSIC
+    is_classic = group.kind in (Kind.EAGER, Kind.COOPERATIVE)
+    return Protocol.CLASSIC if is_classic else Protocol.CONSUMER

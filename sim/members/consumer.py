@@ -21,6 +21,7 @@ from coterie.wire.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from sim.clock import Event
+from sim.members.computing import Computing
 from sim.members.member import BACKOFF_MS, RETRIED, Habitat, Habits, Member
 from sim.topics import Part
 
@@ -58,6 +59,7 @@ class ConsumerMember(Member):
         self._is_in_flight = False
         self._next: Event | None = None
         self._callback: object = None
+        self.computing = Computing(self) if habits.computes else None
 
     @property
     def epoch_or_generation(self) -> int:
@@ -107,7 +109,10 @@ class ConsumerMember(Member):
         self._hurry()
 
     def repeat(self) -> None:
-        """Say everything once more."""
+        """Say everything once more, and have the assignment computed anew."""
+        if self.computing:
+            self.computing.flaw = None
+            self.computing.asks_anew = True
         self._is_full_due = True
         self._hurry()
 
@@ -140,6 +145,9 @@ class ConsumerMember(Member):
             subscribed_topic_regex=self._said_regex() if subscribes else None,
             server_assignor=self.assignor if full else None,
             topic_partitions=_listed(self.owned) if reports else None,
+            client_assignors=(
+                self.computing.offers() if full and self.computing else None
+            ),
         )
 
     def _said_regex(self) -> str | None:
@@ -180,6 +188,8 @@ class ConsumerMember(Member):
                 for partition in topic.partitions
             )
             self._is_report_due = True  # E7-77
+        if answer.should_compute_assignment and self.computing:
+            self.computing.asked()
         self._reconcile()
         if self._is_subscription_due:
             self.beat()

@@ -75,6 +75,8 @@ class Habits(NamedTuple):
     """A subscription beside the topics, for a consumer of version 1 or later."""
     is_cooperative: bool = False
     version: int = 1
+    computes: bool = False
+    """Whether it offers to compute assignments."""
 
 
 class Member:
