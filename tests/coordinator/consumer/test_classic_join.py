@@ -50,6 +50,8 @@ def test_who_was_taken_out_unknowingly_loses_what_it_owned(driver: GroupDriver) 
     assert answer.error == ErrorCode.UNKNOWN_MEMBER_ID
     assert not driver.wrote
     assert joins(driver, member_id="gone").error == 0
+    nothing = offers("foo", owned={"foo": []})
+    assert joins(driver, member_id="new", protocols=nothing).error == 0
 
 
 @pytest.mark.fact("E20-24", "E20-31", "E6-19", "F5-20", "E8-11")

@@ -117,7 +117,8 @@ def _join(draft: Draft, sender: Sender, request: JoinGroupRequest) -> JoinGroupR
     subscription = _subscription(request)
     known = sender.before
     is_new = known is None and leaver is None
-    if is_new and request.member_id and subscription.owned_partitions:
+    owns = any(topic.partitions for topic in subscription.owned_partitions)
+    if is_new and request.member_id and owns:
         # It was taken out and does not know it: first it has to lose what it owned.
         raise unknown_member(draft, sender.member_id)
     if leaver is not None and may_downgrade(draft, (leaver,), joining=1):
