@@ -47,6 +47,11 @@ class Settings:
     offsets_topic_num_partitions: int = 50
     offsets_commit_timeout_ms: int = 5_000
 
+    # Nodes.
+    broker_rack: tuple[str, ...] = ()
+    """The rack of each node, in their order; Kafka's setting names the one of its one
+    broker. Without it nobody knows of racks."""
+
     # Topics and their data.
     auto_create_topics_enable: bool = True
     num_partitions: int = 1

@@ -262,3 +262,14 @@ def test_an_entry_is_read_back_as_it_was_kept() -> None:
 def test_an_entry_that_is_no_object_is_corrupt(value: bytes) -> None:
     with pytest.raises(LogCorrupt):
         decode_entry(Kind.TOPIC, b"a", value)
+
+
+@pytest.mark.fact("E6-14")
+def test_partitions_are_in_the_racks_of_their_replicas() -> None:
+    catalog = new_catalog(nodes=3, broker_rack=("a", "b", "a"))
+    topic = NewTopic(name="t", partition_count=4, replication_factor=2)
+    catalog.replay(catalog.create_topic(topic, ID))
+    racks = [{"a", "b"}, {"b", "a"}, {"a"}, {"a", "b"}]
+    assert catalog.partition_racks("t") == racks
+    assert catalog.partition_racks("nowhere") == ()
+    assert new_catalog().partition_racks("t") == ()

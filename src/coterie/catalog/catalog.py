@@ -95,8 +95,17 @@ class Catalog:
         return self.topics.keys()
 
     def partition_racks(self, topic: TopicName) -> Sequence[Collection[str]]:
-        """The racks of each partition: nodes of one process have none."""
-        return ()
+        """The racks of each partition's replicas, as Metadata tells the replicas; empty
+        unless the nodes have racks."""
+        racks = self.settings.broker_rack
+        found = self.topics.get(topic)
+        if not racks or found is None:
+            return ()
+        count = min(found.replication_factor, len(racks))
+        return [
+            {racks[(index + at) % len(racks)] for at in range(count)}
+            for index in range(found.partition_count)
+        ]
 
     def settings_of(self, topic: TopicName) -> TopicSettings:
         """The configurations that act on a topic that exists."""

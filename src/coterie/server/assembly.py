@@ -20,6 +20,7 @@ from coterie.coordinator.consumer.topic_news import TopicsChanged
 from coterie.coordinator.offsets.tombstones import DeletedTopic, TopicsDeleted
 from coterie.coordinator.result import GroupConfigView, TopicView
 from coterie.coordinator.shard import Shard
+from coterie.errors import SettingError
 from coterie.log.log import Log, LogPartition
 from coterie.log.memory import MemoryLog
 from coterie.runtime.clock import steady_clock
@@ -91,7 +92,8 @@ class RuntimeEnvironment:
 class Assembly:
     """A broker and what runs behind it. Made inside a running loop.
 
-    Raises LogError when the log cannot be read.
+    Raises LogError when the log cannot be read, and SettingError for settings that do
+    not fit these nodes.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class Assembly:
         node_count: int = 1,
         authorizer: Authorizer | None = None,
     ) -> None:
+        _check_racks(settings, node_count)
         loop = self._loop = asyncio.get_running_loop()
         self._changed_topics: set[TopicName] = set()
         self._created_topics: set[TopicName] = set()
@@ -221,6 +224,15 @@ def _installed_assignors() -> Iterator[EntryPoint]:
     from importlib.metadata import entry_points
 
     yield from entry_points(group=ENTRY_POINTS)
+
+
+def _check_racks(settings: Settings, node_count: int) -> None:
+    racks = settings.broker_rack
+    if racks and len(racks) != node_count:
+        raise SettingError(
+            f"broker.rack names {len(racks)} racks, and there are {node_count} nodes: "
+            "name one for each, in their order"
+        )
 
 
 def _cluster_id(log: Log) -> str:

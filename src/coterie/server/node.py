@@ -22,3 +22,9 @@ class Node:
     host: str
     port: int
     broker: Broker
+
+    @property
+    def rack(self) -> str | None:
+        """The node's rack, if the settings name one."""
+        racks = self.broker.settings.broker_rack
+        return racks[self.node_id - 1] if self.node_id <= len(racks) else None

@@ -39,7 +39,7 @@ def handle(call: Call) -> None:
         controller_id=broker.nodes[0].node_id,
         brokers=[
             DescribeClusterBroker(
-                broker_id=node.node_id, host=node.host, port=node.port
+                broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack
             )
             for node in broker.nodes
         ],

@@ -75,7 +75,9 @@ def _cluster(call: Call) -> MetadataResponse:
     broker = call.node.broker
     response = MetadataResponse(
         brokers=[
-            MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port)
+            MetadataResponseBroker(
+                node_id=node.node_id, host=node.host, port=node.port, rack=node.rack
+            )
             for node in broker.nodes
         ],
         cluster_id=broker.cluster_id,
