@@ -13,8 +13,14 @@ from .admin import create_topic
 from .process import ServerProcess
 
 FOREIGN_BROKER = "COTERIE_TEST_BOOTSTRAP"
-# Short, so that a test waits for what it tests and not for company (Kafka: 3 s).
-SETTINGS = ("group.initial.rebalance.delay.ms=100",)
+# Short, so that a test waits for what it tests, not for company or a heartbeat.
+SETTINGS = (
+    "group.initial.rebalance.delay.ms=100",
+    "group.consumer.min.heartbeat.interval.ms=300",
+    "group.consumer.heartbeat.interval.ms=300",
+    "group.consumer.min.session.timeout.ms=6000",
+    "group.consumer.session.timeout.ms=6000",
+)
 
 
 @pytest.fixture(scope="session")

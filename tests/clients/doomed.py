@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
 
+from .members import settings_of
 from .waiting import eventually
 
 # The member says what it owns whenever that changes; it never commits.
 SCRIPT = """
-import sys
+import json, sys
 from confluent_kafka import Consumer
-bootstrap, group, topic, strategy = sys.argv[1:]
-consumer = Consumer({
-    "bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False,
-    "session.timeout.ms": 6000, "heartbeat.interval.ms": 300,
-    "auto.offset.reset": "earliest", "partition.assignment.strategy": strategy,
-})
+topic, settings = sys.argv[1:]
+consumer = Consumer(json.loads(settings))
 consumer.subscribe([topic])
 owned = None
 while True:
@@ -33,10 +31,13 @@ while True:
 class Doomed:
     """`with Doomed(...)`: a member of the group until it is killed."""
 
-    def __init__(self, bootstrap: str, group: str, topic: str, strategy: str) -> None:
+    def __init__(
+        self, bootstrap: str, group: str, topic: str, **config: object
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory()
         self._said = Path(self._folder.name) / "said"
-        command = [sys.executable, "-c", SCRIPT, bootstrap, group, topic, strategy]
+        settings = json.dumps(settings_of(bootstrap, group, **config))
+        command = [sys.executable, "-c", SCRIPT, topic, settings]
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(command, stdout=said)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from confluent_kafka import (
     Consumer,
@@ -21,6 +21,7 @@ from confluent_kafka import (
 from .waiting import DEADLINE_S
 
 POLL_S = 0.02
+CLASSIC_TIMEOUTS: Final = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300}
 
 
 class Seen(NamedTuple):
@@ -31,9 +32,29 @@ class Seen(NamedTuple):
     value: bytes
 
 
+def settings_of(bootstrap: str, group: str, **config: object) -> dict[str, object]:
+    """Settings of a consumer that reads from the start; only its application commits.
+
+    What is None is left to the library.
+    `group_protocol="consumer"` leaves the timeouts to the broker, as KIP-848 does and
+    librdkafka insists.
+    """
+    wanted = {key.replace("_", "."): value for key, value in config.items()}
+    speaks_classic = wanted.get("group.protocol", "classic") == "classic"
+    said = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        **(CLASSIC_TIMEOUTS if speaks_classic else {}),
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "fetch.wait.max.ms": 50,
+        **wanted,
+    }
+    return {key: value for key, value in said.items() if value is not None}
+
+
 class Member:
-    """A consumer that notes what it was given and what it read. A setting that is None
-    is left to the library."""
+    """A consumer that notes what it was given and what it read."""
 
     def __init__(
         self, bootstrap: str, group: str, topics: Iterable[str], **config: object
@@ -43,20 +64,17 @@ class Member:
         self.seen: list[Seen] = []
         self.assigned: list[frozenset[int]] = []
         self.revoked: list[frozenset[int]] = []
-        said = {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "session.timeout.ms": 6_000,
-            "heartbeat.interval.ms": 300,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "fetch.wait.max.ms": 50,
-            **{key.replace("_", "."): value for key, value in config.items()},
-        }
-        told = {key: value for key, value in said.items() if value is not None}
-        self.consumer = Consumer(told)
+        self.lost: list[frozenset[int]] = []
+        self.consumer = Consumer(settings_of(bootstrap, group, **config))
+        self.subscribe(topics)
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Read these topics, and whatever matches those that begin with ^."""
         self.consumer.subscribe(
-            list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke
+            list(topics),
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
         )
 
     def poll(self) -> Seen | None:
@@ -115,6 +133,10 @@ class Member:
         self.owned -= self.revoked[-1]
         self.commit()  # so that the next owner goes on exactly there
 
+    def _on_lost(self, consumer: Consumer, those: list[TopicPartition]) -> None:
+        self.lost.append(frozenset(one.partition for one in those))
+        self.owned -= self.lost[-1]  # somebody else's by now: too late for a commit
+
 
 class Crew:
     """Members of one group; `seen` is what all of them read, in the order they did."""
@@ -142,12 +164,16 @@ class Crew:
     def poll_until(
         self, condition: Callable[[], bool], *, within_s: float = DEADLINE_S
     ) -> None:
-        """Poll all members in turn until the condition holds."""
+        """Poll all members in turn until the condition holds.
+
+        All the time no partition may have two owners.
+        """
         deadline = time.monotonic() + within_s
         while not condition():
             for member in self.members:
                 if (record := member.poll()) is not None:
                     self.seen.append(record)
+                self.check_owners()
             if time.monotonic() > deadline:
                 owned = [sorted(member.owned) for member in self.members]
                 raise AssertionError(
@@ -165,6 +191,11 @@ class Crew:
             return everybody and len(frozenset().union(*owned)) == partitions
 
         self.poll_until(shared, within_s=within_s)
+
+    def check_owners(self) -> None:
+        """No partition has two owners."""
+        owned = [member.owned for member in self.members]
+        assert sum(map(len, owned)) == len(frozenset().union(*owned)), owned
 
     def offsets_read(self) -> dict[int, list[int]]:
         """By partition, the offsets in the order the crew read them."""

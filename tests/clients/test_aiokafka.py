@@ -149,7 +149,9 @@ def test_the_partitions_of_a_crashed_member_are_taken_over(
                 wanted="every record",
             )
 
-    with Doomed(bootstrap, group, topic, "range") as doomed:
+    with Doomed(
+        bootstrap, group, topic, partition_assignment_strategy="range"
+    ) as doomed:
         doomed.wait_until_it_owns(PARTITIONS)
         run(story(doomed))
 

@@ -96,7 +96,9 @@ def test_the_partitions_of_a_crashed_member_are_taken_over(
 ) -> None:
     produce(bootstrap, topic, numbered(20))
     with (
-        Doomed(bootstrap, group, topic, strategy) as doomed,
+        Doomed(
+            bootstrap, group, topic, partition_assignment_strategy=strategy
+        ) as doomed,
         contextlib.closing(crew(bootstrap, group, topic, strategy)) as members,
     ):
         doomed.wait_until_it_owns(PARTITIONS)

@@ -100,7 +100,9 @@ def test_the_partitions_of_a_crashed_member_are_taken_over(
 ) -> None:
     produce(bootstrap, topic, numbered(20))
     strategy = {"partition_assignment_strategy": (RangePartitionAssignor,)}
-    with Doomed(bootstrap, group, topic, "range") as doomed:
+    with Doomed(
+        bootstrap, group, topic, partition_assignment_strategy="range"
+    ) as doomed:
         doomed.wait_until_it_owns(PARTITIONS)
         with Worker(bootstrap, group, topic, **strategy) as survivor:
             eventually(lambda: len(survivor.owned) == 2, wanted="half of it")

@@ -34,8 +34,6 @@ SETTINGS = (
 CLASSIC: dict[str, object] = {"group_protocol": "classic"}
 CONSUMER: dict[str, object] = {
     "group_protocol": "consumer",
-    "session_timeout_ms": None,
-    "heartbeat_interval_ms": None,
     "partition_assignment_strategy": None,
 }
 

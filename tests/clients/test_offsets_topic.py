@@ -8,6 +8,12 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from coterie.coordinator.records.consumer_group_member_metadata import (
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+)
+from coterie.coordinator.records.serde import decode_record
+
 from .admin import ANSWER_S, admin_of, alter_offsets
 from .members import Crew
 from .waiting import eventually
@@ -51,26 +57,32 @@ def parse(key: bytes, value: bytes | None) -> Entry:
 
 
 def entries(bootstrap: str, group: str) -> list[Entry]:
-    """The group's records, from the partition where Kafka's mapping puts them."""
+    """What the group's records are about, in their order."""
+    found = [parse(key, value) for key, value in neighbours(bootstrap, group)]
+    return [entry for entry in found if entry.group == group]
+
+
+def neighbours(bootstrap: str, group: str) -> list[tuple[bytes, bytes | None]]:
+    """All records of the partition where Kafka's mapping puts the group's."""
     topics = admin_of(bootstrap).list_topics(OFFSETS_TOPIC, timeout=ANSWER_S).topics
     partition = java_partition(group, len(topics[OFFSETS_TOPIC].partitions))
     config = {"bootstrap.servers": bootstrap, "group.id": "unused"}
     consumer = Consumer({**config, "enable.partition.eof": True})
     consumer.assign([TopicPartition(OFFSETS_TOPIC, partition, 0)])
-    found: list[Entry] = []
+    found: list[tuple[bytes, bytes | None]] = []
 
     def at_the_end() -> bool:
         for message in consumer.consume(500, timeout=0.5):
             if (error := message.error()) is not None:
                 return bool(error.code() == KafkaError._PARTITION_EOF)
-            found.append(parse(bytes(message.key() or b""), message.value()))
+            found.append((bytes(message.key() or b""), message.value()))
         return False
 
     try:
         eventually(at_the_end, wanted="the end of the partition")
     finally:
         consumer.close()
-    return [entry for entry in found if entry.group == group]
+    return found
 
 
 @pytest.mark.fact("B-16", "E22-01")
@@ -113,3 +125,23 @@ def test_a_group_that_forms_writes_its_metadata(
     members.close()
     kinds = [entry.kind for entry in entries(bootstrap, group)]
     assert kinds.count(GROUP_METADATA) >= 2  # its first generation, and empty again
+
+
+@pytest.mark.fact("E25-05")
+def test_the_poll_interval_of_a_consumer_is_its_rebalance_timeout(
+    bootstrap: str, group: str, topic: str
+) -> None:
+    members = Crew(bootstrap, group, topic, group_protocol="consumer")
+    members.join(max_poll_interval_ms=123_456)
+    members.poll_until_shared(4)
+    members.close()
+    records = [decode_record(*pair) for pair in neighbours(bootstrap, group)]
+    timeouts = [
+        record.value.rebalance_timeout_ms
+        for record in records
+        if record is not None
+        and isinstance(record.key, ConsumerGroupMemberMetadataKey)
+        and isinstance(record.value, ConsumerGroupMemberMetadataValue)
+        and record.key.group_id == group
+    ]
+    assert timeouts == [123_456]
