@@ -21,6 +21,7 @@ SETTINGS = (
     "group.consumer.min.session.timeout.ms=6000",
     "group.consumer.session.timeout.ms=6000",
 )
+ARGUMENTS = tuple(part for one in SETTINGS for part in ("--set", one))
 
 
 @pytest.fixture(scope="session")
@@ -29,8 +30,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if foreign := os.environ.get(FOREIGN_BROKER):
         yield foreign
         return
-    arguments = [part for one in SETTINGS for part in ("--set", one)]
-    server = ServerProcess(tmp_path_factory.mktemp("broker"), "--memory", *arguments)
+    server = ServerProcess(tmp_path_factory.mktemp("broker"), "--memory", *ARGUMENTS)
     yield server.address
     server.stop()
 

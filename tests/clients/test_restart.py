@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from .admin import alter_offsets, committed_offsets, create_topic, produce
+from .conftest import ARGUMENTS
 from .members import Crew
 from .process import ServerProcess
 
 PARTITIONS = 4
-SETTINGS = ("--set", "group.initial.rebalance.delay.ms=100")
+KILL = pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 
 
 class Restartable:
@@ -21,7 +22,7 @@ class Restartable:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._arguments = ("--data", str(folder / "data"), *SETTINGS)
+        self._arguments = ("--data", str(folder / "data"), *ARGUMENTS)
         self.server = ServerProcess(folder, *self._arguments)
         self.address = self.server.address
 
@@ -43,7 +44,7 @@ def restartable(tmp_path: Path) -> Iterator[Restartable]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+@KILL
 def test_topics_records_and_offsets_are_still_there(
     restartable: Restartable, *, kill: bool
 ) -> None:
@@ -61,13 +62,16 @@ def test_topics_records_and_offsets_are_still_there(
 
 @pytest.mark.slow
 @pytest.mark.fact("E19-17")
-@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+@KILL
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_running_group_goes_on_after_a_restart(
-    restartable: Restartable, *, kill: bool
+    restartable: Restartable, protocol: str, *, kill: bool
 ) -> None:
     address = restartable.address
     create_topic(address, "t", partitions=PARTITIONS)
-    with contextlib.closing(Crew(address, "g", "t")) as members:
+    with contextlib.closing(
+        Crew(address, "g", "t", group_protocol=protocol)
+    ) as members:
         members.join()
         members.join()
         members.poll_until_shared(PARTITIONS)
@@ -78,3 +82,37 @@ def test_a_running_group_goes_on_after_a_restart(
         # The group was loaded with its members: nobody had to join again.
         assert [len(member.assigned) for member in members.members] == rebalances
     assert committed_offsets(address, "g") == {("t", p): 10 for p in range(PARTITIONS)}
+
+
+@pytest.mark.slow
+@KILL
+def test_no_commit_of_a_consuming_group_is_lost(
+    restartable: Restartable, *, kill: bool
+) -> None:
+    address = restartable.address
+    create_topic(address, "t", partitions=PARTITIONS)
+    values = {p: [b"%d" % i for i in range(30)] for p in range(PARTITIONS)}
+    produce(address, "t", values)
+    with contextlib.closing(
+        Crew(
+            address, "g", "t", group_protocol="consumer", max_partition_fetch_bytes=200
+        )
+    ) as members:
+        one, two = members.join(), members.join()
+        members.poll_until_shared(PARTITIONS)
+        members.poll_until(lambda: len(one.seen) > 10 and len(two.seen) > 10)
+        for member in members.members:
+            member.commit()
+        before = committed_offsets(address, "g")
+        restartable.again(kill=kill)
+        assert committed_offsets(address, "g") == before
+        # One goes without another commit; two goes on where one had committed.
+        one.commits, inherited, known = False, one.owned, len(two.seen)
+        members.leave(one)
+        produce(address, "t", values)
+        members.poll_until(lambda: len(set(members.seen)) == 60 * PARTITIONS)
+        members.poll_until_shared(PARTITIONS)
+        for partition in inherited:
+            new = [one.offset for one in two.seen[known:] if one.partition == partition]
+            assert new == list(range(before.get(("t", partition), 0), 60))
+    assert committed_offsets(address, "g") == {("t", p): 60 for p in range(PARTITIONS)}
