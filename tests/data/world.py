@@ -117,6 +117,7 @@ class FakeNode:
     broker: Any
     host: str = "127.0.0.1"
     port: int = 9092
+    rack: str | None = None
 
 
 @dataclass
