@@ -172,3 +172,23 @@ def test_the_catalog_keeps_them_and_whoever_holds_them_sees_what_is_loaded() -> 
     catalog.replay(decode_entry(Kind.GROUP_CONFIG, key, value))
     assert held is catalog.group_configs
     assert held.session_timeout_ms("gruppe-ü") == 50_000
+
+
+def test_what_holds_is_within_the_servers_bounds_and_what_is_set_stays() -> None:
+    """As Apache Kafka 4.4 does after a restart with narrower bounds."""
+    before = Catalog(Settings())
+    entry = before.group_configs.alter("g", {SESSION: "60000", HEARTBEAT: "6000"})
+    after = Catalog(
+        Settings(
+            group_consumer_max_session_timeout_ms=50_000,
+            group_consumer_heartbeat_interval_ms=7_000,
+            group_consumer_min_heartbeat_interval_ms=7_000,
+        )
+    )
+    after.replay(entry)
+    held = after.group_configs
+    assert held.own("g") == {SESSION: 60_000, HEARTBEAT: 6_000}
+    assert held.session_timeout_ms("g") == 50_000
+    assert held.heartbeat_interval_ms("g") == 7_000
+    with pytest.raises(ApiError, match=f"{HEARTBEAT} must be from 7000"):
+        held.alter("g", {ASSIGNMENT: "500"})

@@ -41,12 +41,11 @@ def value_of(world: World, name: str = SESSION) -> tuple[str, int]:
 def test_a_group_that_is_not_there_has_the_defaults() -> None:
     world = World(group_consumer_heartbeat_interval_ms=6_000)
     configs = configs_of(world, GROUP, "g").configs
-    assert [(config.name, config.value) for config in configs] == [
-        (ASSIGNMENT, "1000"),
-        (HEARTBEAT, "6000"),
-        (SESSION, "45000"),
+    assert [(one.name, one.value, one.config_source) for one in configs] == [
+        (ASSIGNMENT, "1000", ConfigSource.DEFAULT),
+        (HEARTBEAT, "6000", ConfigSource.STATIC_BROKER),
+        (SESSION, "45000", ConfigSource.DEFAULT),
     ]
-    assert {config.config_source for config in configs} == {ConfigSource.DEFAULT}
     assert not any(config.read_only or config.is_sensitive for config in configs)
 
 
@@ -63,16 +62,23 @@ def test_they_are_set_and_taken_back(world: World) -> None:
     assert value_of(world, HEARTBEAT) == ("7000", ConfigSource.GROUP)
 
 
-def test_synonyms_name_the_servers_setting() -> None:
+def test_synonyms_are_the_servers_settings_as_apache_kafka_lists_them() -> None:
     world = World(group_consumer_session_timeout_ms=46_000)
-    alter(world, GROUP, "g", (SESSION, SET, "50000"))
-    options = {"include_synonyms": True, "include_documentation": True}
-    [config] = configs_of(world, GROUP, "g", [SESSION], **options).configs
-    assert [(one.name, one.value, one.source) for one in config.synonyms] == [
-        (SESSION, "50000", ConfigSource.GROUP),
-        (f"group.{SESSION}", "46000", ConfigSource.STATIC_BROKER),
+    setting = f"group.{SESSION}"
+    below = [
+        (setting, "46000", ConfigSource.STATIC_BROKER),
+        (setting, "45000", ConfigSource.DEFAULT),
     ]
-    assert "fenced" in config.documentation
+
+    def synonyms() -> list[tuple[str, str, int]]:
+        options = {"include_synonyms": True, "include_documentation": True}
+        [config] = configs_of(world, GROUP, "g", [SESSION], **options).configs
+        assert "fenced" in config.documentation
+        return [(one.name, one.value, one.source) for one in config.synonyms]
+
+    assert synonyms() == below
+    alter(world, GROUP, "g", (SESSION, SET, "50000"))
+    assert synonyms() == [(SESSION, "50000", ConfigSource.GROUP), *below]
 
 
 @pytest.mark.fact("E21-07")

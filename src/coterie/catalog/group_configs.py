@@ -61,10 +61,14 @@ GROUP_CONFIGS: Final[Mapping[str, GroupConfig]] = {
     config.name: config for config in (ASSIGNMENT, HEARTBEAT, SESSION)
 }
 """Every configuration of a group, by name and in order of names."""
+_NONE: Final[Mapping[str, int]] = {}
 
 
 class GroupConfigs:
     """What holds for each group; the coordinator's `GroupConfigView`.
+
+    What a group has set stays as it was set. What holds is within the server's bounds,
+    though a restart may have narrowed them since; Kafka 4.x does the same.
 
     One object lives as long as its catalog: `clear` empties it, so whoever holds it
     sees what is loaded afterwards.
@@ -73,39 +77,39 @@ class GroupConfigs:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._own: dict[GroupId, Mapping[str, int]] = {}
+        self._holds: dict[GroupId, Mapping[str, int]] = {}
         self.version = 0
 
     def clear(self) -> None:
         """Forget every group's, to be loaded again."""
         self._own.clear()
+        self._holds.clear()
         self.version += 1
 
     def session_timeout_ms(self, group_id: GroupId) -> int:
         """How long a member of the consumer protocol may be silent."""
-        own = self._own.get(group_id, {}).get(SESSION.name)
-        return self._settings.group_consumer_session_timeout_ms if own is None else own
+        held = self._holds.get(group_id, _NONE).get(SESSION.name)
+        if held is None:
+            return self._settings.group_consumer_session_timeout_ms
+        return held
 
     def heartbeat_interval_ms(self, group_id: GroupId) -> int:
         """How often such a member shall be heard of."""
-        own = self._own.get(group_id, {}).get(HEARTBEAT.name)
-        if own is None:
+        held = self._holds.get(group_id, _NONE).get(HEARTBEAT.name)
+        if held is None:
             return self._settings.group_consumer_heartbeat_interval_ms
-        return own
+        return held
 
     def assignment_interval_ms(self, group_id: GroupId) -> int:
         """How long after a target was made the next one may be made."""
-        own = self._own.get(group_id, {}).get(ASSIGNMENT.name)
-        if own is None:
+        held = self._holds.get(group_id, _NONE).get(ASSIGNMENT.name)
+        if held is None:
             return self._settings.group_consumer_assignment_interval_ms
-        return own
+        return held
 
     def own(self, group_id: GroupId) -> Mapping[str, int]:
         """What the group has set, by name; empty if it has set nothing."""
-        return self._own.get(group_id, {})
-
-    def default(self, config: GroupConfig) -> int:
-        """What holds for a group that has not set it, in ms."""
-        return self._setting(config.setting)
+        return self._own.get(group_id, _NONE)
 
     def alter(self, group_id: GroupId, changes: Mapping[str, str | None]) -> Entry:
         """Set configurations of a group, which need not exist; None takes one back.
@@ -131,13 +135,18 @@ class GroupConfigs:
         self.version += 1
         if value is None:
             self._own.pop(group_id, None)
+            self._holds.pop(group_id, None)
         else:
             self._own[group_id] = value
+            self._holds[group_id] = {
+                name: self._within_bounds(GROUP_CONFIGS[name], number)
+                for name, number in value.items()
+            }
 
     def _check(self, own: Mapping[str, int]) -> None:
         """All that would hold, defaults too, as Kafka does."""
         values = {
-            name: own.get(name, self.default(config))
+            name: own.get(name, self._setting(config.setting))
             for name, config in GROUP_CONFIGS.items()
         }
         for name, config in GROUP_CONFIGS.items():
@@ -154,6 +163,10 @@ class GroupConfigs:
                 f"{SESSION.name} ({session}) must be more than "
                 f"{HEARTBEAT.name} ({heartbeat})"
             )
+
+    def _within_bounds(self, config: GroupConfig, value: int) -> int:
+        low, high = (self._setting(config.bound(which)) for which in ("min", "max"))
+        return min(max(value, low), high)
 
     def _setting(self, name: str) -> int:
         value: int = getattr(self._settings, name.replace(".", "_"))

@@ -20,7 +20,6 @@ from coterie.catalog.topic_configs import (
     TOPIC_CONFIGS,
     ConfigType,
     TopicConfig,
-    broker_default,
 )
 from coterie.catalog.topics import Topic, check_topic_name
 from coterie.errors import ApiError
@@ -155,39 +154,37 @@ def _topic_synonyms(
             name=config.name, value=config.default, source=ConfigSource.DEFAULT
         )
         return
-    settings = call.node.broker.catalog.settings
-    source = _setting_source(call, config.synonym)
+    yield from _setting_synonyms(call, config.synonym)
+
+
+def _setting_synonyms(call: Call, name: str) -> Iterator[DescribeConfigsSynonym]:
+    """Where the server has a setting from, and the default below it."""
+    source = _setting_source(call, name)
     if source is not ConfigSource.DEFAULT:
-        value = broker_default(config, settings)
-        yield DescribeConfigsSynonym(name=config.synonym, value=value, source=source)
-    value = broker_config_value(_DEFAULTS, config.synonym)
-    yield DescribeConfigsSynonym(
-        name=config.synonym, value=value, source=ConfigSource.DEFAULT
-    )
+        value = broker_config_value(call.node.broker.catalog.settings, name)
+        yield DescribeConfigsSynonym(name=name, value=value, source=source)
+    value = broker_config_value(_DEFAULTS, name)
+    yield DescribeConfigsSynonym(name=name, value=value, source=ConfigSource.DEFAULT)
 
 
 def _group_configs(
     call: Call, group_id: GroupId
 ) -> Iterator[DescribeConfigsResourceResult]:
-    """A group's own, else the server's, which Kafka calls defaults wherever the server
-    has them from."""
-    held = call.node.broker.catalog.group_configs
-    own = held.own(group_id)
+    own = call.node.broker.catalog.group_configs.own(group_id)
     for config in GROUP_CONFIGS.values():
-        default = DescribeConfigsSynonym(
-            name=config.setting,
-            value=str(held.default(config)),
-            source=_setting_source(call, config.setting),
-        )
-        is_own = config.name in own
-        value = str(own[config.name]) if is_own else default.value
-        source = ConfigSource.GROUP if is_own else ConfigSource.DEFAULT
-        first = DescribeConfigsSynonym(name=config.name, value=value, source=source)
+        synonyms = list(_setting_synonyms(call, config.setting))
+        if config.name in own:
+            first = DescribeConfigsSynonym(
+                name=config.name,
+                value=str(own[config.name]),
+                source=ConfigSource.GROUP,
+            )
+            synonyms.insert(0, first)
         yield DescribeConfigsResourceResult(
             name=config.name,
-            value=value,
-            config_source=source,
-            synonyms=[first, default],
+            value=synonyms[0].value,
+            config_source=synonyms[0].source,
+            synonyms=synonyms,
             config_type=ConfigType.INT,
             documentation=config.documentation,
         )
