@@ -1,23 +1,29 @@
 """What a coordinator counts while it works (E26).
 
 Counted is what results write, as they write it: nothing is counted by a replay at load
-(E26-01). Who measures also remembers, for each partition of a consumer group, who held
-it last and since when nobody does; a server without metrics keeps and counts nothing.
+(E26-01). Who measures also remembers what each member of a consumer group holds and,
+while the group rebalances, who let a partition go and when; a server without metrics
+remembers nothing.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from coterie.coordinator.consumer.group import ConsumerGroupState
+from coterie.coordinator.consumer.group import ConsumerGroup, ConsumerGroupState
+from coterie.coordinator.consumer.member import MemberState
+from coterie.coordinator.consumer.timers import ResolveRegexes
 from coterie.coordinator.offsets.expire import ExpireOffsets
 from coterie.coordinator.records.consumer_group_current_member_assignment import (
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupCurrentMemberAssignmentKey as _CurrentKey,
+)
+from coterie.coordinator.records.consumer_group_current_member_assignment import (
+    ConsumerGroupCurrentMemberAssignmentValue as _Current,
 )
 from coterie.coordinator.records.consumer_group_metadata import (
-    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataKey as _EpochKey,
 )
 from coterie.coordinator.records.group_metadata import (
     GroupMetadataKey,
@@ -30,19 +36,55 @@ from coterie.types import GroupId, MemberId, TopicId
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
+from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.sync_group import SyncGroupRequest
 
 Observe = Callable[[float], None]
-_Partition = tuple[GroupId, TopicId, int]
+_Partition: TypeAlias = tuple[TopicId, int]
 _JOIN_EPOCH: Final = 0
 
 
-class _Owner(NamedTuple):
-    """Who had a partition last; `free_since_ms` is -1 while it still has."""
+class _Free(NamedTuple):
+    """Who let a partition go that nobody has since then."""
 
     member_id: MemberId
-    free_since_ms: int
+    since_ms: int
+
+
+class _Rebalance:
+    """A rebalance of a group: since when, and which epoch each member has reached.
+
+    What its members' records say is counted as they are written, as asking the group
+    whether it is Stable walks all its members, and most records of a rebalance of many
+    members do not end it.
+    """
+
+    def __init__(self, group: ConsumerGroup, began_ms: int) -> None:
+        self.group = group
+        self.began_ms = began_ms
+        self._reached = {
+            member_id: member.epoch
+            for member_id, member in group.members.items()
+            if member.state is MemberState.STABLE
+        }
+        self._counts = Counter(self._reached.values())
+
+    def saw(self, member_id: MemberId, value: _Current | None) -> None:
+        """A member's epoch or state is another."""
+        before = self._reached.pop(member_id, None)
+        if before is not None:
+            self._counts[before] -= 1
+        if value is not None and value.state == MemberState.STABLE:
+            self._reached[member_id] = value.member_epoch
+            self._counts[value.member_epoch] += 1
+
+    def is_over(self) -> bool:
+        """Whether the group is Stable."""
+        group = self.group
+        if self._counts[group.epoch] < len(group.members):
+            return False
+        return group.state is ConsumerGroupState.STABLE
 
 
 class Metrics:
@@ -56,19 +98,20 @@ class Metrics:
         self.completed_rebalances = 0
         """Of classic groups: generations whose leader has synced."""
         self.consumer_rebalances = 0
-        """Group epochs that a heartbeat or a classic join bumped (E6-31)."""
+        """Group epochs that were bumped, but by a leave or a fence (E6-31)."""
         self.partitions_moved = 0
         """Partitions that another member got than had them before."""
         self._observe_rebalance = observe_rebalance
         self._observe_unowned = observe_unowned
-        self._rebalancing: dict[GroupId, int] = {}
-        self._held: dict[tuple[GroupId, MemberId], set[tuple[TopicId, int]]] = {}
-        self._owners: dict[_Partition, _Owner] = {}
+        self._rebalancing: dict[GroupId, _Rebalance] = {}
+        self._held: dict[tuple[GroupId, MemberId], set[_Partition]] = {}
+        self._free: dict[GroupId, dict[_Partition, _Free]] = {}
 
     def saw(self, state: State, request: Any, result: Result, now_ms: int) -> None:
         """A result has been made true."""
         assert result.records, "what writes nothing is not counted"
-        groups: dict[GroupId, None] = {}
+        groups: dict[GroupId, bool] = {}
+        """Consumer groups that the records are about, and whether one is a bump."""
         for record in result.records:
             key = record.key
             if type(key) is OffsetCommitKey:
@@ -76,10 +119,16 @@ class Metrics:
             elif isinstance(key, GroupMetadataKey):
                 self._saw_generation(request, record)
             else:
-                groups[key.group_id] = None  # type: ignore[attr-defined]
-                self._saw_consumer(request, record, now_ms)
-        for group_id in groups:
-            self._end_rebalance(state, group_id, now_ms)
+                group_id: GroupId = key.group_id  # type: ignore[attr-defined]
+                is_bump = type(key) is _EpochKey and record.value is not None
+                groups[group_id] = groups.get(group_id, False) or is_bump
+                if type(key) is _CurrentKey:
+                    self._saw_current(key, record.value, now_ms)
+        # A group that is upgraded is written with the epoch it has, and then bumped:
+        # one step bumps an epoch once (E6-30).
+        self.consumer_rebalances += any(groups.values()) and _is_counted(request)
+        for group_id, is_bumped in groups.items():
+            self._follow(state, group_id, now_ms, is_bumped=is_bumped)
 
     def _saw_offset(self, request: Any, record: Record) -> None:
         if record.value is not None:
@@ -95,52 +144,52 @@ class Metrics:
             assert isinstance(value, GroupMetadataValue)
             self.completed_rebalances += 1
 
-    def _saw_consumer(self, request: Any, record: Record, now_ms: int) -> None:
-        key = record.key
-        if isinstance(key, ConsumerGroupMetadataKey) and record.value is not None:
-            self._rebalancing.setdefault(key.group_id, now_ms)
-            self.consumer_rebalances += _is_counted(request)
-        elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
-            self._saw_current(key, record.value, now_ms)
-
-    def _saw_current(
-        self, key: ConsumerGroupCurrentMemberAssignmentKey, value: Any, now_ms: int
-    ) -> None:
+    def _saw_current(self, key: _CurrentKey, value: Any, now_ms: int) -> None:
         """Compare what a member holds with what it held; one that is new here held what
         it holds, as its server may just have started."""
-        holder = (key.group_id, key.member_id)
-        assert value is None or key.member_id, holder
+        group_id, member_id = holder = (key.group_id, key.member_id)
+        rebalance = self._rebalancing.get(group_id)
+        if rebalance is not None:
+            rebalance.saw(member_id, value)
         now_held = _held(value)
-        before = self._held.get(holder)
-        self._held[holder] = now_held
-        if value is None:
-            del self._held[holder]
+        before = self._held.pop(holder, None)
+        if value is not None:
+            self._held[holder] = now_held
         if before is None:
             before = now_held if _is_from_before(value) else set()
-        for topic, partition in before - now_held:
-            name = (key.group_id, topic, partition)
-            self._owners[name] = _Owner(key.member_id, now_ms)
-        for topic, partition in now_held - before:
-            self._got((key.group_id, topic, partition), key.member_id, now_ms)
-
-    def _got(self, name: _Partition, member_id: MemberId, now_ms: int) -> None:
-        last = self._owners.get(name)
-        assert last is None or last.free_since_ms <= now_ms, name
-        if last is not None and last.free_since_ms >= 0:
-            self._observe_unowned((now_ms - last.free_since_ms) / 1000)
-            self.partitions_moved += last.member_id != member_id
-        self._owners[name] = _Owner(member_id, -1)
-
-    def _end_rebalance(self, state: State, group_id: GroupId, now_ms: int) -> None:
-        began_ms = self._rebalancing.get(group_id)
-        if began_ms is None:
+        if now_held == before:
             return
+        free = self._free.setdefault(group_id, {})
+        for partition in before - now_held:
+            free[partition] = _Free(member_id, now_ms)
+        for partition in now_held - before:
+            last = free.pop(partition, None)
+            if last is not None:
+                self._observe_unowned((now_ms - last.since_ms) / 1000)
+                self.partitions_moved += last.member_id != member_id
+
+    def _follow(
+        self, state: State, group_id: GroupId, now_ms: int, *, is_bumped: bool
+    ) -> None:
+        """Begin or end the rebalance of a group. Nobody is to have what is still free
+        at the end, so it is forgotten, as is all of a group that is gone."""
         group = state.consumer_groups.get(group_id)
-        if group is None or group.state is ConsumerGroupState.EMPTY:
+        if group is None or not group.members:
+            self._rebalancing.pop(group_id, None)
+            if group is None:
+                self._free.pop(group_id, None)
+            return
+        rebalance = self._rebalancing.get(group_id)
+        if rebalance is None or rebalance.group is not group:
+            if rebalance is None and not is_bumped:
+                return
+            # A group that was loaded again may lack what had been counted.
+            began_ms = now_ms if rebalance is None else rebalance.began_ms
+            rebalance = self._rebalancing[group_id] = _Rebalance(group, began_ms)
+        if rebalance.is_over():
+            self._observe_rebalance((now_ms - rebalance.began_ms) / 1000)
             del self._rebalancing[group_id]
-        elif group.state is ConsumerGroupState.STABLE:
-            self._observe_rebalance((now_ms - began_ms) / 1000)
-            del self._rebalancing[group_id]
+            self._free.pop(group_id, None)
 
     @property
     def counters(self) -> Mapping[str, int]:
@@ -155,15 +204,14 @@ class Metrics:
 
 
 def _is_counted(request: Any) -> bool:
-    """E6-31: a bump made by a leave or a fence is not counted, as in Kafka."""
+    """E6-31: a bump made by a leave or a fence is not counted, as in Kafka. Topics that
+    a regular expression matches are news that a heartbeat asked for."""
     if isinstance(request, ConsumerGroupHeartbeatRequest):
         return request.member_epoch >= _JOIN_EPOCH
-    return isinstance(request, JoinGroupRequest)
+    return isinstance(request, JoinGroupRequest | HeartbeatRequest | ResolveRegexes)
 
 
-def _held(
-    value: ConsumerGroupCurrentMemberAssignmentValue | None,
-) -> set[tuple[TopicId, int]]:
+def _held(value: _Current | None) -> set[_Partition]:
     if value is None:
         return set()
     return {
@@ -174,5 +222,5 @@ def _held(
     }
 
 
-def _is_from_before(value: ConsumerGroupCurrentMemberAssignmentValue | None) -> bool:
+def _is_from_before(value: _Current | None) -> bool:
     return value is not None and value.previous_member_epoch > _JOIN_EPOCH
