@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
+from coterie.server.metrics import Endpoint, GroupMetrics
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
-from tests.server.harness import ThreadServer, WireClient
+from tests.server.harness import WAIT_S, ThreadServer, WireClient
 
 KAFKA = "kafka_server_group_coordinator_metrics_"
 
@@ -56,13 +59,14 @@ def test_groups_are_counted_by_protocol_and_state(server: ThreadServer) -> None:
     assert now[KAFKA + 'consumer_group_count{state="stable"}'] == 1
     assert now[KAFKA + "consumer_group_rebalance_count_total"] == 1
     assert now["coterie_group_rebalance_seconds_count"] == 1
+    assert now["coterie_flush_seconds_count"] > before["coterie_flush_seconds_count"]
     heartbeat(server, "m", -1)
     left = scrape(server)
     assert left[KAFKA + 'consumer_group_count{state="empty"}'] == 1
     assert left[KAFKA + "consumer_group_rebalance_count_total"] == 1
 
 
-@pytest.mark.fact("F5-16")
+@pytest.mark.fact("F5-16", "I-08")
 def test_what_the_kip_named_otherwise_has_both_names(server: ThreadServer) -> None:
     now = scrape(server, "/")
     for state in ("loading", "active", "failed"):
@@ -96,3 +100,25 @@ def test_without_a_port_nobody_is_served_and_nothing_counted() -> None:
     with ThreadServer() as server:
         assert server.server.metrics_port is None
         assert server.server.assembly.broker.runtime.metrics is None
+
+
+def test_who_does_not_ask_is_sent_away() -> None:
+    async def main() -> bytes:
+        endpoint = Endpoint(GroupMetrics(()), patience_s=0)
+        port = await endpoint.start("127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        told = await asyncio.wait_for(reader.read(), WAIT_S)
+        writer.close()
+        endpoint.close()
+        return told
+
+    assert asyncio.run(main()) == b""
+
+
+def test_who_is_still_there_does_not_keep_a_server_from_stopping() -> None:
+    with ThreadServer(metrics_port=0) as server:
+        idle = socket.create_connection(("127.0.0.1", server.server.metrics_port))
+        scrape(server)
+    with idle:
+        idle.settimeout(WAIT_S)
+        assert idle.recv(1) == b""

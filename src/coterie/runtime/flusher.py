@@ -53,6 +53,8 @@ class Flusher:
         self._pace = Pace()
         self._scheduled = False
         self._listeners: list[Callable[[LogError], None]] = []
+        self.observe: Callable[[float], None] | None = None
+        """Who is told how many seconds a write took, if anybody."""
         self.next_sequence = 1
         self.durable_sequence = 0
 
@@ -128,6 +130,8 @@ class Flusher:
         taken = self._taken
         assert taken is not None
         self._pace.took(taken, seconds)
+        if self.observe is not None:
+            self.observe(seconds)
         waiting, self._in_flight, self._taken = self._in_flight, [], None
         if error is None:
             self._log.settle(taken)

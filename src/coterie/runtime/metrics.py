@@ -74,6 +74,7 @@ class _Rebalance:
         """A member's epoch or state is another."""
         before = self._reached.pop(member_id, None)
         if before is not None:
+            assert self._counts[before] > 0, (self.group.group_id, member_id)
             self._counts[before] -= 1
         if value is not None and value.state == MemberState.STABLE:
             self._reached[member_id] = value.member_epoch
@@ -165,6 +166,7 @@ class Metrics:
         for partition in now_held - before:
             last = free.pop(partition, None)
             if last is not None:
+                assert last.since_ms <= now_ms, partition
                 self._observe_unowned((now_ms - last.since_ms) / 1000)
                 self.partitions_moved += last.member_id != member_id
 
@@ -186,6 +188,7 @@ class Metrics:
             # A group that was loaded again may lack what had been counted.
             began_ms = now_ms if rebalance is None else rebalance.began_ms
             rebalance = self._rebalancing[group_id] = _Rebalance(group, began_ms)
+        assert rebalance.began_ms <= now_ms, group_id
         if rebalance.is_over():
             self._observe_rebalance((now_ms - rebalance.began_ms) / 1000)
             del self._rebalancing[group_id]

@@ -7,8 +7,10 @@ somebody asks, so they are what is so now; counters come from `runtime.metrics`.
 
 Not here, because this design has no such thing: event-queue-size and -time (requests
 are handled as they are read), event-purgatory-time, thread-idle-ratio (there is one
-thread), partition-load-time (groups load lazily, in slices). Rates are Prometheus'
-business. Offsets that nobody has looked at since the start are not counted.
+thread), partition-load-time (groups load lazily, in slices). Not here, because it would
+be paid for by every request: event-processing-time. What Kafka calls batch-flush-time
+is the flush that all shards share. Rates are Prometheus' business. Offsets that nobody
+has looked at since the start are not counted.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ from coterie.runtime.shards import DrivenShard, Phase
 PREFIX: Final = "kafka_server_group_coordinator_metrics_"
 MANAGER: Final = "kafka_coordinator_group_GroupMetadataManager_"
 OURS: Final = "coterie_group_"
+PATIENCE_S: Final = 10.0
+"""How long somebody who connected may take to ask."""
 _BUCKETS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_FLUSH_BUCKETS: Final = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 5)
 _PHASES: Final = {
     "loading": Phase.LOADING,
     "active": Phase.ACTIVE,
@@ -57,6 +62,13 @@ class GroupMetrics(Collector):
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        self.observe_flush = Histogram(
+            "coterie_flush_seconds",
+            "How long it took to make what a turn of the loop wrote durable.",
+            buckets=_FLUSH_BUCKETS,
+            registry=self.registry,
+        ).observe
+        """Tell how many seconds a flush took."""
         self.metrics = Metrics(rebalance.observe, unowned.observe)
         self.registry.register(self)
 
@@ -130,9 +142,11 @@ def _counter(name: str, what: str, value: int) -> CounterMetricFamily:
 class Endpoint:
     """Serves the metrics over HTTP, in the server's own event loop."""
 
-    def __init__(self, metrics: GroupMetrics) -> None:
+    def __init__(self, metrics: GroupMetrics, patience_s: float = PATIENCE_S) -> None:
         self._metrics = metrics
+        self._patience_s = patience_s
         self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.StreamWriter] = set()
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port. Raises OSError when the address cannot be had."""
@@ -141,20 +155,25 @@ class Endpoint:
         return listening
 
     def close(self) -> None:
-        """Listen no more."""
+        """Listen no more, and send away who is there."""
         if self._server is not None:
             self._server.close()
+        for connection in self._connections:
+            connection.close()
 
     async def _answer(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
+        self._connections.add(writer)
         try:
-            head = await reader.readuntil(b"\r\n\r\n")
-            writer.write(self._response(head))
-            await writer.drain()
+            async with asyncio.timeout(self._patience_s):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(self._response(head))
+                await writer.drain()
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
-            pass  # whoever asked does not speak HTTP, or is gone
+            pass  # whoever asked does not speak HTTP, is too slow, or is gone
         finally:
+            self._connections.discard(writer)
             writer.close()
 
     def _response(self, head: bytes) -> bytes:

@@ -108,9 +108,10 @@ class Server:
         # Only who asks for metrics pays for the library.
         from coterie.server.metrics import Endpoint, GroupMetrics
 
-        runtime = self.assembly.broker.runtime
-        metrics = GroupMetrics(runtime.shards)
-        runtime.metrics = metrics.metrics
+        broker = self.assembly.broker
+        metrics = GroupMetrics(broker.runtime.shards)
+        broker.runtime.metrics = metrics.metrics
+        broker.flusher.observe = metrics.observe_flush
         self._endpoint = Endpoint(metrics)
         self.metrics_port = await self._endpoint.start(self._plan.host, port)
         _LOGGER.info("metrics on port %d, at /metrics", self.metrics_port)
