@@ -88,6 +88,22 @@ def test_from_stable_everybody_keeps_what_it_has(driver: GroupDriver) -> None:
     assert driver.member("m").state is MemberState.UNRELEASED_PARTITIONS
 
 
+@pytest.mark.fact("E20-14")
+def test_who_missed_a_generation_that_was_broken_off_keeps_what_it_reads(
+    driver: GroupDriver,
+) -> None:
+    shares = {"i": {"foo": [0, 1, 2]}, "j": {"foo": [3, 4, 5]}}
+    i, j = classic_group(driver, shares, rebalance_timeout_ms=5_000)
+    again = {"group_instance_id": "i", "rebalance_timeout_ms": 5_000}
+    waits = rejoined(driver, i, **again)
+    driver.advance(5_000)
+    assert waits.response.generation_id == 2
+    assert join(driver, group_instance_id="k", protocols=offers("foo")).parked
+    driver.join("m")
+    assert driver.member(j).assigned[FOO].keys() == {3, 4, 5}
+    assert told(driver.heartbeat("m", driver.member("m").epoch)) is None
+
+
 @pytest.mark.fact("H-133", "E20-13")
 def test_from_the_join_phase_waiting_joins_are_to_join_again(
     driver: GroupDriver,

@@ -92,7 +92,7 @@ def _draft(
         raise group_not_found(request.group_id)
     classic = state.classic_groups.get(request.group_id)
     if classic is not None:
-        return upgraded(classic, context)
+        return upgraded(classic, context, state.group_records.get(request.group_id))
     return Draft(ConsumerGroup(request.group_id), context)
 
 

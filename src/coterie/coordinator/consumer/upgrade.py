@@ -11,6 +11,7 @@ next heartbeat. Nobody loses a partition before it says that it let it go.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from coterie.coordinator.classic.group import ClassicGroup
@@ -27,7 +28,8 @@ from coterie.coordinator.consumer.embedded import (
 from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.consumer.member import ClassicFace, Member, Target
 from coterie.coordinator.consumer.records import group_records
-from coterie.coordinator.result import Context, Reply, TopicView
+from coterie.coordinator.records.group_metadata import GroupMetadataValue
+from coterie.coordinator.result import Context, Record, Reply, TopicView
 from coterie.errors import ApiError, MalformedFrame
 from coterie.settings import Settings
 from coterie.types import MemberId, TopicId
@@ -45,8 +47,11 @@ this group keeps itself. librdkafka's sticky ones put it into every assignment (
 is about data that would be lost)."""
 
 
-def upgraded(classic: ClassicGroup, context: Context) -> Draft:
-    """A draft of the consumer group that takes a classic one's place.
+def upgraded(
+    classic: ClassicGroup, context: Context, written: Record | None = None
+) -> Draft:
+    """A draft of the consumer group that takes a classic one's place. `written` is the
+    newest record of the classic group: what its members were assigned last.
 
     Raises:
         ApiError: GROUP_ID_NOT_FOUND: the group may not be upgraded (E20-11), or what
@@ -55,7 +60,7 @@ def upgraded(classic: ClassicGroup, context: Context) -> Draft:
     group = ConsumerGroup(classic.group_id)
     if classic.members:
         _check_eligible(classic, context.settings)
-        _fill(group, classic, context.topics)
+        _fill(group, classic, context.topics, _last_assignments(written))
     draft = Draft(group, context)
     draft.write(tombstone(classic.group_id))
     if classic.members:
@@ -77,11 +82,23 @@ def _check_eligible(classic: ClassicGroup, settings: Settings) -> None:
         raise _refused(group_id, f"it has more than {most} members")
 
 
-def _fill(group: ConsumerGroup, classic: ClassicGroup, topics: TopicView) -> None:
+def _last_assignments(written: Record | None) -> Mapping[MemberId, bytes]:
+    if written is None:
+        return {}
+    assert isinstance(written.value, GroupMetadataValue)
+    return {each.member_id: each.assignment for each in written.value.members}
+
+
+def _fill(
+    group: ConsumerGroup,
+    classic: ClassicGroup,
+    topics: TopicView,
+    last: Mapping[MemberId, bytes],
+) -> None:
     """Put the members in, all at the epoch that was the generation (E20-14)."""
     group.epoch = group.assignment_epoch = classic.generation
     try:
-        targets = _targets(classic, topics)
+        targets = _targets(classic, topics, last)
         members = [
             _member(member, targets[member.member_id], classic)
             for member in classic.members.values()
@@ -94,8 +111,12 @@ def _fill(group: ConsumerGroup, classic: ClassicGroup, topics: TopicView) -> Non
     group.targets.update(targets)
 
 
-def _targets(classic: ClassicGroup, topics: TopicView) -> dict[MemberId, Target]:
-    """What each member was assigned in the group's last generation.
+def _targets(
+    classic: ClassicGroup, topics: TopicView, last: Mapping[MemberId, bytes]
+) -> dict[MemberId, Target]:
+    """What each member was assigned in the group's last generation. One that was broken
+    off assigned nothing, and who has not joined since may still read what the one
+    before it gave: `last`.
 
     Besides, a member may still own what it owned when it joined: it has no assignment
     yet, as its generation was broken off, or it has one and is about to give the rest
@@ -105,8 +126,10 @@ def _targets(classic: ClassicGroup, topics: TopicView) -> dict[MemberId, Target]
     targets: dict[MemberId, Target] = {}
     taken: set[tuple[TopicId, int]] = set()
     for member in classic.members.values():
-        if member.assignment:
-            target = targets[member.member_id] = _assigned(member, classic, topics)
+        assignment = member.assignment or last.get(member.member_id, b"")
+        if assignment:
+            target = _assigned(assignment, classic, topics)
+            targets[member.member_id] = target
             if not taken.isdisjoint(of_target := set(_each(target))):
                 reason = "partitions of it are assigned to several members"
                 raise _refused(classic.group_id, reason)
@@ -125,10 +148,8 @@ def _together(one: Target, other: Target) -> Target:
     return {topic: one.get(topic, none) | other.get(topic, none) for topic in topics}
 
 
-def _assigned(
-    member: ClassicMember, classic: ClassicGroup, topics: TopicView
-) -> Target:
-    assignment = read_assignment(member.assignment)
+def _assigned(data: bytes, classic: ClassicGroup, topics: TopicView) -> Target:
+    assignment = read_assignment(data)
     if assignment.user_data and classic.protocol_name not in _MEMOS_ONLY:
         reason = "its assignor has data of its own, which would be lost"
         raise _refused(classic.group_id, reason)
