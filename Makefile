@@ -65,7 +65,7 @@ fuzz: $(READY) ## throw bytes at every decoder for a bounded time
 sim: $(READY) ## every small world, 10,000 worlds by seed, and the bugs put in on purpose
 	@$(BIN)/python -m sim --exhaustive $(DEPTH)
 	@$(BIN)/python -m sim --seeds $(SEEDS) --jobs $(JOBS) $(ARGS)
-	@$(BIN)/python -m sim --mutants
+	@$(BIN)/python -m sim --mutants --jobs $(JOBS)
 
 conformance: $(READY) ## run the tests and write docs/conformance.md anew
 	@mkdir -p build

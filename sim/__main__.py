@@ -1,4 +1,4 @@
-"""`python -m sim`: run worlds."""
+"""`python -m sim`: run worlds, and show what they are worth."""
 
 from __future__ import annotations
 
@@ -13,16 +13,32 @@ from sim.runner import run_seed, run_seeds
 
 def main() -> int:
     """Run what was asked for; 1 when something is broken."""
+    given = _arguments().parse_args()
+    if given.exhaustive is not None:
+        print(f"every interleaving: {explore(given.exhaustive)}")
+        return 0
+    if given.mutants is not None:
+        return _hunt(given.mutants, given.jobs)
+    if given.seed is not None:
+        return _tell(given.seed)
+    first, _, last = given.seeds.partition("-")
+    seeds = range(int(first), int(last or first) + 1)
+    return _run(seeds, given.jobs, until_broken=given.until_broken)
+
+
+def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m sim", description=__doc__)
     parser.add_argument("--seed", type=int, help="one world, with its transcript")
     parser.add_argument("--seeds", default="1-300", help="many worlds: first-last")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--last", type=int, default=80, help="lines of a transcript")
     parser.add_argument(
         "--until-broken", action="store_true", help="stop at the first that breaks"
     )
     parser.add_argument(
-        "--mutants", action="store_true", help="look for the bugs of sim/mutants"
+        "--mutants",
+        nargs="*",
+        metavar="NAME",
+        help="look for the bugs of sim/mutants: all, or those named",
     )
     parser.add_argument(
         "--exhaustive",
@@ -30,27 +46,26 @@ def main() -> int:
         metavar="DEPTH",
         help="every interleaving of a small world, to a depth",
     )
-    given = parser.parse_args()
-    if given.exhaustive is not None:
-        print(f"every interleaving: {explore(given.exhaustive)}")
-        return 0
-    if given.mutants:
-        return _hunt()
-    if given.seed is not None:
-        outcome = run_seed(given.seed)
-        print(outcome.transcript)
-        print(outcome)
-        return bool(outcome.broken)
-    first, last = map(int, given.seeds.split("-"))
+    return parser
+
+
+def _tell(seed: int) -> int:
+    outcome = run_seed(seed)
+    print(outcome.transcript)
+    print(outcome)
+    return bool(outcome.broken)
+
+
+def _run(seeds: range, jobs: int, *, until_broken: bool) -> int:
     began = time.monotonic()
     count = steps = failures = 0
-    for outcome in run_seeds(range(first, last + 1), given.jobs):
+    for outcome in run_seeds(seeds, jobs):
         count += 1
         steps += outcome.steps
         if outcome.broken:
             failures += 1
-            print(outcome)
-            if given.until_broken:
+            print(outcome, flush=True)
+            if until_broken:
                 break
     seconds = time.monotonic() - began
     print(
@@ -60,14 +75,15 @@ def main() -> int:
     return bool(failures)
 
 
-def _hunt() -> int:
+def _hunt(names: list[str], jobs: int) -> int:
     """Look for every mutant; 1 when one got away."""
+    mutants = [each for each in all_mutants() if not names or each.name in names]
     away = 0
-    for found in hunt(all_mutants()):
+    for found in hunt(mutants, jobs):
         away += found.how is None
         print(f"{found.mutant.name}: {found.mutant.what}")
         print(f"  {found.how or 'GOT AWAY'}", flush=True)
-    print(f"{len(all_mutants())} mutants, {away} got away")
+    print(f"{len(mutants)} mutants, {away} got away")
     return bool(away)
 
 

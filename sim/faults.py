@@ -185,6 +185,21 @@ def _subscribe(world: World) -> None:
         member.subscribe(sorted(topics), regex)
 
 
+def _change_mind(world: World) -> None:
+    """A member wants something else, and soon something else again."""
+    member = _some_member(world)
+    if not isinstance(member, ConsumerMember) or member.is_hanging:
+        return
+
+    def choose() -> None:
+        topics = world.rng.sample(TOPICS, world.rng.randint(1, 2))
+        member.subscribe(sorted(topics), None)
+
+    choose()
+    member.after(world.rng.randint(100, 1_500), choose)
+    member.after(world.rng.randint(1_500, 3_000), choose)
+
+
 def _come_or_go(world: World) -> None:
     """A place is wanted no more, or again; one always is."""
     slot: Slot = world.rng.choice(world.slots)
@@ -206,8 +221,16 @@ def _spoil_computation(world: World) -> None:
     """A member's next computation is slow, wrong or none at all."""
     member = _some_member(world)
     if isinstance(member, ConsumerMember) and member.computing is not None:
-        member.computing.flaw = world.rng.choice([*Flaw])
-        member.note("'s next computation:", member.computing.flaw.value)
+        others = [
+            slot.member.computing
+            for slot in world.slots
+            if isinstance(slot.member, ConsumerMember) and slot.member is not member
+        ]
+        flaw = world.rng.choice([*Flaw])
+        if flaw is Flaw.DEAD and not any(each and not each.flaw for each in others):
+            return  # somebody has to be left who can
+        member.computing.flaw = flaw
+        member.note("'s next computation:", flaw.value)
 
 
 def _migrate(world: World) -> None:
@@ -294,6 +317,7 @@ _KINDS: Final[tuple[Callable[[World], None], ...]] = (
     _hang,
     _slow_callback,
     _subscribe,
+    _change_mind,
     _come_or_go,
     _migrate,
     _migrate,

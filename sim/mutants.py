@@ -13,13 +13,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parent
-WORLDS: Final = 400
+WORLDS: Final = 2_000
 """How many worlds a mutant may live through before it has got away."""
 PATIENCE_S: Final = 900
 
@@ -50,19 +51,23 @@ def all_mutants() -> list[Mutant]:
     ]
 
 
-def hunt(mutants: list[Mutant]) -> Iterator[Found]:
-    """Look for each of them, one after the other.
+def hunt(mutants: list[Mutant], jobs: int = 1) -> Iterator[Found]:
+    """Look for each of them, some at a time.
 
     Raises RuntimeError when a patch does not apply.
     """
-    for mutant in mutants:
-        with tempfile.TemporaryDirectory() as folder:
-            where = Path(folder)
-            for part in ("src", "sim"):
-                ignored = shutil.ignore_patterns("__pycache__", "mutants")
-                shutil.copytree(ROOT / part, where / part, ignore=ignored)
-            _apply(mutant, where)
-            yield Found(mutant, _look_for(where))
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(_hunt_one, mutants)
+
+
+def _hunt_one(mutant: Mutant) -> Found:
+    with tempfile.TemporaryDirectory() as folder:
+        where = Path(folder)
+        for part in ("src", "sim"):
+            ignored = shutil.ignore_patterns("__pycache__", "mutants")
+            shutil.copytree(ROOT / part, where / part, ignore=ignored)
+        _apply(mutant, where)
+        return Found(mutant, _look_for(where))
 
 
 def _apply(mutant: Mutant, where: Path) -> None:

@@ -37,6 +37,8 @@ def _of_group(world: World, group_id: GroupId) -> str | None:
     members: list[Member] = []
     for slot in slots:
         member = slot.member
+        if member is not None and member.is_leaving:
+            return f"{member.name} is leaving"
         is_out = member is None or not is_in_group(world, member)
         may_be_out = isinstance(group, ConsumerGroup) or (
             slot.protocol is Protocol.CONSUMER

@@ -54,6 +54,8 @@ class Ownership:
         self._in_group: dict[GroupId, frozenset[MemberId]] = {}
         self._reported: dict[_Key, set[Part]] = {}
         self._terms: dict[_Key, _Term] = {}
+        self._generations: dict[GroupId, int] = {}
+        """Those of classic groups."""
         self._preparing_ms: dict[GroupId, int] = {}
         """Since when a classic group waits for joins."""
         self._rounds: dict[tuple[GroupId, int], int] = {}
@@ -67,6 +69,8 @@ class Ownership:
     def adopted(self, reader: Member, parts: Collection[Part]) -> None:
         """A member begins to read partitions. Raises Broken when another one does."""
         self._readers[reader] = None
+        if reader.epoch_or_generation < self._generations.get(reader.group_id, -1):
+            return  # it is told late what it was given in a generation that is over
         mine = self._reported.setdefault((reader.group_id, reader.member_id), set())
         mine.update(self._still_granted(reader, parts))
         if reader.member_id not in self._in_group.get(reader.group_id, ()):
@@ -172,7 +176,10 @@ class Ownership:
             self._in_group[group_id] = frozenset(group.members)
             if isinstance(group, ConsumerGroup):
                 self._look_at(group, cause, now_ms)
-            elif group.state is GroupState.PREPARING_REBALANCE:
+                self._generations.pop(group_id, None)
+                continue
+            self._generations[group_id] = group.generation
+            if group.state is GroupState.PREPARING_REBALANCE:
                 self._preparing_ms.setdefault(group_id, now_ms)
             elif group_id in self._preparing_ms:
                 began_ms = self._preparing_ms.pop(group_id)

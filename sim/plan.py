@@ -15,7 +15,6 @@ from sim.network import Weather
 
 TOPICS: Final = ("t", "u", "v")
 REGEXES: Final = ("t", "t|u", "[u-w]", ".*")
-SHARDS: Final = 2
 
 
 class Protocol(Enum):
@@ -58,6 +57,7 @@ class Plan:
     settings: Settings
     topics: dict[TopicName, int]
     groups: tuple[GroupPlan, ...]
+    shard_count: int
     weather: Weather
     disk_ms: int
     trouble_ms: int
@@ -94,6 +94,7 @@ def draw_plan(rng: Random) -> Plan:
             _group(rng, f"g{number}", kind, tuple(topics))
             for number, kind in enumerate(kinds)
         ),
+        shard_count=rng.choice((1, 2)),
         weather=_weather(rng),
         disk_ms=rng.choice((0, 0, 0, 20, 300)),
         trouble_ms=rng.randint(15_000, 50_000),
@@ -105,13 +106,14 @@ def draw_plan(rng: Random) -> Plan:
 _MIXES: Final[Sequence[tuple[Kind, ...]]] = (
     (Kind.CONSUMER,),
     (Kind.CONSUMER,),
-    (Kind.CONSUMER,),
     (Kind.CONSUMER, Kind.CONSUMER),
     (Kind.CONSUMER, Kind.EAGER),
     (Kind.EAGER,),
     (Kind.COOPERATIVE,),
     (Kind.MIGRATING,),
     (Kind.MIGRATING,),
+    (Kind.MIGRATING,),
+    (Kind.MIGRATING, Kind.MIGRATING),
     (Kind.MIGRATING, Kind.CONSUMER),
     (Kind.COMPUTING,),
 )
@@ -126,7 +128,7 @@ def _settings(rng: Random) -> Settings:
         group_initial_rebalance_delay_ms=rng.choice((0, 500, 3_000)),
         group_consumer_session_timeout_ms=rng.choice((8_000, 12_000, 20_000)),
         group_consumer_heartbeat_interval_ms=rng.choice((1_500, 3_000)),
-        group_consumer_assignment_interval_ms=rng.choice((0, 0, 1_000)),
+        group_consumer_assignment_interval_ms=rng.choice((0, 0, 1_000, 4_000)),
         group_consumer_assignors=assignors,
         group_consumer_client_assignors_enable=True,
         group_consumer_migration_policy=rng.choice(_POLICIES),

@@ -32,7 +32,9 @@ from sim.topics import Topics
 
 OFFSETS_TOPIC_ID: Final = b"offsets-topic-id"
 LOADING_MS_MAX: Final = 1_500
-_STEPS_PER_TURN: Final = 3
+_STEPS_PER_TURN: Final = 1
+_PAUSE_MS_MAX: Final = 400
+"""Between turns; so long a snapshot is behind what it began at."""
 
 
 class _SlowLoop:
@@ -216,7 +218,7 @@ class Server:
             if error is not None:
                 failed()
             if error is None and has_more:
-                delay_ms = self.around.rng.randint(0, 200)
+                delay_ms = self.around.rng.randint(0, _PAUSE_MS_MAX)
                 self.loop.call_later(
                     delay_ms / 1000, lambda: self._go_on(steps, failed, ended)
                 )

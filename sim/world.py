@@ -26,7 +26,7 @@ from sim.members.consumer import ConsumerMember
 from sim.members.member import Habitat, Habits, Member
 from sim.network import Call, Network, Weather
 from sim.order import is_in_group, what_is_amiss
-from sim.plan import SHARDS, GroupPlan, Kind, Protocol, draw_plan
+from sim.plan import GroupPlan, Kind, Protocol, draw_plan
 from sim.server import Server, Surroundings
 from sim.topics import Topics
 from sim.transcript import Transcript
@@ -123,7 +123,7 @@ class World:
         if self.server is None:
             self.life += 1
             self.note("starts:", f"life {self.life}")
-            self.server = Server(self.around, self.disk, SHARDS)
+            self.server = Server(self.around, self.disk, self.plan.shard_count)
 
     def kill_server(self, why: str) -> None:
         """Its process is gone, and with it all that was not flushed."""

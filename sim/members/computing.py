@@ -36,7 +36,6 @@ ASSIGNOR: Final = "sim"
 _VERSION: Final = 0
 _USUAL_MS: Final = 300
 _SLOW_MS: Final = 12_000
-_DEAD_MS: Final = 20_000
 _NOBODY: Final = "nobody"
 
 
@@ -50,7 +49,8 @@ class Flaw(Enum):
 
 
 class Computing:
-    """What one member does to compute. `flaw` is what is wrong with its next one."""
+    """What one member does to compute. `flaw` is what is wrong with its next
+    computation; one that is dead stays so."""
 
     def __init__(self, member: ConsumerMember) -> None:
         self._member = member
@@ -72,13 +72,11 @@ class Computing:
         """A heartbeat's answer says that this member computes."""
         if self._is_busy:
             return
-        self._is_busy = True
-        if self.flaw is Flaw.DEAD:
-            self.flaw = None
-            self._member.note("computes nothing, for a while")
-            self._member.after(_DEAD_MS, self._done)
-            return
         member = self._member
+        if self.flaw is Flaw.DEAD:
+            member.note("computes nothing")
+            return
+        self._is_busy = True
         request = ConsumerGroupPrepareAssignmentRequest(
             group_id=member.group_id,
             member_id=member.member_id,

@@ -21,7 +21,7 @@ from coterie.wire.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from sim.clock import Event
-from sim.members.computing import Computing
+from sim.members.computing import Computing, Flaw
 from sim.members.member import BACKOFF_MS, RETRIED, Habitat, Habits, Member
 from sim.topics import Part
 
@@ -111,7 +111,8 @@ class ConsumerMember(Member):
     def repeat(self) -> None:
         """Say everything once more, and have the assignment computed anew."""
         if self.computing:
-            self.computing.flaw = None
+            if self.computing.flaw is not Flaw.DEAD:
+                self.computing.flaw = None
             self.computing.asks_anew = True
         self._is_full_due = True
         self._hurry()
