@@ -302,6 +302,22 @@ def test_a_group_of_one_may_be_replaced() -> None:
     assert group.leader_id == answer.response.member_id
 
 
+def test_who_was_about_to_revoke_may_be_replaced() -> None:
+    """It gave a topic up and wants it back before it said that it let go."""
+    driver = GroupDriver(settings=AT_ONCE)
+    driver.join("m", instance_id="i")
+    for topics in (["bar"], ["foo"]):
+        said: dict[str, Any] = {"instance_id": "i", "subscribed_topic_names": topics}
+        driver.heartbeat("m", 1, **said)
+    member = driver.member("m")
+    assert member.pending_revocation.keys() == {FOO} == driver.group.target("m").keys()
+    answer = _classic_joins(driver, group_instance_id="i")
+    assert answer.error == ErrorCode.NONE
+    group = driver.groups["g"]
+    given = group.members[answer.response.member_id].assignment
+    assert assigned(given) == {"foo": [0, 1, 2, 3, 4, 5]}
+
+
 def test_who_wants_other_topics_makes_all_rebalance(driver: GroupDriver) -> None:
     answer = _classic_joins(driver, "bar", group_instance_id="i")
     assert answer.error == ErrorCode.NONE

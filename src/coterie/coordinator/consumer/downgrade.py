@@ -29,7 +29,7 @@ from coterie.coordinator.classic.records import (
 from coterie.coordinator.consumer import timers
 from coterie.coordinator.consumer.draft import Draft
 from coterie.coordinator.consumer.embedded import version_of, write_assignment
-from coterie.coordinator.consumer.member import Member
+from coterie.coordinator.consumer.member import Member, MemberState
 from coterie.coordinator.consumer.records import group_tombstones
 from coterie.errors import ApiError, MalformedFrame
 from coterie.types import MemberId, TopicId
@@ -81,7 +81,10 @@ def replace_last(draft: Draft, leaver: Member, member: Member) -> ClassicGroup:
         epoch = draft.epoch
         target = draft.target(leaver.member_id)
         held = {topic: dict.fromkeys(some, epoch) for topic, some in target.items()}
-        member = replace(member, assigned=held)
+        # What the leaver had yet to revoke, its successor has never had.
+        member = replace(
+            member, assigned=held, pending_revocation={}, state=MemberState.STABLE
+        )
     classic = _classic_group(draft, [*others, member])
     _convert(draft, classic, (leaver,), rebalances=not settled)
     return classic
