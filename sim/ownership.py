@@ -177,6 +177,7 @@ class Ownership:
             if isinstance(group, ConsumerGroup):
                 self._look_at(group, cause, now_ms)
                 self._generations.pop(group_id, None)
+                self._preparing_ms.pop(group_id, None)
                 continue
             self._generations[group_id] = group.generation
             if group.state is GroupState.PREPARING_REBALANCE:

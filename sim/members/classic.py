@@ -76,7 +76,6 @@ class ClassicMember(Member):
         self.seen_counts: dict[str, int | None] | None = None
         """The sizes of topics that the leader made its assignment of."""
         self._is_beating = False
-        self._has_leader = False
         self._next: Event | None = None
         self._callback: object = None
         """The callback under way that gives up what went to others."""
@@ -187,7 +186,6 @@ class ClassicMember(Member):
             return
         self.member_id = answer.member_id
         self.generation = answer.generation_id
-        self._has_leader = bool(answer.leader)
         self.protocol_name = answer.protocol_name
         self._sync(answer)
 
@@ -322,19 +320,18 @@ class ClassicMember(Member):
         )
 
     def _follow_names(self) -> None:
-        """It knows topics by name, and so reads on from one that was made anew; in a
-        consumer group, which has no leader, it is soon told what to read."""
-        if not self._has_leader:
-            return
+        """It knows topics by name, and so reads on from one that was made anew. Nobody
+        has given it that: what the new one's partitions are to others, the group will
+        say."""
         topics = self.habitat.topics
         for part in sorted(self.owned):
             name, partition = topics.names[part[0]], part[1]
             topic = topics.known.get(name)
             if topic is None or topic.topic_id == part[0]:
                 continue
-            self.let_go([part], "lets go of")
+            self.let_go([part], "reads no more of")
             if partition < topic.partition_count:
-                self.adopt([(topic.topic_id, partition)])
+                self.owned.add((topic.topic_id, partition))
 
     def _sees_other_topics(self) -> bool:
         """A leader looks whether it would assign otherwise now."""

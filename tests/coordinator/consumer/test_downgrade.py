@@ -13,7 +13,14 @@ from coterie.coordinator.records.consumer_group_member_metadata import (
     ConsumerGroupMemberMetadataKey,
 )
 from coterie.wire.error_codes import ErrorCode
-from tests.coordinator.classic.members import codes, heartbeat, join, leave, sync
+from tests.coordinator.classic.members import (
+    codes,
+    heartbeat,
+    join,
+    join_request,
+    leave,
+    sync,
+)
 from tests.coordinator.consumer.faces import (
     assigned,
     assigns,
@@ -284,6 +291,9 @@ def test_the_last_one_is_replaced_without_a_rebalance(
     group = driver.groups["g"]
     assert group.state is GroupState.STABLE
     assert {*group.members} == {"c", "d", member_id}
+    # Somebody has to see when topics change, and nobody else learns that it leads.
+    assert answer.response.leader == group.leader_id == member_id
+    assert answer.response.skip_assignment
     said: dict[str, Any] = {"group_instance_id": "i", "protocol_name": "roundrobin"}
     given = sync(driver, member_id, 3, **said)
     assert assigned(given.response.assignment) == share
@@ -291,6 +301,16 @@ def test_the_last_one_is_replaced_without_a_rebalance(
         assert heartbeat(driver, each, 3) == ErrorCode.NONE
     assert ("join", "g") not in driver.timers
     assert driver.reload().groups["g"].state is GroupState.STABLE
+
+
+def test_who_cannot_be_told_to_skip_the_assignment_makes_all_rebalance(
+    driver: GroupDriver,
+) -> None:
+    request = join_request(
+        group_instance_id="i", protocols=offers("foo", names=["roundrobin"])
+    )
+    assert driver.send(request, version=8).error == ErrorCode.NONE
+    assert driver.groups["g"].state is PREPARING
 
 
 def test_a_group_of_one_may_be_replaced() -> None:

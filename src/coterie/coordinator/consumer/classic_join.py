@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coterie.coordinator.classic import join
-from coterie.coordinator.classic.group import CONSUMER_PROTOCOL_TYPE
+from coterie.coordinator.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
+from coterie.coordinator.classic.rebalance import joined_answer
 from coterie.coordinator.consumer import timers
 from coterie.coordinator.consumer.advance import advance
 from coterie.coordinator.consumer.downgrade import may_downgrade, replace_last
@@ -125,8 +126,7 @@ def _join(draft: Draft, sender: Sender, request: JoinGroupRequest) -> JoinGroupR
         known = successor(leaver, sender.member_id)
         member = _updated(known, request, subscription, context)
         classic = replace_last(draft, leaver, member)
-        name = classic.protocol_name or ""
-        return _answer(member.member_id, classic.generation, name)
+        return _replaced_answer(classic, member.member_id)
     if leaver is not None:
         known = take_place(draft, leaver, sender.member_id)
     before = known or Member(member_id=sender.member_id)
@@ -137,6 +137,14 @@ def _join(draft: Draft, sender: Sender, request: JoinGroupRequest) -> JoinGroupR
     draft.set(timers.session_timer(group_id, after, context))
     draft.set(timers.sync_timer(group_id, after, context.now_ms))
     return _answer(after.member_id, after.epoch, request.protocols[0].name)
+
+
+def _replaced_answer(classic: ClassicGroup, member_id: MemberId) -> JoinGroupResponse:
+    """Who came in the place of the last of the new protocol is in a classic group."""
+    leads = classic.leader_id == member_id
+    answer = joined_answer(classic, member_id, with_members=leads)
+    answer.skip_assignment = leads
+    return answer
 
 
 def _answer(

@@ -22,6 +22,7 @@ from coterie.coordinator.classic.group import (
     MemberProtocol,
 )
 from coterie.coordinator.classic.group import Member as ClassicMember
+from coterie.coordinator.classic.join import SKIP_ASSIGNMENT_SINCE
 from coterie.coordinator.classic.records import (
     generation_record,
     rebalancing_record,
@@ -69,7 +70,8 @@ def downgrade(draft: Draft, gone: Collection[Member]) -> None:
 def replace_last(draft: Draft, leaver: Member, member: Member) -> ClassicGroup:
     """Write the group away with `member`, which speaks the classic protocol, in the
     place of `leaver`; the group as it is then. Nobody rebalances if everybody has what
-    it shall have (E20-43).
+    it shall have (E20-43): then the one who joins leads, as somebody has to see when
+    topics change, and can be told so without having to assign (KIP-814).
 
     Raises:
         ApiError: GROUP_ID_NOT_FOUND: a member's subscription cannot be read.
@@ -86,6 +88,8 @@ def replace_last(draft: Draft, leaver: Member, member: Member) -> ClassicGroup:
             member, assigned=held, pending_revocation={}, state=MemberState.STABLE
         )
     classic = _classic_group(draft, [*others, member])
+    if settled:
+        classic.leader_id = member.member_id
     _convert(draft, classic, (leaver,), rebalances=not settled)
     return classic
 
@@ -94,9 +98,10 @@ def _is_settled(
     draft: Draft, others: Iterable[Member], leaver: Member, member: Member
 ) -> bool:
     """Whether nothing of what the leaver shall have is anybody else's yet, and its
-    successor wants the same."""
+    successor wants the same and can be told to lead."""
     return (
-        draft.epoch == draft.assignment_epoch
+        draft.context.api_version >= SKIP_ASSIGNMENT_SINCE
+        and draft.epoch == draft.assignment_epoch
         and leaver.topic_regex is None
         and leaver.topic_names == member.topic_names
         and all(other.is_reconciled(draft.epoch) for other in others)
