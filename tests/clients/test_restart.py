@@ -92,7 +92,6 @@ def test_no_commit_of_a_consuming_group_is_lost(
     address = restartable.address
     create_topic(address, "t", partitions=PARTITIONS)
     values = {p: [b"%d" % i for i in range(30)] for p in range(PARTITIONS)}
-    produce(address, "t", values)
     with contextlib.closing(
         Crew(
             address, "g", "t", group_protocol="consumer", max_partition_fetch_bytes=200
@@ -100,6 +99,7 @@ def test_no_commit_of_a_consuming_group_is_lost(
     ) as members:
         one, two = members.join(), members.join()
         members.poll_until_shared(PARTITIONS)
+        produce(address, "t", values)  # now, so that each has something to read
         members.poll_until(lambda: len(one.seen) > 10 and len(two.seen) > 10)
         for member in members.members:
             member.commit()
