@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from coterie.coordinator.classic.group import ClassicGroup
 from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.consumer.member import STATIC_LEAVE_EPOCH
 from coterie.coordinator.records.group_metadata import GroupMetadataValue
@@ -27,17 +28,20 @@ def seen(state: State) -> dict[GroupId, Seen]:
     """The epochs of all consumer groups of a shard, and the generations of classic
     groups, which become epochs and come of them, as they are in the log."""
     found = {
-        group_id: _of_record(record) for group_id, record in state.group_records.items()
+        group_id: _of_record(record, state.classic_groups[group_id])
+        for group_id, record in state.group_records.items()
     }
     for group_id, group in state.consumer_groups.items():
         found[group_id] = _of_group(group)
     return found
 
 
-def _of_record(record: Record) -> Seen:
+def _of_record(record: Record, group: ClassicGroup) -> Seen:
+    """Who has left since the record was written is none of its members any more."""
     value = record.value
     assert isinstance(value, GroupMetadataValue)
-    members = {member.member_id: value.generation for member in value.members}
+    ids = {member.member_id for member in value.members} & group.members.keys()
+    members = dict.fromkeys(ids, value.generation)
     return Seen(value.generation, value.generation, members, is_classic=True)
 
 

@@ -22,6 +22,7 @@ from sim.clock import Clock
 from sim.disk import Disk, Killed
 from sim.faults import Faults
 from sim.members.classic import ClassicMember
+from sim.members.computing import Flaw
 from sim.members.consumer import ConsumerMember
 from sim.members.member import Habitat, Habits, Member
 from sim.network import Call, Network, Weather
@@ -240,10 +241,25 @@ class World:
             if slot.member is not None:
                 slot.member.go_on()
         self._pass(_LATE_MS)
+        self._revive_a_computer()
         for slot in self.slots:
             # What it wants may have been undone by an older request that came late.
             if isinstance(slot.member, ConsumerMember):
                 slot.member.repeat()
+
+    def _revive_a_computer(self) -> None:
+        """A group needs one member that computes, if all its members say they do."""
+        for group in self.plan.groups:
+            computers = [
+                slot.member.computing
+                for slot in self.slots
+                if slot.habits in group.habits
+                and isinstance(slot.member, ConsumerMember)
+                and slot.member.computing is not None
+            ]
+            if all(computer.flaw is Flaw.DEAD for computer in computers):
+                for computer in computers:
+                    computer.flaw = None
 
     def _come_to_order(self) -> None:
         """Raises Broken if that takes longer than the bound."""
