@@ -87,8 +87,9 @@ class ClassicMember(Member):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it has its assignment and knows of no rebalance."""
-        return self.phase is Phase.STABLE and self._callback is None
+        """Whether it has its assignment and knows of no rebalance, nor of a reason."""
+        is_done = self.phase is Phase.STABLE and self._callback is None
+        return is_done and not self._sees_other_topics()
 
     def start(self) -> None:
         """Join the group."""
