@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.coordinator.consumer.member import Member
+from coterie.coordinator.consumer.topic_news import TopicsChanged
 from coterie.coordinator.describe.delete_groups import DeleteGroup
 from coterie.coordinator.describe.describe_consumer_groups import (
     DescribeConsumerGroup,
 )
+from coterie.coordinator.offsets.tombstones import DeletedTopic, TopicsDeleted
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.list_groups import ListGroupsRequest
-from tests.coordinator.consumer.groups import GroupDriver, told
+from tests.coordinator.consumer.groups import GroupDriver, told, topic_id
 from tests.coordinator.driver import Sent, Topics
 
 TIMEOUT_MS = 10_000
@@ -54,6 +56,8 @@ class Play:
     codes: list[int] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=dict)
     """The member ids that the coordinator made, by the names of their members."""
+    odd: dict[str, Any] = field(default_factory=dict)
+    """What is other than usual in the request that comes."""
 
     def line(self, text: str) -> None:
         """Play one line."""
@@ -65,60 +69,71 @@ class Play:
 
     # What happens.
 
-    def topics(self, sizes: str) -> None:
+    def topics(self, sizes: str, silent: str | None = None) -> None:
+        topics, changed, made = self.driver.topics, [], []
         for each in words(sizes):
             name, count = each.split()
-            self.driver.topics.counts[name] = int(count)
-        self.driver.topics.version += 1
-        self.refresh()
+            changed.append(name)
+            if name not in topics.counts:
+                made.append(name)
+            topics.counts[name] = int(count)
+        topics.version += 1
+        if silent is None:
+            self.driver.fire(TopicsChanged(changed, made))
 
     def topic_goes(self, name: str) -> None:
         del self.driver.topics.counts[name]
         self.driver.topics.version += 1
-        self.refresh()
+        self.driver.fire(TopicsChanged((name,)))
+        self.driver.fire(TopicsDeleted((DeletedTopic(name, topic_id(name)),)))
 
-    def refresh(self) -> None:
-        """Every group looks at its topics at its next heartbeat."""
-        for group in self.driver.state.consumer_groups.values():
-            group.refresh = type(group.refresh)()
+    def send(self, who: str, epoch: int, **said: Any) -> None:
+        said = {**said, **self.odd}
+        self.sent = self.driver.heartbeat(said.pop("member_id", who), epoch, **said)
 
     def joins(
         self,
         who: str,
-        topics: str,
+        topics: str = "nothing",
+        regex: str | None = None,
         instance: str | None = None,
         assignor: str | None = None,
     ) -> None:
-        said: dict[str, Any] = {}
+        said: dict[str, Any] = {"rebalance_timeout_ms": TIMEOUT_MS, "owned": {}}
         if instance is not None:
             self.instances[who] = said["instance_id"] = instance
-        if assignor is not None:
-            said["server_assignor"] = assignor
-        said["rebalance_timeout_ms"] = TIMEOUT_MS
-        self.sent = self.driver.join(who, words(topics), **said)
+        said["server_assignor"] = assignor
+        said["subscribed_topic_names"] = words(topics)
+        said["subscribed_topic_regex"] = regex
+        self.send(who, 0, **said)
 
     def beats(
         self,
         who: str,
         epoch: str,
+        instance: str | None = None,
         owned: str | None = None,
         topics: str | None = None,
+        regex: str | None = None,
         full: str | None = None,
     ) -> None:
-        said: dict[str, Any] = {"instance_id": self.instances.get(who)}
+        said: dict[str, Any] = {"instance_id": instance or self.instances.get(who)}
         if topics is not None:
             said["subscribed_topic_names"] = words(topics)
+        if regex is not None:
+            said["subscribed_topic_regex"] = regex
         if full is not None:
             said["rebalance_timeout_ms"] = TIMEOUT_MS
-        owns = (
+        said["owned"] = (
             None if owned is None else partitions("" if owned == "nothing" else owned)
         )
-        self.sent = self.driver.heartbeat(who, int(epoch), owned=owns, **said)
+        self.send(who, int(epoch), **said)
 
-    def leaves(self, who: str, back: str | None = None) -> None:
+    def leaves(
+        self, who: str, instance: str | None = None, back: str | None = None
+    ) -> None:
         epoch = -1 if back is None else -2
-        instance_id = self.instances.get(who)
-        self.sent = self.driver.heartbeat(who, epoch, instance_id=instance_id)
+        self.send(who, epoch, instance_id=instance or self.instances.get(who))
 
     def passes(self, seconds: str) -> None:
         self.driver.advance(round(float(seconds) * 1000))
@@ -131,7 +146,9 @@ class Play:
             settings=self.driver.settings,
             topics=self.driver.topics,
             now_ms=self.driver.now_ms,
+            group_id=self.driver.group_id,
         )
+        fresh.configs, fresh.scripted = self.driver.configs, self.driver.scripted
         fresh.timers, fresh._due = loaded.timers, loaded._due
         fresh.history, fresh.log = loaded.history, loaded.log
         fresh.origins = loaded.origins
@@ -176,12 +193,15 @@ class Play:
         assert not self.sent.error
         assert self.sent.response.member_epoch == int(epoch)
 
-    def refused(self, code: str) -> None:
+    def refused(self, code: str, saying: str | None = None) -> None:
         expected = ErrorCode[code]
         if self.sent is None:
             assert self.codes == [expected], self.codes
         else:
             assert self.sent.error == expected, ErrorCode(self.sent.error).name
+        if saying is not None:
+            assert self.sent is not None
+            assert saying in self.sent.response.error_message
 
     def wrote(self, records: str) -> None:
         wanted = [] if records == "nothing" else records.split()
@@ -251,20 +271,26 @@ class Play:
 
 _WHO = r"(?P<who>[a-z]\w*)"
 Act = Callable[..., None]
+_SAID_TOPICS = r"(?P<topics>[\w, ]+?)"
+_REGEX = r"/(?P<regex>[^/]*)/"
+_AS = r"( as (?P<instance>\w+))?"
 LINES: list[tuple[str, Act]] = [
-    (r"topics? (?P<sizes>\w+ \d+(, \w+ \d+)*)", Play.topics),
+    (
+        r"topics? (?P<sizes>\w+ \d+(, \w+ \d+)*)(?P<silent>, and nobody tells)?",
+        Play.topics,
+    ),
     (r"topic (?P<name>\w+) is deleted", Play.topic_goes),
     (
-        rf"{_WHO} joins (?P<topics>[\w, ]+?)( as (?P<instance>\w+))?"
-        r"( by (?P<assignor>\w+))?",
+        rf"{_WHO} joins {_SAID_TOPICS}( and {_REGEX})?{_AS}( by (?P<assignor>\w+))?",
         Play.joins,
     ),
+    (rf"{_WHO} joins {_REGEX}", Play.joins),
     (
-        rf"{_WHO} beats at (?P<epoch>\d+)(, owns (?P<owned>[\w ,-]+?))?"
-        r"(; wants (?P<topics>[\w, ]+?))?(?P<full>, says all)?",
+        rf"{_WHO} beats at (?P<epoch>\d+){_AS}(, owns (?P<owned>[\w ,-]+?))?"
+        rf"(; wants ({_SAID_TOPICS}|{_REGEX}))?(?P<full>, says all)?",
         Play.beats,
     ),
-    (rf"{_WHO} leaves(?P<back> to come back)?", Play.leaves),
+    (rf"{_WHO} leaves{_AS}(?P<back> to come back)?", Play.leaves),
     (r"(?P<seconds>[\d.]+) s pass", Play.passes),
     (r"the server restarts", Play.restarts),
     (
@@ -276,7 +302,7 @@ LINES: list[tuple[str, Act]] = [
     (r"-> at (?P<epoch>\d+), nothing new", Play.answered),
     (r"-> at (?P<epoch>\d+), shall own (?P<owns>[\w ,-]+)", Play.answered),
     (r"-> gone with (?P<epoch>-[12])", Play.left),
-    (r"-> (?P<code>[A-Z_]+)", Play.refused),
+    (r"-> (?P<code>[A-Z_]+)(, saying (?P<saying>.+))?", Play.refused),
     (r"written: (?P<records>[-\w ]+)", Play.wrote),
     (
         r"the group is (?P<state>\w+) at (?P<epoch>\d+)( with target (?P<target>\d+))?",

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios import classic_lines
+from tests.scenarios import classic_lines, group_lines
 from tests.scenarios.play import LINES, Play, lines_of
 
+LINES[:0] = group_lines.LINES
 LINES += classic_lines.LINES
 
 HERE = Path(__file__).parent
