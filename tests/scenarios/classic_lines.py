@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
+from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.heartbeat import HeartbeatRequest
-from tests.coordinator.classic.members import join, leave, sync
+from coterie.wire.messages.leave_group import LeaveGroupRequest
+from tests.coordinator.classic.members import codes, join, leave, sync
 from tests.coordinator.consumer.faces import assigned, classic_group, offers
 from tests.scenarios.play import _WHO, Act, Play, partitions, words
 
@@ -13,11 +18,13 @@ from tests.scenarios.play import _WHO, Act, Play, partitions, words
 def begin(play: Play, shares: str) -> None:
     """A stable classic group, all of whose members want all its topics."""
     named: dict[str, dict[str, list[int]]] = {}
+    keys: list[str] = []
     for each in shares.split("; "):
-        who, share = each.split(" ", 1)
-        named[who] = partitions(share)
+        who, instance, share = re.fullmatch(_SHARE, each).groups()  # type: ignore[union-attr]
+        named[who] = {} if share == "nothing" else partitions(share)
+        keys.append(instance or f"-{who}")
     topics = sorted({topic for share in named.values() for topic in share})
-    given = {f"-{who}": share for who, share in named.items()}
+    given = dict(zip(keys, named.values(), strict=True))
     ids = classic_group(play.driver, given, protocols=offers(*topics))
     play.ids.update(zip(named, ids, strict=True))
 
@@ -28,29 +35,58 @@ def enters(
     topics: str,
     owned: str | None = None,
     instance: str | None = None,
+    protocol: str | None = None,
+    version: str | None = None,
 ) -> None:
-    protocols = offers(*words(topics), owned=partitions(owned or ""))
-    member_id = play.ids.get(who, "")
-    play.sent = join(
-        play.driver, member_id, protocols=protocols, group_instance_id=instance
-    )
+    said: dict[str, Any] = {"owned": partitions(owned or "")}
+    if version is not None:
+        said["version"] = int(version)
+    protocols = offers(*words(topics), names=(protocol or "range",), **said)
+    known = {"protocols": protocols, "group_instance_id": instance}
+    play.sent = join(play.driver, play.ids.get(who, ""), **{**known, **play.odd})
+    play.requests[who] = play.sent
     if not play.sent.parked and not play.sent.error:
         play.ids[who] = play.sent.response.member_id
 
 
-def syncs(play: Play, who: str, generation: str) -> None:
-    play.sent = sync(play.driver, play.ids[who], int(generation))
+def syncs(play: Play, who: str, generation: str, instance: str | None = None) -> None:
+    member_id = play.ids.get(who, who)
+    known = {"group_instance_id": instance, **play.odd}
+    play.sent = sync(play.driver, member_id, int(generation), **known)
+    play.requests[who] = play.sent
 
 
-def pings(play: Play, who: str, generation: str) -> None:
-    request = HeartbeatRequest(
-        group_id="g", member_id=play.ids[who], generation_id=int(generation)
-    )
-    play.sent = play.driver.send(request)
+def pings(
+    play: Play,
+    who: str,
+    generation: str,
+    seconds: str | None = None,
+) -> None:
+    """Once, or every five seconds for a while."""
+    for _ in range(0, int(seconds or 1), 5):
+        if seconds is not None:
+            play.driver.advance(5_000)
+        known = {
+            "group_id": "g",
+            "member_id": play.ids.get(who, who),
+            "generation_id": int(generation),
+        }
+        play.sent = play.driver.send(HeartbeatRequest(**{**known, **play.odd}))
 
 
-def goes(play: Play, who: str) -> None:
-    play.sent = leave(play.driver, play.ids.get(who, who))
+def goes(play: Play, names: str, version: str | None = None) -> None:
+    some: list[tuple[str, str | None]] = []
+    for each in words(names):
+        who, _, instance = each.partition(" as ")
+        some.append(
+            ("" if who == "nobody" else play.ids.get(who, who), instance or None)
+        )
+    if version is None and not play.odd:
+        play.sent = leave(play.driver, *some)
+        play.codes = codes(play.sent)
+        return
+    known = {"group_id": "g", "member_id": some[0][0], **play.odd}
+    play.sent = play.driver.send(LeaveGroupRequest(**known), version=int(version or 2))
 
 
 # What must be so.
@@ -62,16 +98,34 @@ def is_answered(play: Play, generation: str) -> None:
     assert play.sent.response.generation_id == int(generation)
 
 
-def is_given(play: Play, share: str) -> None:
+def is_told(play: Play, who: str, code: str) -> None:
+    sent = play.requests[who]
+    assert not sent.parked
+    assert sent.error == ErrorCode[code], sent.error
+
+
+def waits(play: Play, who: str) -> None:
+    assert play.requests[who].parked
+
+
+def is_given(play: Play, share: str, version: str | None = None) -> None:
     assert play.sent is not None
     assert not play.sent.error, play.sent.error
     wanted = {} if share == "nothing" else partitions(share)
-    assert assigned(play.sent.response.assignment) == wanted
+    data = play.sent.response.assignment
+    assert assigned(data) == wanted, assigned(data)
+    assert version is None or data[:2] == bytes([0, int(version)])
 
 
 def is_well(play: Play) -> None:
     assert play.sent is not None
     assert not play.sent.error, play.sent.error
+
+
+def each_told(play: Play, expected: str) -> None:
+    assert play.sent is not None
+    assert not play.sent.error
+    assert [ErrorCode(code).name for code in play.codes] == words(expected)
 
 
 def is_classic(play: Play, state: str, generation: str) -> None:
@@ -80,18 +134,23 @@ def is_classic(play: Play, state: str, generation: str) -> None:
     assert (group.state.value, group.generation) == (state, int(generation))
 
 
+_SHARE = r"(\w+)(?: as (\w+))? (.+)"
+_ONE = r"[a-z]\w*( as \w+)?"
 LINES: list[tuple[str, Act]] = [
     (r"classic (?P<shares>.+)", begin),
     (
         rf"{_WHO} enters (?P<topics>\w+)(, owns (?P<owned>[\w ,-]+?))?"
-        r"( as (?P<instance>\w+))?",
+        r"( as (?P<instance>\w+))?( by (?P<protocol>\w+))?( in v(?P<version>\d))?",
         enters,
     ),
-    (rf"{_WHO} syncs at (?P<generation>\d+)", syncs),
-    (rf"{_WHO} pings at (?P<generation>\d+)", pings),
-    (rf"{_WHO} goes", goes),
+    (rf"{_WHO} syncs at (?P<generation>\d+)( as (?P<instance>\w+))?", syncs),
+    (rf"{_WHO} pings at (?P<generation>\d+)( for (?P<seconds>\d+) s)?", pings),
+    (rf"(?P<names>{_ONE}(, {_ONE})*) go(es)?( by v(?P<version>\d))?", goes),
     (r"-> generation (?P<generation>\d+)", is_answered),
-    (r"-> is given (?P<share>[\w ,-]+)", is_given),
+    (r"-> is given (?P<share>[\w ,-]+?)( in v(?P<version>\d))?", is_given),
+    (r"-> each for itself: (?P<expected>[A-Z_, ]+)", each_told),
+    (rf"{_WHO} is told (?P<code>[A-Z_]+)", is_told),
+    (rf"{_WHO} waits", waits),
     (r"-> all is well", is_well),
     (
         r"the group is classic, (?P<state>\w+) in generation (?P<generation>\d+)",

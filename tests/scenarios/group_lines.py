@@ -20,7 +20,7 @@ from tests.coordinator.consumer.groups import topic_id
 from tests.scenarios.play import _WHO, Act, Play, partitions, words
 
 ODD: Final[Mapping[str, dict[str, Any]]] = {
-    "in a group without a name": {"group_id": "  "},
+    "in a group without a name": {"group_id": ""},
     "as an instance without a name": {"instance_id": "  "},
     "as no instance": {"instance_id": None},
     "in a rack without a name": {"rack_id": "  "},
@@ -28,6 +28,8 @@ ODD: Final[Mapping[str, dict[str, Any]]] = {
     "without a timeout": {"rebalance_timeout_ms": -1},
     "without topics": {"subscribed_topic_names": None},
     "without a word on what it owns": {"topic_partitions": None},
+    "of another protocol type": {"protocol_type": "connect"},
+    "with a session of a second": {"session_timeout_ms": 1_000},
     "owning something already": {
         "topic_partitions": [TopicPartitions(topic_id=topic_id("foo"), partitions=[0])]
     },

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios import classic_lines, group_lines
+from tests.scenarios import admin_lines, classic_lines, group_lines, offset_lines
 from tests.scenarios.play import LINES, Play, lines_of
 
 LINES[:0] = group_lines.LINES
-LINES += classic_lines.LINES
+LINES += classic_lines.LINES + offset_lines.LINES + admin_lines.LINES
 
 HERE = Path(__file__).parent
 SCENARIOS = {
