@@ -69,7 +69,7 @@ def assignor_gives(play: Play, shares: str) -> None:
     given = {}
     for each in shares.split("; "):
         who, share = each.split(" ", 1)
-        given[who] = {} if share == "nothing" else partitions(share)
+        given[play.ids.get(who, who)] = {} if share == "nothing" else partitions(share)
     play.driver.assigns(given)
 
 

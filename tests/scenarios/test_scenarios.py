@@ -8,10 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios import admin_lines, classic_lines, group_lines, offset_lines
+from tests.scenarios import (
+    admin_lines,
+    classic_lines,
+    client_side_lines,
+    group_lines,
+    offset_lines,
+)
 from tests.scenarios.play import LINES, Play, lines_of
 
-LINES[:0] = group_lines.LINES
+LINES[:0] = group_lines.LINES + client_side_lines.LINES
 LINES += classic_lines.LINES + offset_lines.LINES + admin_lines.LINES
 
 HERE = Path(__file__).parent

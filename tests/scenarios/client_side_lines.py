@@ -1,0 +1,84 @@
+"""The lines of scenarios in which members compute the assignment (kip-facts E13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coterie.wire.messages.consumer_group_heartbeat import ClientAssignor
+from coterie.wire.messages.consumer_group_install_assignment import (
+    ConsumerGroupInstallAssignmentRequest,
+    InstalledMember,
+    InstalledPartitions,
+)
+from coterie.wire.messages.consumer_group_prepare_assignment import (
+    ConsumerGroupPrepareAssignmentRequest,
+)
+from tests.coordinator.consumer.groups import topic_id
+from tests.scenarios.play import _WHO, Act, Play, partitions
+
+OFFERED = ClientAssignor(
+    name="mine", minimum_version=0, maximum_version=1, metadata_version=1
+)
+
+
+def joins(play: Play, who: str, topics: str) -> None:
+    play.odd = {"client_assignors": [OFFERED]}
+    play.joins(who, topics)
+    play.odd = {}
+
+
+def prepares(play: Play, who: str, epoch: str) -> None:
+    request = ConsumerGroupPrepareAssignmentRequest(
+        group_id=play.driver.group_id, member_id=who, member_epoch=int(epoch)
+    )
+    play.sent = play.driver.send(request)
+
+
+def installs(play: Play, who: str, epoch: str, group_epoch: str, shares: str) -> None:
+    members = []
+    for each in shares.split("; "):
+        name, share = each.split(" ", 1)
+        given: Any = {} if share == "nothing" else partitions(share)
+        some = [
+            InstalledPartitions(topic_id=topic_id(topic), partitions=numbers)
+            for topic, numbers in given.items()
+        ]
+        members.append(
+            InstalledMember(member_id=name, partitions=some, metadata_version=1)
+        )
+    request = ConsumerGroupInstallAssignmentRequest(
+        group_id=play.driver.group_id,
+        member_id=who,
+        member_epoch=int(epoch),
+        group_epoch=int(group_epoch),
+        members=members,
+    )
+    play.sent = play.driver.send(request)
+
+
+# What must be so.
+
+
+def computes(play: Play, no: str | None = None) -> None:
+    assert play.sent is not None
+    assert play.sent.response.should_compute_assignment is (no is None)
+
+
+def handed(play: Play, epoch: str) -> None:
+    assert play.sent is not None
+    assert not play.sent.error
+    assert play.sent.response.group_epoch == int(epoch)
+
+
+LINES: list[tuple[str, Act]] = [
+    (rf"{_WHO} joins (?P<topics>[\w, ]+), and can compute", joins),
+    (rf"{_WHO} prepares at (?P<epoch>\d+)", prepares),
+    (
+        rf"{_WHO} installs at (?P<epoch>\d+) for (?P<group_epoch>\d+): "
+        r"(?P<shares>[\w ,;-]+)",
+        installs,
+    ),
+    (r"-> shall (?P<no>not )?compute", computes),
+    (r"-> all it needs for (?P<epoch>\d+)", handed),
+]
+"""As `play.LINES`."""
