@@ -165,7 +165,7 @@ LINES: list[tuple[str, Act]] = [
     ),
     (r"transaction (?P<producer>\d+) (?P<how>commits|aborts)", ends),
     (
-        rf"{_WHO} fetches (?P<some>everything|{_SOME})( at (?P<epoch>-?\d+))?"
+        rf"{_WHO} fetches (?P<some>everything|nothing|{_SOME})( at (?P<epoch>-?\d+))?"
         r"(?P<stable>, if it is stable)?",
         fetches,
     ),

@@ -86,6 +86,9 @@ class Play:
         self.driver.fire(TopicsChanged((name,)))
         self.driver.fire(TopicsDeleted((DeletedTopic(name, topic_id(name)),)))
 
+    def no_news(self) -> None:
+        self.driver.fire(TopicsChanged(()))
+
     def send(self, who: str, epoch: int, **said: Any) -> None:
         said = {**said, **self.odd}
         self.sent = self.driver.heartbeat(said.pop("member_id", who), epoch, **said)
@@ -231,6 +234,7 @@ LINES: list[tuple[str, Act]] = [
         Play.topics,
     ),
     (r"topic (?P<name>\w+) is deleted", Play.topic_goes),
+    (r"the catalog tells that no topic has changed", Play.no_news),
     (
         rf"{_WHO} joins {_SAID_TOPICS}( and {_REGEX})?{_AS}( by (?P<assignor>\w+))?",
         Play.joins,
