@@ -48,7 +48,7 @@ def advance(
     take_regex(draft, before, member)
     asked = asks_for_assignment(known, member)
     if asked:
-        check_offers(member, draft.members())
+        check_offers(member, draft.offers())
     _bump_if_needed(draft, changed=changed, asked=asked)
     _have_target(draft, member)
     return _reconcile(draft, member, owned, changed=changed)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.coordinator.consumer.group import Refresh, RegexRun
+from coterie.coordinator.consumer.client_side.values import Computation
+from coterie.coordinator.consumer.group import ConsumerGroup, Refresh, RegexRun
 from coterie.coordinator.state import State
 from coterie.types import GroupId
 
@@ -37,3 +38,21 @@ class RegexRunSet:
         group = state.consumer_groups.get(self.group_id)
         if group is not None:
             group.regex_run = self.run
+
+
+@dataclass(frozen=True, slots=True)
+class ComputationSet:
+    """Somebody computes, knows more, or nobody does any more (E13-01)."""
+
+    group_id: GroupId
+    computation: Computation | None
+
+    def apply(self, state: State) -> None:
+        """Set it. Who joins may be the first: of a group that is being made, also in a
+        classic one's place, the first record finds it there."""
+        group = state.consumer_groups.get(self.group_id)
+        if group is None:
+            if self.computation is None or not self.computation.member_id:
+                return
+            group = state.consumer_groups[self.group_id] = ConsumerGroup(self.group_id)
+        group.computation = self.computation

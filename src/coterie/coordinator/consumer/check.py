@@ -29,8 +29,23 @@ def check(group: ConsumerGroup) -> None:
     for member_id, member in group.members.items():
         assert member.member_id == member_id
         _check_epochs(group, member)
+    _check_computation(group)
     _check_owners(group)
     _check_derived(group)
+
+
+def _check_computation(group: ConsumerGroup) -> None:
+    """Who computes is there, and computes a target that is still to come (E13)."""
+    chosen = group.computation
+    if chosen is None or not chosen.member_id:
+        return
+    assert chosen.member_id in group.members, (
+        f"{chosen.member_id} computes, and is gone"
+    )
+    assert group.assignment_epoch < group.epoch, f"{chosen.member_id} computes in vain"
+    if chosen.prepared is not None:
+        epoch = chosen.prepared.epoch
+        assert group.assignment_epoch < epoch <= group.epoch, epoch
 
 
 def _check_epochs(group: ConsumerGroup, member: Member) -> None:
@@ -78,7 +93,7 @@ _DERIVED = (
     "regex_counts",
     "static_members",
     "classic_count",
-    "offering_count",
+    "offers",
     "classic_protocols",
     "_subscriptions",
     "_owner_epochs",

@@ -11,8 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from coterie.coordinator.consumer import timers
-from coterie.coordinator.consumer.changes import RefreshSet
-from coterie.coordinator.consumer.client_side.values import NO_DETAIL, TargetDetail
+from coterie.coordinator.consumer.changes import ComputationSet, RefreshSet
+from coterie.coordinator.consumer.client_side.values import (
+    NO_DETAIL,
+    Offer,
+    TargetDetail,
+    offer_of,
+)
 from coterie.coordinator.consumer.group import ConsumerGroup, Refresh, ResolvedRegex
 from coterie.coordinator.consumer.member import Member, Target
 from coterie.coordinator.consumer.metadata import hash_of
@@ -156,6 +161,15 @@ class Draft:
         assignors = tuple(self.context.assignors)
         return max(assignors, key=lambda name: counts[name])
 
+    def offers(self) -> Mapping[Offer, int]:
+        """How many members offer each list of client-side assignors."""
+        counts = self.group.offers.copy()
+        for member_id, after in self._touched.items():
+            before = self.group.members.get(member_id)
+            counts.subtract(_offers(before))
+            counts.update(_offers(after))
+        return {offer: count for offer, count in counts.items() if count > 0}
+
     # What a step does, in the order of its records.
 
     def put_metadata(self, member: Member) -> None:
@@ -192,9 +206,19 @@ class Draft:
             self.write(record)
         self.set(timers.cancel_session(self.group_id, member_id))
         self.set(timers.cancel_rebalance(self.group_id, member_id))
+        self.relieve(member_id)
         if member.classic is not None:
             for cancel in timers.cancel_classic(self.group_id, member_id):
                 self.set(cancel)
+
+    def relieve(self, member_id: MemberId) -> None:
+        """The member is gone, or away: if it was to compute the next target it is not
+        any more, even if it comes back by the same id. Whoever is heard of next is."""
+        chosen = self.group.computation
+        if chosen is not None and chosen.member_id == member_id:
+            nobody = chosen._replace(member_id="", prepared=None)
+            self.make(ComputationSet(self.group_id, nobody))
+            self.set(timers.cancel_computation(self.group_id))
 
     def forget_regex(self, regex: str | None) -> None:
         """Take away what a regular expression matched once nobody uses it (E14-10)."""
@@ -261,3 +285,9 @@ def _vote(member: Member | None) -> Iterable[str]:
     if member is None or member.server_assignor is None:
         return ()
     return (member.server_assignor,)
+
+
+def _offers(member: Member | None) -> Iterable[Offer]:
+    if member is None or not member.client_assignors:
+        return ()
+    return (offer_of(member.client_assignors),)

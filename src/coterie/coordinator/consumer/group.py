@@ -17,7 +17,9 @@ from coterie.coordinator.classic.group import CONSUMER_PROTOCOL_TYPE
 from coterie.coordinator.consumer.client_side.values import (
     NO_DETAIL,
     Computation,
+    Offer,
     TargetDetail,
+    offer_of,
 )
 from coterie.coordinator.consumer.member import Held, Member, Target
 from coterie.coordinator.consumer.reconcile import FREE
@@ -97,8 +99,8 @@ class ConsumerGroup:
         """What client-side assignors told members beside their partitions."""
         self.computation: Computation | None = None
         """Who computes the next target, where members do (E13)."""
-        self.offering_count = 0
-        """How many members offer a client-side assignor."""
+        self.offers: Counter[Offer] = Counter()
+        """How many members offer each list of client-side assignors."""
         self.regex_run = RegexRun()
         self.members: dict[MemberId, Member] = {}
         self.targets: dict[MemberId, Target] = {}
@@ -216,8 +218,8 @@ class ConsumerGroup:
             assert self.classic_count >= 0
             for name in member.classic.names:
                 _add(self.classic_protocols, name, by)
-        self.offering_count += by if member.client_assignors else 0
-        assert self.offering_count >= 0
+        if member.client_assignors:
+            _add(self.offers, offer_of(member.client_assignors), by)
         _add(self._subscriptions, (member.topic_names, member.topic_regex), by)
         for name in member.topic_names:
             _add(self.topic_counts, name, by)

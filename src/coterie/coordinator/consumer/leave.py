@@ -55,9 +55,10 @@ def _leaver(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> Member:
 
 def _leave_for_now(draft: Draft, member: Member) -> None:
     """The instance keeps its partitions and its target until its session ends, which
-    goes on from its last heartbeat (E7-63, E9-11)."""
+    goes on from its last heartbeat (E7-63, E9-11). It computes nothing meanwhile."""
     assert member.instance_id is not None, "only a static member comes back"
     draft.put_current(
         member.at(STATIC_LEAVE_EPOCH, member.state, assigned=member.assigned)
     )
     draft.set(timers.cancel_rebalance(draft.group_id, member.member_id))
+    draft.relieve(member.member_id)

@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from coterie.coordinator.consumer.changes import ComputationSet
 from coterie.coordinator.consumer.client_side.mode import common_assignor
 from coterie.coordinator.consumer.client_side.values import Computation
 from coterie.coordinator.consumer.draft import Draft
-from coterie.coordinator.consumer.group import ConsumerGroup
-from coterie.coordinator.consumer.member import Member
+from coterie.coordinator.consumer.member import STATIC_LEAVE_EPOCH, Member
 from coterie.coordinator.consumer.timers import cancel_computation, computation_timer
-from coterie.coordinator.state import State
-from coterie.types import GroupId
-
-
-@dataclass(frozen=True, slots=True)
-class ComputationSet:
-    """Somebody computes, knows more, or nobody does any more (`result.Change`)."""
-
-    group_id: GroupId
-    computation: Computation | None
-
-    def apply(self, state: State) -> None:
-        """Set it; of a group that is being made, its first record finds it there."""
-        group = state.consumer_groups.get(self.group_id)
-        if group is None:
-            if self.computation is None or self.group_id in state.classic_groups:
-                return
-            group = state.consumer_groups[self.group_id] = ConsumerGroup(self.group_id)
-        group.computation = self.computation
 
 
 def is_client_side(draft: Draft) -> bool:
     """Whether members compute this group's next target.
 
-    Cheap for all groups but those whose members all offer an assignor.
+    It costs what different lists of assignors there are, not what members.
     """
     if not draft.context.settings.group_consumer_client_assignors_enable:
         return False
-    if draft.group.offering_count + 1 < draft.size:
-        return False
-    return common_assignor(draft.members().values()) is not None
+    return common_assignor(draft.offers(), draft.size) is not None
 
 
 def delegate(draft: Draft, sender: Member) -> bool:
@@ -57,12 +34,20 @@ def delegate(draft: Draft, sender: Member) -> bool:
     if chosen is not None and draft.member(chosen.member_id) is not None:
         return chosen.member_id == sender.member_id
     passed_over = frozenset() if chosen is None else chosen.passed_over
-    if passed_over >= draft.members().keys():
-        passed_over = frozenset()  # everybody has had its time: begin anew
     if sender.member_id in passed_over:
-        return False
+        if _is_another_left(draft, passed_over):
+            return False
+        passed_over = frozenset()  # everybody has had its time: begin anew
     choose(draft, sender, passed_over)
     return True
+
+
+def _is_another_left(draft: Draft, passed_over: frozenset[str]) -> bool:
+    """Whether a member is still to have its time; one that is away cannot be told."""
+    return any(
+        member.epoch != STATIC_LEAVE_EPOCH and member_id not in passed_over
+        for member_id, member in draft.members().items()
+    )
 
 
 def choose(

@@ -3,44 +3,49 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
-from coterie.coordinator.consumer.client_side.values import ClientAssignor
+from coterie.coordinator.consumer.client_side.values import (
+    ClientAssignor,
+    Offer,
+    Readable,
+)
 from coterie.coordinator.consumer.member import Member
 from coterie.errors import ApiError
 from coterie.wire.error_codes import ErrorCode
 
 
-def common_assignor(members: Collection[Member]) -> str | None:
+def common_assignor(offers: Mapping[Offer, int], size: int) -> str | None:
     """The assignor that every member offers and whose metadata everybody can read; None
     when there is none, and then the server assigns.
 
-    Of several, the one that most members name first; of those, the first by name.
+    `offers` counts the members of each offer, `size` all members. Of several assignors,
+    the one that most members name first; of those, the first by name.
     """
-    if not members:
+    if not offers or sum(offers.values()) < size:
         return None
-    common = set.intersection(*({a.name for a in m.client_assignors} for m in members))
-    usable = {name for name in common if _is_readable(name, members)}
+    common = set.intersection(*({each.name for each in offer} for offer in offers))
+    usable = {name for name in common if _is_readable(name, offers)}
     if not usable:
         return None
-    votes = Counter(
-        next(a.name for a in member.client_assignors if a.name in usable)
-        for member in members
-    )
+    votes: Counter[str] = Counter()
+    for offer, count in offers.items():
+        votes[next(each.name for each in offer if each.name in usable)] += count
     return min(usable, key=lambda name: (-votes[name], name))
 
 
-def _is_readable(name: str, members: Iterable[Member]) -> bool:
-    offers = [each for member in members for each in _named(member, name)]
-    return max(each.minimum for each in offers) <= min(each.maximum for each in offers)
+def _is_readable(name: str, offers: Iterable[Offer]) -> bool:
+    named = [each for offer in offers for each in _named(offer, name)]
+    return max(each.minimum for each in named) <= min(each.maximum for each in named)
 
 
-def _named(member: Member, name: str) -> list[ClientAssignor]:
-    return [each for each in member.client_assignors if each.name == name]
+def _named(offer: Offer, name: str) -> list[Readable]:
+    return [each for each in offer if each.name == name]
 
 
-def check_offers(member: Member, others: Mapping[str, Member]) -> None:
-    """Refuse a member whose assignors nobody could use together with it (E13-13).
+def check_offers(member: Member, offers: Iterable[Offer]) -> None:
+    """Refuse a member whose assignors nobody could use together with it (E13-13);
+    `offers` are those of the group.
 
     Raises:
         ApiError: UNSUPPORTED_ASSIGNOR, INVALID_REQUEST.
@@ -53,8 +58,8 @@ def check_offers(member: Member, others: Mapping[str, Member]) -> None:
     for each in member.client_assignors:
         if not each.minimum <= each.version <= each.maximum:
             raise _unsupported(each)
-        for other in others.values():
-            for theirs in _named(other, each.name):
+        for offer in offers:
+            for theirs in _named(offer, each.name):
                 if theirs.minimum > each.maximum or each.minimum > theirs.maximum:
                     raise _unsupported(each)
 

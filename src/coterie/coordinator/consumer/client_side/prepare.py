@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coterie.coordinator.assignors.spec import MemberSpec
 from coterie.coordinator.consumer.assign import target_input
-from coterie.coordinator.consumer.client_side.choice import ComputationSet
+from coterie.coordinator.consumer.changes import ComputationSet
 from coterie.coordinator.consumer.client_side.mode import common_assignor
 from coterie.coordinator.consumer.client_side.values import Prepared
 from coterie.coordinator.consumer.draft import Draft
@@ -36,7 +36,7 @@ def handle(
         ApiError: What `computing_draft` raises.
     """
     draft = computing_draft(state, request, context)
-    name = common_assignor(draft.group.members.values())
+    name = common_assignor(draft.offers(), draft.size)
     if name is None:
         # A member has come that offers no common assignor: the server assigns.
         raise not_chosen(request.member_id)

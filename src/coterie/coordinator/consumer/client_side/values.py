@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias
 
 from coterie.types import MemberId, TopicId
 
@@ -21,6 +21,24 @@ class ClientAssignor(NamedTuple):
     reason: int
     version: int
     metadata: bytes
+
+
+class Readable(NamedTuple):
+    """The versions of an assignor's metadata that a member can read."""
+
+    name: str
+    minimum: int
+    maximum: int
+
+
+Offer: TypeAlias = tuple[Readable, ...]
+"""All assignors of a member, as preferred. Members that run the same program offer the
+same, so a group has few of them, whatever its size."""
+
+
+def offer_of(assignors: Iterable[ClientAssignor]) -> Offer:
+    """What these assignors are to the group's choice of one."""
+    return tuple(Readable(each.name, each.minimum, each.maximum) for each in assignors)
 
 
 class TargetDetail(NamedTuple):
@@ -46,7 +64,8 @@ class Computation(NamedTuple):
     """Who computes, and what it has been given. The log does not hold it: after a
     restart somebody is chosen again (E13-09).
 
-    `passed_over` are members that were chosen before and took too long.
+    `passed_over` are members that were chosen before and took too long. The member id
+    is empty when the one that was chosen is out of it and nobody was heard of since.
     """
 
     member_id: MemberId
