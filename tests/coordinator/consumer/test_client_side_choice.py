@@ -9,8 +9,8 @@ import pytest
 from coterie.coordinator.consumer.draft import Draft
 from coterie.coordinator.consumer.member import Member
 from coterie.wire.error_codes import ErrorCode
-from tests.coordinator.consumer.computing import COMPUTATION, ON, Computing
-from tests.coordinator.consumer.groups import told
+from tests.coordinator.consumer.computing import COMPUTATION, ON, Computing, offer
+from tests.coordinator.consumer.groups import told, topic_id
 
 ALL_OF_FOO = {"foo": range(6)}
 
@@ -94,6 +94,35 @@ def test_in_a_group_that_has_only_offsets_the_first_member_can_compute(
     assert not driver.prepare("m").error
     assert not driver.install("m", {"m": ALL_OF_FOO}).error
     assert not driver.state.classic_groups
+
+
+@pytest.mark.fact("E13-11")
+def test_that_an_error_is_over_is_told_though_no_partition_moves(
+    driver: Computing,
+) -> None:
+    driver.enter("m")
+    driver.prepare("m")
+    assert not driver.install("m", {}, error=7).error
+    assert driver.beat("m").response.assignment.error == 7
+    assert computes(driver, "m", client_assignors=[offer(reason=1)])
+    driver.prepare("m")
+    assert not driver.install("m", {}).error
+    assignment = driver.beat("m").response.assignment
+    assert assignment is not None
+    assert (assignment.error, assignment.metadata_bytes) == (0, b"")
+
+
+@pytest.mark.fact("E13-11", "E12-02")
+def test_an_error_is_over_when_the_server_assigns(driver: Computing) -> None:
+    driver.enter("m")
+    driver.prepare("m")
+    assert not driver.install("m", {}, error=7).error
+    driver.beat("m")
+    answer = driver.beat("m", client_assignors=[]).response
+    assert not answer.should_compute_assignment
+    assert answer.assignment is not None
+    assert answer.assignment.error == 0
+    assert driver.member("m").assigned[topic_id("foo")].keys() == set(range(6))
 
 
 def test_while_a_member_computes_heartbeats_look_at_no_others(

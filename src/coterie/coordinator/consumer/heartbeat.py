@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from coterie.coordinator.consumer import leave, timers
 from coterie.coordinator.consumer.advance import advance
-from coterie.coordinator.consumer.client_side.values import NO_DETAIL
 from coterie.coordinator.consumer.draft import Draft
 from coterie.coordinator.consumer.group import ConsumerGroup
 from coterie.coordinator.consumer.member import JOIN_EPOCH, Held, Member
@@ -62,8 +61,10 @@ def handle(
     after = advance(draft, known, member, owned)
     draft.set(timers.session_timer(draft.group_id, after, context))
     tells = _is_full(request) or _holds_other(before, after)
-    if after.epoch != before.epoch and draft.detail(after.member_id) != NO_DETAIL:
-        tells = True
+    if after.epoch != before.epoch and (
+        before.client_assignors or after.client_assignors
+    ):
+        tells = True  # what its assignor says beside may be another, or no more
     return draft.result(_answer(draft, after, tells_assignment=tells))
 
 
