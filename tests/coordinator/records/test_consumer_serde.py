@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -12,6 +14,7 @@ from coterie.coordinator.records.consumer_group_current_member_assignment import
     CurrentTopicPartitions,
 )
 from coterie.coordinator.records.consumer_group_member_metadata import (
+    Assignor,
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupMemberMetadataKey,
@@ -44,6 +47,7 @@ from coterie.coordinator.records.consumer_types import CONSUMER_TYPES
 from coterie.coordinator.records.serde import decode_record, encode_record
 from coterie.coordinator.result import Record
 from coterie.errors import LogCorrupt
+from coterie.wire.schema import Struct
 
 GOLDEN_FILE = Path(__file__).parent / "kafka_4_4_consumer_records.tsv"
 GROUP, MEMBER = "grüppe", "member-1"
@@ -227,3 +231,55 @@ def test_a_value_of_a_later_version_is_corrupt() -> None:
 def test_a_record_without_a_type_is_corrupt(key: bytes) -> None:
     with pytest.raises(LogCorrupt):
         decode_record(key, b"\0\0")
+
+
+# What the KIP has and Kafka took out again, for assignments that members compute.
+
+Value = TypeVar("Value", bound=Struct)
+
+
+def having(value: Value, **more: object) -> Value:
+    """A copy of a record's value that has more to say."""
+    other = copy.copy(value)
+    for name, each in more.items():
+        setattr(other, name, each)
+    return other
+
+
+WITH_OFFERS = having(
+    FULL_MEMBER,
+    assignors=[
+        Assignor(
+            name="mine",
+            minimum_version=1,
+            maximum_version=3,
+            reason=1,
+            version=2,
+            metadata=b"load",
+        )
+    ],
+)
+WITH_DETAIL = having(TARGET, error=1, metadata_version=2, metadata_bytes=b"hello")
+
+
+@pytest.mark.fact("E13-42")
+@pytest.mark.parametrize(
+    ("golden", "record"),
+    [
+        ("member-full", Record(MEMBER_KEY, WITH_OFFERS)),
+        ("target-member", Record(TARGET_KEY, WITH_DETAIL)),
+    ],
+)
+def test_the_kips_fields_are_tags_behind_all_that_is_kafkas(
+    golden: str, record: Record
+) -> None:
+    key, value = encode_record(record)
+    kafkas_key, kafkas_value = GOLDEN[golden]
+    assert key == kafkas_key
+    assert value is not None
+    assert kafkas_value is not None
+    untagged = kafkas_value.removesuffix(b"\0")  # it says: no tags
+    assert value.startswith(untagged)
+    assert len(value) > len(kafkas_value)
+    assert value[len(untagged)] in {1, 3}
+    assert decode_record(key, value) == record
