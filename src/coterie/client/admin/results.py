@@ -1,0 +1,36 @@
+"""Answers about many things at once: what was found of each, or why it was not.
+
+One deleted topic or one dead broker hides nothing else: every item carries its own
+error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from coterie.errors import CoterieError
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Results(Generic[K, V]):
+    """One outcome for each key that was asked about: in `values` or in `errors`."""
+
+    values: Mapping[K, V] = field(default_factory=dict)
+    errors: Mapping[K, CoterieError] = field(default_factory=dict)
+
+    def one(self, key: K) -> V:
+        """The value of a key; raises its error when it has one."""
+        if key in self.errors:
+            raise self.errors[key]
+        return self.values[key]
+
+    def all(self) -> Mapping[K, V]:
+        """Every value; raises the first error when there is any."""
+        for error in self.errors.values():
+            raise error
+        return self.values
