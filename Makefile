@@ -17,7 +17,7 @@ SEEDS ?= 1-10000
 # More words for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
 
-.PHONY: help setup demo test quick check format bench fuzz sim conformance clean
+.PHONY: help setup demo test interop quick check format bench fuzz sim conformance clean
 
 help: ## list these targets
 	@echo 'Coterie: Kafka consumer groups in Python. Start with: make demo'
@@ -37,6 +37,9 @@ test: $(READY) ## every test, real clients and kill -9 included, in random order
 	@mkdir -p build
 	@$(BIN)/pytest -n $(JOBS) --fact-results=$(RESULTS) $(ARGS)
 	@$(BIN)/python -m tools.conformance --results $(RESULTS) --check
+
+interop: $(READY) ## admin calls and commands against Apache Kafka too, from Maven Central
+	@$(BIN)/python -m tests.interop build/kafka $(ARGS)
 
 quick: $(READY) ## the tests that take under a quarter of a second each
 	@$(BIN)/pytest -n $(JOBS) -q -m 'not slow' \

@@ -1,0 +1,204 @@
+"""Apache Kafka itself: one KRaft node on loopback, and Kafka's own group command.
+
+Its jars come from Maven Central by Maven (`pom.xml`); `make interop` has them fetched.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from tests.clients.waiting import eventually
+
+POM: Final = Path(__file__).with_name("pom.xml")
+START_S: Final = 90.0
+STOP_S: Final = 30.0
+TOOL_S: Final = 60.0
+FETCH_S: Final = 600.0
+_CLUSTER_ID: Final = "Y290ZXJpZWludGVyb3BzMQ"
+_CONTROLLER: Final = "CONTROLLER"
+# Start-up counts, and two cores are shared with what is tested.
+_JVM: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_LOG: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel"
+_GROUP_COMMAND: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+
+BASE: Final[Mapping[str, str]] = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": _CONTROLLER,
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "100",
+    "group.consumer.min.heartbeat.interval.ms": "300",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
+    "log.cleaner.enable": "false",
+}
+
+
+class Unavailable(Exception):
+    """Kafka cannot be had on this machine; the message says why."""
+
+
+class Ran(NamedTuple):
+    """What a command said and how it ended."""
+
+    stdout: str
+    stderr: str
+    exit_code: int
+
+
+def run(command: Sequence[str], limit_s: float) -> Ran:
+    """Run a command to its end."""
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=limit_s
+    )
+    return Ran(done.stdout, done.stderr, done.returncode)
+
+
+def fetch_jars(into: Path) -> Path:
+    """Have Maven put Kafka's jars there; the folder.
+
+    Raises Unavailable when there is no Java, no Maven, or no way to Maven Central.
+    """
+    for program in ("java", "mvn"):
+        if shutil.which(program) is None:
+            raise Unavailable(f"{program} is not installed")
+    if any(into.glob("kafka-tools-*.jar")):
+        return into
+    goal = "dependency:copy-dependencies"
+    command = ["mvn", "-q", "-B", "-f", str(POM), goal, f"-DoutputDirectory={into}"]
+    if run(command, FETCH_S).exit_code:
+        raise Unavailable("Maven could not fetch its jars")
+    return into
+
+
+def group_command(jars: Path, *arguments: str) -> Ran:
+    """Run Apache's kafka-consumer-groups.sh, without the shell around it."""
+    return run([*_java(jars, "warn"), _GROUP_COMMAND, *arguments], TOOL_S)
+
+
+class KafkaNode:
+    """A broker and controller in one process, for the time of a test session.
+
+    `listeners` are names and their security protocols; every one gets a free port of
+    loopback, found in `addresses`. `settings` go into its file on top of BASE.
+    """
+
+    def __init__(
+        self,
+        jars: Path,
+        directory: Path,
+        *,
+        listeners: Mapping[str, str],
+        settings: Mapping[str, str] | None = None,
+        format_with: Sequence[str] = (),
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._jars = jars
+        self._log = directory / "log"
+        self._file = directory / "server.properties"
+        ports = _free_ports(len(listeners) + 1)
+        self.addresses = {
+            name: f"127.0.0.1:{port}"
+            for name, port in zip(listeners, ports, strict=False)
+        }
+        controller = f"127.0.0.1:{ports[-1]}"
+        said = {
+            **BASE,
+            "log.dirs": str(directory / "data"),
+            "controller.quorum.voters": f"1@{controller}",
+            "listeners": _listed({**self.addresses, _CONTROLLER: controller}),
+            "advertised.listeners": _listed(self.addresses),
+            "inter.broker.listener.name": next(iter(listeners)),
+            "listener.security.protocol.map": ",".join(
+                f"{name}:{protocol}"
+                for name, protocol in {**listeners, _CONTROLLER: "PLAINTEXT"}.items()
+            ),
+            **(settings or {}),
+        }
+        lines = (f"{key}={value}\n" for key, value in said.items())
+        self._file.write_text("".join(lines), encoding="utf-8")
+        self._format(format_with)
+        self._process = self._start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ask it to stop; kill it when it does not."""
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(STOP_S)
+
+    def _format(self, more: Sequence[str]) -> None:
+        command = [
+            *_java(self._jars, "error"),
+            "kafka.tools.StorageTool",
+            "format",
+            "--cluster-id",
+            _CLUSTER_ID,
+            "--config",
+            str(self._file),
+            *more,
+        ]
+        done = run(command, START_S)
+        if done.exit_code:
+            raise AssertionError(f"Kafka's folder was not made:\n{done.stderr}")
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = [*_java(self._jars, "warn"), "kafka.Kafka", str(self._file)]
+        with self._log.open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            eventually(
+                lambda: process.poll() is not None or all(map(_listens, self._ports())),
+                within_s=START_S,
+                wanted="a Kafka that listens",
+            )
+            assert process.poll() is None, "Kafka died at start"
+        except AssertionError as error:
+            process.kill()
+            process.wait(STOP_S)
+            raise AssertionError(f"{error}\n{self._log.read_text()}") from None
+        return process
+
+    def _ports(self) -> list[int]:
+        return [int(each.rpartition(":")[2]) for each in self.addresses.values()]
+
+
+def _java(jars: Path, level: str) -> list[str]:
+    return ["java", *_JVM, f"{_LOG}={level}", "-cp", f"{jars}{os.sep}*"]
+
+
+def _listed(addresses: Mapping[str, str]) -> str:
+    return ",".join(f"{name}://{address}" for name, address in addresses.items())
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports nobody listens on, all held until the last is found."""
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in held]
+    for each in held:
+        each.close()
+    return ports
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
