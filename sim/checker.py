@@ -3,14 +3,16 @@
 After each step: the state contradicts nothing (coordinator/invariants.py), so that no
 partition has two owners there; no epoch goes back; no member is taken out early; the
 server logs no bug. By the way: what members are handed (ownership.py) and what they
-commit (commits.py). Now and then, and at the end: the log, and legal thinnings of it,
-give the live state again (durability.py), and acknowledged commits are readable.
+commit (commits.py), and what is answered from memory (memo.py). Now and then, and at
+the end: the log, and legal thinnings of it, give the live state again (durability.py),
+and acknowledged commits are readable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from random import Random
+from traceback import extract_tb
 from typing import Any
 
 from coterie.coordinator import invariants
@@ -28,6 +30,7 @@ from sim.commits import Ledger
 from sim.durability import check_same, read_log, replayed, thinned
 from sim.epochs import Seen, check_order, seen
 from sim.members.member import Member
+from sim.memo import Memos
 from sim.network import Call
 from sim.ownership import Ownership, is_sign_of_life
 from sim.server import Server, Surroundings
@@ -66,6 +69,7 @@ class Checker:
         self.ledger = Ledger(around.topics)
         self._ownership = Ownership(around.clock, around.topics, around.configs)
         self._shards: dict[int, _Shard] = {}
+        self._memos: Memos | None = None
         self.replays = 0
 
     # What members tell.
@@ -97,12 +101,22 @@ class Checker:
         elif is_sign_of_life(request):
             watched = self._heartbeat_watcher(request)
 
+        at_once: list[Any] = []
+
         def answered(response: Any) -> None:
+            at_once.append(response)
             watched(response)
             answer(response)
 
+        compare = self._memos_of(server).watch(call, driven)
         server.runtime.submit(driven.index, request, call.caller, answered)
+        compare(at_once[0] if at_once else None)
         self.look(server, request)
+
+    def _memos_of(self, server: Server) -> Memos:
+        if self._memos is None or self._memos.server is not server:
+            self._memos = Memos(server)
+        return self._memos
 
     def _heartbeat_watcher(
         self, request: ConsumerGroupHeartbeatRequest
@@ -140,7 +154,9 @@ class Checker:
         try:
             invariants.check(state)
         except AssertionError as error:
-            raise Broken(f"the state contradicts itself: {error}") from error
+            *_, where = extract_tb(error.__traceback__)
+            what = f"{error}" or where.line
+            raise Broken(f"the state contradicts itself: {what}") from error
         now = seen(state)
         check_order(known.live, now)
         known.live = now
