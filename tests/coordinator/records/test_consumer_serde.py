@@ -262,7 +262,7 @@ WITH_OFFERS = having(
 WITH_DETAIL = having(TARGET, error=1, metadata_version=2, metadata_bytes=b"hello")
 
 
-@pytest.mark.fact("E13-42")
+@pytest.mark.fact("E13-42", "I-12")
 @pytest.mark.parametrize(
     ("golden", "record"),
     [
