@@ -59,6 +59,12 @@ class Peer:
         assert correlation_id == self._correlation_id
         return decode(response, version, answer, at)[0]
 
+    def skip(self, count: int) -> None:
+        """Read over so many answers."""
+        for _ in range(count):
+            (size,) = struct.unpack(">i", self._exactly(4))
+            self._exactly(size)
+
     def call(self, request: Message, response: type[Answer], version: int) -> Answer:
         """Send and wait for the answer."""
         self.send(request, version)
