@@ -7,15 +7,12 @@ waits for its next one, so that members that come at once share one run of the a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from coterie.coordinator.assignors.spec import TopicSpec
 from coterie.coordinator.consumer import timers
 from coterie.coordinator.consumer.client_side.values import NO_DETAIL
 from coterie.coordinator.consumer.draft import Draft
+from coterie.coordinator.consumer.metadata import seen_topics
 from coterie.coordinator.consumer.target import KnownTopic, TargetInput, build_target
-from coterie.coordinator.result import TopicView
-from coterie.types import TopicName
 
 
 def make_target_if_due(draft: Draft) -> None:
@@ -60,20 +57,11 @@ def target_input(draft: Draft) -> TargetInput:
     return TargetInput(
         members=draft.members(),
         previous={**group.targets, **draft.new_targets},
-        topics=_known_topics(draft.topic_names(), draft.context.topics),
+        topics={
+            name: KnownTopic(topic_id, TopicSpec(count, racks))
+            for name, topic_id, count, racks in seen_topics(
+                draft.topic_names(), draft.context.topics
+            )
+        },
         resolved={regex: resolved.topics for regex, resolved in regexes},
     )
-
-
-def _known_topics(
-    names: Iterable[TopicName], topics: TopicView
-) -> dict[TopicName, KnownTopic]:
-    known: dict[TopicName, KnownTopic] = {}
-    for name in names:
-        topic_id = topics.topic_id(name)
-        count = topics.partition_count(name)
-        if topic_id is not None and count is not None:
-            racks = topics.partition_racks(name)
-            assert not racks or len(racks) == count, name
-            known[name] = KnownTopic(topic_id, TopicSpec(count, racks))
-    return known
