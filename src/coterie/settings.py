@@ -7,9 +7,15 @@ only holds values; server/config.py reads them from files and flags and checks t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 INT32_MAX = 2**31 - 1
+
+SEPARATORS: Final[Mapping[str, str]] = {"super.users": ";"}
+"""What stands between the words of a list in text, where it is no comma: names of
+principals have commas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +76,18 @@ class Settings:
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     producer_id_expiration_ms: int = 86_400_000
+
+    # Who may do what.
+    authorizer: str = "by-listener"
+    """Ours, in place of `authorizer.class.name`: "acl" for Kafka's StandardAuthorizer,
+    "allow-all" for none. "by-listener" allows all only where nobody but this machine
+    can connect."""
+    super_users: tuple[str, ...] = ()
+    """Principals that may do everything, as in "User:admin"."""
+    allow_everyone_if_no_acl_found: bool = False
+    acl_delete_implies_describe: bool = True
+    """Ours: whether to be allowed to delete something is to be allowed to describe it,
+    as Kafka's authorizer has it; KIP-229 says that it is not (D-31)."""
 
     # Connections.
     socket_request_max_bytes: int = 104_857_600

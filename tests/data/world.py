@@ -13,7 +13,7 @@ from itertools import count
 from types import ModuleType
 from typing import Any
 
-from coterie.auth.authorizer import AllowAll
+from coterie.auth.authorizer import ANONYMOUS, AllowAll, Caller, Principal
 from coterie.catalog.catalog import Catalog
 from coterie.catalog.topics import NewTopic
 from coterie.errors import LogFull
@@ -125,11 +125,16 @@ class FakeCall:
     request: Any
     api_version: int
     node: FakeNode
-    principal: str = "User:ANONYMOUS"
+    principal: Principal = ANONYMOUS
     client_id: str = "test"
     client_host: str = "/127.0.0.1"
     answers: list[Any] = field(default_factory=list)
     is_closed: bool = False
+
+    def may(self, operation: Any, resource_type: Any, name: str) -> bool:
+        caller = Caller(self.principal, "127.0.0.1")
+        authorizer = self.node.broker.authorizer
+        return bool(authorizer.authorize(caller, operation, resource_type, name))
 
     def answer(self, response: Any) -> None:
         assert not self.answers, "answered twice"

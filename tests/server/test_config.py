@@ -63,6 +63,9 @@ def test_a_file_sets_and_an_assignment_counts_more(tmp_path: Path) -> None:
         ("group.consumer.migration.policy=up", "'up' is none of them"),
         ("group.coordinator.rebalance.protocols=classic,share", "'share' is none"),
         ("group.coordinator.rebalance.protocols=consumer", "must contain classic"),
+        ("authorizer=none", "authorizer is made of by-listener, allow-all, acl"),
+        ("authorizer.class.name=a.B", "authorizer=acl is the StandardAuthorizer"),
+        ("super.users=alice", "'alice', which is no principal; write for example"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_would_be_right(

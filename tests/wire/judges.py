@@ -30,8 +30,14 @@ from coterie.wire.schema import PRIVATE_TAG, Field, Message, Struct
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MILLISECOND: Final = dt.timedelta(milliseconds=1)
 INT32_MIN: Final = -(2**31)
-AIOKAFKA_MISTAKES: Final = {("ListOffsetsRequest", 4), ("ListOffsetsRequest", 5)}
-"""aiokafka 0.14.0 declares current_leader_epoch as int64 there, and never sends it."""
+AIOKAFKA_MISTAKES: Final = {
+    ("ListOffsetsRequest", 4),
+    ("ListOffsetsRequest", 5),
+    ("DescribeAclsRequest", 2),
+    ("DescribeAclsResponse", 2),
+}
+"""aiokafka 0.14.0 declares current_leader_epoch as int64 in the first two and never
+sends it, and takes the others for not flexible."""
 
 
 class Judge(Protocol):

@@ -1,65 +1,70 @@
-"""Access control lists: who may do what to which resources, as Kafka decides it.
+"""Bindings of access control lists, and filters that pick some of them (KIP-140).
 
-An `AclAuthorizer` is an `Authorizer` over a set of bindings. Its rules (KIP-11,
-KIP-290, and what Kafka's own authorizer makes of KIP-229, D-31):
-
-- a super user may do everything;
-- one binding that denies settles it, whatever others allow;
-- to be allowed one operation may imply another (`IMPLIED_BY`); to be denied implies
-  nothing, but that ALL denies everything (D-32);
-- whoever no binding speaks of may do nothing.
+A binding says that a principal, from a host, is allowed or denied an operation on the
+resources that a pattern names. What follows from many of them, acl_authorizer.py says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Mapping
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-from coterie.auth.authorizer import Operation, Principal, ResourceType
-from coterie.errors import SettingError
+from coterie.auth.authorizer import (
+    CLUSTER_NAME,
+    USER,
+    Operation,
+    Principal,
+    ResourceType,
+    parse_principal,
+)
+from coterie.errors import ApiError
+from coterie.wire.error_codes import ErrorCode
 
 ANY_NAME: Final = "*"
-"""As the name of a literal binding, or of its principal: every one."""
-
-_ALWAYS: Final = frozenset({Operation.ALL})
-GROUP_OPERATIONS: Final = frozenset(
-    {
-        Operation.READ,
-        Operation.DESCRIBE,
-        Operation.DELETE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-    }
-)
-"""What can be done to a group, beside ALL of it (D-33)."""
-
-IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
-    Operation.DESCRIBE: frozenset(
-        {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
-    ),
-    Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
-}
-"""The operations whose being allowed allows this one too (D-30, D-31)."""
+"""As the name of a literal binding, or as its host: every one."""
+EVERYBODY: Final = Principal(USER, ANY_NAME)
+"""The principal of a binding for every principal, of whatever kind."""
 
 
 class Permission(IntEnum):
     """What a binding says, with the protocol's numbers."""
 
+    UNKNOWN = 0
+    ANY = 1
     DENY = 2
     ALLOW = 3
 
 
 class Pattern(IntEnum):
-    """How a binding names its resources, with the protocol's numbers (KIP-290)."""
+    """How a binding names its resources, with the protocol's numbers (KIP-290).
 
+    A binding is LITERAL or PREFIXED; a filter may also ask for ANY of them, or for
+    those that MATCH a name.
+    """
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
     LITERAL = 3
     PREFIXED = 4
 
 
+_Number = TypeVar("_Number", Operation, ResourceType, Permission, Pattern)
+
+
+def known(kind: type[_Number], number: int) -> _Number:
+    """The meaning of a number off the wire; UNKNOWN for one from the future."""
+    try:
+        return kind(number)
+    except ValueError:
+        return kind.UNKNOWN
+
+
 class Acl(NamedTuple):
-    """One binding. `name` "*" of a literal pattern, and the principal "*" of a kind,
-    stand for all."""
+    """One binding. `name` "*" of a literal pattern, `host` "*" and the principal
+    "User:*" stand for all."""
 
     principal: Principal
     permission: Permission
@@ -67,75 +72,108 @@ class Acl(NamedTuple):
     resource_type: ResourceType
     name: str
     pattern: Pattern = Pattern.LITERAL
-
-    def is_about(
-        self, principal: Principal, resource_type: ResourceType, name: str
-    ) -> bool:
-        """Whether the binding speaks of this principal and this resource."""
-        kind, who = self.principal
-        if kind != principal.kind or who not in {principal.name, ANY_NAME}:
-            return False
-        if self.resource_type != resource_type:
-            return False
-        if self.pattern is Pattern.PREFIXED:
-            return name.startswith(self.name)
-        return self.name in {name, ANY_NAME}
-
-
-class AclAuthorizer:
-    """Decides by bindings.
-
-    Raises SettingError for a binding to an operation that groups do not have.
-    """
-
-    def __init__(
-        self, acls: Iterable[Acl], super_users: Iterable[Principal] = ()
-    ) -> None:
-        self._super_users = frozenset(super_users)
-        self._version = 0
-        self.replace(acls)
+    host: str = ANY_NAME
 
     @property
-    def version(self) -> int:
-        """The version of the rules."""
-        return self._version
+    def key(self) -> str:
+        """What tells it from every other binding."""
+        return json.dumps(list(self.to_value().values()), ensure_ascii=False)
 
-    def replace(self, acls: Iterable[Acl]) -> None:
-        """Decide by these bindings from now on. Raises SettingError as above."""
-        given = tuple(acls)
-        for acl in given:
-            _check(acl)
-        self._acls = given
-        self._version += 1
-
-    def authorize(
-        self,
-        principal: Principal,
-        operation: Operation,
-        resource_type: ResourceType,
-        name: str,
-    ) -> bool:
-        """Whether the principal may do this to the named resource (E27)."""
-        if principal in self._super_users:
-            return True
-        said = [
-            acl for acl in self._acls if acl.is_about(principal, resource_type, name)
-        ]
-        denies = _ALWAYS | {operation}
-        if any(_says(acl, Permission.DENY, denies) for acl in said):
-            return False
-        allows = denies | IMPLIED_BY.get(operation, frozenset())
-        return any(_says(acl, Permission.ALLOW, allows) for acl in said)
+    def to_value(self) -> Mapping[str, str]:
+        """The binding as it is kept, in words."""
+        return {
+            "resource": self.resource_type.name,
+            "pattern": self.pattern.name,
+            "name": self.name,
+            "principal": str(self.principal),
+            "host": self.host,
+            "operation": self.operation.name,
+            "permission": self.permission.name,
+        }
 
 
-def _says(acl: Acl, permission: Permission, operations: frozenset[Operation]) -> bool:
-    return acl.permission is permission and acl.operation in operations
+def from_value(value: Mapping[str, Any]) -> Acl:
+    """A binding as it was kept."""
+    principal = parse_principal(value["principal"])
+    assert principal is not None, value
+    return Acl(
+        principal=principal,
+        permission=Permission[value["permission"]],
+        operation=Operation[value["operation"]],
+        resource_type=ResourceType[value["resource"]],
+        name=value["name"],
+        pattern=Pattern[value["pattern"]],
+        host=value["host"],
+    )
 
 
-def _check(acl: Acl) -> None:
-    possible = GROUP_OPERATIONS | _ALWAYS
-    if acl.resource_type is ResourceType.GROUP and acl.operation not in possible:
-        known = ", ".join(sorted(each.name for each in possible))
-        raise SettingError(
-            f"a group has no operation {acl.operation.name}: it has {known}"
+def check_acl(acl: Acl) -> None:
+    """Raise ApiError INVALID_REQUEST for a binding that cannot be.
+
+    One for an operation which its resource does not have can be, as in Kafka: nobody
+    ever asks for it.
+    """
+    if acl.resource_type == ResourceType.CLUSTER and acl.name != CLUSTER_NAME:
+        raise _invalid(
+            f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
         )
+    if not acl.name:
+        raise _invalid("Invalid empty resource name")
+    if acl.resource_type in {ResourceType.UNKNOWN, ResourceType.ANY}:
+        raise _invalid(f"Invalid resourceType {acl.resource_type.name}")
+    if acl.pattern not in {Pattern.LITERAL, Pattern.PREFIXED}:
+        raise _invalid(f"Invalid patternType {acl.pattern.name}")
+    if acl.operation in {Operation.UNKNOWN, Operation.ANY}:
+        raise _invalid(f"Invalid operation {acl.operation.name}")
+    if acl.permission not in {Permission.ALLOW, Permission.DENY}:
+        raise _invalid(f"Invalid permissionType {acl.permission.name}")
+
+
+class AclFilter(NamedTuple):
+    """Which bindings are meant; None, and ANY, stand for whatever there is."""
+
+    resource_type: ResourceType = ResourceType.ANY
+    name: str | None = None
+    pattern: Pattern = Pattern.ANY
+    principal: str | None = None
+    host: str | None = None
+    operation: Operation = Operation.ANY
+    permission: Permission = Permission.ANY
+
+    def picks(self, acl: Acl) -> bool:
+        """Whether a binding is one of them."""
+        return (
+            self.resource_type in {ResourceType.ANY, acl.resource_type}
+            and self.operation in {Operation.ANY, acl.operation}
+            and self.permission in {Permission.ANY, acl.permission}
+            and self.principal in {None, str(acl.principal)}
+            and self.host in {None, acl.host}
+            and self._picks_name(acl)
+        )
+
+    def _picks_name(self, acl: Acl) -> bool:
+        """A name means itself, but for MATCH: there it means what applies to it."""
+        if self.pattern not in {Pattern.ANY, Pattern.MATCH, acl.pattern}:
+            return False
+        if self.name is None or self.name == acl.name:
+            return True
+        if self.pattern is not Pattern.MATCH:
+            return False
+        if acl.pattern is Pattern.PREFIXED:
+            return self.name.startswith(acl.name)
+        return acl.name == ANY_NAME
+
+
+def check_filter(wanted: AclFilter) -> None:
+    """Raise ApiError INVALID_REQUEST for a filter of something unknown."""
+    if (
+        wanted.resource_type is ResourceType.UNKNOWN
+        or wanted.pattern is Pattern.UNKNOWN
+    ):
+        raise _invalid("Unknown patternFilter.")
+    if Operation.UNKNOWN is wanted.operation or Permission.UNKNOWN is wanted.permission:
+        raise _invalid("Unknown entryFilter.")
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)

@@ -12,7 +12,7 @@ from typing import Final
 
 from coterie.catalog.topic_configs import INT_MAX, LONG_MAX, ConfigType
 from coterie.errors import ApiError
-from coterie.settings import Settings
+from coterie.settings import SEPARATORS, Settings
 from coterie.wire.error_codes import ErrorCode
 
 DYNAMIC: Final[Mapping[str, tuple[int, int]]] = {
@@ -40,7 +40,7 @@ def broker_config_value(settings: Settings, name: str) -> str:
     """A setting's value as text."""
     value = getattr(settings, BROKER_CONFIGS[name])
     if isinstance(value, tuple):
-        return ",".join(value)
+        return SEPARATORS.get(name, ",").join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

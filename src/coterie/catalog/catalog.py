@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from coterie.catalog.entries import Entry, Kind
 from coterie.catalog.group_configs import GroupConfigs
@@ -50,12 +50,32 @@ class TopicChange(NamedTuple):
     after: Topic | None
 
 
-class Catalog:
-    """What the broker knows of topics and producers."""
+class Follower(Protocol):
+    """Who holds what entries of one kind say, as the catalog holds the others."""
 
-    def __init__(self, settings: Settings, node_ids: Sequence[int] = (1,)) -> None:
+    def clear(self) -> None:
+        """Forget everything, to be loaded again."""
+
+    def replay(self, name: str, value: Mapping[str, Any] | None) -> None:
+        """Apply an entry."""
+
+
+class Catalog:
+    """What the broker knows of topics and producers.
+
+    Bindings of access control lists are `acls`' to hold; without it they stay on disk,
+    for the day when they count again.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        node_ids: Sequence[int] = (1,),
+        acls: Follower | None = None,
+    ) -> None:
         self._static_settings = settings
         self._node_ids = tuple(node_ids)
+        self._acls = acls
         self._listeners: list[Callable[[TopicChange], None]] = []
         self.group_configs = GroupConfigs(settings)
         self.clear()
@@ -71,6 +91,8 @@ class Catalog:
         self._topic_settings: dict[TopicName, TopicSettings] = {}
         self.version = 0
         self.group_configs.clear()
+        if self._acls is not None:
+            self._acls.clear()
         self._unreserved_producer_id = 0
         self._next_producer_id = 0
 
@@ -243,6 +265,9 @@ class Catalog:
                 self._replay_broker_config(entry.name, entry.value)
             case Kind.GROUP_CONFIG:
                 self.group_configs.replay(entry.name, entry.value)
+            case Kind.ACL:
+                if self._acls is not None:
+                    self._acls.replay(entry.name, entry.value)
             case Kind.PRODUCER_IDS:
                 assert entry.value is not None
                 self._unreserved_producer_id = entry.value["next"]

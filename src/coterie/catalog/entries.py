@@ -27,6 +27,8 @@ class Kind(StrEnum):
     """A setting changed while running [the setting's Kafka name]."""
     GROUP_CONFIG = "group-config"
     """The configurations of a group, which need not exist [its group id]."""
+    ACL = "acl"
+    """A binding of access control lists [all of it; the value says the same]."""
     PRODUCER_IDS = "producer-ids"
     """The first producer id not handed out in a block yet ["next"]."""
     TRANSACTION = "transaction"

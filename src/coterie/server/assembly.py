@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from coterie.auth.acl_authorizer import AclAuthorizer
 from coterie.auth.authorizer import AllowAll, Authorizer
 from coterie.catalog.catalog import Catalog, TopicChange
 from coterie.catalog.topics import OFFSETS_TOPIC, Topic
@@ -110,7 +111,8 @@ class Assembly:
         self._created_topics: set[TopicName] = set()
         clock = steady_clock()
         flusher = Flusher(log, loop, threaded=not isinstance(log, MemoryLog))
-        catalog = Catalog(settings, range(1, node_count + 1))
+        acls = authorizer if isinstance(authorizer, AclAuthorizer) else None
+        catalog = Catalog(settings, range(1, node_count + 1), acls)
         data = DataPlane(log, flusher, catalog, clock=clock, scheduler=loop)
         flusher.on_failure(lambda _: data.reload())
         data.load()
@@ -141,6 +143,7 @@ class Assembly:
             runtime=runtime,
             transactions=transactions,
             authorizer=authorizer or AllowAll(),
+            acls=acls,
             fetch_sessions=FetchSessions(
                 settings.max_incremental_fetch_session_cache_slots, fresh_session_id
             ),

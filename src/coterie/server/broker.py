@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from coterie.auth.acl_authorizer import AclAuthorizer
 from coterie.auth.authorizer import Authorizer
 from coterie.catalog.catalog import Catalog
 from coterie.log.log import Log
@@ -25,7 +26,8 @@ coordinates a transactional id."""
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Broker:
-    """The parts of a server. `clock` gives ms since the epoch and never steps back."""
+    """The parts of a server. `clock` gives ms since the epoch and never steps back;
+    `acls` is the authorizer, if it is one that decides by bindings."""
 
     settings: Settings
     log: Log
@@ -35,6 +37,7 @@ class Broker:
     runtime: Runtime
     transactions: TransactionPlane
     authorizer: Authorizer
+    acls: AclAuthorizer | None
     fetch_sessions: FetchSessions
     clock: Callable[[], int]
     cluster_id: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from coterie.auth.authorizer import Operation, Principal, ResourceType
+from coterie.auth.authorizer import Caller, Operation, Principal, ResourceType
 from coterie.types import TopicName
 from coterie.wire.schema import Struct
 
@@ -60,12 +60,19 @@ class Call:
         """Where the call comes from, as in "/127.0.0.1"."""
         return self._peer.client_host
 
+    @property
+    def caller(self) -> Caller:
+        """Who calls from where, as authorizers ask."""
+        return Caller(self._peer.principal, self._peer.client_host.removeprefix("/"))
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Whether the caller may do this (E27)."""
+        authorizer = self.node.broker.authorizer
+        return authorizer.authorize(self.caller, operation, resource_type, name)
+
     def may_describe(self, topic: TopicName) -> bool:
         """Whether the caller may know of a topic (E14-08)."""
-        authorizer = self.node.broker.authorizer
-        return authorizer.authorize(
-            self.principal, Operation.DESCRIBE, ResourceType.TOPIC, topic
-        )
+        return self.may(Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
     def answer(self, response: Struct | None) -> None:
         """Answer the request; None when the protocol has no answer for it."""

@@ -18,7 +18,7 @@ from coterie.server.config_checks import (
     known_words,
     without_meaning,
 )
-from coterie.settings import INT32_MAX, Settings
+from coterie.settings import INT32_MAX, SEPARATORS, Settings
 
 _LONG_MAX: Final = 2**63 - 1
 _WORDS: Final = {"true": True, "false": False}
@@ -166,8 +166,9 @@ def _words(name: str, value: object, *, is_list: bool) -> str | tuple[str, ...]:
     if not is_list and isinstance(value, str):
         [word] = known_words(name, [value])
         return word
+    separator = SEPARATORS.get(name, ",")
     if is_list and isinstance(value, str):
-        value = [word.strip() for word in value.split(",") if word.strip()]
+        value = [word.strip() for word in value.split(separator) if word.strip()]
     if is_list and isinstance(value, list) and all(isinstance(w, str) for w in value):
         return known_words(name, value)
     what = "a list of words" if is_list else "a word"

@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from coterie.auth.authorizer import parse_principal
 from coterie.errors import SettingError
 from coterie.settings import Settings
 
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "authorizer": ("by-listener", "allow-all", "acl"),
     "group.consumer.migration.policy": (
         "bidirectional",
         "upgrade",
@@ -29,6 +31,8 @@ _ONE_FLUSH: Final = "what one turn of the loop writes becomes durable in one flu
 _NO_REPLICAS: Final = "there are no replicas"
 _NO_OTHER_GROUPS: Final = "groups are classic groups or consumer groups"
 _WITHOUT_MEANING: Final[Mapping[str, str]] = {
+    "authorizer.class.name": "authorizer=acl is the StandardAuthorizer, "
+    "authorizer=allow-all is none",
     "group.coordinator.new.enable": "there is one coordinator only",
     "group.coordinator.threads": _ONE_LOOP,
     "group.coordinator.background.threads": _ONE_LOOP,
@@ -72,6 +76,16 @@ def check_together(settings: Settings) -> None:
     _check_sessions_and_intervals(settings)
     _check_lists(settings)
     _check_sizes(settings)
+    _check_super_users(settings)
+
+
+def _check_super_users(settings: Settings) -> None:
+    for text in settings.super_users:
+        if parse_principal(text) is None:
+            raise SettingError(
+                f"super.users names {text!r}, which is no principal; write for "
+                "example User:alice;User:bob"
+            )
 
 
 def _check_sessions_and_intervals(settings: Settings) -> None:

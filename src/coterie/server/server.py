@@ -16,6 +16,7 @@ from coterie.errors import LogError
 from coterie.log.log import Log
 from coterie.log.memory import MemoryLog
 from coterie.server.assembly import Assembly
+from coterie.server.authority import choose_authorizer
 from coterie.server.dispatch import load_handlers
 from coterie.server.listener import Listener
 from coterie.server.node import Node
@@ -80,7 +81,8 @@ class Server:
             plan.settings,
             log or _open_log(plan),
             node_count=plan.node_count,
-            authorizer=self._authorizer,
+            authorizer=self._authorizer
+            or choose_authorizer(plan.settings, [plan.host]),
         )
         self._assembly = assembly
         self._listener = Listener(plan.settings, load_handlers())

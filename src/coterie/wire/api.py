@@ -47,6 +47,9 @@ class ApiKey(IntEnum):
     ADD_OFFSETS_TO_TXN = 25
     END_TXN = 26
     TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
@@ -90,6 +93,9 @@ ADVERTISED: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.ADD_OFFSETS_TO_TXN: Versions(0, 4),
     ApiKey.END_TXN: Versions(0, 5),
     ApiKey.TXN_OFFSET_COMMIT: Versions(0, 5),
+    ApiKey.DESCRIBE_ACLS: Versions(1, 3),
+    ApiKey.CREATE_ACLS: Versions(1, 3),
+    ApiKey.DELETE_ACLS: Versions(1, 3),
     ApiKey.DESCRIBE_CONFIGS: Versions(1, 4),
     ApiKey.CREATE_PARTITIONS: Versions(0, 3),
     ApiKey.DELETE_GROUPS: Versions(0, 3),

@@ -11,7 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from coterie.auth.authorizer import ANONYMOUS, Operation, Principal, ResourceType
+from coterie.auth.authorizer import (
+    ANONYMOUS,
+    Authorizer,
+    Caller,
+    Operation,
+    Principal,
+    ResourceType,
+)
 from coterie.log.memory import MemoryLog
 from coterie.runtime.shards import DrivenShard, Phase
 from coterie.server.assembly import Assembly
@@ -41,7 +48,7 @@ class Deny:
 
     def authorize(
         self,
-        principal: Principal,
+        caller: Caller,
         operation: Operation,
         resource_type: ResourceType,
         name: str,
@@ -49,15 +56,25 @@ class Deny:
         self.asked.append((operation, resource_type, name))
         return (operation, resource_type, name) not in self.denied
 
+    def authorize_some(
+        self, caller: Caller, operation: Operation, resource_type: ResourceType
+    ) -> bool:
+        return self.authorize(caller, operation, resource_type, "*")
+
 
 class OnePeer:
     """A connection that has one request on it."""
 
-    principal = ANONYMOUS
     client_host = "/127.0.0.1"
 
-    def __init__(self, node: Node, answered: asyncio.Future[Struct | None]) -> None:
+    def __init__(
+        self,
+        node: Node,
+        answered: asyncio.Future[Struct | None],
+        principal: Principal = ANONYMOUS,
+    ) -> None:
         self.node = node
+        self.principal = principal
         self._answered = answered
 
     def answer(self, token: Any, response: Struct | None) -> None:
@@ -69,14 +86,26 @@ class OnePeer:
 
 
 class Office:
-    """A server with topics t and u of 4 partitions each, in memory."""
+    """A server with topics t and u of 4 partitions each, in memory.
+
+    Everything is allowed but what is `denied`, unless another `authorizer` decides.
+    Calls are those of `principal`.
+    """
 
     def __init__(
-        self, *denied: Any, node_count: int = 1, settings: Settings | None = None
+        self,
+        *denied: Any,
+        node_count: int = 1,
+        settings: Settings | None = None,
+        authorizer: Authorizer | None = None,
+        principal: Principal = ANONYMOUS,
     ) -> None:
         self.settings = settings or Settings()
         self.loop = asyncio.new_event_loop()
+        self.log = MemoryLog()
         self.authorizer = Deny(*denied)
+        self.principal = principal
+        self._authorizer = authorizer or self.authorizer
         self.assembly = self.loop.run_until_complete(self._start(node_count))
         self.broker = self.assembly.broker
         self._turn_until(
@@ -96,7 +125,7 @@ class Office:
             group_initial_rebalance_delay_ms=0,
         )
         assembly = Assembly(
-            settings, MemoryLog(), node_count=node_count, authorizer=self.authorizer
+            settings, self.log, node_count=node_count, authorizer=self._authorizer
         )
         assembly.broker.nodes += [
             Node(number, "localhost", 9092 + number, assembly.broker)
@@ -136,7 +165,7 @@ class Office:
         """Hand in a request as it comes off the wire; its answer to be."""
         received, _ = decode(type(request), version, encode(request, version))
         answered: asyncio.Future[Struct | None] = self.loop.create_future()
-        peer = OnePeer(self.broker.nodes[node], answered)
+        peer = OnePeer(self.broker.nodes[node], answered, self.principal)
         call = Call(received, version, "client", peer, None)
         HANDLERS[request.API_KEY](call)
         return answered

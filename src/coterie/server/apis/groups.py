@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from coterie.auth.authorizer import Operation, ResourceType
+from coterie.server.apis.support import operations_of
 from coterie.server.call import Call
 from coterie.types import GroupId
 from coterie.wire.error_codes import ErrorCode
 
 Answer = TypeVar("Answer")
 
-_GROUP: Final = ResourceType.GROUP
-_GROUP_OPERATIONS: Final = (
-    Operation.READ,
-    Operation.DELETE,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-)
-
 
 def may_group(call: Call, operation: Operation, group_id: GroupId) -> bool:
     """Whether the caller may do this to a group."""
-    authorizer = call.node.broker.authorizer
-    return authorizer.authorize(call.principal, operation, _GROUP, group_id)
+    return call.may(operation, ResourceType.GROUP, group_id)
 
 
 def group_operations(call: Call, group_id: GroupId) -> int:
     """What the caller may do to a group, a bit for each operation (KIP-430, D-33)."""
-    return sum(
-        1 << operation
-        for operation in _GROUP_OPERATIONS
-        if may_group(call, operation, group_id)
-    )
+    return operations_of(call, ResourceType.GROUP, group_id)
 
 
 def ask(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, TypeVar
 
-from coterie.auth.authorizer import Operation, ResourceType
+from coterie.auth.authorizer import (
+    CLUSTER_NAME,
+    OPERATIONS,
+    Operation,
+    ResourceType,
+)
 from coterie.catalog.topics import Topic
 from coterie.errors import ApiError
 from coterie.server.call import Call
@@ -13,30 +17,8 @@ from coterie.server.node import Node
 from coterie.types import TopicName
 from coterie.wire.error_codes import ErrorCode
 
-CLUSTER_NAME: Final = "kafka-cluster"
-"""The one resource of type CLUSTER."""
 LEADER_EPOCH: Final = 0
 """Leaders never change, so every partition is in its first leader epoch."""
-
-_TOPIC_OPERATIONS: Final = (
-    Operation.READ,
-    Operation.WRITE,
-    Operation.CREATE,
-    Operation.DELETE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-)
-_CLUSTER_OPERATIONS: Final = (
-    Operation.CREATE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.CLUSTER_ACTION,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-    Operation.IDEMPOTENT_WRITE,
-)
 
 Item = TypeVar("Item")
 
@@ -45,8 +27,7 @@ def may(
     call: Call, operation: Operation, resource_type: ResourceType, name: str
 ) -> bool:
     """Whether the caller may do this."""
-    authorizer = call.node.broker.authorizer
-    return authorizer.authorize(call.principal, operation, resource_type, name)
+    return call.may(operation, resource_type, name)
 
 
 def may_topic(call: Call, operation: Operation, name: TopicName) -> bool:
@@ -61,18 +42,21 @@ def may_cluster(call: Call, operation: Operation) -> bool:
 
 def topic_operations(call: Call, name: TopicName) -> int:
     """What the caller may do to a topic, a bit for each operation (KIP-430)."""
-    allowed = (found for found in _TOPIC_OPERATIONS if may_topic(call, found, name))
-    return _bits(list(allowed))
+    return operations_of(call, ResourceType.TOPIC, name)
 
 
 def cluster_operations(call: Call) -> int:
     """What the caller may do to the cluster, a bit for each operation (KIP-430)."""
-    allowed = (found for found in _CLUSTER_OPERATIONS if may_cluster(call, found))
-    return _bits(list(allowed))
+    return operations_of(call, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
-def _bits(operations: Sequence[Operation]) -> int:
-    return sum(1 << operation.value for operation in operations)
+def operations_of(call: Call, resource_type: ResourceType, name: str) -> int:
+    """What the caller may do to a resource, a bit for each operation (KIP-430)."""
+    return sum(
+        1 << operation
+        for operation in OPERATIONS[resource_type]
+        if call.may(operation, resource_type, name)
+    )
 
 
 def leader_of(call: Call, index: int) -> Node:
