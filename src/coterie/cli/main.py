@@ -64,7 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     options = make_parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = options.run
-    return run(options)
+    from coterie.errors import SettingError
+
+    try:
+        return run(options)
+    except SettingError as error:
+        sys.stderr.write(f"coterie: {error}\n")
+        return 2
 
 
 class _ShowVersion(argparse.Action):

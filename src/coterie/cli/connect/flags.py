@@ -1,0 +1,33 @@
+"""The flags of every command that talks to a cluster. Only argparse is imported."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_connection_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the connection's flags, as a group of their own in `--help`.
+
+    `open_admin` reads them; a parser that has only some of them will do.
+    """
+    group = parser.add_argument_group("connection")
+    group.add_argument(
+        "--bootstrap-server",
+        metavar="HOST:PORT[,...]",
+        help="brokers to start from; any of the cluster does "
+        "(or COTERIE_BOOTSTRAP_SERVER)",
+    )
+    group.add_argument(
+        "--timeout",
+        metavar="MS",
+        type=_milliseconds,
+        help="how long a call may take in all, tries included",
+    )
+
+
+def _milliseconds(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**31:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time-out; write whole milliseconds, for example 5000"
+        )
+    return int(text)
