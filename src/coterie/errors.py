@@ -12,6 +12,7 @@ CoterieError
     RequestTimedOut       a broker did not answer in time
     UnsupportedByBroker   a broker does not speak what is needed
     CommitRefused         some offsets were not committed
+  OperationRefused      what an operator asked for is not done, to be safe
 
 A bug of ours is none of these: it is an AssertionError or whatever Python raises, and
 it stops the shard it happened in (design: three failures, three mechanisms).
@@ -93,3 +94,8 @@ class CommitRefused(ClientError):
             for partition, code in sorted(self.refused.items())
         )
         return f"offsets were not committed: {', '.join(each)}"
+
+
+class OperationRefused(CoterieError):
+    """What an operator asked for would do harm or make no sense, so nothing of it was
+    done; the message says why, and what to do instead."""
