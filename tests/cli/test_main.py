@@ -1,8 +1,13 @@
-"""What `coterie` makes of a command that fails."""
+"""The command `coterie`: which verb is called, what is imported for it, and what
+becomes of one that fails."""
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from types import ModuleType
 
 import pytest
 
@@ -20,3 +25,51 @@ def test_a_setting_that_cannot_be_is_one_line_and_exit_code_2(
     monkeypatch.setattr(serve, "run", run)
     assert cli.main(["serve", "--nodes", "3"]) == 2
     assert capsys.readouterr().err == "coterie: 3 are too many\n"
+
+
+_LOADED = """
+import sys
+from coterie.cli.main import VERBS, main
+try:
+    main(sys.argv[1:])
+except SystemExit:
+    pass
+names = (verb.name.replace("-", "_") for verb in VERBS)
+print("loaded:", *(name for name in names if f"coterie.cli.{name}" in sys.modules))
+"""
+
+
+def loaded_by(*arguments: str) -> list[str]:
+    """The verbs whose modules a command line imports."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADED, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    return done.stdout.rpartition("loaded:")[2].split()
+
+
+@pytest.mark.slow
+def test_help_imports_no_verb_and_a_verb_only_itself() -> None:
+    assert loaded_by("--help") == []
+    assert loaded_by("serve", "--help") == ["serve"]
+
+
+def test_a_verb_with_a_grammar_of_its_own_gets_its_arguments_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Sequence[str]] = []
+
+    def take_over(arguments: Sequence[str]) -> int:
+        seen.append(arguments)
+        return 7
+
+    module = ModuleType("coterie.cli.other_tool")
+    module.main = take_over  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "coterie.cli.other_tool", module)
+    verb = cli.Verb("other-tool", "another tool", has_own_grammar=True)
+    monkeypatch.setattr(cli, "VERBS", (verb,))
+    assert cli.main(["other-tool", "--help", "-x", "--", "y"]) == 7
+    assert seen == [["--help", "-x", "--", "y"]]
