@@ -6,14 +6,17 @@ error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from coterie.errors import CoterieError
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Is told, now and then, how many items are done, and of how many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,32 @@
+"""A broker's no, in words that say what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from coterie.errors import ApiError
+from coterie.wire.error_codes import ErrorCode
+
+_NOT_ALLOWED: Final = "may not be used by you so; who runs the cluster can add an ACL"
+_WORDS: Final[Mapping[ErrorCode, str]] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: (
+        "does not exist, or you may not see it; look at its name"
+    ),
+    ErrorCode.LEADER_NOT_AVAILABLE: (
+        "has no leader now; see which brokers of its replicas are down"
+    ),
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "has moved to another leader; try again",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _NOT_ALLOWED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: _NOT_ALLOWED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _NOT_ALLOWED,
+}
+
+
+def refusal(code: int, what: str, said: str | None = None) -> ApiError:
+    """The error of a code in an answer about `what`; with the broker's own words, when
+    it said any."""
+    read = ErrorCode.read(code)
+    if said:
+        return ApiError(read, f"{what}: {read.name}: {said}")
+    return ApiError(read, f"{what} {_WORDS.get(read) or f'was refused: {read.name}'}")

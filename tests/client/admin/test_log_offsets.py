@@ -1,0 +1,345 @@
+"""Offsets of logs, asked of brokers that say what a test tells them to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from coterie.client.admin import leaders
+from coterie.client.admin.log_offsets import list_offsets
+from coterie.client.admin.offset_values import (
+    EARLIEST,
+    LATEST,
+    AtTime,
+    LogOffsetFound,
+    OffsetSpec,
+    Special,
+)
+from coterie.client.cluster import Cluster
+from coterie.errors import (
+    ApiError,
+    ClientError,
+    ConnectionLost,
+    CoterieError,
+    RequestTimedOut,
+    UnsupportedByBroker,
+)
+from coterie.types import TopicPartition
+from coterie.wire.api import ApiKey
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire.schema import Versions
+from tests.client.admin.scripted_cluster import (
+    NOBODY,
+    ScriptedCluster,
+    offsets_of_node,
+)
+from tests.client.scripted import BRIEF, IMPATIENT, OPTIONS, SILENCE, in_turn
+
+pytestmark = pytest.mark.asyncio
+
+SOON = replace(OPTIONS, leader_wait_ms=30)
+"""For who asks in vain for leaders."""
+
+
+def ends(topic: str, *partitions: int) -> dict[TopicPartition, OffsetSpec]:
+    return {TopicPartition(topic, each): LATEST for each in partitions}
+
+
+def code_of(error: CoterieError) -> ErrorCode:
+    assert isinstance(error, ApiError)
+    return error.code
+
+
+async def test_nothing_is_asked_when_nothing_is_wanted() -> None:
+    async with ScriptedCluster() as nodes:
+        results = await list_offsets(nodes.client(), {})
+        assert results.all() == {}
+        assert nodes.brokers[0].connection_count == 0
+
+
+async def test_each_leader_gets_one_request_for_all_of_its_partitions() -> None:
+    async with ScriptedCluster(3) as nodes:
+        nodes.lead(1, "t", 0, 3)
+        nodes.lead(2, "t", 1)
+        nodes.lead(2, "u", 7)
+        nodes.lead(3, "t", 2)
+        wanted = ends("t", 0, 1, 2, 3) | ends("u", 7)
+        told: list[tuple[int, int]] = []
+        results = await list_offsets(
+            nodes.client(), wanted, progress=lambda done, of: told.append((done, of))
+        )
+        offsets = {key: found.offset for key, found in results.all().items()}
+        assert list(offsets) == list(wanted)
+        assert offsets == {
+            ("t", 0): 1000,
+            ("t", 1): 2001,
+            ("t", 2): 3002,
+            ("t", 3): 1003,
+            ("u", 7): 2007,
+        }
+        assert [
+            len(broker.asked_of(ListOffsetsRequest)) for broker in nodes.brokers
+        ] == [1, 1, 1]
+        assert len(nodes.brokers[0].asked_of(MetadataRequest)) == 1
+        assert told[-1] == (5, 5)
+        assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+async def test_very_many_partitions_come_in_portions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leaders, "PARTITIONS_PER_REQUEST", 2)
+    monkeypatch.setattr(leaders, "TOPICS_PER_REQUEST", 3)
+    monkeypatch.setattr(leaders, "IN_FLIGHT_MAX", 1)
+    async with ScriptedCluster() as nodes:
+        wanted: dict[TopicPartition, OffsetSpec] = {}
+        for number in range(5):
+            nodes.lead(1, f"t{number}", 0)
+            wanted |= ends(f"t{number}", 0)
+        results = await list_offsets(nodes.client(), wanted)
+        assert len(results.all()) == 5
+        [broker] = nodes.brokers
+        assert len(broker.asked_of(ListOffsetsRequest)) == 3
+        assert [len(each.topics) for each in broker.asked_of(MetadataRequest)] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("spec", "number"),
+    [
+        (LATEST, -1),
+        (EARLIEST, -2),
+        (Special.MAX_TIMESTAMP, -3),
+        (Special.EARLIEST_LOCAL, -4),
+        (Special.LATEST_TIERED, -5),
+        (AtTime(1_700_000_000_000), 1_700_000_000_000),
+        (AtTime(-5), 0),
+    ],
+)
+async def test_what_is_asked_for_has_the_protocols_number(
+    spec: OffsetSpec, number: int
+) -> None:
+    async with ScriptedCluster() as nodes:
+        nodes.lead(1, "t", 0)
+        await list_offsets(nodes.client(), {TopicPartition("t", 0): spec})
+        [request] = nodes.brokers[0].asked_of(ListOffsetsRequest)
+        assert request.topics[0].partitions[0].timestamp == number
+        assert (request.replica_id, request.isolation_level) == (-1, 0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "since"),
+    [
+        (Special.MAX_TIMESTAMP, 7),
+        (Special.EARLIEST_LOCAL, 8),
+        (Special.LATEST_TIERED, 9),
+    ],
+)
+async def test_what_a_broker_is_too_old_for_fails_alone(
+    spec: Special, since: int
+) -> None:
+    async with ScriptedCluster() as nodes:
+        nodes.brokers[0].versions[ApiKey.LIST_OFFSETS] = Versions(1, since - 1)
+        nodes.lead(1, "t", 0, 1)
+        wanted = ends("t", 0) | {TopicPartition("t", 1): spec}
+        results = await list_offsets(nodes.client(), wanted)
+        assert results.one(TopicPartition("t", 0)).offset == 1000
+        with pytest.raises(UnsupportedByBroker, match=f"{spec.name} needs {since}"):
+            results.one(TopicPartition("t", 1))
+
+
+async def test_brokers_before_kafka_0_11_know_no_committed_offsets() -> None:
+    async with ScriptedCluster() as nodes:
+        nodes.brokers[0].versions[ApiKey.LIST_OFFSETS] = Versions(0, 1)
+        nodes.lead(1, "t", 0)
+        old = await list_offsets(nodes.client(), ends("t", 0))
+        assert old.one(TopicPartition("t", 0)) == LogOffsetFound(1000)
+        results = await list_offsets(nodes.client(), ends("t", 0), committed_only=True)
+        with pytest.raises(UnsupportedByBroker, match="2 to 11 is needed"):
+            results.all()
+
+
+async def test_a_broker_that_speaks_version_0_only_is_refused() -> None:
+    async with ScriptedCluster() as nodes:
+        nodes.brokers[0].versions[ApiKey.LIST_OFFSETS] = Versions(0, 0)
+        nodes.lead(1, "t", 0)
+        results = await list_offsets(nodes.client(), ends("t", 0))
+        with pytest.raises(UnsupportedByBroker, match="ListOffsets 0 to 0"):
+            results.all()
+
+
+async def test_committed_only_is_said() -> None:
+    async with ScriptedCluster() as nodes:
+        nodes.lead(1, "t", 0)
+        await list_offsets(nodes.client(), ends("t", 0), committed_only=True)
+        [request] = nodes.brokers[0].asked_of(ListOffsetsRequest)
+        assert request.isolation_level == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    ],
+)
+async def test_a_partition_whose_leader_moved_is_asked_for_again_it_alone(
+    code: ErrorCode,
+) -> None:
+    async with ScriptedCluster(2) as nodes:
+        first, second = nodes.brokers
+        nodes.lead(1, "t", 0)
+        nodes.lead(2, "t", 1)
+        moved = offsets_of_node(1, code)
+
+        def move(request: ListOffsetsRequest) -> ListOffsetsResponse:
+            nodes.lead(2, "t", 0)
+            return moved(request)
+
+        first.answers[ApiKey.LIST_OFFSETS] = move
+        results = await list_offsets(nodes.client(), ends("t", 0, 1))
+        assert {key[1]: found.offset for key, found in results.all().items()} == {
+            0: 2000,
+            1: 2001,
+        }
+        assert len(first.asked_of(ListOffsetsRequest)) == 1
+        asked = [
+            [each.partition_index for each in request.topics[0].partitions]
+            for request in second.asked_of(ListOffsetsRequest)
+        ]
+        assert asked == [[1], [0]]
+
+
+async def test_a_partition_without_a_leader_waits_for_one() -> None:
+    async with ScriptedCluster() as nodes:
+        [broker] = nodes.brokers
+        nodes.lead(NOBODY, "t", 0)
+        before = nodes.metadata(MetadataRequest(topics=None))
+        nodes.lead(1, "t", 0)
+        after = nodes.metadata(MetadataRequest(topics=None))
+        broker.answers[ApiKey.METADATA] = in_turn(before, before, before, after)
+        results = await list_offsets(nodes.client(), ends("t", 0))
+        assert results.one(TopicPartition("t", 0)).offset == 1000
+
+
+async def test_a_partition_that_gets_no_leader_fails_alone() -> None:
+    async with ScriptedCluster() as nodes:
+        nodes.lead(NOBODY, "t", 0)
+        nodes.lead(1, "t", 1)
+        results = await list_offsets(nodes.client(SOON), ends("t", 0, 1))
+        assert results.values == {("t", 1): LogOffsetFound(1001)}
+        error = results.errors[TopicPartition("t", 0)]
+        assert code_of(error) is ErrorCode.LEADER_NOT_AVAILABLE
+        assert "partition t-0 has no leader now" in str(error)
+
+
+async def test_a_topic_that_is_gone_is_soon_known_to_be() -> None:
+    async with ScriptedCluster() as nodes:
+        nodes.lead(1, "t", 0)
+        wanted = ends("gone", 0) | ends("t", 0, 1)
+        results = await list_offsets(nodes.client(), wanted)
+        assert results.values == {("t", 0): LogOffsetFound(1000)}
+        assert {key: code_of(error) for key, error in results.errors.items()} == {
+            ("gone", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ("t", 1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        assert "topic gone does not exist" in str(
+            results.errors[TopicPartition("gone", 0)]
+        )
+        asked = nodes.brokers[0].asked_of(MetadataRequest)
+        assert len(asked) == leaders.UNKNOWN_TRIES
+
+
+async def test_a_topic_one_may_not_see_is_asked_for_once() -> None:
+    async with ScriptedCluster() as nodes:
+        nodes.refused["t"] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        results = await list_offsets(nodes.client(), ends("t", 0))
+        [error] = results.errors.values()
+        assert code_of(error) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert len(nodes.brokers[0].asked_of(MetadataRequest)) == 1
+
+
+async def test_a_refusal_that_will_stay_is_not_asked_for_again() -> None:
+    async with ScriptedCluster() as nodes:
+        [broker] = nodes.brokers
+        code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+        nodes.lead(1, "t", 0)
+        broker.answers[ApiKey.LIST_OFFSETS] = offsets_of_node(1, code)
+        results = await list_offsets(nodes.client(), ends("t", 0))
+        [error] = results.errors.values()
+        assert code_of(error) is code
+        assert len(broker.asked_of(ListOffsetsRequest)) == 1
+
+
+async def test_a_dead_leader_fails_its_own_partitions() -> None:
+    async with ScriptedCluster(2) as nodes:
+        nodes.brokers[1]._server.close()
+        nodes.lead(1, "t", 0)
+        nodes.lead(2, "t", 1)
+        results = await list_offsets(nodes.client(SOON), ends("t", 0, 1))
+        assert results.values == {("t", 0): LogOffsetFound(1000)}
+        [error] = results.errors.values()
+        assert isinstance(error, ConnectionLost)
+        assert f"127.0.0.1:{nodes.brokers[1].port} cannot be reached" in str(error)
+
+
+async def test_a_leader_that_says_nothing_fails_its_own_partitions() -> None:
+    async with ScriptedCluster(2) as nodes:
+        nodes.brokers[1].answers[ApiKey.LIST_OFFSETS] = lambda _: SILENCE
+        nodes.lead(1, "t", 0)
+        nodes.lead(2, "t", 1)
+        options = replace(BRIEF, request_timeout_ms=10_000, api_timeout_ms=200)
+        results = await list_offsets(nodes.client(options), ends("t", 0, 1))
+        assert results.values == {("t", 0): LogOffsetFound(1000)}
+        [error] = results.errors.values()
+        assert isinstance(error, RequestTimedOut)
+        assert "the leader of t-1 gave no answer in 200 ms" in str(error)
+
+
+async def test_a_leader_that_forgets_a_partition_is_told_of() -> None:
+    async with ScriptedCluster() as nodes:
+        [broker] = nodes.brokers
+        nodes.lead(1, "t", 0)
+        broker.answers[ApiKey.LIST_OFFSETS] = lambda _: ListOffsetsResponse()
+        results = await list_offsets(nodes.client(), ends("t", 0))
+        [error] = results.errors.values()
+        assert isinstance(error, ClientError)
+        assert "node 1 said nothing of partition t-0" in str(error)
+
+
+async def test_that_nobody_tells_who_leads_is_the_whole_calls_failure() -> None:
+    async with ScriptedCluster() as nodes:
+        bootstrap = nodes.brokers[0].bootstrap
+    with pytest.raises((ConnectionLost, RequestTimedOut)):
+        await list_offsets(Cluster(bootstrap, IMPATIENT), ends("t", 0))
+
+
+async def test_brokers_that_do_not_even_tell_who_leads_are_not_waited_for() -> None:
+    async with ScriptedCluster() as nodes:
+        nodes.brokers[0].answers[ApiKey.METADATA] = lambda _: SILENCE
+        options = replace(BRIEF, request_timeout_ms=10_000)
+        with pytest.raises(RequestTimedOut, match="no broker told who leads in 50 ms"):
+            await list_offsets(nodes.client(options), ends("t", 0))
+
+
+async def test_metadata_lost_on_the_second_look_fails_what_is_left() -> None:
+    async with ScriptedCluster() as nodes:
+        [broker] = nodes.brokers
+        nodes.lead(NOBODY, "t", 0)
+        nodes.lead(1, "t", 1)
+        known = nodes.metadata(MetadataRequest(topics=None))
+        refused = nodes.metadata(MetadataRequest(topics=None))
+        refused.error_code = ErrorCode.REBOOTSTRAP_REQUIRED
+        broker.answers[ApiKey.METADATA] = in_turn(known, refused)
+        results = await list_offsets(nodes.client(), ends("t", 0, 1))
+        assert results.values == {("t", 1): LogOffsetFound(1001)}
+        [error] = results.errors.values()
+        assert code_of(error) is ErrorCode.REBOOTSTRAP_REQUIRED

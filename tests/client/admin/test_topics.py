@@ -1,0 +1,208 @@
+"""Topics, asked of brokers that say what a test tells them to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coterie.client.admin.leaders import UNKNOWN_TRIES
+from coterie.client.admin.topic_values import CreatedTopic, NewTopic
+from coterie.client.admin.topics import (
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_topics,
+)
+from coterie.errors import (
+    ApiError,
+    ConnectionLost,
+    RequestTimedOut,
+    UnsupportedByBroker,
+)
+from coterie.wire.api import ApiKey
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from coterie.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire.schema import Versions
+from tests.client.admin.scripted_cluster import NOBODY, ScriptedCluster
+from tests.client.scripted import BRIEF, HANG_UP, IMPATIENT, SILENCE, in_turn
+
+pytestmark = pytest.mark.asyncio
+
+
+def created(code: int = 0, **said: Any) -> CreateTopicsResponse:
+    result = CreatableTopicResult(name="t", error_code=code, configs=None, **said)
+    return CreateTopicsResponse(topics=[result])
+
+
+async def test_topics_are_described_in_the_order_they_are_asked_for() -> None:
+    async with ScriptedCluster() as nodes:
+        nodes.lead(1, "b", 1, 0)
+        nodes.lead(NOBODY, "a", 0)
+        results = await describe_topics(nodes.client(), ["b", "a", "b"])
+        assert list(results.all()) == ["b", "a"]
+        topic = results.one("b")
+        assert topic.topic_id is None
+        assert [each.partition for each in topic.partitions] == [0, 1]
+        assert topic.partitions[0].replicas == (1, 2)
+        assert topic.partitions[0].in_sync == (1,)
+        assert results.one("a").partitions[0].leader_id == NOBODY
+        [request] = nodes.brokers[0].asked_of(MetadataRequest)
+        assert not request.allow_auto_topic_creation
+
+
+async def test_no_names_mean_all_topics() -> None:
+    async with ScriptedCluster() as nodes:
+        nodes.lead(1, "b", 0)
+        nodes.lead(1, "a", 0)
+        nodes.refused["b"] = ErrorCode.LEADER_NOT_AVAILABLE
+        results = await describe_topics(nodes.client())
+        assert list(results.values) == ["a"]
+        assert list(results.errors) == ["b"]
+
+
+async def test_a_topic_that_was_made_just_now_is_asked_for_again() -> None:
+    async with ScriptedCluster() as nodes:
+        [broker] = nodes.brokers
+        nodes.lead(1, "old", 0)
+        before = nodes.metadata
+        asked = []
+
+        def later(request: MetadataRequest) -> Any:
+            asked.append([each.name for each in request.topics or []])
+            answer = before(request)
+            nodes.lead(1, "new", 0)
+            return answer
+
+        broker.answers[ApiKey.METADATA] = later
+        results = await describe_topics(nodes.client(), ["old", "new"])
+        assert set(results.all()) == {"old", "new"}
+        assert asked == [["new", "old"], ["new"]]
+
+
+async def test_a_topic_that_is_not_there_is_an_error_of_its_own() -> None:
+    async with ScriptedCluster() as nodes:
+        nodes.lead(1, "t", 0)
+        results = await describe_topics(nodes.client(), ["gone", "t"])
+        assert list(results.values) == ["t"]
+        with pytest.raises(ApiError, match="topic gone does not exist"):
+            results.one("gone")
+        assert len(nodes.brokers[0].asked_of(MetadataRequest)) == UNKNOWN_TRIES
+
+
+async def test_a_topic_is_made_by_the_controller() -> None:
+    async with ScriptedCluster(2) as nodes:
+        nodes.controller_id = 2
+        nodes.brokers[1].answers[ApiKey.CREATE_TOPICS] = lambda _: created(
+            topic_id=b"i" * 16, num_partitions=3, replication_factor=1
+        )
+        topic = NewTopic("t", 3, 1, configs={"cleanup.policy": "compact"})
+        results = await create_topics(nodes.client(), [topic])
+        assert results.one("t") == CreatedTopic("t", b"i" * 16, 3, 1)
+        [request] = nodes.brokers[1].asked_of(CreateTopicsRequest)
+        [asked] = request.topics
+        assert (asked.num_partitions, asked.replication_factor) == (3, 1)
+        assert [(each.name, each.value) for each in asked.configs] == [
+            ("cleanup.policy", "compact")
+        ]
+
+
+async def test_another_controller_is_looked_for() -> None:
+    async with ScriptedCluster(2) as nodes:
+        first, second = nodes.brokers
+        refused = created(ErrorCode.NOT_CONTROLLER)
+        second.answers[ApiKey.CREATE_TOPICS] = lambda _: created()
+
+        def elected(_: Any) -> Any:
+            nodes.controller_id = 2
+            return refused
+
+        first.answers[ApiKey.CREATE_TOPICS] = elected
+        results = await create_topics(nodes.client(), [NewTopic("t", 1, 1)])
+        assert list(results.all()) == ["t"]
+
+
+async def test_a_cluster_without_controller_says_so_in_the_end() -> None:
+    async with ScriptedCluster() as nodes:
+        refused = created(ErrorCode.NOT_CONTROLLER)
+        nodes.brokers[0].answers[ApiKey.CREATE_TOPICS] = lambda _: refused
+        results = await create_topics(nodes.client(BRIEF), [NewTopic("t", 1, 1)])
+        with pytest.raises(ApiError, match="NOT_CONTROLLER"):
+            results.one("t")
+
+
+@pytest.mark.parametrize(
+    ("said", "error"), [(HANG_UP, ConnectionLost), (SILENCE, RequestTimedOut)]
+)
+async def test_a_change_whose_answer_is_lost_is_not_asked_for_twice(
+    said: object, error: type[Exception]
+) -> None:
+    async with ScriptedCluster() as nodes:
+        [broker] = nodes.brokers
+        broker.answers[ApiKey.CREATE_TOPICS] = lambda _: said
+        with pytest.raises(error):
+            await create_topics(nodes.client(IMPATIENT), [NewTopic("t", 1, 1)])
+        assert len(broker.asked_of(CreateTopicsRequest)) == 1
+
+
+async def test_what_the_broker_says_of_a_refusal_is_passed_on() -> None:
+    async with ScriptedCluster() as nodes:
+        refused = created(ErrorCode.TOPIC_ALREADY_EXISTS, error_message="It is there.")
+        nodes.brokers[0].answers[ApiKey.CREATE_TOPICS] = lambda _: refused
+        results = await create_topics(nodes.client(), [NewTopic("t", 1, 1)])
+        text = "topic t: TOPIC_ALREADY_EXISTS: It is there."
+        assert str(results.errors["t"]) == text
+
+
+async def test_brokers_before_kafka_2_4_choose_no_numbers() -> None:
+    async with ScriptedCluster() as nodes:
+        [broker] = nodes.brokers
+        broker.versions[ApiKey.CREATE_TOPICS] = Versions(0, 3)
+        broker.answers[ApiKey.CREATE_TOPICS] = lambda _: created()
+        cluster = nodes.client()
+        with pytest.raises(UnsupportedByBroker, match="CreateTopics 0 to 3"):
+            await create_topics(cluster, [NewTopic("t")])
+        placed = NewTopic("t", 1, 1, assignments={0: [1]})
+        results = await create_topics(cluster, [placed])
+        assert results.one("t") == CreatedTopic("t")
+        [request] = broker.asked_of(CreateTopicsRequest)
+        [asked] = request.topics
+        assert (asked.num_partitions, asked.replication_factor) == (-1, -1)
+        assert asked.assignments[0].broker_ids == [1]
+
+
+@pytest.mark.parametrize("version", [1, 5, 6])
+async def test_topics_are_deleted_in_each_version(version: int) -> None:
+    async with ScriptedCluster() as nodes:
+        [broker] = nodes.brokers
+        broker.versions[ApiKey.DELETE_TOPICS] = Versions(1, version)
+        broker.answers[ApiKey.DELETE_TOPICS] = in_turn(
+            DeleteTopicsResponse(
+                responses=[
+                    DeletableTopicResult(name="t"),
+                    DeletableTopicResult(name="u", error_code=3),
+                ]
+            )
+        )
+        results = await delete_topics(nodes.client(), ["t", "u", "t"])
+        assert (list(results.values), list(results.errors)) == (["t"], ["u"])
+        [request] = broker.asked_of(DeleteTopicsRequest)
+        named = [each.name for each in request.topics] or request.topic_names
+        assert named == ["t", "u"]
+
+
+async def test_partitions_are_not_added_where_the_broker_is_too_old() -> None:
+    async with ScriptedCluster() as nodes:
+        del nodes.brokers[0].versions[ApiKey.CREATE_PARTITIONS]
+        with pytest.raises(UnsupportedByBroker, match="CreatePartitions"):
+            await create_partitions(nodes.client(), {"t": 4})
