@@ -11,6 +11,8 @@ CoterieError
     ConnectionLost        a broker could not be reached, or hung up
     RequestTimedOut       a broker did not answer in time
     UnsupportedByBroker   a broker does not speak what is needed
+      NoBatchedFindCoordinatorsError   nor look up many coordinators at once
+      NoBatchedOffsetFetchError        nor fetch the offsets of many groups at once
     CommitRefused         some offsets were not committed
   OperationRefused      what an operator asked for is not done, to be safe
 
@@ -79,6 +81,16 @@ class RequestTimedOut(ClientError):
 
 class UnsupportedByBroker(ClientError):
     """A broker does not serve an API, or no version of it that is needed here."""
+
+
+class NoBatchedFindCoordinatorsError(UnsupportedByBroker):
+    """A broker looks up one coordinator a request: FindCoordinator before version 4
+    (KIP-699, B-21). The admin client then asks for each by itself."""
+
+
+class NoBatchedOffsetFetchError(UnsupportedByBroker):
+    """A broker tells the offsets of one group a request: OffsetFetch before version 8
+    (KIP-709, A-65). The admin client then asks for each group by itself."""
 
 
 class CommitRefused(ClientError):

@@ -20,12 +20,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from coterie.client.connection import ANY_VERSION, Address, BrokerConnection
+from coterie.client.coordinators import Found, lookup_request, read_lookup
 from coterie.client.options import ClientOptions
 from coterie.errors import (
     ApiError,
     ClientError,
     ConnectionLost,
     CoterieError,
+    MalformedFrame,
     RequestTimedOut,
 )
 from coterie.types import GroupId, TopicId, TopicName
@@ -51,8 +53,6 @@ TRIED_AGAIN: Final = COORDINATOR_ELSEWHERE | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNSTABLE_OFFSET_COMMIT,
 }
-_GROUP: Final = 0
-_COORDINATORS_SINCE: Final = 4
 _NAMES_BY_ID: Final = Versions(12, 13)
 """Metadata asks by id since version 10, but null names are read since 12 only."""
 
@@ -207,17 +207,36 @@ class Cluster:
         return connection
 
     async def _find_coordinator(self, group_id: GroupId) -> int:
-        connection = await self.connection()
-        request = FindCoordinatorRequest(key_type=_GROUP)
-        if connection.version_of(FindCoordinatorRequest) < _COORDINATORS_SINCE:
-            request.key = group_id
-        else:
-            request.coordinator_keys = [group_id]
-        answer = await connection.call(request, FindCoordinatorResponse)
-        found = answer.coordinators[0] if answer.coordinators else answer
-        _check(found.error_code, f"the coordinator of group {group_id}")
-        self._nodes[found.node_id] = Address(found.host, found.port)
+        found = (await self.find_coordinators([group_id])).get(group_id)
+        if found is None:
+            raise MalformedFrame(f"FindCoordinator: nothing about group {group_id}")
+        _check(found.code, f"the coordinator of group {group_id}")
         return found.node_id
+
+    async def find_coordinators(
+        self, group_ids: Sequence[GroupId]
+    ) -> dict[GroupId, Found]:
+        """Ask any broker, once and in one request, for the coordinators of groups, and
+        keep those that it tells.
+
+        Raises NoBatchedFindCoordinatorsError when there is more than one group and the
+        broker looks up one at a time, and what `BrokerConnection.call` raises.
+        """
+        connection = await self.connection()
+        version = connection.version_of(FindCoordinatorRequest)
+        request = lookup_request(group_ids, version)
+        answer = await connection.call(request, FindCoordinatorResponse)
+        found = read_lookup(answer, group_ids, version)
+        for group_id, each in found.items():
+            if each.code is ErrorCode.NONE:
+                self._nodes[each.node_id] = Address(each.host, each.port)
+                self._coordinators[group_id] = each.node_id
+        return found
+
+    def known_coordinator(self, group_id: GroupId) -> tuple[int, Address] | None:
+        """A group's coordinator as far as it is known: its node id and address."""
+        node_id = self._coordinators.get(group_id)
+        return None if node_id is None else (node_id, self._nodes[node_id])
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """What `attempt` gives, tried again while it fails with something that may

@@ -32,3 +32,6 @@ class ClientOptions:
     """What that wait grows to."""
     frame_bytes_max: int = 104_857_600
     """The largest answer that is read."""
+    stable_fetch_is_required: bool = False
+    """Whether an admin that wants stable offsets is refused by a broker that cannot
+    wait for them (before 2.5), rather than told what is there (A-66)."""

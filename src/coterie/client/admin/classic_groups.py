@@ -1,0 +1,113 @@
+"""Classic groups as DescribeGroups tells them, and as far as they can be read.
+
+What members subscribe to and own is in bytes that consumers wrote for each other (the
+embedded consumer protocol); a broker hands them on unread, so they may be anything.
+Bytes that are not of that protocol are told as nothing, and harm no group. A Coterie
+broker says more in tagged fields of its own (KIP-181): generation, leader, and for each
+member its topics and all assignors that it offers; from other brokers only the topics
+can be derived, of a stable group (C-12).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, TypeVar
+
+from coterie.client.admin.group_values import (
+    GroupDescription,
+    GroupState,
+    GroupType,
+    MemberDescription,
+    Node,
+)
+from coterie.client.admin.operations import operations
+from coterie.errors import ApiError, CoterieError, MalformedFrame
+from coterie.types import TopicPartition
+from coterie.wire.codec import decode
+from coterie.wire.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from coterie.wire.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+CONSUMER: Final = "consumer"
+"""The protocol type of groups whose members are consumers."""
+_VERSION: Final = struct.Struct(">h")
+
+
+def classic_group(group: DescribedGroup, node: Node) -> GroupDescription | CoterieError:
+    """A group, or the error that is told instead. One that is Dead is not there."""
+    code = ErrorCode.read(group.error_code)
+    state = GroupState.read(group.group_state)
+    if code is ErrorCode.NONE and state is GroupState.DEAD:
+        code = ErrorCode.GROUP_ID_NOT_FOUND
+    if code is not ErrorCode.NONE:
+        words = group.error_message or _words(code, group.group_id)
+        return ApiError(code, words)
+    members = sorted(group.members, key=lambda member: member.member_id)
+    are_consumers = group.protocol_type == CONSUMER
+    return GroupDescription(
+        group_id=group.group_id,
+        type=GroupType.CLASSIC,
+        state=state,
+        protocol_type=group.protocol_type,
+        assignor=group.protocol_data,
+        coordinator=node,
+        members=tuple(_member(each, are_consumers) for each in members),
+        authorized_operations=operations(group.authorized_operations),
+    )
+
+
+def _words(code: ErrorCode, group_id: str) -> str:
+    if code is ErrorCode.GROUP_ID_NOT_FOUND:
+        return f"Group {group_id} not found."
+    return f"group {group_id}: {code.name}"
+
+
+def _member(member: DescribedGroupMember, is_consumer: bool) -> MemberDescription:
+    subscription = assignment = None
+    if is_consumer:
+        subscription = read(ConsumerProtocolSubscription, member.member_metadata)
+        assignment = read(ConsumerProtocolAssignment, member.member_assignment)
+    return MemberDescription(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        assignment=_partitions(assignment),
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id if subscription else None,
+        subscribed_topics=tuple(sorted(subscription.topics)) if subscription else None,
+    )
+
+
+def read(kind: type[M], data: bytes) -> M | None:
+    """A message of the embedded protocol, with its version before it; None when these
+    bytes are none. A newer version begins like the newest that is known (E20-21)."""
+    if len(data) < _VERSION.size:
+        return None
+    version = _VERSION.unpack_from(data)[0]
+    if version < 0:
+        return None
+    try:
+        value, _ = decode(kind, min(version, kind.VERSIONS.high), data, _VERSION.size)
+    except MalformedFrame:
+        return None
+    return value
+
+
+def _partitions(
+    assignment: ConsumerProtocolAssignment | None,
+) -> tuple[TopicPartition, ...]:
+    if assignment is None:
+        return ()
+    return tuple(
+        sorted(
+            TopicPartition(topic.topic, partition)
+            for topic in assignment.assigned_partitions
+            for partition in topic.partitions
+        )
+    )

@@ -1,0 +1,34 @@
+"""How long one call of an admin may take, whatever it has to try."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from coterie.client.cluster import Cluster
+from coterie.errors import RequestTimedOut
+
+T = TypeVar("T")
+
+
+class Deadline:
+    """The moment, in the loop's time, at which a call ends that begins now:
+    `api_timeout_ms` from here. Made inside the loop."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._limit_ms = cluster.options.api_timeout_ms
+        self.at_s = asyncio.get_running_loop().time() + self._limit_ms / 1000
+
+    def leaves(self, delay_s: float) -> bool:
+        """Whether it is further away than that."""
+        return asyncio.get_running_loop().time() + delay_s <= self.at_s
+
+    async def limit(self, job: Callable[[], Awaitable[T]]) -> T:
+        """Do it, or raise RequestTimedOut at the deadline."""
+        try:
+            async with asyncio.timeout_at(self.at_s):
+                return await job()
+        except TimeoutError:
+            message = f"no answer within the {self._limit_ms} ms of the whole call"
+            raise RequestTimedOut(message) from None

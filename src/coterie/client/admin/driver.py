@@ -1,0 +1,259 @@
+"""What is asked of many groups: each of its own coordinator, as few requests as can be.
+
+    driver = GroupDriver(cluster, ask)
+    results = await driver.run(group_ids)
+
+`ask(node, group_ids)` puts one request to one coordinator, about at most `chunk`
+groups, and gives what it said of each: a value, or the error of that group.
+
+How a call runs: coordinators that are not known are looked up in batches (KIP-699);
+then the groups of one coordinator go to it together. What may pass is asked again until
+the deadline, `api_timeout_ms` for the whole call: in place while a coordinator loads,
+with a new look-up when it is missing or elsewhere (A-64), and a request whose
+connection was lost with all its groups. From then on every request goes its own way, so
+that a broker that is slow or dead holds up nobody else's groups.
+
+Rules of this file: the outcome of a group is told once; an error of a group, or of the
+broker it is on, raises nothing. What raises is that no broker can be reached at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Generic, TypeAlias, TypeVar, cast
+
+from coterie.client.admin.deadline import Deadline
+from coterie.client.admin.group_values import Node
+from coterie.client.admin.results import Results
+from coterie.client.cluster import Cluster, may_pass
+from coterie.client.coordinators import Found
+from coterie.errors import (
+    ApiError,
+    CoterieError,
+    MalformedFrame,
+    NoBatchedFindCoordinatorsError,
+    NoBatchedOffsetFetchError,
+)
+from coterie.types import GroupId
+from coterie.wire.error_codes import ErrorCode
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Is told how many are done, and of how many."""
+Outcomes: TypeAlias = Mapping[GroupId, V | CoterieError]
+Ask: TypeAlias = Callable[[Node, Sequence[GroupId]], Awaitable[Outcomes[V]]]
+
+LOOKUP_CHUNK: Final = 500
+"""Groups in one FindCoordinator."""
+GROUP_CHUNK: Final = 100
+"""Groups in one request to a coordinator: enough that the way there hardly counts, few
+enough that an answer with all their members stays small."""
+IN_FLIGHT_MAX: Final = 4
+"""Requests that one broker has yet to answer."""
+ANY_NODE: Final = -1
+_STRING_BYTES_MAX: Final = 32_767
+
+
+class GroupDriver(Generic[V]):
+    """One call about many groups. See the module's docstring."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        ask: Ask[V],
+        *,
+        chunk: int = GROUP_CHUNK,
+        progress: Progress | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._ask = ask
+        self._chunk = chunk
+        self._lookup_chunk = LOOKUP_CHUNK
+        self._progress = progress
+        self._all = 0
+        self._values: dict[GroupId, V] = {}
+        self._errors: dict[GroupId, CoterieError] = {}
+        self._in_flight: dict[int, asyncio.Semaphore] = {}
+        self._deadline = Deadline(cluster)
+
+    async def run(self, group_ids: Iterable[GroupId]) -> Results[GroupId, V]:
+        """The outcome of each group, in the order in which they were given.
+
+        Raises ClientError when no broker can be reached.
+        """
+        wanted = list(dict.fromkeys(group_ids))
+        self._all = len(wanted)
+        sound = [each for each in wanted if is_representable(each)]
+        odd = [each for each in wanted if not is_representable(each)]
+        self._fail({each: _no_group_id(each) for each in odd})
+        if sound:
+            await self._deadline.limit(
+                lambda: self._cluster.retrying(self._cluster.connection)
+            )
+            await self._pursue(sound, tries=0)
+        return Results(
+            {each: self._values[each] for each in wanted if each in self._values},
+            {each: self._errors[each] for each in wanted if each in self._errors},
+        )
+
+    # The way of some groups, to their outcome.
+
+    async def _pursue(self, group_ids: Iterable[GroupId], tries: int) -> None:
+        """Find the coordinators of groups, then ask each about all that are its own."""
+        found = await self._locate(group_ids)
+        there: dict[Node, list[GroupId]] = {}
+        errors: dict[GroupId, CoterieError] = {}
+        for group_id, place in found.items():
+            if isinstance(place, Node):
+                there.setdefault(place, []).append(group_id)
+            else:
+                errors[group_id] = place
+        asking = [
+            self._ask_one(node, some, tries)
+            for node, its_own in there.items()
+            for some in chunks(its_own, self._chunk)
+        ]
+        await asyncio.gather(*asking, self._judge(errors, tries))
+
+    async def _ask_one(
+        self, node: Node, group_ids: Sequence[GroupId], tries: int
+    ) -> None:
+        try:
+            said = await self._limited(node.node_id, lambda: self._ask(node, group_ids))
+        except CoterieError as error:
+            said = dict.fromkeys(group_ids, error)
+        errors: dict[GroupId, CoterieError] = {}
+        for group_id in group_ids:
+            outcome = said.get(group_id) if group_id in said else _silent(node)
+            if isinstance(outcome, CoterieError):
+                errors[group_id] = outcome
+            else:
+                self._values[group_id] = cast("V", outcome)
+        self._tell()
+        await self._judge(errors, tries)
+
+    async def _judge(self, errors: Mapping[GroupId, CoterieError], tries: int) -> None:
+        """What may pass is tried again in a while; the rest is the outcome."""
+        unbatched = [each for each, error in errors.items() if self._unbatch(error)]
+        again = {e: error for e, error in errors.items() if may_pass(error)}
+        delay_s = self._delay_s(tries)
+        if not self._deadline.leaves(delay_s):
+            again = {}
+        settled = errors.keys() - again.keys() - set(unbatched)
+        self._fail({each: errors[each] for each in settled})
+        if unbatched:
+            await self._pursue(unbatched, tries)
+        if again:
+            for group_id, error in again.items():
+                if not _is_loading(error):
+                    self._cluster.forget_coordinator(group_id)
+            await asyncio.sleep(delay_s)
+            await self._pursue(again, tries + 1)
+
+    # Look-ups.
+
+    async def _locate(
+        self, group_ids: Iterable[GroupId]
+    ) -> Mapping[GroupId, Node | CoterieError]:
+        """The coordinator of each group, or why it was not found."""
+        places = {each: self._known(each) for each in group_ids}
+        unknown = [each for each, place in places.items() if place is None]
+        found = await asyncio.gather(
+            *(self._look_up(some) for some in chunks(unknown, self._lookup_chunk))
+        )
+        located = {each: place for each, place in places.items() if place is not None}
+        return {**located, **{k: v for part in found for k, v in part.items()}}
+
+    async def _look_up(
+        self, group_ids: Sequence[GroupId]
+    ) -> Mapping[GroupId, Node | CoterieError]:
+        try:
+            found = await self._limited(
+                ANY_NODE, lambda: self._cluster.find_coordinators(group_ids)
+            )
+        except CoterieError as error:
+            return dict.fromkeys(group_ids, error)
+        return {each: _place(each, found.get(each)) for each in group_ids}
+
+    def _known(self, group_id: GroupId) -> Node | None:
+        known = self._cluster.known_coordinator(group_id)
+        return known and Node(known[0], *known[1])
+
+    def _unbatch(self, error: CoterieError) -> bool:
+        """Whether it says that the broker takes one group a request; then that is how
+        the rest of the call is asked (B-23, A-65)."""
+        if isinstance(error, NoBatchedFindCoordinatorsError):
+            self._lookup_chunk = 1
+            return True
+        if isinstance(error, NoBatchedOffsetFetchError):
+            self._chunk = 1
+            return True
+        return False
+
+    # Limits, and what is told.
+
+    async def _limited(self, node_id: int, job: Callable[[], Awaitable[T]]) -> T:
+        """Do it before the deadline, when the broker has room for one more."""
+        room = self._in_flight.setdefault(node_id, asyncio.Semaphore(IN_FLIGHT_MAX))
+
+        async def with_room() -> T:
+            async with room:
+                return await job()
+
+        return await self._deadline.limit(with_room)
+
+    def _delay_s(self, tries: int) -> float:
+        options = self._cluster.options
+        longest_ms = options.retry_backoff_max_ms
+        return min(options.retry_backoff_ms << min(tries, 30), longest_ms) / 1000
+
+    def _fail(self, errors: Mapping[GroupId, CoterieError]) -> None:
+        if errors:
+            self._errors.update(errors)
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(len(self._values) + len(self._errors), self._all)
+
+
+def chunks(items: Sequence[K], size: int) -> Iterator[Sequence[K]]:
+    """The items in order, at most `size` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def is_representable(group_id: object) -> bool:
+    """Whether a request can carry it: text, and not too long for one (B-24)."""
+    if not isinstance(group_id, str):
+        return False
+    try:
+        return len(group_id.encode()) <= _STRING_BYTES_MAX
+    except UnicodeEncodeError:  # half a surrogate pair
+        return False
+
+
+def _no_group_id(group_id: object) -> ApiError:
+    return ApiError(ErrorCode.INVALID_GROUP_ID, f"{group_id!r} cannot be a group id")
+
+
+def _silent(node: Node) -> MalformedFrame:
+    return MalformedFrame(f"{node} left the group out of its answer")
+
+
+def _is_loading(error: CoterieError) -> bool:
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return isinstance(error, ApiError) and error.code is loading
+
+
+def _place(group_id: GroupId, found: Found | None) -> Node | CoterieError:
+    if found is None:
+        return MalformedFrame(f"FindCoordinator: nothing about group {group_id}")
+    if found.code is ErrorCode.NONE:
+        return Node(found.node_id, found.host, found.port)
+    words = found.message or found.code.name
+    return ApiError(found.code, f"the coordinator of group {group_id}: {words}")

@@ -1,0 +1,86 @@
+"""An admin and our own server, over sockets: what a newcomer would try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from coterie.client import AdminClient
+from coterie.client.admin.group_values import GroupState, GroupType
+from coterie.client.admin.offset_values import CommittedOffset, GroupOffsets
+from coterie.errors import ApiError
+from coterie.types import TopicPartition
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.client.scripted import OPTIONS
+from tests.server.harness import ThreadServer, WireClient
+
+pytestmark = pytest.mark.asyncio
+
+ORDERS = [TopicPartition("orders", number) for number in range(3)]
+WITH_EPOCH = CommittedOffset(7, 0, "here")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with ThreadServer() as server:
+        host, port = server.addresses[0]
+        topic = CreatableTopic(name="orders", num_partitions=3, replication_factor=1)
+        with WireClient(host, port) as client:
+            client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        yield f"{host}:{port}"
+
+
+def admin(address: str) -> AdminClient:
+    return AdminClient(address, OPTIONS)
+
+
+async def test_a_cluster_tells_its_brokers(address: str) -> None:
+    async with admin(address) as client:
+        cluster = await client.describe_cluster()
+    assert cluster.cluster_id
+    assert [str(node) for node in cluster.nodes] == [address]
+    assert cluster.controller_id == cluster.nodes[0].node_id
+
+
+@pytest.mark.fact("A-60", "A-62")
+async def test_what_was_committed_for_a_group_is_read_back(address: str) -> None:
+    async with admin(address) as client:
+        done = await client.alter_group_offsets(
+            "read back", {ORDERS[0]: WITH_EPOCH, ORDERS[1]: CommittedOffset(9)}
+        )
+        everything = await client.list_group_offsets("read back")
+        named = await client.list_group_offsets("read back", ORDERS[1:])
+    assert done.all() == dict.fromkeys(ORDERS[:2])
+    assert everything == GroupOffsets(
+        {ORDERS[0]: WITH_EPOCH, ORDERS[1]: CommittedOffset(9)}
+    )
+    assert named == GroupOffsets({ORDERS[1]: CommittedOffset(9), ORDERS[2]: None})
+
+
+@pytest.mark.fact("E29-01")
+async def test_a_group_is_listed_with_type_and_state(address: str) -> None:
+    async with admin(address) as client:
+        await client.alter_group_offsets("listed", {ORDERS[0]: WITH_EPOCH})
+        listed = await client.list_groups(
+            states=[GroupState.EMPTY], types=[GroupType.CLASSIC]
+        )
+        others = await client.list_groups(types=[GroupType.CONSUMER])
+    (group,) = [each for each in listed.groups if each.group_id == "listed"]
+    assert (group.type, group.state) == (GroupType.CLASSIC, GroupState.EMPTY)
+    assert group.is_simple
+    assert others.groups == ()
+
+
+@pytest.mark.fact("D-44")
+async def test_each_group_has_its_own_outcome(address: str) -> None:
+    async with admin(address) as client:
+        await client.alter_group_offsets("going", {ORDERS[0]: WITH_EPOCH})
+        deleted = await client.delete_groups(["missing", "going"])
+        described = await client.describe_groups(["going"])
+    assert deleted.values == {"going": None}
+    for results, name in ((deleted, "missing"), (described, "going")):
+        error = results.errors[name]
+        assert isinstance(error, ApiError)
+        assert error.code is ErrorCode.GROUP_ID_NOT_FOUND
