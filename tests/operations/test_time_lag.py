@@ -1,0 +1,107 @@
+"""How far groups are behind, in milliseconds."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie.operations.lag import group_lag, with_time_lags
+from coterie.operations.time_lag import (
+    ROUNDS_MAX,
+    Behind,
+    TimeLag,
+    TimeLagMethod,
+    time_lags,
+)
+from coterie.types import TopicPartition
+
+from .fake_admin import FakeAdmin, FakeLog, group
+
+T0 = TopicPartition("t", 0)
+DAY = 86_400_000
+
+
+def look(log: FakeLog, next_offset: int, now_ms: int) -> TimeLag:
+    place = Behind(T0, next_offset, log.end)
+    admin = FakeAdmin(logs={T0: log})
+    found = asyncio.run(time_lags(admin, [place], now_ms=now_ms))
+    assert len(admin.calls) <= ROUNDS_MAX
+    return found[place]
+
+
+def test_who_read_everything_is_not_behind_and_nobody_is_asked() -> None:
+    admin = FakeAdmin()
+    place = Behind(T0, 9, 9)
+    found = asyncio.run(time_lags(admin, [place], now_ms=DAY))
+    assert found == {place: TimeLag(0, TimeLagMethod.EXACT, 0)}
+    assert not admin.calls
+
+
+def test_the_oldest_record_is_met_at_once() -> None:
+    log = FakeLog(5, [1_000, 2_000, 3_000])
+    assert look(log, 5, 10_000) == TimeLag(9_000, TimeLagMethod.EXACT, 0)
+
+
+def test_a_record_that_was_compacted_away_counts_as_the_next_one() -> None:
+    log = FakeLog(5, [1_000, 2_000, 3_000])
+    assert look(log, 4, 10_000) == TimeLag(9_000, TimeLagMethod.EXACT, 0)
+
+
+def test_records_without_timestamps_say_nothing() -> None:
+    assert look(FakeLog(0, [-1, -1]), 1, 10_000) == TimeLag()
+
+
+def test_a_log_that_cannot_be_asked_says_nothing() -> None:
+    place = Behind(T0, 1, 2)
+    found = asyncio.run(time_lags(FakeAdmin(), [place], now_ms=10))
+    assert found[place] == TimeLag(None, TimeLagMethod.UNKNOWN, None)
+
+
+def test_a_record_from_the_future_was_written_just_now() -> None:
+    found = look(FakeLog(0, [1_000, 90_000, 90_001]), 1, 50_000)
+    assert found.ms == 0
+
+
+@given(
+    gaps=st.lists(st.integers(0, DAY), min_size=2, max_size=30),
+    at=st.integers(0, 29),
+    since_last=st.integers(0, DAY),
+)
+def test_the_true_lag_is_within_the_error_that_is_named(
+    gaps: list[int], at: int, since_last: int
+) -> None:
+    times = [sum(gaps[: index + 1]) for index in range(len(gaps))]
+    next_offset, now_ms = at % len(times), times[-1] + since_last
+    found = look(FakeLog(0, times), next_offset, now_ms)
+    assert found.ms is not None
+    assert found.error_ms is not None
+    true_ms = now_ms - times[next_offset]
+    assert abs(found.ms - true_ms) <= found.error_ms
+    if found.method is TimeLagMethod.EXACT:
+        assert found.error_ms == 0
+
+
+@pytest.mark.parametrize("age_ms", [2_000, 60_000, DAY // 24, 6 * DAY])
+def test_a_week_of_records_is_searched_to_a_few_percent(age_ms: int) -> None:
+    now_ms = 7 * DAY
+    times = list(range(0, now_ms, 1_000))
+    found = look(FakeLog(0, times), len(times) - age_ms // 1_000, now_ms)
+    assert found.ms is not None
+    assert found.error_ms is not None
+    assert found.error_ms <= max(1_000, age_ms // 20)
+    assert abs(found.ms - age_ms) <= found.error_ms
+
+
+def test_groups_at_the_same_place_are_looked_up_once_and_others_apart() -> None:
+    admin = FakeAdmin(logs={T0: FakeLog(0, [1_000, 2_000, 3_000])})
+    for name, offset in (("a", 0), ("b", 0), ("c", 2), ("d", 3)):
+        admin.add(group(name), t=offset)
+    found = asyncio.run(group_lag(admin, "abcd"))
+    admin.calls.clear()
+    timed = asyncio.run(with_time_lags(admin, found, now_ms=10_000))
+    assert [row.time_lag_ms for row in timed.rows] == [9_000, 9_000, 7_000, 0]
+    first_round = [call for name, call in admin.calls if name == "list_offsets"][:2]
+    assert len(first_round) == 2
