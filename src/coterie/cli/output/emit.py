@@ -1,0 +1,74 @@
+"""Shows an outcome in the form that was asked for, and gives its exit code.
+
+Results go to stdout. What people should know besides (notes, failures without a row,
+how many failed) goes to stderr, in every form.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TextIO
+
+from coterie.cli.output.values import Column, Outcome, plain
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where a command runs: what it writes to, and what time it is."""
+
+    stdout: TextIO = field(default_factory=lambda: sys.stdout)
+    stderr: TextIO = field(default_factory=lambda: sys.stderr)
+    now: datetime = field(default_factory=_now)
+
+
+def emit(
+    outcome: Outcome,
+    options: argparse.Namespace,
+    surroundings: Surroundings | None = None,
+) -> int:
+    """Print it as `options.output` says; the exit code."""
+    where = surroundings or Surroundings()
+    where.stdout.write(render(outcome, options, where))
+    lines = [*outcome.notes, *(f"error: {each}" for each in outcome.failures)]
+    if failed := outcome.failed:
+        ok = sum(1 for each in outcome.items if not each.get("error"))
+        lines.append(f"ok={ok} failed={failed}")
+    for line in lines:
+        where.stderr.write(plain(line) + "\n")
+    return int(outcome.exit_code)
+
+
+def render(outcome: Outcome, options: argparse.Namespace, where: Surroundings) -> str:
+    """What goes to stdout."""
+    form = "wide" if options.output == "table" and options.wide else options.output
+    if form in {"json", "jsonl", "csv"}:
+        from coterie.cli.output import structured
+
+        command = getattr(options, "command", "")
+        return structured.render(outcome, form, command, where.now)
+    is_wide = form == "wide" or options.wide
+    columns = [each for each in outcome.columns if is_wide or not each.is_wide]
+    if form == "md":
+        from coterie.cli.output.text import markdown
+
+        return markdown(columns, outcome.items)
+    return _table(outcome, columns, where)
+
+
+def _table(outcome: Outcome, columns: list[Column], where: Surroundings) -> str:
+    if not outcome.items:
+        return ""
+    if where.stdout.isatty():
+        from coterie.cli.output.terminal import terminal_table
+
+        return terminal_table(columns, outcome.items)
+    from coterie.cli.output.text import text_table
+
+    return text_table(columns, outcome.items)

@@ -1,0 +1,73 @@
+"""Output for programs: JSON, JSON lines and CSV.
+
+The envelope and the items of a schema version keep their keys: one may be added, none
+is renamed or left out. The lines of `jsonl` are the items alone, then one line
+{"error": ...} for each failure that has no item.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from io import StringIO
+
+from coterie.cli.output.values import Json, Outcome, show_value
+
+
+def render(outcome: Outcome, form: str, command: str, now: datetime) -> str:
+    """The outcome as `form` has it."""
+    if form == "json":
+        document = envelope(outcome, command, now)
+        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return _lines(outcome) if form == "jsonl" else _csv(outcome)
+
+
+def envelope(outcome: Outcome, command: str, now: datetime) -> dict[str, Json]:
+    """The one document around all items."""
+    failed = outcome.failed
+    ok = sum(1 for each in outcome.items if not each.get("error"))
+    return {
+        "schema": outcome.schema,
+        "schema_version": outcome.schema_version,
+        "command": command,
+        "cluster_id": outcome.cluster_id,
+        "generated_at": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "items": outcome.items,
+        "errors": [each.as_item() for each in outcome.failures],
+        "summary": {"ok": ok, "failed": failed, **outcome.summary},
+    }
+
+
+def _lines(outcome: Outcome) -> str:
+    failures = ({"error": each.as_item()} for each in outcome.failures)
+    return "".join(
+        json.dumps(each, ensure_ascii=False, separators=(",", ":")) + "\n"
+        for each in [*outcome.items, *failures]
+    )
+
+
+def _csv(outcome: Outcome) -> str:
+    """One row an item. What is not known is an empty field."""
+    import csv
+
+    keys = list(outcome.items[0]) if outcome.items else []
+    keys = keys or [each.key for each in outcome.columns]
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(keys)
+    for item in outcome.items:
+        writer.writerow([_field(item.get(key)) for key in keys])
+    return text.getvalue()
+
+
+def _field(value: Json) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping) and "code" in value:
+        return str(value["code"])
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ";".join(_field(each) for each in value)
+    return value if isinstance(value, str) else show_value(value)
