@@ -99,3 +99,30 @@ def test_kafka_python_reads_and_changes_them(
         lambda: "5500" in str(python_admin.describe_configs(asked)),
         wanted="the new interval",
     )
+
+
+@pytest.mark.fact("E21-04")
+def test_librdkafka_replaces_them_all_at_once(admin: AdminClient, group: str) -> None:
+    """By AlterConfigs, which it deprecates and still sends."""
+    own = ConfigSource.GROUP_CONFIG.value
+
+    def replace(**values: str) -> None:
+        entries = {name.replace("_", "."): text for name, text in values.items()}
+        change = ConfigResource(ResourceType.GROUP, group, set_config=entries)
+        with pytest.deprecated_call():
+            [future] = admin.alter_configs([change]).values()
+        future.result(ANSWER_S)
+
+    replace(consumer_session_timeout_ms="50000", consumer_heartbeat_interval_ms="4000")
+    eventually(
+        lambda: described(admin, group)[HEARTBEAT] == ("4000", own),
+        wanted="the new interval",
+    )
+    replace(consumer_session_timeout_ms="51000")
+    eventually(
+        lambda: (
+            described(admin, group)[SESSION] == ("51000", own)
+            and described(admin, group)[HEARTBEAT][1] != own
+        ),
+        wanted="the interval back at its default",
+    )

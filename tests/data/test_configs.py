@@ -11,7 +11,7 @@ from coterie.server.apis import (
     incremental_alter_configs,
     metadata,
 )
-from coterie.server.config_source import ConfigSource, ResourceKind
+from coterie.wire.config_kinds import ConfigSource, ResourceKind
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -16,7 +16,7 @@ from coterie.server.apis import (
     incremental_alter_configs,
     init_producer_id,
 )
-from coterie.server.config_source import ResourceKind
+from coterie.wire.config_kinds import ResourceKind
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from coterie.wire.messages.add_partitions_to_txn import (

@@ -8,7 +8,7 @@ import pytest
 
 from coterie.catalog.entries import Kind, space_of
 from coterie.server.apis import describe_configs, incremental_alter_configs
-from coterie.server.config_source import ConfigSource
+from coterie.wire.config_kinds import ConfigSource
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.describe_configs import (
     DescribeConfigsRequest,

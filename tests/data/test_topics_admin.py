@@ -12,7 +12,7 @@ from coterie.server.apis import (
     delete_topics,
     metadata,
 )
-from coterie.server.config_source import ConfigSource
+from coterie.wire.config_kinds import ConfigSource
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.create_partitions import (
     CreatePartitionsAssignment,

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Final
 
-from coterie.catalog.topic_configs import INT_MAX, LONG_MAX, ConfigType
+from coterie.catalog.topic_configs import INT_MAX, LONG_MAX
 from coterie.errors import ApiError
 from coterie.settings import SEPARATORS, Settings
+from coterie.wire.config_kinds import ConfigType
 from coterie.wire.error_codes import ErrorCode
 
 DYNAMIC: Final[Mapping[str, tuple[int, int]]] = {

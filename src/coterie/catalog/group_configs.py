@@ -8,7 +8,7 @@ not the KIP's (I-10); one without a meaning here is refused, never kept (E21-12)
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from coterie.catalog.entries import Entry, Kind
@@ -106,6 +106,11 @@ class GroupConfigs:
         if held is None:
             return self._settings.group_consumer_assignment_interval_ms
         return held
+
+    @property
+    def groups(self) -> Collection[GroupId]:
+        """The groups that have set something."""
+        return self._own.keys()
 
     def own(self, group_id: GroupId) -> Mapping[str, int]:
         """What the group has set, by name; empty if it has set nothing."""

@@ -10,30 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final, NamedTuple
 
 from coterie.errors import ApiError
 from coterie.settings import Settings
+from coterie.wire.config_kinds import ConfigType
 from coterie.wire.error_codes import ErrorCode
 
 LONG_MAX: Final = 2**63 - 1
 INT_MAX: Final = 2**31 - 1
-
-
-class ConfigType(IntEnum):
-    """The type of a configuration, as DescribeConfigs numbers them."""
-
-    UNKNOWN = 0
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    SHORT = 4
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
-    CLASS = 8
-    PASSWORD = 9
 
 
 class TopicConfig(NamedTuple):

@@ -51,6 +51,7 @@ class ApiKey(IntEnum):
     CREATE_ACLS = 30
     DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
     INCREMENTAL_ALTER_CONFIGS = 44
@@ -58,6 +59,7 @@ class ApiKey(IntEnum):
     DESCRIBE_CLUSTER = 60
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
+    LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     CONSUMER_GROUP_PREPARE_ASSIGNMENT = 16384
     CONSUMER_GROUP_INSTALL_ASSIGNMENT = 16385
@@ -97,6 +99,7 @@ ADVERTISED: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.CREATE_ACLS: Versions(1, 3),
     ApiKey.DELETE_ACLS: Versions(1, 3),
     ApiKey.DESCRIBE_CONFIGS: Versions(1, 4),
+    ApiKey.ALTER_CONFIGS: Versions(0, 2),
     ApiKey.CREATE_PARTITIONS: Versions(0, 3),
     ApiKey.DELETE_GROUPS: Versions(0, 3),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Versions(0, 1),
@@ -104,6 +107,7 @@ ADVERTISED: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.DESCRIBE_CLUSTER: Versions(0, 2),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Versions(0, 1),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Versions(0, 1),
+    ApiKey.LIST_CONFIG_RESOURCES: Versions(0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Versions(0, 0),
 }
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coterie.server.config_source import ConfigSource, ResourceKind
+from coterie.wire.config_kinds import ConfigSource, ResourceKind
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from coterie.server.config_source import ResourceKind
 from coterie.settings import Settings
+from coterie.wire.config_kinds import ResourceKind
 from coterie.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -11,7 +11,7 @@ from coterie.errors import ApiError
 from coterie.runtime.ids import fresh_topic_id
 from coterie.server.apis.support import may_cluster, may_topic
 from coterie.server.call import Call
-from coterie.server.config_source import ConfigSource
+from coterie.wire.config_kinds import ConfigSource
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.create_topics import (
     CreatableTopic,

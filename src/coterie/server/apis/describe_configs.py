@@ -18,7 +18,6 @@ from coterie.catalog.broker_configs import (
 from coterie.catalog.group_configs import GROUP_CONFIGS, check_group_name
 from coterie.catalog.topic_configs import (
     TOPIC_CONFIGS,
-    ConfigType,
     TopicConfig,
 )
 from coterie.catalog.topics import Topic, check_topic_name
@@ -26,9 +25,9 @@ from coterie.errors import ApiError
 from coterie.server.apis.groups import may_group
 from coterie.server.apis.support import may_cluster, may_topic, unknown_partition
 from coterie.server.call import Call
-from coterie.server.config_source import ConfigSource, ResourceKind
 from coterie.settings import Settings
 from coterie.types import GroupId
+from coterie.wire.config_kinds import ConfigSource, ConfigType, ResourceKind
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.describe_configs import (
     DescribeConfigsRequest,

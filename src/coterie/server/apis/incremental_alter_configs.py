@@ -14,7 +14,7 @@ from coterie.auth.authorizer import Operation
 from coterie.catalog.broker_configs import check_broker_config
 from coterie.catalog.entries import Entry
 from coterie.catalog.group_configs import check_group_name
-from coterie.catalog.topic_configs import TOPIC_CONFIGS, ConfigType
+from coterie.catalog.topic_configs import TOPIC_CONFIGS
 from coterie.catalog.topics import check_topic_name
 from coterie.errors import ApiError
 from coterie.server.apis.describe_configs import (
@@ -24,8 +24,8 @@ from coterie.server.apis.describe_configs import (
 from coterie.server.apis.groups import may_group
 from coterie.server.apis.support import may_cluster, may_topic, unknown_partition
 from coterie.server.call import Call
-from coterie.server.config_source import ResourceKind
 from coterie.types import GroupId, TopicName
+from coterie.wire.config_kinds import ConfigType, ResourceKind
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -48,12 +48,25 @@ class Change(IntEnum):
 def handle(call: Call) -> None:
     """Change each resource, or say why not; answer when that is durable."""
     request: IncrementalAlterConfigsRequest = call.request
+    results = change_all(call, request.resources)
+
+    def durable(error: ErrorCode) -> None:
+        for result in results:
+            result.error_code = result.error_code or error
+        call.answer(IncrementalAlterConfigsResponse(responses=results))
+
+    call.node.broker.data.when_durable(durable)
+
+
+def change_all(
+    call: Call, resources: Sequence[AlterConfigsResource]
+) -> list[AlterConfigsResourceResponse]:
+    """Stage what changes, unless the request only wants it checked; the answers."""
     results = []
     named = Counter(
-        (resource.resource_type, resource.resource_name)
-        for resource in request.resources
+        (resource.resource_type, resource.resource_name) for resource in resources
     )
-    for resource in request.resources:
+    for resource in resources:
         answer = AlterConfigsResourceResponse(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
@@ -65,18 +78,12 @@ def handle(call: Call) -> None:
                     ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
                 )
             entries = _alter(call, resource)
-            if not request.validate_only:
+            if not call.request.validate_only:
                 call.node.broker.data.stage(entries)
         except ApiError as error:
             answer.error_code, answer.error_message = error.code, error.message
         results.append(answer)
-
-    def durable(error: ErrorCode) -> None:
-        for result in results:
-            result.error_code = result.error_code or error
-        call.answer(IncrementalAlterConfigsResponse(responses=results))
-
-    call.node.broker.data.when_durable(durable)
+    return results
 
 
 def _alter(call: Call, resource: AlterConfigsResource) -> Sequence[Entry]:
