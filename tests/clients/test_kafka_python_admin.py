@@ -95,7 +95,7 @@ def test_an_offset_of_a_subscribed_topic_cannot_be_deleted(
     assert answers == {where: GroupSubscribedToTopicError}
 
 
-@pytest.mark.fact("C-20", "C-23", "C-24")
+@pytest.mark.fact("C-11", "C-20", "C-23", "C-24")
 def test_a_group_is_described_with_what_its_members_own(
     admin: KafkaAdminClient, group: str, worker: Worker
 ) -> None:

@@ -27,7 +27,13 @@ from coterie.wire.messages.consumer_group_prepare_assignment import (
     PreparedMember,
     PreparedTopic,
 )
+from coterie.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsResponse,
+)
 from coterie.wire.schema import Message
+from tests.wire.judges import KafkaPythonJudge
 
 ID = bytes(range(16))
 MESSAGES = [
@@ -98,6 +104,62 @@ def test_who_does_not_ask_sees_kafkas_bytes() -> None:
     response = ConsumerGroupHeartbeatResponse(member_id="m", assignment=Assignment())
     data = encode(response, 1)
     assert data.endswith(b"\1\1\0\0")  # an assignment, no topics, and no tags twice
+
+
+TOLD = DescribeGroupsResponse(
+    groups=[
+        DescribedGroup(
+            group_id="g",
+            group_state="Stable",
+            generation_id=7,
+            leader_id="m",
+            members=[
+                DescribedGroupMember(
+                    member_id="m",
+                    member_subscription=["t", "u"],
+                    member_protocols=["range", "roundrobin"],
+                )
+            ],
+        )
+    ]
+)
+KAFKAS = DescribeGroupsResponse(
+    groups=[
+        DescribedGroup(
+            group_id="g",
+            group_state="Stable",
+            members=[DescribedGroupMember(member_id="m")],
+        )
+    ]
+)
+"""The same without what is ours."""
+
+
+@pytest.mark.fact("C-02", "C-03")
+@pytest.mark.parametrize("version", [5, 6])
+def test_describe_groups_carries_what_kip_181_drafted(version: int) -> None:
+    data = encode(TOLD, version)
+    assert decode(DescribeGroupsResponse, version, data) == (TOLD, len(data))
+
+
+@pytest.mark.fact("C-11")
+@pytest.mark.parametrize("version", range(5))
+def test_no_version_before_tags_carries_it(version: int) -> None:
+    assert encode(TOLD, version) == encode(KAFKAS, version)
+
+
+@pytest.mark.fact("C-11")
+@pytest.mark.parametrize("version", [5, 6])
+def test_a_real_client_reads_past_it(version: int) -> None:
+    judge = KafkaPythonJudge(DescribeGroupsResponse, version)
+    read = judge.plain(judge.read(encode(TOLD, version)))
+    assert read == judge.plain(judge.read(encode(KAFKAS, version)))
+
+
+@pytest.mark.fact("C-04")
+def test_what_the_draft_rejected_is_nowhere() -> None:
+    names = {*DescribedGroup.FIELDS, *DescribedGroupMember.FIELDS}
+    assert not [each for each in names if "received" in each or "added" in each]
 
 
 @pytest.mark.fact("E13-40")

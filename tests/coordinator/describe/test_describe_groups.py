@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from tests.coordinator.classic.members import (
     join,
     joining_group,
     leave,
+    protocols,
     stable_group,
     subscription,
 )
@@ -129,6 +131,43 @@ def test_version_4_shows_instance_ids(
     stable_group(driver, 1, static=True)
     [member] = on_the_wire(driver.describe("g", version), version).members
     assert member.group_instance_id == shown
+
+
+@pytest.mark.fact("C-02", "C-05")
+@pytest.mark.parametrize(("version", "is_told"), [(4, False), (5, True), (6, True)])
+def test_the_generation_and_its_leader_are_told(
+    driver: ShardDriver, version: int, is_told: bool
+) -> None:
+    leader, _ = stable_group(driver, 2)
+    group = on_the_wire(driver.describe("g", version), version)
+    generation = driver.groups["g"].generation
+    assert generation > 0
+    told = (group.generation_id, group.leader_id)
+    assert told == ((generation, leader) if is_told else (-1, None))
+
+
+@pytest.mark.fact("C-03", "C-05", "C-06")
+@pytest.mark.parametrize("form", [joining_group, stable_group])
+def test_members_tell_their_topics_and_assignors_in_every_state(
+    driver: ShardDriver, form: Callable[..., list[str]]
+) -> None:
+    offered = protocols(sticky=subscription("u", "t"), range=subscription("t"))
+    form(driver, 1, protocols=offered)
+    [member] = on_the_wire(driver.describe(), 6).members
+    assert (member.member_metadata == b"") == (form is joining_group)
+    assert member.member_subscription == ["t", "u"]
+    assert member.member_protocols == ["sticky", "range"]
+
+
+@pytest.mark.fact("C-06")
+@pytest.mark.parametrize("fields", [{"protocol_type": "connect"}, {}])
+def test_bytes_that_are_no_subscription_tell_nothing(
+    driver: ShardDriver, fields: dict[str, Any]
+) -> None:
+    joining_group(driver, 1, protocols=protocols(range=b"\0"), **fields)
+    [member] = on_the_wire(driver.describe(), 6).members
+    assert member.member_subscription is None
+    assert member.member_protocols == ["range"]
 
 
 @pytest.mark.fact("C-26", "H-113")

@@ -36,6 +36,7 @@ M = TypeVar("M", bound=Message)
 
 CONSUMER: Final = "consumer"
 """The protocol type of groups whose members are consumers."""
+_NOT_TOLD: Final = -1
 _VERSION: Final = struct.Struct(">h")
 
 
@@ -50,6 +51,7 @@ def classic_group(group: DescribedGroup, node: Node) -> GroupDescription | Coter
         return ApiError(code, words)
     members = sorted(group.members, key=lambda member: member.member_id)
     are_consumers = group.protocol_type == CONSUMER
+    generation = group.generation_id
     return GroupDescription(
         group_id=group.group_id,
         type=GroupType.CLASSIC,
@@ -58,6 +60,8 @@ def classic_group(group: DescribedGroup, node: Node) -> GroupDescription | Coter
         assignor=group.protocol_data,
         coordinator=node,
         members=tuple(_member(each, are_consumers) for each in members),
+        generation_id=None if generation == _NOT_TOLD else generation,
+        leader_id=group.leader_id,
         authorized_operations=operations(group.authorized_operations),
     )
 
@@ -70,9 +74,12 @@ def _words(code: ErrorCode, group_id: str) -> str:
 
 def _member(member: DescribedGroupMember, is_consumer: bool) -> MemberDescription:
     subscription = assignment = None
+    topics, offered = member.member_subscription, member.member_protocols
     if is_consumer:
         subscription = read(ConsumerProtocolSubscription, member.member_metadata)
         assignment = read(ConsumerProtocolAssignment, member.member_assignment)
+    if topics is None and subscription is not None:
+        topics = subscription.topics
     return MemberDescription(
         member_id=member.member_id,
         client_id=member.client_id,
@@ -80,7 +87,8 @@ def _member(member: DescribedGroupMember, is_consumer: bool) -> MemberDescriptio
         assignment=_partitions(assignment),
         instance_id=member.group_instance_id,
         rack_id=subscription.rack_id if subscription else None,
-        subscribed_topics=tuple(sorted(subscription.topics)) if subscription else None,
+        subscribed_topics=None if topics is None else tuple(sorted(topics)),
+        protocols=None if offered is None else tuple(offered),
     )
 
 

@@ -2,6 +2,10 @@
 
 v4 has instance ids. v6 says GROUP_ID_NOT_FOUND where older versions describe a group
 nobody knows, or one of another type, as Dead, without an error (KIP-1043, C-21).
+
+What KIP-181 asks for beside that is told in every state of the group, and in tagged
+fields that only our own client looks at: generation, leader, and what each member
+joined with. No bytes are among it, so nothing of C-23 is undone.
 """
 
 from __future__ import annotations
@@ -9,10 +13,11 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from coterie.coordinator.classic.group import ClassicGroup, GroupState, Member
+from coterie.coordinator.consumer.embedded import read_subscription
 from coterie.coordinator.result import Context, Result
 from coterie.coordinator.state import State
-from coterie.errors import ApiError
-from coterie.types import GroupId
+from coterie.errors import ApiError, MalformedFrame
+from coterie.types import GroupId, TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 
@@ -48,6 +53,8 @@ def handle(state: State, request: DescribeGroup, context: Context) -> Result:
             protocol_type=group.protocol_type or "",
             protocol_data=protocol or "",
             members=_members(group, protocol),
+            generation_id=group.generation,
+            leader_id=group.leader_id,
         )
     )
 
@@ -69,23 +76,32 @@ def _dead(group_id: GroupId) -> DescribedGroup:
 
 
 def _members(group: ClassicGroup, protocol: str | None) -> list[DescribedGroupMember]:
-    members = group.members.values()
-    if protocol is None:
-        return [_member(member) for member in members]
-    return [
-        _member(member, member.metadata(protocol), member.assignment)
-        for member in members
-    ]
+    described = [_member(member) for member in group.members.values()]
+    for told, member in zip(described, group.members.values(), strict=True):
+        if protocol is not None:
+            told.member_metadata = member.metadata(protocol)
+            told.member_assignment = member.assignment
+        if group.uses_consumer_protocol:
+            told.member_subscription = _topics(member, protocol)
+    return described
 
 
-def _member(
-    member: Member, metadata: bytes = b"", assignment: bytes = b""
-) -> DescribedGroupMember:
+def _member(member: Member) -> DescribedGroupMember:
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        member_metadata=metadata,
-        member_assignment=assignment,
+        member_protocols=[name for name, _ in member.protocols],
     )
+
+
+def _topics(member: Member, protocol: str | None) -> list[TopicName] | None:
+    """What a consumer subscribes to, under its favourite protocol while none is chosen.
+    Bytes that are no subscription tell nothing."""
+    favourite = next((name for name, _ in member.protocols), None)
+    metadata = member.metadata(protocol or favourite)
+    try:
+        return sorted(read_subscription(metadata).topics)
+    except MalformedFrame:
+        return None

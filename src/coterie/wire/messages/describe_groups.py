@@ -6,11 +6,17 @@ v3: authorized operations, when asked (KIP-430).
 v4: instance ids of members (KIP-345).
 v5: flexible (KIP-482).
 v6: GROUP_ID_NOT_FOUND in words instead of a dead group (KIP-1043).
+
+The draft of KIP-181 wanted four more fields in a version 2 that Kafka has spent on
+something else (C-11). Since v5 they are tagged fields of Coterie's own, which who does
+not know them skips: the generation and its leader, and for each member the topics that
+it subscribes to and the assignors that it offers.
 """
 
 from __future__ import annotations
 
 from coterie.wire.schema import (
+    PRIVATE_TAG,
     Message,
     Struct,
     array,
@@ -34,6 +40,12 @@ class DescribedGroupMember(Struct):
     client_host: str = string()
     member_metadata: bytes = binary()
     member_assignment: bytes = binary()
+    member_subscription: list[str] | None = array(
+        "string", "5+", nullable="5+", default=None, tag=PRIVATE_TAG, tagged="5+"
+    )
+    member_protocols: list[str] | None = array(
+        "string", "5+", nullable="5+", default=None, tag=PRIVATE_TAG + 1, tagged="5+"
+    )
 
 
 class DescribedGroup(Struct):
@@ -45,6 +57,10 @@ class DescribedGroup(Struct):
     protocol_data: str = string()
     members: list[DescribedGroupMember] = array(DescribedGroupMember)
     authorized_operations: int = int32("3+", default=-2147483648)
+    generation_id: int = int32("5+", default=-1, tag=PRIVATE_TAG, tagged="5+")
+    leader_id: str | None = string(
+        "5+", nullable="5+", default=None, tag=PRIVATE_TAG + 1, tagged="5+"
+    )
 
 
 class DescribeGroupsResponse(Message, key=15, versions="0-6", flexible="5+"):
