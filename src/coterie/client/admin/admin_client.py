@@ -32,7 +32,6 @@ from coterie.client.admin import (
     remove_members,
 )
 from coterie.client.admin.cluster_values import ClusterDescription
-from coterie.client.admin.driver import Progress
 from coterie.client.admin.group_values import (
     GroupDescription,
     GroupListings,
@@ -42,7 +41,7 @@ from coterie.client.admin.group_values import (
 )
 from coterie.client.admin.offset_values import CommittedOffset, GroupOffsets
 from coterie.client.admin.remove_members import MemberToRemove
-from coterie.client.admin.results import Results
+from coterie.client.admin.results import Progress, Results
 from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
 from coterie.types import GroupId, TopicPartition

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from coterie.client.admin.driver import GroupDriver, Outcomes, Progress
+from coterie.client.admin.driver import GroupDriver, Outcomes
 from coterie.client.admin.group_values import Node
-from coterie.client.admin.results import Results
+from coterie.client.admin.results import Progress, Results
 from coterie.client.cluster import Cluster
 from coterie.errors import ApiError
 from coterie.types import GroupId

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from coterie.client.admin.classic_groups import classic_group
-from coterie.client.admin.driver import GroupDriver, Outcomes, Progress
+from coterie.client.admin.driver import GroupDriver, Outcomes
 from coterie.client.admin.group_values import (
     GroupDescription,
     GroupState,
@@ -24,7 +24,7 @@ from coterie.client.admin.group_values import (
     Node,
 )
 from coterie.client.admin.operations import operations
-from coterie.client.admin.results import Results
+from coterie.client.admin.results import Progress, Results
 from coterie.client.cluster import Cluster
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
 from coterie.types import GroupId, TopicPartition

@@ -20,12 +20,13 @@ broker it is on, raises nothing. What raises is that no broker can be reached at
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Generic, TypeAlias, TypeVar, cast
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, Generic, TypeAlias, TypeVar
 
+from coterie.client.admin.bulk import backoff_s, in_chunks
 from coterie.client.admin.deadline import Deadline
 from coterie.client.admin.group_values import Node
-from coterie.client.admin.results import Results
+from coterie.client.admin.results import Progress, Results
 from coterie.client.cluster import Cluster, may_pass
 from coterie.client.coordinators import Found
 from coterie.errors import (
@@ -38,12 +39,9 @@ from coterie.errors import (
 from coterie.types import GroupId
 from coterie.wire.error_codes import ErrorCode
 
-K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
 
-Progress: TypeAlias = Callable[[int, int], None]
-"""Is told how many are done, and of how many."""
 Outcomes: TypeAlias = Mapping[GroupId, V | CoterieError]
 Ask: TypeAlias = Callable[[Node, Sequence[GroupId]], Awaitable[Outcomes[V]]]
 
@@ -89,12 +87,12 @@ class GroupDriver(Generic[V]):
         self._all = len(wanted)
         sound = [each for each in wanted if is_representable(each)]
         odd = [each for each in wanted if not is_representable(each)]
-        self._fail({each: _no_group_id(each) for each in odd})
+        self._settle({}, {each: _no_group_id(each) for each in odd})
         if sound:
             await self._deadline.limit(
                 lambda: self._cluster.retrying(self._cluster.connection)
             )
-            await self._pursue(sound, tries=0)
+            await self._pursue(sound, tries=1)
         return Results(
             {each: self._values[each] for each in wanted if each in self._values},
             {each: self._errors[each] for each in wanted if each in self._errors},
@@ -115,7 +113,7 @@ class GroupDriver(Generic[V]):
         asking = [
             self._ask_one(node, some, tries)
             for node, its_own in there.items()
-            for some in chunks(its_own, self._chunk)
+            for some in in_chunks(its_own, self._chunk)
         ]
         await asyncio.gather(*asking, self._judge(errors, tries))
 
@@ -127,24 +125,25 @@ class GroupDriver(Generic[V]):
         except CoterieError as error:
             said = dict.fromkeys(group_ids, error)
         errors: dict[GroupId, CoterieError] = {}
+        values: dict[GroupId, V] = {}
         for group_id in group_ids:
-            outcome = said.get(group_id) if group_id in said else _silent(node)
+            outcome = said[group_id] if group_id in said else _silent(node)
             if isinstance(outcome, CoterieError):
                 errors[group_id] = outcome
             else:
-                self._values[group_id] = cast("V", outcome)
-        self._tell()
+                values[group_id] = outcome
+        self._settle(values, {})
         await self._judge(errors, tries)
 
     async def _judge(self, errors: Mapping[GroupId, CoterieError], tries: int) -> None:
         """What may pass is tried again in a while; the rest is the outcome."""
         unbatched = [each for each, error in errors.items() if self._unbatch(error)]
         again = {e: error for e, error in errors.items() if may_pass(error)}
-        delay_s = self._delay_s(tries)
+        delay_s = backoff_s(self._cluster.options, tries)
         if not self._deadline.leaves(delay_s):
             again = {}
         settled = errors.keys() - again.keys() - set(unbatched)
-        self._fail({each: errors[each] for each in settled})
+        self._settle({}, {each: errors[each] for each in settled})
         if unbatched:
             await self._pursue(unbatched, tries)
         if again:
@@ -163,7 +162,7 @@ class GroupDriver(Generic[V]):
         places = {each: self._known(each) for each in group_ids}
         unknown = [each for each, place in places.items() if place is None]
         found = await asyncio.gather(
-            *(self._look_up(some) for some in chunks(unknown, self._lookup_chunk))
+            *(self._look_up(some) for some in in_chunks(unknown, self._lookup_chunk))
         )
         located = {each: place for each, place in places.items() if place is not None}
         return {**located, **{k: v for part in found for k, v in part.items()}}
@@ -206,25 +205,13 @@ class GroupDriver(Generic[V]):
 
         return await self._deadline.limit(with_room)
 
-    def _delay_s(self, tries: int) -> float:
-        options = self._cluster.options
-        longest_ms = options.retry_backoff_max_ms
-        return min(options.retry_backoff_ms << min(tries, 30), longest_ms) / 1000
-
-    def _fail(self, errors: Mapping[GroupId, CoterieError]) -> None:
-        if errors:
-            self._errors.update(errors)
-            self._tell()
-
-    def _tell(self) -> None:
-        if self._progress is not None:
+    def _settle(
+        self, values: Mapping[GroupId, V], errors: Mapping[GroupId, CoterieError]
+    ) -> None:
+        self._values.update(values)
+        self._errors.update(errors)
+        if self._progress is not None and (values or errors):
             self._progress(len(self._values) + len(self._errors), self._all)
-
-
-def chunks(items: Sequence[K], size: int) -> Iterator[Sequence[K]]:
-    """The items in order, at most `size` at a time."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
 
 
 def is_representable(group_id: object) -> bool:

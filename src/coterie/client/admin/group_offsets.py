@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from coterie.client.admin.driver import GroupDriver, Outcomes, Progress
+from coterie.client.admin.driver import GroupDriver, Outcomes
 from coterie.client.admin.group_values import Node
 from coterie.client.admin.offset_values import CommittedOffset, GroupOffsets
-from coterie.client.admin.results import Results
+from coterie.client.admin.results import Progress, Results
 from coterie.client.cluster import Cluster
 from coterie.errors import (
     ApiError,
