@@ -39,7 +39,7 @@ test: $(READY) ## every test, real clients and kill -9 included, in random order
 	@$(BIN)/python -m tools.conformance --results $(RESULTS) --check
 
 interop: $(READY) ## admin calls and commands against Apache Kafka too, from Maven Central
-	@$(BIN)/python -m tests.interop build/kafka $(ARGS)
+	@$(BIN)/python -m tests.interop build/kafka -n $(JOBS) $(ARGS)
 
 quick: $(READY) ## the tests that take under a quarter of a second each
 	@$(BIN)/pytest -n $(JOBS) -q -m 'not slow' \

@@ -1,20 +1,25 @@
 """`python -m tests.interop FOLDER [PYTEST-ARGUMENT ...]`: these tests, Kafka beside us.
 
-Its jars are fetched into FOLDER first. Where they cannot be had, that is said loudly
-and fails nothing: the same tests have run against Coterie alone in `make test`.
+Kafka's jars are fetched into FOLDER, and one node of it serves the whole run. Where
+they cannot be had, that is said loudly and fails nothing: the same tests have run
+against Coterie alone in `make test`. Our members of KIP-848 groups run on it, too.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Final
 
-import pytest
+from tests.interop.kafka import JARS, Unavailable, fetch_jars
+from tests.interop.node import open_node, variable_of
 
-from tests.interop.kafka import Unavailable, fetch_jars
-
-ENVIRONMENT = "COTERIE_KAFKA_JARS"
+TESTS: Final = str(Path(__file__).parent)
+MEMBERS: Final = "tests/client/test_group_member_server.py"
+FOREIGN_BROKER: Final = "COTERIE_TEST_BOOTSTRAP"
 
 
 def main(words: list[str]) -> int:
@@ -27,9 +32,21 @@ def main(words: list[str]) -> int:
             f"\nNothing was compared with it.\n{'!' * 72}\n"
         )
         return 0
-    os.environ[ENVIRONMENT] = str(jars)
-    folder = str(Path(__file__).parent)
-    return pytest.main([folder, "-q", *words[1:]])
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        open_node(jars, Path(directory)) as node,
+    ):
+        found = {variable_of(name): where for name, where in node.addresses.items()}
+        environment = {**os.environ, JARS: str(jars), **found}
+        compared = _pytest([TESTS, *words[1:]], environment)
+        environment[FOREIGN_BROKER] = node.addresses["PLAIN"]
+        members = _pytest([MEMBERS], environment)
+    return compared or members
+
+
+def _pytest(words: list[str], environment: dict[str, str]) -> int:
+    command = [sys.executable, "-m", "pytest", "-q", *words]
+    return subprocess.run(command, check=False, env=environment).returncode
 
 
 if __name__ == "__main__":

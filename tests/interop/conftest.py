@@ -1,7 +1,7 @@
 """The same tests against Coterie and against Apache Kafka.
 
-Kafka takes part when COTERIE_KAFKA_JARS names the folder of its jars, which
-`make interop` sees to; otherwise the tests run against Coterie alone.
+Kafka takes part in `make interop`, which says in the environment where it is;
+otherwise the tests run against Coterie alone.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ import pytest
 from tests.clients.admin import create_topic
 from tests.clients.process import ServerProcess
 
-from .kafka import BASE, KafkaNode, Ran
+from .kafka import BASE, JARS, Ran
 from .kafka import run as run_to_end
+from .node import variable_of
 
-JARS: Final = "COTERIE_KAFKA_JARS"
-KINDS: Final = ("coterie", "kafka") if JARS in os.environ else ("coterie",)
+KAFKA: Final = variable_of("PLAIN")
+KINDS: Final = ("coterie", "kafka") if KAFKA in os.environ else ("coterie",)
+# What compares with Apache's own tool is nothing without it.
+collect_ignore = [] if KAFKA in os.environ else ["test_kafka_consumer_groups.py"]
 COMMAND_S: Final = 60.0
 # What both servers know of Kafka's settings for the tests, so that both behave alike.
 SHARED: Final = tuple(name for name in BASE if name.startswith("group."))
@@ -45,9 +48,7 @@ class Command(Protocol):
 
 @pytest.fixture(scope="session")
 def jars() -> Path:
-    """The folder of Kafka's jars; without one, who asks is skipped."""
-    if JARS not in os.environ:
-        pytest.skip("Apache Kafka takes part in `make interop` only")
+    """The folder of Kafka's jars."""
     return Path(os.environ[JARS])
 
 
@@ -56,13 +57,10 @@ def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
     """Coterie, then Apache Kafka: one of each for the whole session."""
-    directory = tmp_path_factory.mktemp(request.param)
     if request.param == "kafka":
-        folder = Path(os.environ[JARS])
-        listeners = {"PLAIN": "PLAINTEXT"}
-        with KafkaNode(folder, directory, listeners=listeners) as node:
-            yield Broker("kafka", node.addresses["PLAIN"])
+        yield Broker("kafka", os.environ[KAFKA])
         return
+    directory = tmp_path_factory.mktemp("coterie")
     words = [word for name in SHARED for word in ("--set", f"{name}={BASE[name]}")]
     server = ServerProcess(directory, "--memory", *words)
     yield Broker("coterie", server.address)
@@ -73,6 +71,12 @@ def broker(
 def bootstrap(broker: Broker) -> str:
     """HOST:PORT of the server under test."""
     return broker.bootstrap
+
+
+@pytest.fixture
+def broker_kind(broker: Broker) -> str:
+    """ "coterie" or "kafka", where they are meant to differ."""
+    return broker.kind
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from typing import Final, NamedTuple, Self
 
 from tests.clients.waiting import eventually
 
+JARS: Final = "COTERIE_KAFKA_JARS"
+"""The environment variable that has the folder of the jars."""
 POM: Final = Path(__file__).with_name("pom.xml")
 START_S: Final = 90.0
 STOP_S: Final = 30.0

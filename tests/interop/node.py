@@ -1,0 +1,48 @@
+"""The node of Apache Kafka that all tests share: who may come in, and by which door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from .kafka import KafkaNode
+
+LISTENERS: Final = {"PLAIN": "PLAINTEXT", "SASL": "SASL_PLAINTEXT"}
+PASSWORDS: Final = {"admin": "admin-secret", "alice": "alice-secret"}
+"""Of its users by PLAIN; those by SCRAM are made by the tests."""
+_PREFIX: Final = "COTERIE_KAFKA_AT_"
+_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer"
+_MODULES: Final = "org.apache.kafka.common.security"
+
+
+def variable_of(listener: str) -> str:
+    """The environment variable that has a listener's address for the tests."""
+    return _PREFIX + listener
+
+
+def open_node(jars: Path, directory: Path) -> KafkaNode:
+    """Start it. Whoever comes by PLAIN may do everything; others need to be allowed."""
+    scram = f"{_MODULES}.scram.ScramLoginModule required;"
+    users = " ".join(f'user_{name}="{word}"' for name, word in PASSWORDS.items())
+    unsecured = 'unsecuredLoginStringClaim_sub="admin"'
+    bearer = f"{_MODULES}.oauthbearer.OAuthBearerLoginModule required {unsecured};"
+    mechanisms = {
+        "plain": f"{_MODULES}.plain.PlainLoginModule required {users};",
+        "scram-sha-256": scram,
+        "scram-sha-512": scram,
+        "oauthbearer": bearer,
+    }
+    return KafkaNode(
+        jars,
+        directory,
+        listeners=LISTENERS,
+        settings={
+            "authorizer.class.name": f"{_AUTHORIZER}.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS;User:admin",
+            "sasl.enabled.mechanisms": ",".join(mechanisms).upper(),
+            **{
+                f"listener.name.sasl.{mechanism}.sasl.jaas.config": module
+                for mechanism, module in mechanisms.items()
+            },
+        },
+    )
