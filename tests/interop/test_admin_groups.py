@@ -63,6 +63,17 @@ async def test_epochs_are_told_of_a_consumer_group_alone(
     assert (found.generation_id, found.leader_id) == (None, None)
 
 
+async def test_of_a_classic_group_the_generation_is_told_by_coterie_alone(
+    admin: AdminClient, bootstrap: str, group: str, topic: str, broker_kind: str
+) -> None:
+    with consuming(bootstrap, group, topic, "classic"):
+        found = (await admin.describe_groups([group])).one(group)
+    (member,) = found.members
+    expected = {"coterie": (1, member.member_id), "kafka": (None, None)}
+    assert (found.generation_id, found.leader_id) == expected[broker_kind]
+    assert (found.group_epoch, member.epoch) == (None, None)
+
+
 @pytest.mark.fact("E29-01")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_groups_are_listed_by_state_and_type(

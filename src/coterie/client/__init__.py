@@ -1,11 +1,32 @@
-"""Clients of a Kafka cluster, for asyncio: Coterie's or any other."""
+"""Clients of a Kafka cluster, for asyncio: Coterie's or any other.
 
-from coterie.client.admin.admin_client import AdminClient
-from coterie.client.assignor import AssignorMember, ClientAssignor
-from coterie.client.group_member import GroupMember, MemberOptions
-from coterie.client.member_offsets import OffsetAndMetadata
-from coterie.client.member_states import MemberState
-from coterie.client.options import ClientOptions
+Each name is imported when it is first used: a command that lists groups has no use for
+what a member of one needs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coterie.client.admin.admin_client import AdminClient
+    from coterie.client.assignor import AssignorMember, ClientAssignor
+    from coterie.client.group_member import GroupMember, MemberOptions
+    from coterie.client.member_offsets import OffsetAndMetadata
+    from coterie.client.member_states import MemberState
+    from coterie.client.options import ClientOptions
+
+_WHERE = {
+    "AdminClient": "admin.admin_client",
+    "AssignorMember": "assignor",
+    "ClientAssignor": "assignor",
+    "ClientOptions": "options",
+    "GroupMember": "group_member",
+    "MemberOptions": "group_member",
+    "MemberState": "member_states",
+    "OffsetAndMetadata": "member_offsets",
+}
 
 __all__ = [
     "AdminClient",
@@ -17,3 +38,9 @@ __all__ = [
     "MemberState",
     "OffsetAndMetadata",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
