@@ -8,10 +8,13 @@ only holds values; server/config.py reads them from files and flags and checks t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 INT32_MAX = 2**31 - 1
+SECRETS: Final = frozenset({"ssl.key.password"})
+"""Settings that are told to nobody: not on a command line, which others can read, and
+not in an answer."""
 
 SEPARATORS: Final[Mapping[str, str]] = {"super.users": ";"}
 """What stands between the words of a list in text, where it is no comma: names of
@@ -95,3 +98,20 @@ class Settings:
     max_in_flight_requests_per_connection: int = 1_000
     connections_max_idle_ms: int = 600_000
     connection_write_buffer_max_bytes: int = 16_777_216
+
+    # Who calls: TLS and SASL.
+    ssl_keystore_location: str = ""
+    ssl_keystore_type: str = "PEM"
+    ssl_key_password: str = field(default="", repr=False)
+    ssl_truststore_location: str = ""
+    ssl_truststore_type: str = "PEM"
+    ssl_client_auth: str = "none"
+    ssl_principal_mapping_rules: str = "DEFAULT"
+    sasl_enabled_mechanisms: tuple[str, ...] = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+    sasl_server_max_receive_size: int = 524_288
+    sasl_users_file: str = ""
+    """Ours: a TOML file of users and passwords that are made when the server starts."""
+    connections_max_reauth_ms: int = 0
+    connection_failed_authentication_delay_ms: int = 100
+    connection_authentication_timeout_ms: int = 30_000
+    """Ours: how long a client may take to be who it is, its TLS handshake included."""

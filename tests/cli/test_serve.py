@@ -85,7 +85,7 @@ def test_anything_else_is_no_address(text: str) -> None:
 
 def test_without_options_it_serves_on_kafkas_port_of_this_machine_alone() -> None:
     options = make_parser("serve").parse_args(["serve"])
-    assert options.listen == ("127.0.0.1", 9092)
+    assert options.listen == ("PLAINTEXT", "127.0.0.1", 9092)
     assert str(options.data) == "coterie-data"
     assert not options.memory
     assert options.nodes == 1

@@ -118,6 +118,7 @@ class FakeNode:
     host: str = "127.0.0.1"
     port: int = 9092
     rack: str | None = None
+    protocol: str = "PLAINTEXT"
 
 
 @dataclass

@@ -16,9 +16,11 @@ from coterie.log.memory import MemoryLog
 from coterie.server.assembly import Assembly
 from coterie.server.dispatch import load_handlers
 from coterie.server.node import Node
+from coterie.server.security import Security
 from coterie.server.session import Limits, Session
 from coterie.server.steady import SteadyHeartbeats
 from coterie.settings import Settings
+from coterie.types import SecurityProtocol
 from coterie.wire.codec import encode
 from coterie.wire.headers import RequestFront, write_request
 from coterie.wire.messages.consumer_group_heartbeat import (
@@ -68,8 +70,14 @@ class Transport(asyncio.Transport):
         raise AssertionError("closed")
 
 
+def open_to_all() -> Security:
+    return Security(SecurityProtocol.PLAINTEXT, Settings(), lambda *_: None)
+
+
 class Anyone:
     """Lets every session in."""
+
+    security = open_to_all()
 
     def opened(self, session: Session) -> bool:
         return session is not None

@@ -84,6 +84,8 @@ def test_librdkafka_takes_us_for_a_broker_with_groups(
         (ApiKey.FIND_COORDINATOR, 0),
         (ApiKey.SASL_HANDSHAKE, 0),
         (ApiKey.SASL_HANDSHAKE, 1),
+        (ApiKey.SASL_AUTHENTICATE, 0),
+        (ApiKey.SASL_AUTHENTICATE, 1),
         (ApiKey.INIT_PRODUCER_ID, 0),
         (ApiKey.LIST_OFFSETS, 1),
     ],

@@ -12,7 +12,7 @@ from typing import Final
 
 from coterie.catalog.topic_configs import INT_MAX, LONG_MAX
 from coterie.errors import ApiError
-from coterie.settings import SEPARATORS, Settings
+from coterie.settings import SECRETS, SEPARATORS, Settings
 from coterie.wire.config_kinds import ConfigType
 from coterie.wire.error_codes import ErrorCode
 
@@ -37,8 +37,10 @@ _TYPES: Final[Mapping[type, ConfigType]] = {
 }
 
 
-def broker_config_value(settings: Settings, name: str) -> str:
-    """A setting's value as text."""
+def broker_config_value(settings: Settings, name: str) -> str | None:
+    """A setting's value as text; None for a secret, which is told to nobody."""
+    if name in SECRETS:
+        return None
     value = getattr(settings, BROKER_CONFIGS[name])
     if isinstance(value, tuple):
         return SEPARATORS.get(name, ",").join(value)
@@ -48,6 +50,8 @@ def broker_config_value(settings: Settings, name: str) -> str:
 def broker_config_type(settings: Settings, name: str) -> ConfigType:
     """A setting's type."""
     value = getattr(settings, BROKER_CONFIGS[name])
+    if name in SECRETS:
+        return ConfigType.PASSWORD
     if type(value) is int:
         is_long = name.endswith((".ms", "retention.bytes"))
         return ConfigType.LONG if is_long else ConfigType.INT

@@ -34,6 +34,7 @@ from coterie.catalog.topics import (
     resolve_size,
 )
 from coterie.catalog.transactions import Transactions
+from coterie.catalog.users import Users
 from coterie.errors import ApiError
 from coterie.settings import Settings
 from coterie.types import ProducerId, TopicId, TopicName
@@ -78,6 +79,7 @@ class Catalog:
         self._acls = acls
         self._listeners: list[Callable[[TopicChange], None]] = []
         self.group_configs = GroupConfigs(settings)
+        self.users = Users()
         self.clear()
 
     def clear(self) -> None:
@@ -93,6 +95,7 @@ class Catalog:
         self.group_configs.clear()
         if self._acls is not None:
             self._acls.clear()
+        self.users.clear()
         self._unreserved_producer_id = 0
         self._next_producer_id = 0
 
@@ -268,6 +271,8 @@ class Catalog:
             case Kind.ACL:
                 if self._acls is not None:
                     self._acls.replay(entry.name, entry.value)
+            case Kind.SCRAM_CREDENTIAL:
+                self.users.replay(entry.name, entry.value)
             case Kind.PRODUCER_IDS:
                 assert entry.value is not None
                 self._unreserved_producer_id = entry.value["next"]

@@ -31,6 +31,8 @@ class Kind(StrEnum):
     """A binding of access control lists [all of it; the value says the same]."""
     PRODUCER_IDS = "producer-ids"
     """The first producer id not handed out in a block yet ["next"]."""
+    SCRAM_CREDENTIAL = "scram-credential"
+    """What is kept of a user's password [the mechanism, "/", the user's name]."""
     TRANSACTION = "transaction"
     """A transactional producer [its transactional id]."""
 

@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from coterie.types import SecurityProtocol
+
 EXAMPLES: Final = """\
 examples:
   coterie serve
@@ -41,10 +43,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
         "--listen",
-        metavar="HOST:PORT",
+        metavar="[PROTOCOL://]HOST:PORT",
         default=_DEFAULT_LISTEN,
-        type=parse_address,
-        help=f"where to listen; port 0 takes a free one (default {_DEFAULT_LISTEN})",
+        type=parse_listener,
+        help="where to listen, and how clients connect: PLAINTEXT, SSL, SASL_PLAINTEXT "
+        f"or SASL_SSL; port 0 takes a free one (default {_DEFAULT_LISTEN})",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
@@ -113,7 +116,7 @@ def run(options: argparse.Namespace) -> int:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    host, port = options.listen
+    protocol, host, port = options.listen
     plan = ServerPlan(
         settings=settings,
         host=host,
@@ -122,6 +125,7 @@ def run(options: argparse.Namespace) -> int:
         advertised_host=options.advertised,
         node_count=options.nodes,
         metrics_port=options.metrics_port,
+        protocol=protocol,
     )
     try:
         _run_loop(options.loop, serve(plan, _say_ready))
@@ -132,6 +136,19 @@ def run(options: argparse.Namespace) -> int:
         sys.stderr.write(f"coterie serve: {error}\n")
         return 1
     return 0
+
+
+def parse_listener(text: str) -> tuple[SecurityProtocol, str, int]:
+    """[PROTOCOL://]HOST:PORT; without a protocol it is PLAINTEXT. Raises
+    ArgumentTypeError."""
+    protocol, mark, address = text.rpartition("://")
+    if not mark:
+        return (SecurityProtocol.PLAINTEXT, *parse_address(text))
+    if protocol.upper() not in SecurityProtocol.__members__:
+        raise argparse.ArgumentTypeError(
+            f"{protocol!r} is no protocol; {', '.join(SecurityProtocol)} are"
+        )
+    return (SecurityProtocol[protocol.upper()], *parse_address(address))
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from coterie.errors import MalformedFrame
+from coterie.protocol.sasl import Authentication, Stage
 from coterie.wire.api import ADVERTISED, KNOWN, ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.framing import FrameReader
+from coterie.wire.framing import FrameReader, frame_of
 from coterie.wire.headers import (
     FRONT_BYTES,
     read_client_id,
@@ -29,6 +30,10 @@ from coterie.wire.headers import (
     write_response,
 )
 from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from coterie.wire.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
 from coterie.wire.schema import Message
 
 
@@ -61,6 +66,9 @@ def _is_served(key: int, version: int) -> bool:
     return version in api_of(ApiKey(key)).served
 
 
+BARE: Final = -1
+"""The version of a SaslAuthenticate that came, and is answered, as a bare token."""
+
 Shortcut: TypeAlias = Callable[[bytes], bytes | None]
 """From a request's frame to its whole answer, or None to have it decoded."""
 
@@ -87,15 +95,21 @@ class Connection:
     `failure` is set when the peer broke the protocol: nothing more is read, and the
     connection is to be closed once `data_to_send` has been sent.
 
+    With `sasl` the peer has to say first who it is: until then one request is handed
+    over at a time, and what came behind it is held (`is_holding`) until it is answered.
+
     `shortcut` may answer a request from its bytes alone: it is asked about frames that
     begin with one of `shortcut_fronts` and that nothing unanswered stands before.
     """
 
     __slots__ = (
         "_client",
+        "_frame_bytes_max",
         "_frames",
+        "_held",
         "_line",
         "_out",
+        "_sasl",
         "_shortcut",
         "_shortcut_fronts",
         "failure",
@@ -107,9 +121,13 @@ class Connection:
         *,
         shortcut: Shortcut | None = None,
         shortcut_fronts: tuple[bytes, ...] = (),
+        sasl: Authentication | None = None,
     ) -> None:
         self.failure: MalformedFrame | None = None
         self._frames = FrameReader(frame_bytes_max)
+        self._frame_bytes_max = frame_bytes_max
+        self._sasl = sasl
+        self._held: deque[bytes] = deque()
         self._line: deque[Request] = deque()
         self._out: list[bytes] = []
         self._client = (b"\xff\xff", "")
@@ -121,16 +139,25 @@ class Connection:
         """How many requests have been read and not been answered."""
         return len(self._line)
 
+    @property
+    def is_holding(self) -> bool:
+        """Whether `receive_data(b"")` may find more requests, now or when those in
+        flight are answered."""
+        return bool(self._held) and self.failure is None
+
     def receive_data(self, data: bytes) -> list[Request]:
         """Take bytes from the peer; the requests that are now whole, in order."""
         if self.failure is not None:
             return []
         requests: list[Request] = []
         try:
-            for frame in self._frames.feed(data):
-                request = self._read_or_answer(frame)
-                if request is not None:
-                    requests.append(request)
+            if self._sasl is not None:
+                self._receive_guarded(data, self._sasl, requests)
+            else:
+                for frame in self._frames.feed(data):
+                    request = self._read_or_answer(frame)
+                    if request is not None:
+                        requests.append(request)
         except MalformedFrame as error:
             self.failure = error
         else:
@@ -143,15 +170,16 @@ class Connection:
         An answer that does not encode is a bug of ours and raises what it raises.
         """
         assert request.frame is None, "answered twice"
-        request.frame = (
-            b""
-            if response is None
-            else write_response(
+        if response is None:
+            request.frame = b""
+        elif request.api_version == BARE:
+            request.frame = _bare(response)
+        else:
+            request.frame = write_response(
                 request.correlation_id,
                 encode(response, request.api_version),
                 tagged=request.tagged_response,
             )
-        )
         line = self._line
         while line and line[0].frame is not None:
             self._out.append(line.popleft().frame or b"")
@@ -163,6 +191,34 @@ class Connection:
         data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
         self._out.clear()
         return data
+
+    def _receive_guarded(
+        self, data: bytes, sasl: Authentication, requests: list[Request]
+    ) -> None:
+        """As `receive_data`, of a peer that has to say who it is."""
+        held, frames = self._held, self._frames
+        frames.frame_bytes_max = (
+            self._frame_bytes_max if sasl.is_open else sasl.frame_bytes_max
+        )
+        held.extend(frames.feed(data))
+        while held and (sasl.is_open or not self._line):
+            frame = held.popleft()
+            request = self._read_guarded(frame, sasl)
+            if request is not None:
+                requests.append(request)
+                if request.api_key == ApiKey.SASL_HANDSHAKE:
+                    break  # how to read what is behind it, its answer decides
+
+    def _read_guarded(self, frame: bytes, sasl: Authentication) -> Request | None:
+        if sasl.is_open:
+            return self._read_or_answer(frame)
+        if sasl.stage is not Stage.BARE_TOKENS:
+            sasl.admit(read_front(frame)[0])
+            return self._read(frame)
+        body = SaslAuthenticateRequest(auth_bytes=frame)
+        request = Request(ApiKey.SASL_AUTHENTICATE, BARE, 0, "", body, False)
+        self._line.append(request)
+        return request
 
     def _read_or_answer(self, frame: bytes) -> Request | None:
         shortcut = self._shortcut
@@ -223,3 +279,12 @@ class Connection:
         request = Request(ApiKey.API_VERSIONS, 0, correlation_id, "", None, False)
         self._line.append(request)
         self.answer(request, refusal)
+
+
+def _bare(response: Message) -> bytes:
+    """A token as a frame of its own. A refusal has no such form: the connection is
+    closed without a word."""
+    assert isinstance(response, SaslAuthenticateResponse)
+    if response.error_code:
+        return b""
+    return frame_of(response.auth_bytes)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coterie.auth.authorizer import Caller, Operation, Principal, ResourceType
+from coterie.protocol.sasl import Authentication
 from coterie.types import TopicName
 from coterie.wire.schema import Struct
 
@@ -18,9 +20,23 @@ class Peer(Protocol):
     node: Node
     principal: Principal
     client_host: str
+    sasl: Authentication | None
+    """How far the client has got with saying who it is; None where nobody asks."""
 
     def answer(self, token: Any, response: Struct | None) -> None:
         """Send the answer to the request of that token, in its turn."""
+
+    def refuse(self, token: Any, response: Struct) -> None:
+        """Answer so, after a while, and close the connection."""
+
+    def become(self, principal: Principal) -> None:
+        """It is known now who calls."""
+
+    def compute(
+        self, work: Callable[[], bytes], done: Callable[[Callable[[], bytes]], None]
+    ) -> None:
+        """Do work in another thread, then give `done` what returns or raises what
+        came of it."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -34,7 +50,7 @@ class Call:
     sent (G1-06).
     """
 
-    __slots__ = ("_peer", "_token", "api_version", "client_id", "request")
+    __slots__ = ("_token", "api_version", "client_id", "peer", "request")
 
     def __init__(
         self, request: Any, api_version: int, client_id: str, peer: Peer, token: Any
@@ -42,28 +58,28 @@ class Call:
         self.request = request
         self.api_version = api_version
         self.client_id = client_id
-        self._peer = peer
+        self.peer = peer
         self._token = token
 
     @property
     def node(self) -> Node:
         """The node that was called."""
-        return self._peer.node
+        return self.peer.node
 
     @property
     def principal(self) -> Principal:
         """Who calls."""
-        return self._peer.principal
+        return self.peer.principal
 
     @property
     def client_host(self) -> str:
         """Where the call comes from, as in "/127.0.0.1"."""
-        return self._peer.client_host
+        return self.peer.client_host
 
     @property
     def caller(self) -> Caller:
         """Who calls from where, as authorizers ask."""
-        return Caller(self._peer.principal, self._peer.client_host.removeprefix("/"))
+        return Caller(self.peer.principal, self.peer.client_host.removeprefix("/"))
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Whether the caller may do this (E27)."""
@@ -76,8 +92,13 @@ class Call:
 
     def answer(self, response: Struct | None) -> None:
         """Answer the request; None when the protocol has no answer for it."""
-        self._peer.answer(self._token, response)
+        self.peer.answer(self._token, response)
+
+    def refuse(self, response: Struct) -> None:
+        """Answer so and close the connection, as is done with whoever cannot say who it
+        is: after a while."""
+        self.peer.refuse(self._token, response)
 
     def close(self) -> None:
         """Close the connection, after what is to be sent on it has been sent."""
-        self._peer.close()
+        self.peer.close()

@@ -18,7 +18,7 @@ from coterie.server.config_checks import (
     known_words,
     without_meaning,
 )
-from coterie.settings import INT32_MAX, SEPARATORS, Settings
+from coterie.settings import INT32_MAX, SECRETS, SEPARATORS, Settings
 
 _LONG_MAX: Final = 2**63 - 1
 _WORDS: Final = {"true": True, "false": False}
@@ -67,6 +67,10 @@ _RANGES: Final[Mapping[str, Range]] = {
     "max.in.flight.requests.per.connection": Range(1, INT32_MAX),
     "connections.max.idle.ms": Range(1_000, _LONG_MAX),
     "connection.write.buffer.max.bytes": Range(65_536, INT32_MAX),
+    "sasl.server.max.receive.size": Range(1_024, INT32_MAX),
+    "connections.max.reauth.ms": Range(0, _LONG_MAX),
+    "connection.failed.authentication.delay.ms": Range(0, INT32_MAX),
+    "connection.authentication.timeout.ms": Range(100, INT32_MAX),
 }
 _DEFAULT_RANGE: Final = Range(0, _LONG_MAX)
 
@@ -90,6 +94,11 @@ def read_settings(
             raise SettingError(
                 f"{assignment!r} sets nothing; write NAME=VALUE, "
                 "for example num.partitions=3"
+            )
+        if name.strip() in SECRETS:
+            raise SettingError(
+                f"{name.strip()} is a secret, and others can read a command line: put "
+                "it into a file, and name that with --config"
             )
         values[name.strip()] = value.strip()
     return make_settings(values)

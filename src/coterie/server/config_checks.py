@@ -23,6 +23,10 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
         "disabled",
     ),
     "group.coordinator.rebalance.protocols": ("classic", "consumer"),
+    "sasl.enabled.mechanisms": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "ssl.client.auth": ("none", "requested", "required"),
+    "ssl.keystore.type": ("PEM",),
+    "ssl.truststore.type": ("PEM",),
 }
 """The words that some settings are made of; case does not matter."""
 
@@ -44,6 +48,8 @@ _WITHOUT_MEANING: Final[Mapping[str, str]] = {
     "offsets.topic.replication.factor": _NO_REPLICAS,
     "offsets.topic.compression.codec": "__consumer_offsets is not compressed",
     "offsets.commit.required.acks": _NO_REPLICAS,
+    "ssl.keystore.password": "a PEM file has none; ssl.key.password is its key's",
+    "ssl.truststore.password": "a PEM file of certificates has none",
 }
 _FOREIGN_GROUPS: Final = ("group.share.", "group.streams.", "share.coordinator.")
 
@@ -62,13 +68,15 @@ def known_words(name: str, words: Iterable[str]) -> tuple[str, ...]:
     choices = _CHOICES.get(name)
     if choices is None:
         return tuple(words)
-    written = tuple(word.lower() for word in words)
-    for word in written:
-        if word not in choices:
+    written = {choice.lower(): choice for choice in choices}
+    found = []
+    for word in words:
+        if word.lower() not in written:
             raise SettingError(
                 f"{name} is made of {', '.join(choices)}; {word!r} is none of them"
             )
-    return written
+        found.append(written[word.lower()])
+    return tuple(found)
 
 
 def check_together(settings: Settings) -> None:
@@ -116,6 +124,8 @@ def _in_order(settings: Settings, less: str, more: str) -> None:
 
 def _check_lists(settings: Settings) -> None:
     assignors = settings.group_consumer_assignors
+    if not settings.sasl_enabled_mechanisms:
+        raise SettingError("sasl.enabled.mechanisms must name at least one mechanism")
     if not assignors:
         raise SettingError("group.consumer.assignors must name at least one assignor")
     for name, count in Counter(assignors).items():

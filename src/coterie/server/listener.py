@@ -9,6 +9,7 @@ from typing import Final
 
 from coterie.server.dispatch import Handler
 from coterie.server.node import Node
+from coterie.server.security import Security
 from coterie.server.session import Limits, Session
 from coterie.settings import Settings
 
@@ -21,7 +22,13 @@ _SWEEPS_PER_IDLE_LIMIT: Final = 10
 class Listener:
     """The sockets of all nodes and the sessions of all clients."""
 
-    def __init__(self, settings: Settings, handlers: Mapping[int, Handler]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        handlers: Mapping[int, Handler],
+        security: Security,
+    ) -> None:
+        self.security = security
         self._settings = settings
         self._handlers = handlers
         self._limits = Limits(
@@ -44,7 +51,15 @@ class Listener:
         def session() -> Session:
             return Session(node, self._handlers, self._limits, sessions=self, loop=loop)
 
-        server = await loop.create_server(session, host, port, backlog=BACKLOG)
+        security = self.security
+        server = await loop.create_server(
+            session,
+            host,
+            port,
+            backlog=BACKLOG,
+            ssl=security.tls,
+            ssl_handshake_timeout=security.patience_s if security.tls else None,
+        )
         self._servers.append(server)
         if self._sweep is None:
             self._schedule_sweep(loop)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from coterie.types import SecurityProtocol
+
 if TYPE_CHECKING:
     from coterie.server.broker import Broker
 
@@ -22,6 +24,7 @@ class Node:
     host: str
     port: int
     broker: Broker
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     @property
     def rack(self) -> str | None:

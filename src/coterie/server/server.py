@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,7 +20,9 @@ from coterie.server.authority import choose_authorizer
 from coterie.server.dispatch import load_handlers
 from coterie.server.listener import Listener
 from coterie.server.node import Node
+from coterie.server.security import Security
 from coterie.settings import Settings
+from coterie.types import ScramCredential, ScramMechanism, SecurityProtocol
 
 if TYPE_CHECKING:
     from coterie.server.metrics import Endpoint
@@ -36,7 +38,8 @@ _DRAIN_S: Final = 0.05
 class ServerPlan:
     """What to start. `directory` is None for a log in memory. Node 1 listens on `port`;
     further nodes on the ports after it, or on free ones when it is 0. `metrics_port` is
-    where Prometheus may ask, on the same host; None for nowhere."""
+    where Prometheus may ask, on the same host; None for nowhere. `protocol` is how
+    clients connect to all nodes."""
 
     settings: Settings
     host: str
@@ -45,6 +48,7 @@ class ServerPlan:
     advertised_host: str | None = None
     node_count: int = 1
     metrics_port: int | None = None
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
 class Server:
@@ -73,10 +77,12 @@ class Server:
     async def start(self, log: Log | None = None) -> None:
         """Open the log, begin to load, and accept connections.
 
-        `log` is used in place of the plan's directory. Raises LogError, and OSError
-        when an address cannot be had.
+        `log` is used in place of the plan's directory. Raises LogError, SettingError,
+        and OSError when an address cannot be had.
         """
         plan = self._plan
+        security = Security(plan.protocol, plan.settings, self._credential)
+        passwords = _read_users(plan.settings)
         assembly = Assembly(
             plan.settings,
             log or _open_log(plan),
@@ -85,8 +91,9 @@ class Server:
             or choose_authorizer(plan.settings, [plan.host]),
         )
         self._assembly = assembly
-        self._listener = Listener(plan.settings, load_handlers())
+        self._listener = Listener(plan.settings, load_handlers(), security)
         try:
+            self._make_users(passwords)
             await self._listen(self._listener)
             await self._measure()
             assembly.start()
@@ -98,10 +105,28 @@ class Server:
     async def _listen(self, listener: Listener) -> None:
         plan = self._plan
         for at in range(plan.node_count):
-            node = Node(at + 1, _advertised(plan), 0, self.assembly.broker)
+            host = _advertised(plan)
+            node = Node(at + 1, host, 0, self.assembly.broker, plan.protocol)
             self.nodes.append(node)
             port = plan.port + at if plan.port else 0
             node.port = await listener.listen(node, plan.host, port)
+
+    def _credential(
+        self, user: str, mechanism: ScramMechanism
+    ) -> ScramCredential | None:
+        return self.assembly.broker.catalog.users.find(user, mechanism)
+
+    def _make_users(self, passwords: Mapping[str, str]) -> None:
+        broker = self.assembly.broker
+        if passwords:
+            from coterie.server.users_file import make_users
+
+            make_users(passwords, broker)
+        if self._plan.protocol.has_sasl and not broker.catalog.users.names():
+            _LOGGER.warning(
+                "there are no users, so nobody can come in: name a file of them with "
+                "the setting sasl.users.file"
+            )
 
     async def _measure(self) -> None:
         port = self._plan.metrics_port
@@ -149,6 +174,15 @@ async def serve(plan: ServerPlan, ready: Callable[[str], None]) -> None:
     await over.wait()
     _LOGGER.info("stopping")
     await server.stop()
+
+
+def _read_users(settings: Settings) -> Mapping[str, str]:
+    """Those of the users file, if there is one."""
+    if not settings.sasl_users_file:
+        return {}
+    from coterie.server.users_file import read_users
+
+    return read_users(Path(settings.sasl_users_file))
 
 
 def _open_log(plan: ServerPlan) -> Log:

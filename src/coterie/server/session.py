@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -19,13 +19,16 @@ from coterie.protocol.connection import Connection
 from coterie.server.call import Call
 from coterie.server.dispatch import Handler
 from coterie.server.node import Node
+from coterie.server.security import Security
 from coterie.server.steady import HEARTBEAT_FRONTS, SteadyHeartbeats
 
 _LOGGER = logging.getLogger(__name__)
 
 
 class Sessions(Protocol):
-    """Who keeps count of the sessions."""
+    """Who keeps count of the sessions, and how clients show who they are."""
+
+    security: Security
 
     def opened(self, session: Session) -> bool:
         """Whether there is room for another session, which is kept then."""
@@ -57,6 +60,7 @@ class Session(asyncio.Protocol):
     ) -> None:
         self.node = node
         self.principal: Principal = ANONYMOUS
+        self.sasl = sessions.security.authentication()
         self.client_host = ""
         self.quiet_sweeps = 0
         self._handlers = handlers
@@ -68,7 +72,10 @@ class Session(asyncio.Protocol):
             limits.frame_bytes_max,
             shortcut=self._steady.answer,
             shortcut_fronts=HEARTBEAT_FRONTS,
+            sasl=self.sasl,
         )
+        self._in_flight_max = limits.in_flight_max if self.sasl is None else 1
+        self._deadline: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
         self._is_reading = False
         self._is_write_due = False
@@ -95,9 +102,25 @@ class Session(asyncio.Protocol):
             transport.abort()
             return
         transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_max)
+        self._ask_who(transport)
+
+    def _ask_who(self, transport: asyncio.Transport) -> None:
+        """Take the name of a client's certificate, or give it time to authenticate."""
+        security = self._sessions.security
+        if self.sasl is not None:
+            self._deadline = self._loop.call_later(
+                security.patience_s, self._end, "did not say in time who it is"
+            )
+            return
+        try:
+            self.principal = security.principal(transport)
+        except ValueError as error:
+            self._end(f"has a certificate without a name: {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone; answers to come go nowhere."""
+        if self._deadline is not None:
+            self._deadline.cancel()
         if self._transport is not None:
             self._transport = None
             self._sessions.closed(self)
@@ -106,6 +129,8 @@ class Session(asyncio.Protocol):
         """Handle every request that is now whole."""
         self.quiet_sweeps = 0
         connection = self._connection
+        if self.sasl is not None:
+            self.sasl.at(self.node.broker.clock())
         self._is_reading = True
         for request in connection.receive_data(data):
             call = Call(
@@ -123,8 +148,10 @@ class Session(asyncio.Protocol):
         self._write()
         if connection.failure is not None:
             self._end(f"broke the protocol: {connection.failure}")
-        elif connection.in_flight >= self._limits.in_flight_max:
+        elif connection.in_flight >= self._in_flight_max:
             self._pause()
+        elif connection.is_holding:
+            self._write_soon()
 
     def eof_received(self) -> bool | None:
         """The peer sends no more, and has no use for answers."""
@@ -157,20 +184,54 @@ class Session(asyncio.Protocol):
             )
             self._abort()
             return
-        if not self._is_reading and not self._is_write_due:
-            self._is_write_due = True
-            self._loop.call_soon(self._write_due)
+        if not self._is_reading:
+            self._write_soon()
+
+    def refuse(self, token: Any, response: Any) -> None:
+        """Answer that it is not known who calls, and close the connection: not at once,
+        so that passwords cannot be tried one after the other."""
+        self._pause()
+        self._loop.call_later(
+            self._sessions.security.refusal_delay_s, self._refuse, token, response
+        )
+
+    def _refuse(self, token: Any, response: Any) -> None:
+        self.answer(token, response)
+        self._write()
+        self._end("could not be authenticated")
+
+    def become(self, principal: Principal) -> None:
+        """It is known now who calls."""
+        assert self.principal in {ANONYMOUS, principal}
+        self.principal = principal
+        self._in_flight_max = self._limits.in_flight_max
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def compute(
+        self, work: Callable[[], bytes], done: Callable[[Callable[[], bytes]], None]
+    ) -> None:
+        """Do work in another thread, then give `done` what returns or raises what came
+        of it."""
+        future = self._loop.run_in_executor(self._sessions.security.workers, work)
+        future.add_done_callback(lambda each: done(each.result))
 
     def close(self) -> None:
         """Close the connection, once what was answered in this turn is sent."""
         self._is_closing = True
-        if not self._is_reading and not self._is_write_due:
+        if not self._is_reading:
+            self._write_soon()
+
+    def _write_soon(self) -> None:
+        if not self._is_write_due:
             self._is_write_due = True
             self._loop.call_soon(self._write_due)
 
     def _write_due(self) -> None:
         self._is_write_due = False
         self._write()
+        if self._connection.is_holding and self._transport is not None:
+            self.data_received(b"")
         if self._is_paused:
             self._resume()
 
@@ -192,7 +253,7 @@ class Session(asyncio.Protocol):
         transport.pause_reading()
 
     def _resume(self) -> None:
-        is_full = self._connection.in_flight >= self._limits.in_flight_max
+        is_full = self._connection.in_flight >= self._in_flight_max
         if self._transport is None or self._is_choked or is_full or not self._is_paused:
             return
         self._is_paused = False

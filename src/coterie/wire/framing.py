@@ -11,6 +11,11 @@ _SIZE: Final = struct.Struct(">i")
 SIZE_BYTES: Final = _SIZE.size
 
 
+def frame_of(payload: bytes) -> bytes:
+    """A frame: the payload behind its size."""
+    return _SIZE.pack(len(payload)) + payload
+
+
 class FrameReader:
     """Splits what arrives into frames of at most `frame_bytes_max` bytes.
 
@@ -21,7 +26,7 @@ class FrameReader:
     def __init__(self, frame_bytes_max: int) -> None:
         self.failure: MalformedFrame | None = None
         self.waiting_bytes = 0
-        self._frame_bytes_max = frame_bytes_max
+        self.frame_bytes_max = frame_bytes_max
         self._chunks: list[bytes] = []
         self._wanted = SIZE_BYTES
 
@@ -41,9 +46,9 @@ class FrameReader:
         self._wanted = SIZE_BYTES
         while end - at >= SIZE_BYTES and self.failure is None:
             (size,) = _SIZE.unpack_from(data, at)
-            if not 0 <= size <= self._frame_bytes_max:
+            if not 0 <= size <= self.frame_bytes_max:
                 self.failure = MalformedFrame(
-                    f"a frame of {size} bytes; 0 to {self._frame_bytes_max} are read"
+                    f"a frame of {size} bytes; 0 to {self.frame_bytes_max} are read"
                 )
                 break
             if end - at - SIZE_BYTES < size:

@@ -20,6 +20,7 @@ from coterie.auth.authorizer import (
     ResourceType,
 )
 from coterie.log.memory import MemoryLog
+from coterie.protocol.sasl import Authentication
 from coterie.runtime.shards import DrivenShard, Phase
 from coterie.server.assembly import Assembly
 from coterie.server.call import Call
@@ -66,6 +67,7 @@ class OnePeer:
     """A connection that has one request on it."""
 
     client_host = "/127.0.0.1"
+    sasl: Authentication | None = None
 
     def __init__(
         self,
@@ -83,6 +85,15 @@ class OnePeer:
 
     def close(self) -> None:
         raise AssertionError("nothing here closes a connection")
+
+    def refuse(self, token: Any, response: Struct) -> None:
+        raise AssertionError("nothing here asks who calls")
+
+    def become(self, principal: Principal) -> None:
+        raise AssertionError("nothing here asks who calls")
+
+    def compute(self, work: Any, done: Any) -> None:
+        raise AssertionError("nothing here asks who calls")
 
 
 class Office:

@@ -20,6 +20,7 @@ from coterie.wire.messages.consumer_group_heartbeat import (
 )
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.server.apis.in_process import Office
 
@@ -233,10 +234,12 @@ def test_private_apis_are_told_where_they_are_on() -> None:
 # What is off.
 
 
-def test_no_sasl_mechanism_is_enabled(office: Office) -> None:
-    answer = office.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
-    assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    assert answer.mechanisms == []
+def test_where_nobody_asks_who_calls_nobody_may_say_it(office: Office) -> None:
+    handshake = office.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    assert handshake.error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert handshake.mechanisms == []
+    token = office.call(SaslAuthenticateRequest(auth_bytes=b"\0me\0pass"), 2)
+    assert token.error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
 @pytest.mark.fact("E30-03", "H-11", "E7-01")

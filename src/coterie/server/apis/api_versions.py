@@ -33,6 +33,11 @@ version 2 is KIP-890."""
 def handle(call: Call) -> None:
     """List the APIs, their versions, and the features with their levels."""
     request: ApiVersionsRequest = call.request
+    sasl = call.peer.sasl
+    if sasl is not None and sasl.takes_tokens:
+        call.answer(ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
+        call.close()
+        return
     if call.api_version >= _SOFTWARE_SINCE and not (
         _SOFTWARE.fullmatch(request.client_software_name)
         and _SOFTWARE.fullmatch(request.client_software_version)

@@ -25,7 +25,7 @@ from coterie.errors import ApiError
 from coterie.server.apis.groups import may_group
 from coterie.server.apis.support import may_cluster, may_topic, unknown_partition
 from coterie.server.call import Call
-from coterie.settings import Settings
+from coterie.settings import SECRETS, Settings
 from coterie.types import GroupId
 from coterie.wire.config_kinds import ConfigSource, ConfigType, ResourceKind
 from coterie.wire.error_codes import ErrorCode
@@ -192,7 +192,7 @@ def _group_configs(
 def _node_configs(call: Call) -> Iterator[DescribeConfigsResourceResult]:
     """What is the node's own and no setting: who it is and where clients find it."""
     node = call.node
-    listener = f"PLAINTEXT://{node.host}:{node.port}"
+    listener = f"{node.protocol}://{node.host}:{node.port}"
     for name, value, kind in (
         ("advertised.listeners", listener, ConfigType.LIST),
         ("node.id", str(node.node_id), ConfigType.INT),
@@ -230,6 +230,7 @@ def _broker_configs(call: Call) -> Iterator[DescribeConfigsResourceResult]:
             value=value,
             read_only=name not in DYNAMIC,
             config_source=source,
+            is_sensitive=name in SECRETS,
             synonyms=[DescribeConfigsSynonym(name=name, value=value, source=source)],
             config_type=broker_config_type(settings, name),
             documentation=None,

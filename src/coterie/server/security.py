@@ -1,0 +1,88 @@
+"""How the clients of a server show who they are: TLS, SASL, both or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from coterie.auth.authorizer import ANONYMOUS, Principal
+from coterie.protocol.sasl import Authentication, Mechanisms
+from coterie.settings import Settings
+from coterie.types import SecurityProtocol
+
+if TYPE_CHECKING:
+    from coterie.auth.sasl import Lookup
+
+_LOGGER = logging.getLogger(__name__)
+
+_WORKERS: Final = 2
+
+
+class Security:
+    """What the listener of a protocol asks of its clients.
+
+    Raises SettingError for settings that do not fit the protocol, or name files that
+    are not what they should be.
+    """
+
+    def __init__(
+        self, protocol: SecurityProtocol, settings: Settings, lookup: Lookup
+    ) -> None:
+        self.protocol = protocol
+        self.tls: ssl.SSLContext | None = None
+        self.patience_s = settings.connection_authentication_timeout_ms / 1_000
+        """How long a client may take."""
+        self.refusal_delay_s = (
+            settings.connection_failed_authentication_delay_ms / 1_000
+        )
+        """How long it has to wait for a refusal."""
+        self._settings = settings
+        self._mechanisms: Mechanisms = {}
+        if protocol.has_tls:
+            self.tls = self._make_context()
+        if protocol.has_sasl:
+            self._mechanisms = self._make_mechanisms(lookup)
+
+    @cached_property
+    def workers(self) -> ThreadPoolExecutor:
+        """The threads in which passwords are checked: few, as the work is all theirs,
+        and who tries passwords shall not take the machine from everybody else."""
+        return ThreadPoolExecutor(_WORKERS, thread_name_prefix="passwords")
+
+    def authentication(self) -> Authentication | None:
+        """The authentication of a new connection; None where there is no SASL."""
+        if not self._mechanisms:
+            return None
+        settings = self._settings
+        return Authentication(
+            self._mechanisms,
+            session_ms=settings.connections_max_reauth_ms,
+            frame_bytes_max=settings.sasl_server_max_receive_size,
+        )
+
+    def principal(self, transport: asyncio.BaseTransport) -> Principal:
+        """Who a connection without SASL is from: the one its certificate names.
+
+        Raises ValueError for a certificate whose name no rule maps.
+        """
+        return ANONYMOUS
+
+    def _make_context(self) -> ssl.SSLContext:
+        from coterie.server.tls import make_context
+
+        asks = not self.protocol.has_sasl
+        if not asks and self._settings.ssl_client_auth != "none":
+            _LOGGER.warning(
+                "ssl.client.auth is set, and %s clients are asked for no certificate",
+                self.protocol,
+            )
+        return make_context(self._settings, asks_certificates=asks)
+
+    def _make_mechanisms(self, lookup: Lookup) -> Mechanisms:
+        from coterie.auth.sasl import mechanisms
+
+        return mechanisms(self._settings.sasl_enabled_mechanisms, lookup)
