@@ -13,7 +13,7 @@ import pytest
 
 from coterie.cli import main as cli
 from coterie.cli import serve
-from coterie.errors import SettingError
+from coterie.errors import ClientError, SettingError
 
 
 def test_a_setting_that_cannot_be_is_one_line_and_exit_code_2(
@@ -27,6 +27,44 @@ def test_a_setting_that_cannot_be_is_one_line_and_exit_code_2(
     assert capsys.readouterr().err == "coterie: 3 are too many\n"
 
 
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (ClientError("broker:9092 hung up"), 1, "coterie: broker:9092 hung up\n"),
+    ],
+)
+def test_how_a_command_ends_is_its_exit_code(
+    raised: BaseException,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def run(options: argparse.Namespace) -> int:
+        raise raised
+
+    monkeypatch.setattr(serve, "run", run)
+    assert cli.main(["serve"]) == code
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("family", ["groups"])
+def test_a_family_of_commands_says_which_it_has(
+    family: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main([family, "--help"])
+    assert left.value.code == 0
+    shown = capsys.readouterr().out
+    for verb in cli.VERBS:
+        if verb.words[0] == family and not verb.is_hidden:
+            assert f"    {verb.words[1]} " in shown
+    with pytest.raises(SystemExit) as left:
+        cli.main([family])
+    assert left.value.code == 2
+
+
 _LOADED = """
 import sys
 from coterie.cli.main import VERBS, main
@@ -34,7 +72,7 @@ try:
     main(sys.argv[1:])
 except SystemExit:
     pass
-names = (verb.name.replace("-", "_") for verb in VERBS)
+names = (".".join(verb.words).replace("-", "_") for verb in VERBS)
 print("loaded:", *(name for name in names if f"coterie.cli.{name}" in sys.modules))
 """
 
@@ -55,6 +93,8 @@ def loaded_by(*arguments: str) -> list[str]:
 def test_help_imports_no_verb_and_a_verb_only_itself() -> None:
     assert loaded_by("--help") == []
     assert loaded_by("serve", "--help") == ["serve"]
+    assert loaded_by("groups", "--help") == []
+    assert loaded_by("groups", "list", "--help") == ["groups.list"]
 
 
 def test_a_verb_with_a_grammar_of_its_own_gets_its_arguments_as_they_are(

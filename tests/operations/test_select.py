@@ -48,6 +48,21 @@ def test_named_groups_are_taken_at_their_word_and_nobody_is_asked() -> None:
     assert not admin.calls
 
 
+def test_a_name_that_the_cluster_does_not_list_is_told_of() -> None:
+    named = Selection(ids=("absent", "billing"))
+    selected = asyncio.run(select_groups(cluster(), named, must_list=True))
+    assert selected.ids == ("billing",)
+    assert selected.missing == ("absent",)
+    patterns = select(Selection(ids=("absent",), globs=("b*g",)))
+    assert (patterns.ids, patterns.missing) == (("billing",), ("absent",))
+
+
+def test_what_a_filter_found_of_the_groups_is_handed_on() -> None:
+    selected = select(Selection(lag=Condition(">", 500)))
+    assert selected.report is not None
+    assert [each.group_id for each in selected.report.groups] == list(selected.ids)
+
+
 @pytest.mark.parametrize(
     ("selection", "ids"),
     [
@@ -55,7 +70,7 @@ def test_named_groups_are_taken_at_their_word_and_nobody_is_asked() -> None:
         (Selection(globs=("ORDERS-*",)), ()),
         (Selection(regexes=(re.compile("orders-e."),)), ("orders-eu",)),
         (Selection(regexes=(re.compile("orders"),)), ()),
-        (Selection(ids=("absent",), globs=("b*g",)), ("absent", "billing")),
+        (Selection(ids=("connect",), globs=("b*g",)), ("billing", "connect")),
         (Selection(globs=("*",), excludes=("*-*", "c*")), ("billing",)),
         (Selection(ids=("a-1", "b-1"), excludes=("a-*",)), ("b-1",)),
         (Selection(types=frozenset({GroupType.CONSUMER})), ("billing",)),

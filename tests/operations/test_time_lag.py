@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.operations.lag import group_lag, with_time_lags
@@ -65,6 +65,7 @@ def test_a_record_from_the_future_was_written_just_now() -> None:
     assert found.ms == 0
 
 
+@settings(max_examples=50)
 @given(
     gaps=st.lists(st.integers(0, DAY), min_size=2, max_size=30),
     at=st.integers(0, 29),

@@ -1,6 +1,7 @@
 """The command `coterie`. One verb a file, imported when it is called and not before.
 
-Exit codes: 0 it went well, 1 it did not, 2 it was asked for wrongly.
+Exit codes: 0 it went well, 1 it or a part of it did not, 2 it was asked for wrongly,
+3 a --fail-if condition is true, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -11,11 +12,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from types import ModuleType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001
 
 
 class Verb(NamedTuple):
-    """One subcommand: a module of `coterie.cli`, named like it (with _ for -).
+    """One command, called by one word or by two, and its module of `coterie.cli`:
+    "groups list" is `groups/list.py` (with _ for -).
 
     The module has `EXAMPLES`, `configure(parser)` and `run(options)`; one with a
     grammar of its own has `main(arguments)` instead.
@@ -24,18 +31,35 @@ class Verb(NamedTuple):
     name: str
     summary: str
     has_own_grammar: bool = False
+    is_hidden: bool = False
+    """Not in lists of commands: something for programs."""
+
+    @property
+    def words(self) -> list[str]:
+        """What calls it."""
+        return self.name.split()
 
     def load(self) -> ModuleType:
         """Its module."""
-        return import_module(f"coterie.cli.{self.name.replace('-', '_')}")
+        return import_module(f"coterie.cli.{'.'.join(self.words).replace('-', '_')}")
 
 
-VERBS: Final = (Verb("serve", "start a server that Kafka clients can use"),)
+VERBS: Final = (
+    Verb("serve", "start a server that Kafka clients can use"),
+    Verb("groups list", "which groups there are"),
+)
+
+FAMILIES: Final = {
+    "groups": "look at consumer groups and change them",
+    "topics": "look at topics as groups see them",
+}
+"""First words that take a second one."""
 
 _EXAMPLES: Final = """\
 examples:
   coterie serve                       on 127.0.0.1:9092, with data in ./coterie-data
   coterie serve --memory --listen :0  to try things on, on a free port
+  coterie groups list                 every group of a cluster
 """
 
 
@@ -50,23 +74,40 @@ def make_parser(called: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument(
         "--version", action=_ShowVersion, nargs=0, help="show the version and exit"
     )
-    verbs = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    families: dict[str, Commands] = {}
     for verb in VERBS:
-        subparser = verbs.add_parser(
-            verb.name,
-            help=verb.summary,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        *family, name = verb.words
+        if family and family[0] not in families:
+            families[family[0]] = _add_family(commands, family[0])
+        into = families[family[0]] if family else commands
+        subparser = _add_verb(into, name, verb)
         if verb.name == called and not verb.has_own_grammar:
-            _fill(subparser, verb.load())
+            _fill(subparser, verb)
     return parser
 
 
-def _fill(parser: argparse.ArgumentParser, module: ModuleType) -> None:
+def _add_family(commands: Commands, name: str) -> Commands:
+    summary = FAMILIES[name]
+    parser = commands.add_parser(
+        name, help=summary, description=f"{summary.capitalize()}."
+    )
+    return parser.add_subparsers(metavar="COMMAND", required=True)
+
+
+def _add_verb(commands: Commands, name: str, verb: Verb) -> argparse.ArgumentParser:
+    shape = argparse.RawDescriptionHelpFormatter
+    if verb.is_hidden:
+        return commands.add_parser(name, formatter_class=shape)
+    return commands.add_parser(name, help=verb.summary, formatter_class=shape)
+
+
+def _fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
+    module = verb.load()
     parser.description = module.__doc__
     parser.epilog = module.EXAMPLES
     module.configure(parser)
-    parser.set_defaults(run=module.run)
+    parser.set_defaults(run=module.run, command=verb.name)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,22 +119,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 1
     run = _chosen(sys.argv[1:] if arguments is None else list(arguments))
-    from coterie.errors import SettingError
+    from coterie.errors import CoterieError, SettingError
 
     try:
         return run()
     except SettingError as error:
         sys.stderr.write(f"coterie: {error}\n")
         return 2
+    except CoterieError as error:
+        sys.stderr.write(f"coterie: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 def _chosen(arguments: list[str]) -> Callable[[], int]:
     """What a command line asks for. Leaves by SystemExit when that is not clear."""
-    called = arguments[0] if arguments else None
-    for verb in VERBS:
-        if verb.name == called and verb.has_own_grammar:
-            return partial(verb.load().main, arguments[1:])
-    options = make_parser(called).parse_args(arguments)
+    called = next(
+        (verb for verb in VERBS if arguments[: len(verb.words)] == verb.words), None
+    )
+    if called and called.has_own_grammar:
+        return partial(called.load().main, arguments[len(called.words) :])
+    options = make_parser(called.name if called else None).parse_args(arguments)
     return partial(options.run, options)
 
 

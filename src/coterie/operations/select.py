@@ -5,8 +5,8 @@
 
 Names and patterns add up: a group is meant when it is named, or when any pattern
 matches it; without any, every group is. Exclusions and filters then take away: all of
-them must be passed. A named group that the cluster does not list stays in, unless a
-filter is asked for that it cannot pass; whoever uses it hears that it is missing.
+them must be passed. Names alone are taken at their word, and nobody is asked: whoever
+uses such a group hears that it is missing.
 
 Rules of this file: what the brokers can filter, they do; only what is left is described
 or has its offsets read, and only for a filter that takes it. A group that a filter
@@ -31,7 +31,7 @@ from coterie.client.admin.group_values import (
 )
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
 from coterie.operations.admin import GroupReader, Progress
-from coterie.operations.lag import GroupLag, group_lag
+from coterie.operations.lag import GroupLag, GroupLagReport, group_lag
 from coterie.types import GroupId, TopicName
 from coterie.wire.error_codes import ErrorCode
 
@@ -134,6 +134,11 @@ class Selected:
     """The groups that were meant, sorted, and what could not be found out."""
 
     groups: tuple[GroupListing, ...]
+    missing: tuple[GroupId, ...] = ()
+    """Groups that were named, and that the cluster does not list; only known when it
+    was asked for a list."""
+    report: GroupLagReport | None = None
+    """What was found of the selected groups, when a filter took their lag."""
     errors: Mapping[GroupId, CoterieError] = field(default_factory=dict)
     """Of groups that a filter could not judge."""
     node_errors: Mapping[int, CoterieError] = field(default_factory=dict)
@@ -146,35 +151,43 @@ class Selected:
 
 
 async def select_groups(
-    admin: GroupReader, selection: Selection, *, progress: Progress | None = None
+    admin: GroupReader,
+    selection: Selection,
+    *,
+    must_list: bool = False,
+    progress: Progress | None = None,
 ) -> Selected:
-    """The groups that are meant."""
-    if selection.is_by_name:
+    """The groups that are meant; with `must_list`, only such as the cluster lists."""
+    if selection.is_by_name and not must_list:
         named = sorted({each for each in selection.ids if selection.means(each)})
-        return Selected(groups=tuple(_unlisted(each) for each in named))
+        return Selected(groups=tuple(GroupListing(each, "") for each in named))
     listings = await _listings(admin, selection)
-    found = {
-        each.group_id: each
-        for each in listings.groups
-        if selection.means(each.group_id)
-    }
-    if not selection.filters_listings:
-        missing = (each for each in selection.ids if selection.means(each))
-        found = {each: _unlisted(each) for each in missing} | found
-    errors: dict[GroupId, CoterieError] = {}
-    found, errors = await _filtered(admin, selection, found)
+    listed = {each.group_id: each for each in listings.groups}
+    meant = {key: each for key, each in listed.items() if selection.means(key)}
+    found, errors = await _filtered(admin, selection, meant)
+    report: GroupLagReport | None = None
     if selection.takes_lag:
-        found, more = await _judged(admin, selection, found, progress)
-        errors |= more
+        judged = await _judged(admin, selection, found, progress)
+        errors |= {each.group_id: each.error for each in judged.groups if each.error}
+        report = GroupLagReport(tuple(each for each in judged.groups if not each.error))
+        found = {each.group_id: found[each.group_id] for each in report.groups}
     return Selected(
         groups=tuple(found[each] for each in sorted(found)),
+        missing=_missing(selection, listed),
+        report=report,
         errors=errors,
         node_errors=listings.errors,
     )
 
 
-def _unlisted(group_id: GroupId) -> GroupListing:
-    return GroupListing(group_id, protocol_type="")
+def _missing(
+    selection: Selection, listed: Mapping[GroupId, GroupListing]
+) -> tuple[GroupId, ...]:
+    """Nothing can be said when brokers listed only what passes a filter."""
+    if selection.states or selection.types:
+        return ()
+    named = (each for each in selection.ids if selection.means(each))
+    return tuple(sorted({each for each in named if each not in listed}))
 
 
 async def _listings(admin: GroupReader, selection: Selection) -> GroupListings:
@@ -234,22 +247,25 @@ def _passes(group: GroupListing, selection: Selection) -> bool:
 async def _judged(
     admin: GroupReader,
     selection: Selection,
-    found: Mapping[GroupId, GroupListing],
+    found: Iterable[GroupId],
     progress: Progress | None,
-) -> tuple[dict[GroupId, GroupListing], dict[GroupId, CoterieError]]:
-    """Those that pass the filters about what a group reads, and how far it is."""
-    report = await group_lag(admin, found, progress=progress)
+) -> GroupLagReport:
+    """Those that pass the filters about what a group reads and how far it is, and
+    those of which that could not be found out."""
+    report = await group_lag(admin, sorted(found), progress=progress)
     existing = await _existing_topics(admin, report.groups, selection)
-    errors = {each.group_id: each.error for each in report.groups if each.error}
-    kept = {
-        each.group_id: found[each.group_id]
-        for each in report.groups
-        if not each.error
-        and (not selection.topics or reads(each, selection.topics))
-        and (selection.lag is None or selection.lag.holds(each.total))
-        and (not selection.is_orphaned or _is_orphaned(each, existing))
-    }
-    return kept, errors
+    return GroupLagReport(
+        tuple(
+            each
+            for each in report.groups
+            if each.error
+            or (
+                (not selection.topics or reads(each, selection.topics))
+                and (selection.lag is None or selection.lag.holds(each.total))
+                and (not selection.is_orphaned or _is_orphaned(each, existing))
+            )
+        )
+    )
 
 
 async def _existing_topics(

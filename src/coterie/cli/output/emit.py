@@ -7,6 +7,7 @@ how many failed) goes to stderr, in every form.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -35,14 +36,26 @@ def emit(
 ) -> int:
     """Print it as `options.output` says; the exit code."""
     where = surroundings or Surroundings()
-    where.stdout.write(render(outcome, options, where))
+    _write(where.stdout, render(outcome, options, where))
     lines = [*outcome.notes, *(f"error: {each}" for each in outcome.failures)]
     if failed := outcome.failed:
         ok = sum(1 for each in outcome.items if not each.get("error"))
         lines.append(f"ok={ok} failed={failed}")
     for line in lines:
-        where.stderr.write(plain(line) + "\n")
+        _write(where.stderr, plain(line) + "\n")
     return int(outcome.exit_code)
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write what the stream's encoding cannot say as escapes. A reader that went away,
+    as `head` does, has what it wanted."""
+    encoding = stream.encoding or "utf-8"
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123
+            os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def render(outcome: Outcome, options: argparse.Namespace, where: Surroundings) -> str:

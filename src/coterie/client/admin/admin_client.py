@@ -29,7 +29,9 @@ from coterie.client.admin import (
     find_coordinators,
     group_offsets,
     list_groups,
+    log_offsets,
     remove_members,
+    topics,
 )
 from coterie.client.admin.cluster_values import ClusterDescription
 from coterie.client.admin.group_values import (
@@ -39,12 +41,18 @@ from coterie.client.admin.group_values import (
     GroupType,
     Node,
 )
-from coterie.client.admin.offset_values import CommittedOffset, GroupOffsets
+from coterie.client.admin.offset_values import (
+    CommittedOffset,
+    GroupOffsets,
+    LogOffsetFound,
+    OffsetSpec,
+    TopicDescription,
+)
 from coterie.client.admin.remove_members import MemberToRemove
 from coterie.client.admin.results import Progress, Results
 from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
-from coterie.types import GroupId, TopicPartition
+from coterie.types import GroupId, TopicName, TopicPartition
 
 
 class AdminClient:
@@ -189,4 +197,25 @@ class AdminClient:
         wrong with the group."""
         return await change_offsets.delete_group_offsets(
             self._cluster, group_id, partitions
+        )
+
+    # Topics and their logs.
+
+    async def describe_topics(
+        self, names: Iterable[TopicName] | None = None
+    ) -> Results[TopicName, TopicDescription]:
+        """Topics and their partitions; None means all that the caller may see."""
+        return await topics.describe_topics(self._cluster, names)
+
+    async def list_offsets(
+        self,
+        wanted: Mapping[TopicPartition, OffsetSpec],
+        *,
+        committed_only: bool = False,
+        progress: Progress | None = None,
+    ) -> Results[TopicPartition, LogOffsetFound]:
+        """Where logs begin, end, or have the first record of a time. With
+        `committed_only` a log ends at its first open transaction."""
+        return await log_offsets.list_offsets(
+            self._cluster, wanted, committed_only=committed_only, progress=progress
         )

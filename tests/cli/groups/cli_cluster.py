@@ -1,0 +1,66 @@
+"""Runs a command line against a cluster of values."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from coterie.cli import connect
+from coterie.cli.main import main
+from coterie.client.admin.cluster_values import ClusterDescription
+from coterie.errors import CoterieError
+from tests.operations.fake_admin import NODE, FakeAdmin
+
+
+@dataclass
+class CliAdmin(FakeAdmin):
+    """An admin client as `open_admin` gives it."""
+
+    run_error: CoterieError | None = None
+
+    async def __aenter__(self) -> CliAdmin:
+        if self.run_error:
+            raise self.run_error
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.calls.append(("close", None))
+
+    async def describe_cluster(self) -> ClusterDescription:
+        return ClusterDescription("cluster-1", 1, (NODE,))
+
+
+@dataclass
+class Shell:
+    """Where command lines are typed."""
+
+    admin: CliAdmin
+    capture: pytest.CaptureFixture[str]
+    code: int = 0
+    error: str = ""
+
+    def __call__(self, line: str) -> str:
+        """Run `coterie LINE`; its stdout. `code` and `error` tell the rest."""
+        self.code = main(line.split())
+        out, self.error = self.capture.readouterr()
+        return out
+
+    def json(self, line: str) -> Any:
+        """Run it with --output json."""
+        return json.loads(self(f"{line} --output json"))
+
+
+def make_shell(
+    admin: CliAdmin,
+    monkeypatch: pytest.MonkeyPatch,
+    capture: pytest.CaptureFixture[str],
+) -> Shell:
+    def open_admin(_: argparse.Namespace) -> CliAdmin:
+        return admin
+
+    monkeypatch.setattr(connect, "open_admin", open_admin)
+    return Shell(admin, capture)
