@@ -10,6 +10,7 @@ CoterieError
   ClientError           a client could not do what it was asked
     ConnectionLost        a broker could not be reached, or hung up
     RequestTimedOut       a broker did not answer in time
+    AuthenticationFailed  a broker did not take us for who we are, or we not it
     UnsupportedByBroker   a broker does not speak what is needed
       NoBatchedFindCoordinatorsError   nor look up many coordinators at once
       NoBatchedOffsetFetchError        nor fetch the offsets of many groups at once
@@ -77,6 +78,14 @@ class ConnectionLost(ClientError):
 
 class RequestTimedOut(ClientError):
     """A broker did not answer in time; whether it did what it was asked is unknown."""
+
+
+class AuthenticationFailed(ClientError):
+    """One side did not prove to the other who it is, by TLS or by SASL.
+
+    The message has the broker's own words. The same credentials would fail again, so
+    nothing tries again.
+    """
 
 
 class UnsupportedByBroker(ClientError):

@@ -3,7 +3,9 @@
     connection = await BrokerConnection.open(Address("localhost", 9092), options)
     answer = await connection.call(ListGroupsRequest(), ListGroupsResponse)
 
-A request goes out in the highest version that broker and client have in common.
+A request goes out in the highest version that broker and client have in common. With
+credentials in the options the broker is told who calls, before anything else and again
+before the session ends (KIP-368), while other requests wait.
 
 Rules of this file: nothing waits without a limit; the first failure ends the connection
 and everything that waits on it, and is told to each later caller; a cancelled caller
@@ -14,11 +16,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
+import ssl
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
 from coterie.client.options import ClientOptions
 from coterie.errors import (
+    AuthenticationFailed,
     ClientError,
     ConnectionLost,
     CoterieError,
@@ -38,6 +43,13 @@ M = TypeVar("M", bound=Message)
 
 ANY_VERSION: Final = Versions(0, VERSION_MAX)
 _SOFTWARE: Final = ("coterie", "0.1.0")
+_SASL_KEYS: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+"""What may be sent while it is not known who we are."""
+_RENEWED_AFTER: Final = 0.85
+"""The part of a session after which its broker is told again who we are: the earliest
+that Kafka's clients choose, and later than tokens are fetched anew."""
+_TLS_ALERT: Final = b"\x15\x03"
+"""How TLS begins to complain. No answer does: it would be one of 350 MB."""
 _REFUSED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
@@ -89,12 +101,16 @@ class BrokerConnection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._quiet_until_s = 0.0
+        self._has_served = False
+        self._renew_at_s = math.inf
+        self._renewal: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, address: Address, options: ClientOptions) -> Self:
-        """Connect, and ask the broker what it speaks.
+        """Connect, ask the broker what it speaks, and say who we are.
 
-        Raises ConnectionLost when nobody listens there or it takes too long.
+        Raises ConnectionLost when nobody listens there or it takes too long, and
+        AuthenticationFailed when one side does not believe the other.
         """
         loop = asyncio.get_running_loop()
         connection = cls(address, options)
@@ -104,9 +120,15 @@ class BrokerConnection(asyncio.Protocol):
                     lambda: connection, address.host, address.port, ssl=options.ssl
                 )
                 await connection._negotiate()
+                await connection._authenticate()
+        except ssl.SSLError as error:
+            connection.close()
+            raise _tls_failure(address, error) from error
         except (OSError, RequestTimedOut) as error:  # TimeoutError is an OSError
             connection.close()
             reason = str(error) or "it took too long"
+            if options.ssl is not None and isinstance(error, TimeoutError):
+                reason += " (does it speak TLS?)"
             raise ConnectionLost(f"{address} cannot be reached: {reason}") from error
         except BaseException:
             connection.close()
@@ -164,11 +186,23 @@ class BrokerConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The broker hung up, or we did."""
+        if isinstance(exc, ssl.SSLError) and not self._versions:
+            # With TLS 1.3 a refusal of our certificate comes after the handshake.
+            self._end(_tls_failure(self.address, exc))
         reason = f": {exc}" if exc else ""
+        if self._waiting and self._versions and not self._has_served:
+            reason += " at the first request" + (
+                " (does it want SASL?)" if self._options.sasl is None else ""
+            )
         self._end(ConnectionLost(f"{self.address} closed the connection{reason}"))
 
     def data_received(self, data: bytes) -> None:
         """Give every answer that is now whole to who waits for it."""
+        if data.startswith(_TLS_ALERT) and not self._versions:
+            self._end(
+                AuthenticationFailed(f"{self.address} wants TLS, which is not set up")
+            )
+            return
         try:
             for frame in self._frames.feed(data):
                 self._answer(frame)
@@ -206,6 +240,32 @@ class BrokerConnection(asyncio.Protocol):
             code = ErrorCode.read(answer.error_code).name
             raise UnsupportedByBroker(f"{self.address} refuses ApiVersions: {code}")
 
+    async def _authenticate(self) -> None:
+        if self._options.sasl is None:
+            return
+        from coterie.client.authentication import authenticate
+
+        lifetime_ms = await authenticate(self, self._options.sasl)
+        if lifetime_ms > 0:
+            self._renew_at_s = self._loop.time() + lifetime_ms / 1000 * _RENEWED_AFTER
+
+    async def _is_known(self) -> None:
+        """Wait while the broker is told again who we are; begin with it when the
+        session is about to end. Whoever waits may give up: the renewal goes on."""
+        if self._renewal is None and self._loop.time() >= self._renew_at_s:
+            self._renewal = self._loop.create_task(self._authenticate())
+            self._renewal.add_done_callback(self._renewed)
+        if self._renewal is not None:
+            await asyncio.shield(self._renewal)
+
+    def _renewed(self, renewal: asyncio.Task[None]) -> None:
+        self._renewal = None
+        error = None if renewal.cancelled() else renewal.exception()
+        if isinstance(error, CoterieError):
+            self._end(error)
+        elif error is not None:
+            raise error
+
     def _learn(self, answer: ApiVersionsResponse) -> None:
         self._versions = {
             each.api_key: Versions(each.min_version, each.max_version)
@@ -216,7 +276,7 @@ class BrokerConnection(asyncio.Protocol):
         limit_ms = self._options.request_timeout_ms
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                await self._may_send()
+                await self._may_send(request)
                 answer: M = await self._send(request, response, version)
         except TimeoutError:
             name = type(request).__name__.removesuffix("Request")
@@ -231,12 +291,14 @@ class BrokerConnection(asyncio.Protocol):
             self._quiet_until_s = self._loop.time() + throttle_ms / 1000
         return answer
 
-    async def _may_send(self) -> None:
+    async def _may_send(self, request: Message) -> None:
         quiet_s = self._quiet_until_s - self._loop.time()
         if quiet_s > 0:
             await asyncio.sleep(quiet_s)
         if not self._writable.is_set():
             await self._writable.wait()
+        if request.API_KEY not in _SASL_KEYS:
+            await self._is_known()
         if self.failure is not None:
             raise ConnectionLost(str(self.failure)) from self.failure
 
@@ -272,6 +334,7 @@ class BrokerConnection(asyncio.Protocol):
         ):
             version = 0
         value, _ = decode(waiting.response, version, frame, at)
+        self._has_served |= waiting.response is not ApiVersionsResponse
         del self._waiting[correlation_id]
         if not waiting.answer.done():
             waiting.answer.set_result(value)
@@ -287,6 +350,22 @@ class BrokerConnection(asyncio.Protocol):
             if not waiting.answer.done():
                 waiting.answer.set_exception(_for_others(error))
         self._waiting.clear()
+
+
+def _tls_failure(address: Address, error: ssl.SSLError) -> ClientError:
+    """What a failed TLS handshake means. A peer that just hangs up may do better next
+    time; one whose certificate is wrong will not."""
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return ConnectionLost(
+            f"{address} hung up during the TLS handshake: does it speak TLS there?"
+        )
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = error.verify_message
+        return AuthenticationFailed(f"{address}: its certificate is not trusted: {why}")
+    if error.reason == "WRONG_VERSION_NUMBER":
+        return AuthenticationFailed(f"{address} does not speak TLS")
+    why = (error.reason or str(error)).replace("_", " ").lower()
+    return AuthenticationFailed(f"{address}: no TLS connection: {why}")
 
 
 def _for_others(error: CoterieError) -> CoterieError:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ssl import SSLContext
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from coterie.client.sasl import Credentials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +18,9 @@ class ClientOptions:
     client_id: str = "coterie"
     """The name under which brokers log, meter and describe this client."""
     ssl: SSLContext | None = None
-    """With it, every connection is encrypted."""
+    """With it, every connection is encrypted; `client.tls` makes one."""
+    sasl: Credentials | None = None
+    """With them, every connection says who it is; `client.sasl` has the kinds."""
     connect_timeout_ms: int = 10_000
     """How long a connection may take to be made, ApiVersions included."""
     request_timeout_ms: int = 15_000

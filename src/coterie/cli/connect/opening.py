@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import argparse
 import os
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from coterie.errors import ClientError, SettingError
 
 if TYPE_CHECKING:
+    from coterie.client.admin.admin_client import AdminClient
     from coterie.client.options import ClientOptions
 
 
-def open_admin(options: argparse.Namespace) -> Any:
+def open_admin(options: argparse.Namespace) -> AdminClient:
     """An `AdminClient` of the cluster that the flags and the environment name.
 
     It connects when it is first asked something. Raises SettingError, whose sentence
@@ -30,9 +30,10 @@ def open_admin(options: argparse.Namespace) -> Any:
             "no cluster is named; say --bootstrap-server HOST:PORT, "
             "or set COTERIE_BOOTSTRAP_SERVER"
         )
-    module = import_module("coterie.client.admin.admin_client")
+    from coterie.client.admin.admin_client import AdminClient
+
     try:
-        return module.AdminClient(bootstrap, _client_options(options))
+        return AdminClient(bootstrap, _client_options(options))
     except ClientError as error:
         raise SettingError(str(error)) from error
 

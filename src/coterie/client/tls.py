@@ -1,0 +1,249 @@
+"""What encrypts a client's connections, from files or texts of certificates.
+
+    ClientOptions(ssl=make_context(TlsOptions(trust=Path("ca.pem"))))
+
+Certificates and keys are read as PEM or PKCS12, whatever the file's name says; Java's
+own JKS is refused with the command that turns it into PKCS12.
+
+Rules of this file: a key that is not in a PEM file of its owner's is handed to OpenSSL
+encrypted, in a file that only we may read and that is gone a moment later.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import ssl
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from coterie.client.secret import Secret
+from coterie.errors import SettingError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.serialization.pkcs12 import (
+        PKCS12KeyAndCertificates,
+    )
+
+_PEM: Final = b"-----BEGIN "
+_JKS: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+_DER_SEQUENCE: Final = b"\x30"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsOptions:
+    """How TLS is spoken. Without `trust` the system's certificates count."""
+
+    trust: Path | str | None = None
+    """Whose signature on a broker's certificate is believed: a file, a folder of
+    OpenSSL's, or the text of PEM certificates."""
+    trust_password: Secret | None = None
+    certificate: Path | str | None = None
+    """What proves who we are: a file, or the text of a PEM chain."""
+    key: Path | Secret | None = None
+    """Its private key, when that is not in the same file."""
+    key_password: Secret | None = None
+    checks_certificate: bool = True
+    """False believes anybody: for trying things on."""
+    checks_name: bool = True
+    """Whether the broker's name or address must stand in its certificate."""
+    version_min: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
+    ciphers: str | None = None
+    """OpenSSL's list, for TLS 1.2."""
+
+
+def make_context(options: TlsOptions) -> ssl.SSLContext:
+    """The context for these options. Raises SettingError, which names the file."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = options.version_min
+    context.check_hostname = options.checks_certificate and options.checks_name
+    context.verify_mode = (
+        ssl.CERT_REQUIRED if options.checks_certificate else ssl.CERT_NONE
+    )
+    if options.ciphers is not None:
+        _set_ciphers(context, options.ciphers)
+    if options.trust is not None:
+        _trust(context, options.trust, options.trust_password)
+    elif options.checks_certificate:
+        context.load_default_certs()
+    if options.certificate is not None:
+        _prove(context, options)
+    elif options.key is not None:
+        raise SettingError("a private key needs its certificate; name that too")
+    return context
+
+
+def _set_ciphers(context: ssl.SSLContext, ciphers: str) -> None:
+    try:
+        context.set_ciphers(ciphers)
+    except ssl.SSLError as error:
+        raise SettingError(
+            f"no cipher of {ciphers!r} is known; OpenSSL's names are needed, "
+            "for example ECDHE-RSA-AES256-GCM-SHA384"
+        ) from error
+
+
+# Whom we trust.
+
+
+def _trust(context: ssl.SSLContext, trust: Path | str, password: Secret | None) -> None:
+    if isinstance(trust, Path) and trust.is_dir():
+        context.load_verify_locations(capath=trust)
+        return
+    where = str(trust) if isinstance(trust, Path) else "the trusted certificates"
+    data = _read(trust) if isinstance(trust, Path) else trust.encode()
+    if not _is_pem(data, where):
+        data = _trusted_of_pkcs12(_open_pkcs12(data, where, password))
+        if not data:
+            raise SettingError(f"{where} holds no trusted certificate")
+    try:
+        context.load_verify_locations(cadata=data.decode("ascii", "replace"))
+    except ssl.SSLError as error:
+        raise SettingError(f"{where} holds no PEM certificate: {error}") from error
+
+
+def _trusted_of_pkcs12(store: PKCS12KeyAndCertificates) -> bytes:
+    return b"".join(_pem_of(each.certificate) for each in store.additional_certs)
+
+
+# Who we are.
+
+
+class _Proof(NamedTuple):
+    """A chain and its key, as files that OpenSSL reads."""
+
+    certificate: Path
+    key: Path | None
+    password: Secret | None
+
+
+def _prove(context: ssl.SSLContext, options: TlsOptions) -> None:
+    with tempfile.TemporaryDirectory(prefix="coterie-") as folder:
+        proof = _proof(options, Path(folder))
+        _load(context, proof, options)
+
+
+def _proof(options: TlsOptions, folder: Path) -> _Proof:
+    certificate, key = options.certificate, options.key
+    if isinstance(certificate, Path):
+        data = _read(certificate)
+        if not _is_pem(data, str(certificate)):
+            return _of_pkcs12(data, options, folder)
+    elif certificate is not None:
+        certificate = _private(folder / "chain.pem", certificate.encode())
+    if isinstance(key, Secret):
+        key = _private(folder / "key.pem", key.reveal().encode())
+    elif key is not None:
+        _is_pem(_read(key), str(key))
+    assert certificate is not None
+    return _Proof(certificate, key, options.key_password)
+
+
+def _of_pkcs12(data: bytes, options: TlsOptions, folder: Path) -> _Proof:
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        Encoding,
+        PrivateFormat,
+    )
+
+    where = str(options.certificate)
+    store = _open_pkcs12(data, where, options.key_password)
+    if store.key is None or store.cert is None:
+        raise SettingError(f"{where} holds no private key with its certificate")
+    password = Secret(secrets.token_urlsafe())
+    chain = [_pem_of(store.cert.certificate), _trusted_of_pkcs12(store)]
+    key = store.key.private_bytes(
+        Encoding.PEM,
+        PrivateFormat.PKCS8,
+        BestAvailableEncryption(password.reveal().encode()),
+    )
+    return _Proof(
+        _private(folder / "chain.pem", b"".join(chain)),
+        _private(folder / "key.pem", key),
+        password,
+    )
+
+
+def _load(context: ssl.SSLContext, proof: _Proof, options: TlsOptions) -> None:
+    where = options.certificate if isinstance(options.certificate, Path) else "PEM text"
+
+    def password() -> str:  # without it OpenSSL would ask at the terminal
+        if proof.password is None:
+            raise SettingError(
+                f"the private key of {where} is encrypted; its password is needed "
+                "(ssl.key.password)"
+            )
+        return proof.password.reveal()
+
+    try:
+        context.load_cert_chain(proof.certificate, proof.key, password)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            why = "the private key is not that of the certificate"
+        elif proof.password is not None:
+            why = "no key and chain in PEM, or not with this password"
+        else:
+            why = "no private key and chain of certificates in PEM"
+        raise SettingError(f"{where}: {why}") from error
+
+
+def _private(file: Path, data: bytes) -> Path:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as opened:
+        opened.write(data)
+    return file
+
+
+# Files.
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise SettingError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _is_pem(data: bytes, where: str) -> bool:
+    """Whether it is PEM; False for PKCS12. Raises SettingError for what is neither."""
+    if _PEM in data:
+        return True
+    if data.startswith(_JKS):
+        raise SettingError(
+            f"{where} is a Java keystore (JKS), which only Java reads; convert it: "
+            f"keytool -importkeystore -srckeystore {where} "
+            f"-destkeystore {Path(where).stem}.p12 -deststoretype pkcs12"
+        )
+    if not data.startswith(_DER_SEQUENCE):
+        raise SettingError(f"{where} is neither PEM nor PKCS12")
+    return False
+
+
+def _open_pkcs12(
+    data: bytes, where: str, password: Secret | None
+) -> PKCS12KeyAndCertificates:
+    try:
+        from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+    except ImportError:
+        raise SettingError(
+            f"{where} is PKCS12, for which a library is missing: "
+            "pip install coterie[pkcs12], or convert it to PEM: "
+            f"openssl pkcs12 -in {where} -out {Path(where).stem}.pem"
+        ) from None
+    with suppress(ValueError):
+        return load_pkcs12(
+            data, None if password is None else password.reveal().encode()
+        )
+    with_it = "with this password" if password else "without a password"
+    raise SettingError(f"{where} cannot be opened {with_it}: it is wrong, or no PKCS12")
+
+
+def _pem_of(certificate: object) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.x509 import Certificate
+
+    assert isinstance(certificate, Certificate)
+    return certificate.public_bytes(Encoding.PEM)
