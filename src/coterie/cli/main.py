@@ -47,6 +47,11 @@ class Verb(NamedTuple):
 VERBS: Final = (
     Verb("serve", "start a server that Kafka clients can use"),
     Verb("groups list", "which groups there are"),
+    Verb(
+        "kafka-consumer-groups",
+        "Apache Kafka's kafka-consumer-groups.sh: the same options and tables",
+        has_own_grammar=True,
+    ),
 )
 
 FAMILIES: Final = {
@@ -60,6 +65,7 @@ examples:
   coterie serve                       on 127.0.0.1:9092, with data in ./coterie-data
   coterie serve --memory --listen :0  to try things on, on a free port
   coterie groups list                 every group of a cluster
+  coterie kafka-consumer-groups --bootstrap-server localhost:9092 --list
 """
 
 

@@ -1,0 +1,145 @@
+"""What Java gives away in Apache's output: names of exceptions, and orders of HashMaps.
+
+Scripts look for `GroupNotEmptyException`, so messages keep these names. The order of a
+HashMap means nothing, but it is what Apache prints lists and plans in; `--strict` has
+the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
+from coterie.types import TopicPartition
+from coterie.wire.error_codes import ErrorCode
+
+K = TypeVar("K")
+
+_PACKAGE: Final = "org.apache.kafka.common.errors."
+_UNSIGNED: Final = 0xFFFF_FFFF
+_FIRST_TABLE: Final = 16
+
+_ERRORS: Final = {
+    ErrorCode.UNKNOWN_SERVER_ERROR: (
+        "UnknownServerException",
+        "The server experienced an unexpected error when processing the request.",
+    ),
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: (
+        "UnknownTopicOrPartitionException",
+        "This server does not host this topic-partition.",
+    ),
+    ErrorCode.LEADER_NOT_AVAILABLE: (
+        "LeaderNotAvailableException",
+        "There is no leader for this topic-partition as we are in the middle of a "
+        "leadership election.",
+    ),
+    ErrorCode.REQUEST_TIMED_OUT: ("TimeoutException", "The request timed out."),
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: (
+        "CoordinatorLoadInProgressException",
+        "The coordinator is loading and hence can't process requests.",
+    ),
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: (
+        "CoordinatorNotAvailableException",
+        "The coordinator is not available.",
+    ),
+    ErrorCode.NOT_COORDINATOR: (
+        "NotCoordinatorException",
+        "This is not the correct coordinator.",
+    ),
+    ErrorCode.INVALID_TOPIC_EXCEPTION: (
+        "InvalidTopicException",
+        "The request attempted to perform an operation on an invalid topic.",
+    ),
+    ErrorCode.INVALID_GROUP_ID: ("InvalidGroupIdException", "The group id is invalid."),
+    ErrorCode.UNKNOWN_MEMBER_ID: (
+        "UnknownMemberIdException",
+        "The coordinator is not aware of this member.",
+    ),
+    ErrorCode.REBALANCE_IN_PROGRESS: (
+        "RebalanceInProgressException",
+        "The group is rebalancing, so a rejoin is needed.",
+    ),
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: (
+        "TopicAuthorizationException",
+        "Topic authorization failed.",
+    ),
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: (
+        "GroupAuthorizationException",
+        "Group authorization failed.",
+    ),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (
+        "ClusterAuthorizationException",
+        "Cluster authorization failed.",
+    ),
+    ErrorCode.UNSUPPORTED_VERSION: (
+        "UnsupportedVersionException",
+        "The version of API is not supported.",
+    ),
+    ErrorCode.SASL_AUTHENTICATION_FAILED: (
+        "SaslAuthenticationException",
+        "SASL Authentication failed.",
+    ),
+    ErrorCode.NON_EMPTY_GROUP: ("GroupNotEmptyException", "The group is not empty."),
+    ErrorCode.GROUP_ID_NOT_FOUND: (
+        "GroupIdNotFoundException",
+        "The group id does not exist.",
+    ),
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: (
+        "GroupSubscribedToTopicException",
+        "Deleting offsets of a topic is forbidden while the consumer group is actively "
+        "subscribed to it.",
+    ),
+    ErrorCode.UNSTABLE_OFFSET_COMMIT: (
+        "UnstableOffsetCommitException",
+        "There are unstable offsets that need to be cleared.",
+    ),
+}
+
+
+def message_of(error: CoterieError) -> str:
+    """Kafka's own sentence for an error code; ours for what a client found out."""
+    if not isinstance(error, ApiError):
+        return str(error)
+    if error.code in _ERRORS:
+        return _ERRORS[error.code][1]
+    return str(error)
+
+
+def as_exception(error: CoterieError) -> str:
+    """An error as Java prints an exception: its class, a colon, its message."""
+    if isinstance(error, ApiError):
+        name, text = _ERRORS.get(error.code, ("ApiException", error.code.name))
+        return f"{_PACKAGE}{name}: {text}"
+    unsupported = isinstance(error, UnsupportedByBroker)
+    name = "UnsupportedVersionException" if unsupported else "TimeoutException"
+    return f"{_PACKAGE}{name}: {error}"
+
+
+def string_hash(text: str) -> int:
+    """What String.hashCode says, unsigned."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & _UNSIGNED
+    return value
+
+
+def partition_hash(partition: TopicPartition) -> int:
+    """What TopicPartition.hashCode says, unsigned."""
+    prior = 31 * (31 + partition.partition)
+    return (prior + string_hash(partition.topic)) & _UNSIGNED
+
+
+def hash_map_order(keys: Iterable[K], hash_code: Callable[[K], int]) -> list[K]:
+    """The order in which a HashMap yields keys that were put into it in this order."""
+    ordered = list(keys)
+    size = _FIRST_TABLE
+    while len(ordered) > size * 3 // 4:
+        size *= 2
+
+    def bucket(key: K) -> int:
+        value = hash_code(key)
+        return (value ^ value >> 16) & (size - 1)
+
+    return sorted(ordered, key=bucket)
