@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
-from coterie.client.admin.delete_records import delete_records
-from coterie.client.admin.log_offsets import list_offsets
+from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.offset_values import (
     EARLIEST,
     LATEST,
@@ -17,13 +16,6 @@ from coterie.client.admin.offset_values import (
     Special,
 )
 from coterie.client.admin.topic_values import NewTopic
-from coterie.client.admin.topics import (
-    create_partitions,
-    create_topics,
-    delete_topics,
-    describe_topics,
-)
-from coterie.client.cluster import Cluster
 from coterie.errors import ApiError
 from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
@@ -44,13 +36,13 @@ def server() -> Iterator[ThreadServer]:
 
 
 @pytest_asyncio.fixture
-async def cluster(server: ThreadServer) -> AsyncIterator[Cluster]:
+async def admin(server: ThreadServer) -> AsyncIterator[AdminClient]:
     host, port = server.addresses[0]
-    cluster = Cluster(f"{host}:{port}", OPTIONS)
-    results = await create_topics(cluster, [NewTopic("t", 3, 1), NewTopic("u", 1, 1)])
-    assert [each.partitions for each in results.all().values()] == [3, 1]
-    yield cluster
-    await cluster.close()
+    async with AdminClient(f"{host}:{port}", OPTIONS) as admin:
+        new = [NewTopic("t", 3, 1), NewTopic("u", 1, 1)]
+        results = await admin.create_topics(new)
+        assert [each.partitions for each in results.all().values()] == [3, 1]
+        yield admin
 
 
 def produce(server: ThreadServer, *values: bytes, timestamp_ms: int = 1_000) -> None:
@@ -62,12 +54,12 @@ def produce(server: ThreadServer, *values: bytes, timestamp_ms: int = 1_000) -> 
 
 
 async def test_offsets_of_all_kinds_come_from_all_leaders(
-    server: ThreadServer, cluster: Cluster
+    server: ThreadServer, admin: AdminClient
 ) -> None:
     produce(server, b"a", b"b", timestamp_ms=1_000)
     produce(server, b"c", timestamp_ms=2_000)
-    results = await list_offsets(
-        cluster, {T0: LATEST, T1: LATEST, T2: EARLIEST, TopicPartition("u", 0): LATEST}
+    results = await admin.list_offsets(
+        {T0: LATEST, T1: LATEST, T2: EARLIEST, TopicPartition("u", 0): LATEST}
     )
     assert [found.offset for found in results.all().values()] == [3, 0, 0, 0]
     for spec, found in (
@@ -77,28 +69,27 @@ async def test_offsets_of_all_kinds_come_from_all_leaders(
         (Special.MAX_TIMESTAMP, LogOffsetFound(2, 2_000, 0)),
         (Special.EARLIEST_LOCAL, LogOffsetFound(0, -1, 0)),
     ):
-        results = await list_offsets(cluster, {T0: spec}, committed_only=True)
+        results = await admin.list_offsets({T0: spec}, committed_only=True)
         assert results.one(T0) == found, spec
 
 
 async def test_a_topic_that_is_deleted_meanwhile_hides_nothing_else(
-    server: ThreadServer, cluster: Cluster
+    server: ThreadServer, admin: AdminClient
 ) -> None:
     wanted = {T0: LATEST, TopicPartition("u", 0): LATEST}
-    assert len((await list_offsets(cluster, wanted)).all()) == 2
-    await delete_topics(cluster, ["t"])
-    results = await list_offsets(cluster, wanted)
+    assert len((await admin.list_offsets(wanted)).all()) == 2
+    await admin.delete_topics(["t"])
+    results = await admin.list_offsets(wanted)
     assert list(results.values) == [("u", 0)]
     [error] = results.errors.values()
     assert isinstance(error, ApiError)
     assert error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_records_are_deleted(server: ThreadServer, cluster: Cluster) -> None:
+async def test_records_are_deleted(server: ThreadServer, admin: AdminClient) -> None:
     produce(server, b"a", b"b", b"c")
     told: list[tuple[int, int]] = []
-    results = await delete_records(
-        cluster,
+    results = await admin.delete_records(
         {T0: 2, T1: 5},
         progress=lambda done, of: told.append((done, of)),
     )
@@ -106,24 +97,24 @@ async def test_records_are_deleted(server: ThreadServer, cluster: Cluster) -> No
     with pytest.raises(ApiError, match="OFFSET_OUT_OF_RANGE"):
         results.one(T1)
     assert told[-1] == (2, 2)
-    assert (await delete_records(cluster, {T0: -1})).one(T0) == 3
-    assert (await list_offsets(cluster, {T0: EARLIEST})).one(T0).offset == 3
+    assert (await admin.delete_records({T0: -1})).one(T0) == 3
+    assert (await admin.list_offsets({T0: EARLIEST})).one(T0).offset == 3
 
 
-async def test_topics_are_made_grown_and_deleted(cluster: Cluster) -> None:
-    [t] = (await describe_topics(cluster, ["t"])).all().values()
+async def test_topics_are_made_grown_and_deleted(admin: AdminClient) -> None:
+    [t] = (await admin.describe_topics(["t"])).all().values()
     assert t.topic_id is not None
     assert t.all_partitions == (T0, T1, T2)
     assert [each.leader_id for each in t.partitions] == [1, 2, 3]
 
-    grown = await create_partitions(cluster, {"t": 4, "u": 1, "v": 2})
+    grown = await admin.create_partitions({"t": 4, "u": 1, "v": 2})
     assert (list(grown.values), list(grown.errors)) == (["t"], ["u", "v"])
-    tried = await create_partitions(cluster, {"t": 9}, validate_only=True)
+    tried = await admin.create_partitions({"t": 9}, validate_only=True)
     assert list(tried.all()) == ["t"]
 
-    gone = await delete_topics(cluster, ["u", "v"])
+    gone = await admin.delete_topics(["u", "v"])
     assert (list(gone.values), list(gone.errors)) == (["u"], ["v"])
-    results = await describe_topics(cluster)
+    results = await admin.describe_topics()
     assert {
         name: len(each.partitions)
         for name, each in results.all().items()
@@ -132,11 +123,11 @@ async def test_topics_are_made_grown_and_deleted(cluster: Cluster) -> None:
 
 
 async def test_a_topic_may_be_tried_out_and_left_to_the_broker(
-    cluster: Cluster,
+    admin: AdminClient,
 ) -> None:
-    tried = await create_topics(cluster, [NewTopic("v")], validate_only=True)
+    tried = await admin.create_topics([NewTopic("v")], validate_only=True)
     assert tried.one("v").partitions == 1
-    made = await create_topics(cluster, [NewTopic("v"), NewTopic("t", 1, 1)])
+    made = await admin.create_topics([NewTopic("v"), NewTopic("t", 1, 1)])
     assert list(made.values) == ["v"]
     with pytest.raises(ApiError, match="topic t: TOPIC_ALREADY_EXISTS"):
         made.all()

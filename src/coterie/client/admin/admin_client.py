@@ -12,7 +12,8 @@ calls about one group whatever is wrong with it. A call takes at most `api_timeo
 Any broker from Kafka 0.11 on will do. What one is too old for is UnsupportedByBroker;
 nothing is silently left out.
 
-Rules of this file: it is a face. Each family of calls is a module of functions.
+Rules of this file: it is a face. Each family of calls is a module of functions. What
+is not about groups is in broker_calls.py.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from coterie.client.admin import (
     remove_members,
     topics,
 )
+from coterie.client.admin.broker_calls import BrokerCalls
 from coterie.client.admin.cluster_values import ClusterDescription
 from coterie.client.admin.group_values import (
     GroupDescription,
@@ -55,7 +57,7 @@ from coterie.client.options import ClientOptions
 from coterie.types import GroupId, TopicName, TopicPartition
 
 
-class AdminClient:
+class AdminClient(BrokerCalls):
     """A client for operators. See the module's docstring. `bootstrap` are addresses
     HOST:PORT, in a sequence or with commas between; any broker of the cluster does.
 
@@ -65,7 +67,7 @@ class AdminClient:
     def __init__(
         self, bootstrap: str | Sequence[str], options: ClientOptions | None = None
     ) -> None:
-        self._cluster = Cluster(bootstrap, options or ClientOptions())
+        super().__init__(Cluster(bootstrap, options or ClientOptions()))
 
     async def __aenter__(self) -> Self:
         return self

@@ -8,7 +8,7 @@ from typing import Final
 from coterie.errors import ApiError
 from coterie.wire.error_codes import ErrorCode
 
-_NOT_ALLOWED: Final = "may not be used by you so; who runs the cluster can add an ACL"
+_NOT_ALLOWED: Final = "is not allowed to you; who runs the cluster can add an ACL"
 _WORDS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: (
         "does not exist, or you may not see it; look at its name"

@@ -1,5 +1,6 @@
-"""DescribeConfigs, key 32: versions 1-4, flexible from 4.
+"""DescribeConfigs, key 32: versions 0-4, flexible from 4.
 
+v0: settings and whether they are defaults (KIP-133); all that Kafka 0.11 speaks.
 v1: the oldest that Kafka 4 speaks: where a value comes from, and its synonyms
     (KIP-226).
 v2: a throttled answer leaves at once and the client keeps quiet (KIP-219).
@@ -27,7 +28,7 @@ class DescribeConfigsResource(Struct):
     configuration_keys: list[str] | None = array("string", nullable="0+")
 
 
-class DescribeConfigsRequest(Message, key=32, versions="1-4", flexible="4+"):
+class DescribeConfigsRequest(Message, key=32, versions="0-4", flexible="4+"):
     resources: list[DescribeConfigsResource] = array(DescribeConfigsResource)
     include_synonyms: bool = boolean("1+")
     include_documentation: bool = boolean("3+")
@@ -43,6 +44,7 @@ class DescribeConfigsResourceResult(Struct):
     name: str = string()
     value: str | None = string(nullable="0+")
     read_only: bool = boolean()
+    is_default: bool = boolean("0")
     config_source: int = int8("1+", default=-1)
     is_sensitive: bool = boolean()
     synonyms: list[DescribeConfigsSynonym] = array(DescribeConfigsSynonym, "1+")
@@ -58,6 +60,6 @@ class DescribeConfigsResult(Struct):
     configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult)
 
 
-class DescribeConfigsResponse(Message, key=32, versions="1-4", flexible="4+"):
+class DescribeConfigsResponse(Message, key=32, versions="0-4", flexible="4+"):
     throttle_time_ms: int = int32()
     results: list[DescribeConfigsResult] = array(DescribeConfigsResult)

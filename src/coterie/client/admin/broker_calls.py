@@ -1,0 +1,142 @@
+"""The half of AdminClient that is not about groups: topics, logs, configurations.
+
+Rules of this file: those of admin_client.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from coterie.client.admin import configs, delete_records, log_offsets, topics
+from coterie.client.admin.config_values import ConfigEntry, ConfigResource
+from coterie.client.admin.offset_values import (
+    LogOffsetFound,
+    OffsetSpec,
+    TopicDescription,
+)
+from coterie.client.admin.results import Progress, Results
+from coterie.client.admin.topic_values import CreatedTopic, NewTopic
+from coterie.client.cluster import Cluster
+from coterie.types import LogOffset, TopicName, TopicPartition
+from coterie.wire.config_kinds import ResourceKind
+
+
+class BrokerCalls:
+    """What is asked of leaders, of the controller, or of any broker."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    # Logs.
+
+    async def list_offsets(
+        self,
+        wanted: Mapping[TopicPartition, OffsetSpec],
+        *,
+        committed_only: bool = False,
+        progress: Progress | None = None,
+    ) -> Results[TopicPartition, LogOffsetFound]:
+        """Offsets of logs: their ends, their beginnings, or what was written when.
+
+        With `committed_only`, LATEST is the last stable offset: nothing of an open
+        transaction lies before it. A partition that has no leader, or one that cannot
+        be reached, is waited for `ClientOptions.leader_wait_ms`.
+        """
+        return await log_offsets.list_offsets(
+            self._cluster, wanted, committed_only=committed_only, progress=progress
+        )
+
+    async def delete_records(
+        self,
+        before: Mapping[TopicPartition, LogOffset],
+        *,
+        progress: Progress | None = None,
+    ) -> Results[TopicPartition, LogOffset]:
+        """Delete what lies before an offset, or with -1 all there is (KIP-107). Gives
+        the offset at which each log then starts."""
+        return await delete_records.delete_records(
+            self._cluster, before, progress=progress
+        )
+
+    # Topics.
+
+    async def describe_topics(
+        self, names: Iterable[TopicName] | None = None
+    ) -> Results[TopicName, TopicDescription]:
+        """Topics and their partitions; None means all that the caller may see."""
+        return await topics.describe_topics(self._cluster, names)
+
+    async def create_topics(
+        self, new: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> Results[TopicName, CreatedTopic]:
+        """Make topics, or with `validate_only` only see whether they could be made.
+
+        Raises RequestTimedOut or ConnectionLost when it is unknown whether they were.
+        """
+        return await topics.create_topics(
+            self._cluster, new, validate_only=validate_only
+        )
+
+    async def delete_topics(
+        self, names: Iterable[TopicName]
+    ) -> Results[TopicName, None]:
+        """Delete topics and all they hold. Raises as `create_topics` does."""
+        return await topics.delete_topics(self._cluster, names)
+
+    async def create_partitions(
+        self, counts: Mapping[TopicName, int], *, validate_only: bool = False
+    ) -> Results[TopicName, None]:
+        """Let topics have so many partitions in all; no topic can have fewer than it
+        has. Raises as `create_topics` does."""
+        return await topics.create_partitions(
+            self._cluster, counts, validate_only=validate_only
+        )
+
+    # Configurations.
+
+    async def describe_configs(
+        self,
+        resources: Iterable[ConfigResource],
+        *,
+        names: Collection[str] | None = None,
+        with_synonyms: bool = False,
+        with_documentation: bool = False,
+        progress: Progress | None = None,
+    ) -> Results[ConfigResource, tuple[ConfigEntry, ...]]:
+        """The configurations of topics, brokers or groups, those of some `names` or
+        all, in the order of names. A group needs not exist to have some (E21-10)."""
+        return await configs.describe_configs(
+            self._cluster,
+            resources,
+            names=names,
+            with_synonyms=with_synonyms,
+            with_documentation=with_documentation,
+            progress=progress,
+        )
+
+    async def alter_configs(
+        self,
+        changes: Mapping[ConfigResource, Mapping[str, str | None]],
+        *,
+        validate_only: bool = False,
+        progress: Progress | None = None,
+    ) -> Results[ConfigResource, None]:
+        """Set configurations one by one, and with None go back to their defaults; what
+        is not named stays as it is (KIP-339).
+
+        Raises UnsupportedByBroker for brokers before Kafka 2.3, which can only replace
+        all that a resource has set.
+        """
+        return await configs.alter_configs(
+            self._cluster, changes, validate_only=validate_only, progress=progress
+        )
+
+    async def list_config_resources(
+        self, kinds: Collection[ResourceKind] = ()
+    ) -> tuple[ConfigResource, ...]:
+        """What has configurations, of some kinds or of all: of groups those that have
+        set something (KIP-1142).
+
+        Raises ApiError, and UnsupportedByBroker for brokers before Kafka 4.1.
+        """
+        return await configs.list_config_resources(self._cluster, kinds)

@@ -1,0 +1,81 @@
+"""Configurations asked of a whole server over sockets, of two nodes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from coterie.client.admin.admin_client import AdminClient
+from coterie.client.admin.config_values import ConfigResource
+from coterie.errors import ApiError
+from coterie.wire.config_kinds import ConfigSource, ConfigType, ResourceKind
+from coterie.wire.error_codes import ErrorCode
+from tests.client.scripted import OPTIONS
+from tests.server.harness import ThreadServer
+
+pytestmark = pytest.mark.asyncio
+
+GROUP = ConfigResource(ResourceKind.GROUP, "g")
+BROKERS = [ConfigResource(ResourceKind.BROKER, str(number)) for number in (1, 2)]
+SESSION = "consumer.session.timeout.ms"
+HEARTBEAT = "consumer.heartbeat.interval.ms"
+
+
+@pytest_asyncio.fixture
+async def admin() -> AsyncIterator[AdminClient]:
+    with ThreadServer(node_count=2) as server:
+        host, port = server.addresses[0]
+        async with AdminClient(f"{host}:{port}", OPTIONS) as admin:
+            yield admin
+
+
+@pytest.mark.fact("E21-10", "E21-04")
+async def test_a_group_is_configured_before_there_is_one(admin: AdminClient) -> None:
+    assert await admin.list_config_resources({ResourceKind.GROUP}) == ()
+    before = (await admin.describe_configs([GROUP])).one(GROUP)
+    assert {each.source for each in before} == {ConfigSource.DEFAULT}
+    changed = await admin.alter_configs({GROUP: {SESSION: "50000", HEARTBEAT: "6000"}})
+    assert list(changed.all()) == [GROUP]
+    changed = await admin.alter_configs({GROUP: {HEARTBEAT: None}})
+    assert list(changed.all()) == [GROUP]
+    after = (await admin.describe_configs([GROUP], with_synonyms=True)).one(GROUP)
+    [own] = [each for each in after if not each.is_default]
+    assert (own.name, own.value) == (SESSION, "50000")
+    assert (own.source, own.type) == (ConfigSource.GROUP, ConfigType.INT)
+    assert [each.value for each in own.synonyms] == ["50000", "45000"]
+    assert await admin.list_config_resources({ResourceKind.GROUP}) == (GROUP,)
+
+
+@pytest.mark.fact("E21-07")
+async def test_what_a_group_cannot_have_is_refused(admin: AdminClient) -> None:
+    for changes, words in (
+        ({"no.such": "1"}, "Unknown group config name: no.such"),
+        ({SESSION: "1"}, "must be from"),
+    ):
+        results = await admin.alter_configs({GROUP: changes}, validate_only=True)
+        error = results.errors[GROUP]
+        assert isinstance(error, ApiError)
+        assert error.code is ErrorCode.INVALID_CONFIG
+        assert words in str(error)
+    nameless = ConfigResource(ResourceKind.GROUP, "")
+    [error] = (await admin.alter_configs({nameless: {SESSION: "1"}})).errors.values()
+    assert isinstance(error, ApiError)
+    assert error.code is ErrorCode.INVALID_REQUEST
+
+
+async def test_each_node_tells_of_itself(admin: AdminClient) -> None:
+    results = await admin.describe_configs(BROKERS, names=["node.id"])
+    values = [[each.value for each in found] for found in results.all().values()]
+    assert values == [["1"], ["2"]]
+
+
+async def test_a_topic_that_is_not_there_hides_nothing_else(admin: AdminClient) -> None:
+    gone = ConfigResource(ResourceKind.TOPIC, "gone")
+    results = await admin.describe_configs([gone, GROUP], names=[SESSION])
+    assert list(results.values) == [GROUP]
+    error = results.errors[gone]
+    assert isinstance(error, ApiError)
+    assert error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert "topic gone" in str(error)
