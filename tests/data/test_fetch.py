@@ -369,6 +369,8 @@ def test_an_epoch_that_never_was_diverges(world: World) -> None:
 
 def test_whoever_may_not_read_is_refused(world: World) -> None:
     class Nobody:
+        version = 0
+
         def authorize(self, *_: object) -> bool:
             return False
 

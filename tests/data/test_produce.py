@@ -272,6 +272,9 @@ def test_whoever_may_not_write_is_refused(world: World) -> None:
     code = send(world, batch_of(b"x")).error_code
     assert code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     code = send(world, batch_of(b"x"), transactional_id="t").error_code
+    assert code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    batch = batch_of(b"x", attributes=TRANSACTIONAL)
+    code = send(world, batch, transactional_id="t").error_code
     assert code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 

@@ -137,6 +137,9 @@ class FakeCall:
         authorizer = self.node.broker.authorizer
         return bool(authorizer.authorize(caller, operation, resource_type, name))
 
+    def may_some(self, operation: Any, resource_type: Any) -> bool:
+        return self.may(operation, resource_type, "*")
+
     def answer(self, response: Any) -> None:
         assert not self.answers, "answered twice"
         self.answers.append(response)

@@ -119,6 +119,8 @@ def check_acl(acl: Acl) -> None:
         )
     if not acl.name:
         raise _invalid("Invalid empty resource name")
+    if not acl.host:
+        raise _invalid('Host pattern cannot be empty; write "*" for every host')
     if acl.resource_type in {ResourceType.UNKNOWN, ResourceType.ANY}:
         raise _invalid(f"Invalid resourceType {acl.resource_type.name}")
     if acl.pattern not in {Pattern.LITERAL, Pattern.PREFIXED}:

@@ -99,9 +99,9 @@ ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 
 
 def parse_principal(text: str) -> Principal | None:
-    """A principal from "Kind:name"; None when it is not written like that."""
+    """A principal from "Kind:name"; None when it has no colon."""
     kind, colon, name = text.partition(":")
-    return Principal(kind, name) if kind and colon else None
+    return Principal(kind, name) if colon else None
 
 
 class Caller(NamedTuple):

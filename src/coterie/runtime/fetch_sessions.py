@@ -36,15 +36,21 @@ class PartitionKey(NamedTuple):
 
 
 class Quiet(NamedTuple):
-    """A partition that had nothing more for the client when it was looked at."""
+    """A partition that had nothing more for the client when it was looked at, by the
+    rules of who may read it that held then."""
 
     partition: Partition
     version: int
     committed: bool
+    rules: int
 
-    def holds(self, committed: bool) -> bool:
-        """Whether nothing has happened to it since."""
-        return self.version == self.partition.version and committed == self.committed
+    def holds(self, committed: bool, rules: int) -> bool:
+        """Whether nothing has happened to it since, and to the rules."""
+        return (
+            self.version == self.partition.version
+            and committed == self.committed
+            and rules == self.rules
+        )
 
 
 @dataclass(slots=True)

@@ -86,6 +86,11 @@ class Call:
         authorizer = self.node.broker.authorizer
         return authorizer.authorize(self.caller, operation, resource_type, name)
 
+    def may_some(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether the caller may do this to some resource of the type (KIP-679)."""
+        authorizer = self.node.broker.authorizer
+        return authorizer.authorize_some(self.caller, operation, resource_type)
+
     def may_describe(self, topic: TopicName) -> bool:
         """Whether the caller may know of a topic (E14-08)."""
         return self.may(Operation.DESCRIBE, ResourceType.TOPIC, topic)

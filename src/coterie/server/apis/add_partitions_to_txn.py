@@ -72,7 +72,8 @@ def _single(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction
 def _add(
     call: Call, wanted: AddPartitionsToTxnTransaction
 ) -> list[AddPartitionsToTxnTopicResult]:
-    if not may(
+    is_single = call.api_version < _BATCHED_SINCE
+    if is_single and not may(
         call,
         Operation.WRITE,
         ResourceType.TRANSACTIONAL_ID,
@@ -110,10 +111,13 @@ def _add(
 def _refused(
     call: Call, topics: list[AddPartitionsToTxnTopic]
 ) -> dict[TopicPartition, ErrorCode]:
+    """Why partitions cannot be added. Brokers, who alone send batches, have been asked
+    who they are; anybody else has to be allowed to write."""
+    is_single = call.api_version < _BATCHED_SINCE
     refused: dict[TopicPartition, ErrorCode] = {}
     for topic in topics:
         count = call.node.broker.catalog.partition_count(topic.name)
-        allowed = may_topic(call, Operation.WRITE, topic.name)
+        allowed = not is_single or may_topic(call, Operation.WRITE, topic.name)
         for index in topic.partitions:
             name = TopicPartition(topic.name, index)
             if not allowed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from coterie.auth.acl import Acl, check_filter
+from coterie.auth.acl import Acl
 from coterie.auth.authorizer import Operation
 from coterie.errors import ApiError
 from coterie.server.apis.acl_parts import acls_for, read_filter
@@ -19,17 +19,15 @@ from coterie.wire.messages.describe_acls import (
 
 def handle(call: Call) -> None:
     """List the bindings that a filter means, once they are durable (DESCRIBE on the
-    cluster)."""
+    cluster). Of an unknown operation, resource or pattern there are none."""
     try:
         acls = acls_for(call, Operation.DESCRIBE)
-        wanted = read_filter(call.request)
-        check_filter(wanted)
     except ApiError as error:
         call.answer(
             DescribeAclsResponse(error_code=error.code, error_message=error.message)
         )
         return
-    found = acls.picked_by(wanted)
+    found = acls.picked_by(read_filter(call.request))
     response = DescribeAclsResponse(
         resources=[
             DescribeAclsResource(

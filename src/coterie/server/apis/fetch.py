@@ -120,11 +120,12 @@ class _Fetch:
         """Read every partition; how many bytes there are in all."""
         limit = self._call.node.broker.catalog.settings.fetch_max_bytes
         self._left_bytes = min(self._request.max_bytes, limit)
+        rules = self._call.node.broker.authorizer.version
         self._results = []
         self.partitions = []
         size_bytes = 0
         for key, asked in self._plan.wanted:
-            if asked.quiet is not None and asked.quiet.holds(self._committed):
+            if asked.quiet is not None and asked.quiet.holds(self._committed, rules):
                 self.partitions.append(asked.quiet.partition)
                 continue
             result = _Result(key, asked)
@@ -180,7 +181,8 @@ class _Fetch:
             return
         end = read.last_stable_offset if self._committed else read.bounds.flushed_offset
         if wanted.fetch_offset >= end:
-            result.quiet = Quiet(partition, partition.version, self._committed)
+            rules = self._call.node.broker.authorizer.version
+            result.quiet = Quiet(partition, partition.version, self._committed, rules)
         result.data = PartitionData(
             partition_index=key.partition,
             high_watermark=read.bounds.flushed_offset,

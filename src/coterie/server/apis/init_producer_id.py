@@ -47,9 +47,11 @@ def _initialise(call: Call, response: InitProducerIdResponse) -> None:
     transactions = call.node.broker.transactions
     transactional_id = request.transactional_id
     if transactional_id is None:
-        # KIP-679: whoever may write to any topic may be idempotent too; here the
-        # cluster's permission stands for that.
-        if not may_cluster(call, Operation.IDEMPOTENT_WRITE):
+        # KIP-679: whoever may write to some topic may be idempotent, too.
+        if not (
+            may_cluster(call, Operation.IDEMPOTENT_WRITE)
+            or call.may_some(Operation.WRITE, ResourceType.TOPIC)
+        ):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         response.producer_id = transactions.fresh_producer_id()
         response.producer_epoch = 0

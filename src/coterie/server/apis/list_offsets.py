@@ -59,6 +59,8 @@ def _answer(
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=part.partition_index)
     try:
+        if not may_topic(call, Operation.DESCRIBE, topic):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if is_twice:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         _look_up(call, topic, part, answer)
@@ -76,8 +78,6 @@ def _look_up(
     answer: ListOffsetsPartitionResponse,
 ) -> None:
     data = call.node.broker.data
-    if not may_topic(call, Operation.DESCRIBE, topic):
-        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     partition = data.partition(topic, part.partition_index)
     if partition is None:
         raise unknown_partition()

@@ -12,6 +12,7 @@ from coterie.errors import ApiError
 from coterie.server.apis.support import (
     LEADER_EPOCH,
     check_leader,
+    may_cluster,
     may_topic,
     unknown_partition,
 )
@@ -52,7 +53,10 @@ def _answer(
 ) -> EpochEndOffset:
     answer = EpochEndOffset(partition=part.partition)
     try:
-        if not may_topic(call, Operation.DESCRIBE, topic):
+        if not (
+            may_cluster(call, Operation.CLUSTER_ACTION)
+            or may_topic(call, Operation.DESCRIBE, topic)
+        ):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = call.node.broker.data.partition(topic, part.partition)
         if partition is None:

@@ -41,6 +41,8 @@ _TOPIC_IDS_SINCE: Final = 13
 _ADDS_PARTITIONS_SINCE: Final = 12
 _ABORTABLE_SINCE: Final = 11
 _LEADER_HINTS_SINCE: Final = 10
+_ATTRIBUTES_LOW_AT: Final = 22
+_TRANSACTIONAL_BIT: Final = 0x10
 
 
 def handle(call: Call) -> None:
@@ -99,11 +101,15 @@ class _Produce:
         transactional_id = request.transactional_id
         if request.acks not in {-1, 0, 1}:
             return ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-        if transactional_id is not None and not may(
-            self._call,
-            Operation.WRITE,
-            ResourceType.TRANSACTIONAL_ID,
-            transactional_id,
+        if (
+            transactional_id is not None
+            and _has_transactional(request)
+            and not may(
+                self._call,
+                Operation.WRITE,
+                ResourceType.TRANSACTIONAL_ID,
+                transactional_id,
+            )
         ):
             return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return None
@@ -208,6 +214,16 @@ class _Produce:
                 node_id=leader.node_id, host=leader.host, port=leader.port
             )
         return answer
+
+
+def _has_transactional(request: ProduceRequest) -> bool:
+    """Whether a batch belongs to a transaction, as far as its attributes say."""
+    return any(
+        len(part.records or b"") > _ATTRIBUTES_LOW_AT
+        and (part.records or b"")[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL_BIT
+        for topic in request.topic_data
+        for part in topic.partition_data
+    )
 
 
 def _fail_all(response: ProduceResponse, error: ErrorCode) -> None:

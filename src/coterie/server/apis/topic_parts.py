@@ -10,6 +10,7 @@ from coterie.auth.authorizer import Operation
 from coterie.server.apis.groups import ask, may_group, refuse
 from coterie.server.apis.support import may_topic
 from coterie.server.call import Call
+from coterie.wire.api import ApiKey, api_of
 from coterie.wire.error_codes import ErrorCode
 
 RefuseTopic = Callable[[Any, ErrorCode], Any]
@@ -29,11 +30,16 @@ def pass_on_topics(
     if not refused:
         ask(call, request.group_id, request, call.answer)
         return
+    no = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    response_type = api_of(ApiKey(request.API_KEY)).response
+    if len(refused) == len(topics) and "error_code" not in response_type.FIELDS:
+        # Nothing is left to ask the group for, and it has nothing else to say.
+        call.answer(response_type(topics=[refuse_topic(each, no) for each in topics]))
+        return
 
     def merge(response: Any) -> None:
         if not getattr(response, "error_code", ErrorCode.NONE):
             answered = iter(response.topics)
-            no = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             response.topics = [
                 refuse_topic(topic, no) if topic in refused else next(answered)
                 for topic in topics

@@ -37,22 +37,24 @@ def handle(call: Call) -> None:
     request: TxnOffsetCommitRequest = call.request
     broker = call.node.broker
     shard = broker.shard_of(request.group_id)
+    refused: list[TxnOffsetCommitResponseTopic] = []
     try:
-        _check(call, shard)
+        _check_caller(call)
+        no = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        asked, request.topics = request.topics, []
+        for topic in asked:
+            if _may_read(call, topic):
+                request.topics.append(topic)
+            else:
+                refused.append(_refused(topic, no))
+        if request.topics:
+            _check(call, shard)
     except ApiError as error:
-        refused = [_refused(topic, error.code) for topic in request.topics]
+        refused += [_refused(topic, error.code) for topic in request.topics]
+        request.topics = []
+    if not request.topics:
         call.answer(TxnOffsetCommitResponse(topics=refused))
         return
-    allowed = [topic for topic in request.topics if _may_read(call, topic)]
-    refused = [
-        _refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        for topic in request.topics
-        if topic not in allowed
-    ]
-    if not allowed:
-        call.answer(TxnOffsetCommitResponse(topics=refused))
-        return
-    request.topics = allowed
 
     def answered(response: Struct) -> None:
         assert isinstance(response, TxnOffsetCommitResponse)
@@ -62,19 +64,22 @@ def handle(call: Call) -> None:
     broker.runtime.submit(shard, request, call, answered)
 
 
-def _check(call: Call, shard: int) -> None:
+def _check_caller(call: Call) -> None:
     request: TxnOffsetCommitRequest = call.request
-    broker = call.node.broker
     transactional_id = request.transactional_id
     if not may(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not may(call, Operation.READ, ResourceType.GROUP, request.group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+def _check(call: Call, shard: int) -> None:
+    request: TxnOffsetCommitRequest = call.request
     if request.group_id == "":
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    if broker.shard_node(shard) is not call.node:
+    if call.node.broker.shard_node(shard) is not call.node:
         raise ApiError(ErrorCode.NOT_COORDINATOR)
-    claim = Claim(transactional_id, request.producer_id, request.producer_epoch)
+    claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
     try:
         _enter_transaction(call, claim, [TopicPartition(OFFSETS_TOPIC, shard)])
     except ApiError as error:
