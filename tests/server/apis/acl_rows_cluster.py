@@ -21,6 +21,7 @@ from coterie.wire.messages.describe_configs import (
 )
 from coterie.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
+    UserName,
 )
 from coterie.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -221,7 +222,7 @@ ROWS: Final = [
     ),
     Row(
         "DescribeUserScramCredentials",
-        lambda _: DescribeUserScramCredentialsRequest(users=None),
+        lambda _: DescribeUserScramCredentialsRequest(users=[UserName(name="nobody")]),
         top,
         0,
         {cluster(DESCRIBE): NO_CLUSTER},
