@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from coterie.client.admin.cluster_values import ClusterDescription
+from coterie.client.admin.deadline import Deadline
 from coterie.client.admin.group_values import Node
 from coterie.client.cluster import Cluster
 
 
-async def describe_cluster(cluster: Cluster) -> ClusterDescription:
+async def describe_cluster(
+    cluster: Cluster, deadline: Deadline | None = None
+) -> ClusterDescription:
     """Ask any broker for all of them."""
-    answer = await cluster.retrying(lambda: cluster.metadata([]))
+    deadline = deadline or Deadline(cluster)
+    answer = await deadline.retrying(lambda: cluster.metadata([]))
     nodes = (
         Node(each.node_id, each.host, each.port, each.rack) for each in answer.brokers
     )

@@ -35,6 +35,7 @@ from coterie.errors import (
     MalformedFrame,
     NoBatchedFindCoordinatorsError,
     NoBatchedOffsetFetchError,
+    RequestTimedOut,
 )
 from coterie.types import GroupId
 from coterie.wire.error_codes import ErrorCode
@@ -77,6 +78,7 @@ class GroupDriver(Generic[V]):
         self._errors: dict[GroupId, CoterieError] = {}
         self._in_flight: dict[int, asyncio.Semaphore] = {}
         self._deadline = Deadline(cluster)
+        self._reasons: dict[GroupId, CoterieError] = {}
 
     async def run(self, group_ids: Iterable[GroupId]) -> Results[GroupId, V]:
         """The outcome of each group, in the order in which they were given.
@@ -89,9 +91,7 @@ class GroupDriver(Generic[V]):
         odd = [each for each in wanted if not is_representable(each)]
         self._settle({}, {each: _no_group_id(each) for each in odd})
         if sound:
-            await self._deadline.limit(
-                lambda: self._cluster.retrying(self._cluster.connection)
-            )
+            await self._deadline.retrying(self._cluster.connection)
             await self._pursue(sound, tries=1)
         return Results(
             {each: self._values[each] for each in wanted if each in self._values},
@@ -143,15 +143,22 @@ class GroupDriver(Generic[V]):
         if not self._deadline.leaves(delay_s):
             again = {}
         settled = errors.keys() - again.keys() - set(unbatched)
-        self._settle({}, {each: errors[each] for each in settled})
+        self._settle({}, {e: self._reason(e, errors[e]) for e in settled})
         if unbatched:
             await self._pursue(unbatched, tries)
         if again:
+            self._reasons.update(again)
             for group_id, error in again.items():
                 if not _is_loading(error):
                     self._cluster.forget_coordinator(group_id)
             await asyncio.sleep(delay_s)
             await self._pursue(again, tries + 1)
+
+    def _reason(self, group_id: GroupId, error: CoterieError) -> CoterieError:
+        """The error to tell. That time is up says less than why it was tried again."""
+        if isinstance(error, RequestTimedOut) and not self._deadline.leaves(0):
+            return self._reasons.get(group_id, error)
+        return error
 
     # Look-ups.
 

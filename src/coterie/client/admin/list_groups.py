@@ -52,7 +52,7 @@ async def list_groups(
         states_filter=[each.value for each in states],
         types_filter=[each.value for each in types],
     )
-    nodes = (await deadline.limit(lambda: describe_cluster(cluster))).nodes
+    nodes = (await describe_cluster(cluster, deadline)).nodes
     asked = (_of_node(cluster, node, request, deadline) for node in nodes)
     answers = dict(zip(nodes, await asyncio.gather(*asked), strict=True))
     groups: dict[GroupId, GroupListing] = {}
@@ -80,7 +80,7 @@ async def _of_node(
         return [_listing(each, node, version) for each in answer.groups]
 
     try:
-        return await deadline.limit(lambda: cluster.retrying(once))
+        return await deadline.retrying(once)
     except UnsupportedByBroker as error:
         if wanted != ANY_VERSION:
             raise
