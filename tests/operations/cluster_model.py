@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from coterie.client.admin.cluster_values import ClusterDescription
 from coterie.client.admin.group_values import (
     GroupDescription,
+    GroupListing,
+    GroupListings,
     GroupState,
     GroupType,
     MemberDescription,
@@ -27,8 +30,10 @@ from coterie.client.admin.offset_values import (
     PartitionDescription,
     TopicDescription,
 )
+from coterie.client.admin.remove_members import MemberToRemove
 from coterie.client.admin.results import Results
 from coterie.errors import ApiError, CoterieError
+from coterie.operations.admin import Progress
 from coterie.types import GroupId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -37,15 +42,17 @@ NODE = Node(1, "127.0.0.1", 9092)
 
 @dataclass
 class ModelGroup:
-    """A group of the new protocol."""
+    """A group of the new protocol, or a simple one: that of an operator's commits."""
 
     offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
     members: tuple[str, ...] = ()
     epoch: int = 1
     unstable: set[TopicPartition] = field(default_factory=set)
     """Partitions with an offset in an open transaction."""
+    is_simple: bool = False
 
     def join(self, member_id: str) -> None:
+        self.is_simple = False
         self.members = (*self.members, member_id)
         self.epoch += 1
 
@@ -56,14 +63,14 @@ class ModelGroup:
     def describe(self, group_id: GroupId) -> GroupDescription:
         return GroupDescription(
             group_id,
-            GroupType.CONSUMER,
+            GroupType.CLASSIC if self.is_simple else GroupType.CONSUMER,
             GroupState.STABLE if self.members else GroupState.EMPTY,
-            "consumer",
+            "" if self.is_simple else "consumer",
             "uniform",
             NODE,
             tuple(MemberDescription(each, "c", "/h") for each in self.members),
-            group_epoch=self.epoch,
-            assignment_epoch=self.epoch,
+            group_epoch=None if self.is_simple else self.epoch,
+            assignment_epoch=None if self.is_simple else self.epoch,
         )
 
 
@@ -96,8 +103,33 @@ class ClusterModel:
     calls: list[str] = field(default_factory=list)
     """The names of the calls that came, in order."""
 
+    async def describe_cluster(self) -> ClusterDescription:
+        return ClusterDescription(self.cluster_id, 1, (NODE,))
+
+    async def list_groups(
+        self,
+        *,
+        states: Collection[GroupState] = (),
+        types: Collection[GroupType] = (),
+    ) -> GroupListings:
+        assert not states
+        assert not types
+        described = (self.groups[each].describe(each) for each in sorted(self.groups))
+        return GroupListings(
+            tuple(
+                GroupListing(
+                    each.group_id, each.protocol_type, each.state, each.type, 1
+                )
+                for each in described
+            )
+        )
+
     async def describe_groups(
-        self, group_ids: Iterable[GroupId]
+        self,
+        group_ids: Iterable[GroupId],
+        *,
+        with_operations: bool = False,
+        progress: Progress | None = None,
     ) -> Results[GroupId, GroupDescription]:
         self.calls.append("describe_groups")
         ids = tuple(group_ids)
@@ -111,17 +143,25 @@ class ClusterModel:
         wanted: Mapping[GroupId, Collection[TopicPartition] | None],
         *,
         require_stable: bool = False,
+        progress: Progress | None = None,
     ) -> Results[GroupId, GroupOffsets]:
         self.calls.append("list_groups_offsets")
         assert require_stable
-        assert all(partitions is None for partitions in wanted.values())
         return Results(
-            {each: self._offsets(each) for each in wanted if each not in self.broken},
+            {
+                each: self._offsets(each, partitions)
+                for each, partitions in wanted.items()
+                if each not in self.broken
+            },
             {each: self.broken[each] for each in wanted if each in self.broken},
         )
 
     async def list_offsets(
-        self, wanted: Mapping[TopicPartition, OffsetSpec]
+        self,
+        wanted: Mapping[TopicPartition, OffsetSpec],
+        *,
+        committed_only: bool = False,
+        progress: Progress | None = None,
     ) -> Results[TopicPartition, LogOffsetFound]:
         self.calls.append("list_offsets")
         unknown = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -156,12 +196,58 @@ class ClusterModel:
         self.calls.append("alter_group_offsets")
         if group_id in self.broken:
             raise self.broken[group_id]
-        group = self.groups.setdefault(group_id, ModelGroup())
+        group = self.groups.setdefault(group_id, ModelGroup(is_simple=True))
         if group.members:
             refused = ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
             return Results({}, dict.fromkeys(offsets, refused))
         group.offsets.update(offsets)
         return Results(dict.fromkeys(offsets))
+
+    async def delete_group_offsets(
+        self, group_id: GroupId, partitions: Collection[TopicPartition]
+    ) -> Results[TopicPartition, None]:
+        self.calls.append("delete_group_offsets")
+        if group_id not in self.groups:
+            raise self._no(group_id)
+        unknown = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        errors = {at: unknown for at in partitions if at not in self.logs}
+        done = {at: None for at in partitions if at not in errors}
+        for at in done:
+            self.groups[group_id].offsets.pop(at, None)
+        return Results(done, errors)
+
+    async def delete_groups(
+        self, group_ids: Iterable[GroupId]
+    ) -> Results[GroupId, None]:
+        self.calls.append("delete_groups")
+        done: dict[GroupId, None] = {}
+        errors: dict[GroupId, CoterieError] = {}
+        for group_id in group_ids:
+            if not self._has(group_id):
+                errors[group_id] = self._no(group_id)
+            elif self.groups[group_id].members:
+                errors[group_id] = ApiError(ErrorCode.NON_EMPTY_GROUP)
+            else:
+                del self.groups[group_id]
+                done[group_id] = None
+        return Results(done, errors)
+
+    async def remove_members(
+        self,
+        group_id: GroupId,
+        members: Collection[MemberToRemove] | None = None,
+        *,
+        reason: str = "",
+    ) -> Results[MemberToRemove, None]:
+        self.calls.append("remove_members")
+        assert members is not None
+        group = self.groups[group_id]
+        gone = ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        errors = {each: gone for each in members if each.member_id not in group.members}
+        for each in members:
+            if each not in errors:
+                group.leave(each.member_id)
+        return Results({each: None for each in members if each not in errors}, errors)
 
     def _has(self, group_id: GroupId) -> bool:
         return group_id in self.groups and group_id not in self.broken
@@ -170,14 +256,15 @@ class ClusterModel:
         missing = ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
         return self.broken.get(group_id, missing)
 
-    def _offsets(self, group_id: GroupId) -> GroupOffsets:
+    def _offsets(
+        self, group_id: GroupId, partitions: Collection[TopicPartition] | None
+    ) -> GroupOffsets:
+        """All of them, or those asked for: only then is one told of that is in a
+        transaction and was never committed before."""
         group = self.groups.get(group_id, ModelGroup())
+        asked = group.offsets if partitions is None else partitions
         unstable = ApiError(ErrorCode.UNSTABLE_OFFSET_COMMIT)
         return GroupOffsets(
-            {
-                at: offset
-                for at, offset in group.offsets.items()
-                if at not in group.unstable
-            },
-            dict.fromkeys(group.unstable, unstable),
+            {at: group.offsets.get(at) for at in asked if at not in group.unstable},
+            {at: unstable for at in asked if at in group.unstable},
         )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol, TypeAlias
 
+from coterie.client.admin.cluster_values import ClusterDescription
 from coterie.client.admin.group_values import (
     GroupDescription,
     GroupListings,
@@ -13,11 +14,13 @@ from coterie.client.admin.group_values import (
     GroupType,
 )
 from coterie.client.admin.offset_values import (
+    CommittedOffset,
     GroupOffsets,
     LogOffsetFound,
     OffsetSpec,
     TopicDescription,
 )
+from coterie.client.admin.remove_members import MemberToRemove
 from coterie.client.admin.results import Results
 from coterie.types import GroupId, TopicName, TopicPartition
 
@@ -71,4 +74,45 @@ class GroupReader(Protocol):
         self, names: Iterable[TopicName] | None = None
     ) -> Results[TopicName, TopicDescription]:
         """Topics and their partitions; None means all."""
+        ...
+
+
+class AltersOffsets(Protocol):
+    """What committing for groups takes."""
+
+    async def alter_group_offsets(
+        self, group_id: GroupId, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> Results[TopicPartition, None]:
+        """Commit for a group that has no members."""
+        ...
+
+
+class GroupWriter(GroupReader, AltersOffsets, Protocol):
+    """What changing groups takes. Errors of one partition or member are told of it;
+    what is wrong with a whole group raises CoterieError."""
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Which cluster it is."""
+        ...
+
+    async def delete_group_offsets(
+        self, group_id: GroupId, partitions: Collection[TopicPartition]
+    ) -> Results[TopicPartition, None]:
+        """Delete committed offsets of a group."""
+        ...
+
+    async def delete_groups(
+        self, group_ids: Iterable[GroupId]
+    ) -> Results[GroupId, None]:
+        """Delete groups that have no members."""
+        ...
+
+    async def remove_members(
+        self,
+        group_id: GroupId,
+        members: Collection[MemberToRemove] | None = None,
+        *,
+        reason: str = "",
+    ) -> Results[MemberToRemove, None]:
+        """Make members leave a group; None means all."""
         ...

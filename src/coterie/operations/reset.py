@@ -33,7 +33,7 @@ class ToLatest:
 @dataclass(frozen=True, slots=True)
 class ToCurrent:
     """The committed offset; the end of the log where there is none, which makes a
-    commit. The one scenario that is not clamped."""
+    commit. It is not clamped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,16 @@ class ToRows:
     offsets: Mapping[TopicPartition, LogOffset]
 
 
+@dataclass(frozen=True, slots=True)
+class ToCommits:
+    """Exactly this for each partition, metadata and epoch included; not clamped. Its
+    partitions are the scope."""
+
+    offsets: Mapping[TopicPartition, CommittedOffset]
+
+
 Scenario: TypeAlias = (
-    ToEarliest | ToLatest | ToCurrent | ToOffset | ShiftBy | ToTime | ToRows
+    ToEarliest | ToLatest | ToCurrent | ToOffset | ShiftBy | ToTime | ToRows | ToCommits
 )
 
 
@@ -93,9 +101,11 @@ class Note(Enum):
     NO_LATER_RECORD = "no-later-record"
     """No record is that late; the end of the log is taken."""
     OUT_OF_RANGE = "out-of-range"
-    """The log does not reach the offset, and it is kept all the same (to-current)."""
+    """The log does not reach the offset, and it is taken all the same."""
     SKIPS = "skips"
     """The group will not read the records between the prior offset and the new one."""
+    DELETED = "deleted"
+    """The committed offset is forgotten."""
     DATA_LOSS = "data-loss"
     """Records that the group has not read are gone from the log already."""
 
@@ -125,7 +135,7 @@ class ResetRow:
     partition: int
     prior: CommittedOffset | None = None
     new: CommittedOffset | None = None
-    """What is to be committed; None only with an error."""
+    """What is to be committed; None with an error, and where it is deleted."""
     log_start: LogOffset | None = None
     log_end: LogOffset | None = None
     notes: tuple[Note, ...] = ()
@@ -206,7 +216,10 @@ def _plan_row(
         target = _target(scenario, partition, seen)
     except CoterieError as error:
         return replace(row, error=error)
-    row = replace(row, new=committed_at(target, seen.committed))
+    if isinstance(scenario, ToCommits):
+        row = replace(row, new=scenario.offsets[partition])
+    else:
+        row = replace(row, new=committed_at(target, seen.committed))
     return replace(row, notes=_notes(row, target))
 
 
@@ -231,24 +244,33 @@ def _target(
             return _found(_known(seen.end, seen))
         case ToTime():
             return _at_time(seen)
-        case ToCurrent() if seen.committed is None:
-            return _found(_known(seen.end, seen))
         case ToCurrent():
-            assert seen.committed is not None
-            return _Target(seen.committed.offset)
+            return _current(seen)
+        case ToCommits(commits):
+            return _Target(commits[partition].offset)
         case ToOffset(offset):
             return _clamp(offset, seen)
-        case ShiftBy(records):
-            if seen.committed is None:
-                raise OperationRefused(
-                    "there is no committed offset to shift from: choose an offset, a"
-                    " time, earliest or latest"
-                )
-            return _clamp(seen.committed.offset + records, seen)
         case ToRows(offsets):
             return _clamp(offsets[partition], seen)
+        case ShiftBy(records):
+            return _shift(records, seen)
         case _:
             assert_never(scenario)
+
+
+def _current(seen: PartitionSeen) -> _Target:
+    if seen.committed is None:
+        return _found(_known(seen.end, seen))
+    return _Target(seen.committed.offset)
+
+
+def _shift(records: int, seen: PartitionSeen) -> _Target:
+    if seen.committed is None:
+        raise OperationRefused(
+            "there is no committed offset to shift from: choose an offset, a time,"
+            " earliest or latest"
+        )
+    return _clamp(seen.committed.offset + records, seen)
 
 
 def _known(found: LogOffsetFound | None, seen: PartitionSeen) -> LogOffsetFound:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeAlias
+from typing import Self, TypeAlias
 
 from coterie.client.admin.offset_values import (
     EARLIEST,
@@ -22,47 +22,24 @@ from coterie.client.admin.offset_values import (
 )
 from coterie.client.admin.results import Results
 from coterie.errors import CoterieError
+from coterie.operations.admin import AltersOffsets, GroupReader
 from coterie.operations.reset import (
     PartitionSeen,
     ResetRow,
     Scenario,
+    ToCommits,
     ToRows,
     ToTime,
     plan_rows,
 )
 from coterie.operations.scope import (
     ALL_COMMITTED,
-    DescribesTopics,
     Scope,
     ScopeFound,
     find_partitions,
 )
-from coterie.operations.seen import GroupSeen, SeesGroups, refuse_active, see_groups
+from coterie.operations.seen import GroupSeen, refuse_active, see_groups
 from coterie.types import GroupId, TopicPartition
-
-
-class ListsOffsets(Protocol):
-    """That much of the admin client."""
-
-    async def list_offsets(
-        self, wanted: Mapping[TopicPartition, OffsetSpec]
-    ) -> Results[TopicPartition, LogOffsetFound]:
-        """Offsets of logs."""
-        ...
-
-
-class AltersOffsets(Protocol):
-    """That much of the admin client."""
-
-    async def alter_group_offsets(
-        self, group_id: GroupId, offsets: Mapping[TopicPartition, CommittedOffset]
-    ) -> Results[TopicPartition, None]:
-        """Commit for a group."""
-        ...
-
-
-class PlansResets(SeesGroups, DescribesTopics, ListsOffsets, Protocol):
-    """What planning needs of the admin client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +61,14 @@ class GroupReset:
 
 
 async def plan_resets(
-    admin: PlansResets,
+    admin: GroupReader,
     scenarios: Mapping[GroupId, Scenario],
     scope: Scope = ALL_COMMITTED,
 ) -> tuple[GroupReset, ...]:
     """What each group's scenario comes to, in the order of the groups given.
 
-    `scope` says which partitions; the rows of ToRows are their own scope. A group
-    without any partition has no rows and no error.
+    `scope` says which partitions; those of ToRows and ToCommits are their own scope.
+    A group without any partition has no rows and no error.
     """
     groups = await see_groups(admin, scenarios)
     topics = await find_partitions(admin, scope or ())
@@ -152,7 +129,7 @@ class _Asked:
 def _partitions(
     seen: GroupSeen, scenario: Scenario, scope: Scope, topics: ScopeFound
 ) -> frozenset[TopicPartition]:
-    if isinstance(scenario, ToRows):
+    if isinstance(scenario, ToRows | ToCommits):
         return frozenset(scenario.offsets)
     if scope is ALL_COMMITTED:
         return frozenset((*seen.committed, *seen.offsets.errors))
@@ -161,7 +138,7 @@ def _partitions(
 
 def _rows_of_lost_topics(asked: _Asked, topics: ScopeFound) -> tuple[ResetRow, ...]:
     """A row for each topic whose partitions are not known."""
-    if isinstance(asked.scenario, ToRows):
+    if isinstance(asked.scenario, ToRows | ToCommits):
         return ()
     return tuple(
         ResetRow(asked.group_id, topic, -1, error=error)
@@ -182,7 +159,7 @@ class _Logs:
     """By the time in ms."""
 
     @classmethod
-    async def read(cls, admin: ListsOffsets, asked: Collection[_Asked]) -> Self:
+    async def read(cls, admin: GroupReader, asked: Collection[_Asked]) -> Self:
         """Two questions, and one for each time, whatever the number of groups."""
         everything: set[TopicPartition] = set()
         by_time: dict[int, set[TopicPartition]] = {}
@@ -222,7 +199,7 @@ class _Logs:
 
 
 async def _list_offsets(
-    admin: ListsOffsets, partitions: Collection[TopicPartition], spec: OffsetSpec
+    admin: GroupReader, partitions: Collection[TopicPartition], spec: OffsetSpec
 ) -> _Found:
     if not partitions:
         return Results()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final, Protocol, Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
-from coterie.client.admin.offset_values import TopicDescription
-from coterie.client.admin.results import Results
 from coterie.errors import CoterieError, SettingError
+from coterie.operations.admin import GroupReader
 from coterie.types import TopicName, TopicPartition
 
 
@@ -50,16 +49,6 @@ ALL_COMMITTED: Final[Scope] = None
 """Every partition for which the group has a commit (`--all-topics`)."""
 
 
-class DescribesTopics(Protocol):
-    """That much of the admin client."""
-
-    async def describe_topics(
-        self, names: Iterable[TopicName] | None = None
-    ) -> Results[TopicName, TopicDescription]:
-        """The topics of those names."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class ScopeFound:
     """The partitions of a scope, and the topics whose partitions are not known."""
@@ -70,7 +59,7 @@ class ScopeFound:
 
 
 async def find_partitions(
-    admin: DescribesTopics, selectors: Collection[TopicSelector]
+    admin: GroupReader, selectors: Collection[TopicSelector]
 ) -> ScopeFound:
     """The partitions that are selected; asks the cluster only about whole topics."""
     named = {

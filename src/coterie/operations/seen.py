@@ -8,33 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from coterie.client.admin.group_values import GroupDescription, GroupState
 from coterie.client.admin.offset_values import CommittedOffset, GroupOffsets
 from coterie.client.admin.results import Results
 from coterie.errors import ApiError, CoterieError, OperationRefused
+from coterie.operations.admin import GroupReader
 from coterie.types import GroupId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
-
-
-class SeesGroups(Protocol):
-    """That much of the admin client."""
-
-    async def describe_groups(
-        self, group_ids: Iterable[GroupId]
-    ) -> Results[GroupId, GroupDescription]:
-        """The groups of those ids."""
-        ...
-
-    async def list_groups_offsets(
-        self,
-        wanted: Mapping[GroupId, Collection[TopicPartition] | None],
-        *,
-        require_stable: bool = False,
-    ) -> Results[GroupId, GroupOffsets]:
-        """The committed offsets of groups; None: all of them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,31 +45,74 @@ class GroupSeen:
 
 
 async def see_groups(
-    admin: SeesGroups, group_ids: Iterable[GroupId]
+    admin: GroupReader,
+    group_ids: Iterable[GroupId],
+    also: Mapping[GroupId, Collection[TopicPartition]] | None = None,
 ) -> Results[GroupId, GroupSeen]:
-    """The groups of those ids with all their offsets; one that does not exist too."""
+    """The groups of those ids with all their offsets; one that does not exist too.
+
+    `also` names partitions that are looked at even if nothing is committed for them
+    yet: an open transaction may be about to.
+    """
     wanted = tuple(dict.fromkeys(group_ids))
     if not wanted:
         return Results()
     described = await admin.describe_groups(wanted)
-    errors = {
-        group_id: error
-        for group_id, error in described.errors.items()
-        if not _is_missing(error)
+    asked = [each for each in wanted if not _is_broken(described.errors.get(each))]
+    found = await _offsets(admin, dict.fromkeys(asked, None))
+    more = {
+        each: sorted(set(partitions) - set(found.values[each].offsets))
+        for each, partitions in (also or {}).items()
+        if each in found.values
     }
-    asked = [group_id for group_id in wanted if group_id not in errors]
-    found = await admin.list_groups_offsets(
-        dict.fromkeys(asked, None), require_stable=True
-    )
-    seen: dict[GroupId, GroupSeen] = {}
-    for group_id in asked:
-        error = found.errors.get(group_id)
-        if error is not None and not _is_missing(error):
-            errors[group_id] = error
-            continue
-        offsets = GroupOffsets({}) if error else found.values[group_id]
-        seen[group_id] = GroupSeen(group_id, described.values.get(group_id), offsets)
+    named = await _offsets(admin, {each: more[each] for each in more if more[each]})
+    errors = {
+        **{each: described.errors[each] for each in wanted if each not in asked},
+        **found.errors,
+        **named.errors,
+    }
+    seen = {
+        each: GroupSeen(
+            each,
+            described.values.get(each),
+            _merged(found.values[each], named.values.get(each)),
+        )
+        for each in asked
+        if each not in errors
+    }
     return Results(seen, errors)
+
+
+async def _offsets(
+    admin: GroupReader, wanted: Mapping[GroupId, Collection[TopicPartition] | None]
+) -> Results[GroupId, GroupOffsets]:
+    """What groups committed; one that is not there committed nothing."""
+    if not wanted:
+        return Results()
+    found = await admin.list_groups_offsets(wanted, require_stable=True)
+    missing = [each for each, error in found.errors.items() if not _is_broken(error)]
+    return Results(
+        {**found.values, **dict.fromkeys(missing, GroupOffsets({}))},
+        {each: error for each, error in found.errors.items() if each not in missing},
+    )
+
+
+def _merged(found: GroupOffsets, named: GroupOffsets | None) -> GroupOffsets:
+    if named is None:
+        return found
+    return GroupOffsets(
+        {**found.offsets, **named.offsets}, {**found.errors, **named.errors}
+    )
+
+
+def _is_broken(error: CoterieError | None) -> bool:
+    """Whether it is more than that there is no such group."""
+    if error is None:
+        return False
+    is_missing = isinstance(error, ApiError) and error.code is (
+        ErrorCode.GROUP_ID_NOT_FOUND
+    )
+    return not is_missing
 
 
 def refuse_active(seen: GroupSeen) -> None:
@@ -98,7 +122,3 @@ def refuse_active(seen: GroupSeen) -> None:
             f"Assignments can only be reset if the group '{seen.group_id}' is inactive,"
             f" but the current state is {seen.state.value}."
         )
-
-
-def _is_missing(error: CoterieError) -> bool:
-    return isinstance(error, ApiError) and error.code == ErrorCode.GROUP_ID_NOT_FOUND

@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from coterie.client.admin.results import Results
-from coterie.operations.admin import GroupReader
-from coterie.operations.resetting import AltersOffsets
+from coterie.operations.admin import AltersOffsets, GroupReader
 from coterie.types import GroupId, TopicPartition
 
 

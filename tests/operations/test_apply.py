@@ -1,0 +1,277 @@
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from coterie.client.admin.offset_values import CommittedOffset
+from coterie.client.admin.remove_members import MemberToRemove
+from coterie.errors import ConnectionLost, SettingError
+from coterie.operations.apply import (
+    ItemResult,
+    Verdict,
+    apply_items,
+    check_items,
+    refuse_cluster,
+)
+from coterie.operations.plan import PlanItem
+from coterie.operations.planning import (
+    items_of,
+    plan_clone,
+    plan_delete_groups,
+    plan_delete_offsets,
+    plan_remove_members,
+)
+from coterie.operations.reset import ToEarliest, ToLatest
+from coterie.operations.scope import TopicSelector
+from coterie.operations.snapshots import GroupBefore
+from coterie.types import TopicPartition
+from tests.operations.cluster_model import ClusterModel, ModelGroup
+from tests.operations.world import (
+    A0,
+    A1,
+    B0,
+    MemoryKeeper,
+    applied,
+    reset_items,
+    run,
+    small_cluster,
+)
+
+
+def verdicts(results: tuple[ItemResult, ...]) -> list[Verdict]:
+    return [each.verdict for each in results]
+
+
+def delete_items(model: ClusterModel, *group_ids: str) -> tuple[PlanItem, ...]:
+    return items_of(run(plan_delete_groups(model, group_ids)))
+
+
+def test_a_plan_is_done_and_its_old_offsets_are_kept_first() -> None:
+    model, keeper = small_cluster(), MemoryKeeper()
+    items = reset_items(model, {"g": ToEarliest(), "h": ToEarliest()})
+    assert verdicts(applied(model, items, keeper)) == [Verdict.DONE, Verdict.DONE]
+    assert model.groups["g"].offsets == {
+        A0: CommittedOffset(2, 1, "m"),
+        B0: CommittedOffset(0),
+    }
+    assert keeper.groups[0].before == {
+        A0: CommittedOffset(5, 1, "m"),
+        B0: CommittedOffset(7),
+    }
+    assert [each.group_id for each in keeper.groups] == ["g", "h"]
+
+
+def test_checking_writes_nothing() -> None:
+    model = small_cluster()
+    items = reset_items(model, {"g": ToEarliest()})
+    assert verdicts(run(check_items(model, items))) == [Verdict.READY]
+    assert "alter_group_offsets" not in model.calls
+
+
+def joined(model: ClusterModel) -> None:
+    model.groups["g"].join("m")
+
+
+def joined_and_left(model: ClusterModel) -> None:
+    model.groups["g"].join("m")
+    model.groups["g"].leave("m")
+
+
+def committed(model: ClusterModel) -> None:
+    model.groups["g"].offsets[A0] = CommittedOffset(6, 1, "m")
+
+
+def committed_elsewhere(model: ClusterModel) -> None:
+    model.groups["g"].offsets[A1] = CommittedOffset(0)
+
+
+def committed_other_metadata(model: ClusterModel) -> None:
+    model.groups["g"].offsets[A0] = CommittedOffset(5, 1, "other")
+
+
+def began_a_transaction(model: ClusterModel) -> None:
+    model.groups["g"].unstable.add(B0)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (joined, "state was Empty and is Stable"),
+        (joined_and_left, "group epoch was 1 and is 3"),
+        (committed, "a-0 was at 5 (epoch 1) and is at 6 (epoch 1)"),
+        (committed_elsewhere, "a-1 was at no commit and is at 0"),
+        (committed_other_metadata, "a-0 was committed again with other metadata"),
+        (began_a_transaction, "b-0 cannot be read: UNSTABLE_OFFSET_COMMIT"),
+    ],
+)
+@pytest.mark.parametrize("is_delete", [True, False])
+def test_what_changed_since_is_refused(
+    change: Callable[[ClusterModel], None], reason: str, is_delete: bool
+) -> None:
+    model, keeper = small_cluster(), MemoryKeeper()
+    items = (
+        delete_items(model, "g")
+        if is_delete
+        else reset_items(model, {"g": ToEarliest()})
+    )
+    change(model)
+    offsets = dict(model.groups["g"].offsets)
+    (result,) = applied(model, items, keeper)
+    assert result.verdict is Verdict.REFUSED
+    assert reason in result.reasons
+    assert model.groups["g"].offsets == offsets
+    assert keeper.groups == []
+
+
+def test_force_does_it_all_the_same_and_keeps_what_it_overwrites() -> None:
+    model, keeper = small_cluster(), MemoryKeeper()
+    items = reset_items(model, {"g": ToEarliest()})
+    committed(model)
+    (result,) = applied(model, items, keeper, force=True)
+    assert result.verdict is Verdict.DONE
+    assert keeper.groups[0].before[A0] == CommittedOffset(6, 1, "m")
+
+
+def test_force_does_not_help_against_members() -> None:
+    model = small_cluster()
+    items = reset_items(model, {"g": ToEarliest()})
+    joined(model)
+    (result,) = applied(model, items, force=True)
+    assert result.verdict is Verdict.FAILED
+    assert result.reasons[0] == "a-0: UNKNOWN_MEMBER_ID (the group has members now)"
+
+
+def test_one_failure_leaves_the_others_alone() -> None:
+    model = small_cluster()
+    items = reset_items(model, {"g": ToEarliest(), "h": ToEarliest()})
+    model.broken["g"] = ConnectionLost("broker 1 hung up")
+    first, second = applied(model, items)
+    assert (first.verdict, first.reasons) == (Verdict.FAILED, ("broker 1 hung up",))
+    assert second.verdict is Verdict.DONE
+
+
+def test_the_second_time_nothing_is_written() -> None:
+    model, keeper = small_cluster(), MemoryKeeper()
+    items = reset_items(model, {"g": ToEarliest()}) + delete_items(model, "h")
+    applied(model, items)
+    model.calls.clear()
+    assert verdicts(applied(model, items, keeper)) == [Verdict.ALREADY] * 2
+    assert {*model.calls} == {"describe_groups", "list_groups_offsets"}
+    assert keeper.groups == []
+
+
+def test_what_was_broken_off_in_the_middle_is_taken_up_again() -> None:
+    model, keeper = small_cluster(), MemoryKeeper()
+    items = reset_items(model, {"g": ToEarliest()})
+    model.groups["g"].offsets[B0] = CommittedOffset(0)  # done; A0 is not
+    assert verdicts(applied(model, items, keeper)) == [Verdict.DONE]
+    assert [entry.at for entry in keeper.groups[0].wrote] == [A0]
+
+
+def test_a_group_that_the_plan_itself_makes_is_no_change() -> None:
+    model = small_cluster()
+    items = items_of([run(plan_clone(model, "g", "new"))])
+    model.groups["new"] = ModelGroup({B0: CommittedOffset(7)}, is_simple=True)
+    assert verdicts(applied(model, items)) == [Verdict.DONE]
+    assert model.groups["new"].offsets == model.groups["g"].offsets
+
+
+def test_a_group_that_somebody_else_made_is_one() -> None:
+    model = small_cluster()
+    items = items_of([run(plan_clone(model, "g", "new"))])
+    model.groups["new"] = ModelGroup({B0: CommittedOffset(6)}, is_simple=True)
+    (result,) = applied(model, items)
+    assert result.reasons[0] == "the group is new"
+
+
+def test_part_of_an_item_may_fail() -> None:
+    model = small_cluster()
+    model.groups["g"].offsets[TopicPartition("gone", 0)] = CommittedOffset(1)
+    items = items_of(run(plan_delete_offsets(model, ["g"], None)))
+    (result,) = applied(model, items)
+    assert result.verdict is Verdict.PARTIAL
+    (reason,) = result.reasons
+    assert reason.startswith("gone-0: UNKNOWN_TOPIC_OR_PARTITION")
+    assert list(model.groups["g"].offsets) == [("gone", 0)]
+
+
+def test_offsets_of_a_group_that_goes_on_with_other_topics_can_be_deleted() -> None:
+    model = small_cluster()
+    model.groups["live"].offsets[B0] = CommittedOffset(3)
+    scope = (TopicSelector("b"),)
+    items = items_of(run(plan_delete_offsets(model, ["live"], scope)))
+    model.groups["live"].offsets[A0] = CommittedOffset(2)
+    assert verdicts(applied(model, items)) == [Verdict.DONE]
+    assert list(model.groups["live"].offsets) == [A0]
+
+
+def test_members_are_removed_while_the_group_commits() -> None:
+    model = small_cluster()
+    wanted = [MemberToRemove("m1")]
+    items = items_of([run(plan_remove_members(model, "live", wanted))])
+    model.groups["live"].offsets[A0] = CommittedOffset(2)
+    assert verdicts(applied(model, items)) == [Verdict.DONE]
+    assert model.groups["live"].members == ("m2",)
+    assert verdicts(applied(model, items)) == [Verdict.ALREADY]
+
+
+def test_members_are_not_removed_when_another_joined() -> None:
+    model = small_cluster()
+    items = items_of([run(plan_remove_members(model, "live", None))])
+    model.groups["live"].join("m3")
+    (result,) = applied(model, items)
+    assert result.verdict is Verdict.REFUSED
+    assert "joined: m3" in result.reasons
+
+
+@pytest.mark.fact("D-40", "D-41")
+def test_groups_are_deleted_each_for_itself() -> None:
+    model = small_cluster()
+    items = delete_items(model, "g", "h")
+    joined(model)
+    assert verdicts(applied(model, items)) == [Verdict.REFUSED, Verdict.DONE]
+    (forced,) = applied(model, items[:1], force=True)
+    assert forced.reasons == ("NON_EMPTY_GROUP (the group has members now)",)
+    assert sorted(model.groups) == ["g", "live"]
+
+
+def test_nothing_is_written_when_nothing_can_be_kept() -> None:
+    class Full:
+        def keep(self, groups: object) -> None:
+            raise SettingError("the disk is full")
+
+    model = small_cluster()
+    items = reset_items(model, {"g": ToEarliest()})
+    with pytest.raises(SettingError, match="full"):
+        run(apply_items(model, items, Full()))
+    assert "alter_group_offsets" not in model.calls
+
+
+def test_many_items_are_kept_and_done_some_at_a_time() -> None:
+    model = small_cluster()
+    ids = [f"many-{number:03d}" for number in range(120)]
+    model.groups |= {each: ModelGroup({A0: CommittedOffset(5)}) for each in ids}
+    items = reset_items(model, dict.fromkeys(ids, ToLatest()))
+    heard: list[str] = []
+    kept: list[int] = []
+
+    class Counter:
+        def keep(self, groups: Sequence[GroupBefore]) -> None:
+            kept.append(len(groups))
+
+    run(
+        apply_items(
+            model,
+            items,
+            Counter(),
+            on_result=lambda each: heard.append(each.item.group_id),
+        )
+    )
+    assert heard == ids
+    assert kept == [50, 50, 20]
+
+
+def test_another_cluster_is_refused() -> None:
+    items = delete_items(small_cluster(), "g")
+    (result,) = refuse_cluster(items, "one", "two")
+    assert result.verdict is Verdict.REFUSED
+    assert result.reasons == ("the plan is for cluster one, and this is two",)
