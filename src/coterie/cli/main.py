@@ -47,6 +47,9 @@ class Verb(NamedTuple):
 VERBS: Final = (
     Verb("serve", "start a server that Kafka clients can use"),
     Verb("groups list", "which groups there are"),
+    Verb("groups describe", "how far they are on each partition, and who owns it"),
+    Verb("groups members", "who is in them, and who is to own what"),
+    Verb("groups lag", "how far they are behind, added up"),
     Verb(
         "kafka-consumer-groups",
         "Apache Kafka's kafka-consumer-groups.sh: the same options and tables",

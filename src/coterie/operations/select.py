@@ -138,7 +138,8 @@ class Selected:
     """Groups that were named, and that the cluster does not list; only known when it
     was asked for a list."""
     report: GroupLagReport | None = None
-    """What was found of the selected groups, when a filter took their lag."""
+    """What was found of the selected groups, when a filter took it: about all that
+    they read, or about the topics that were asked for when only these matter."""
     errors: Mapping[GroupId, CoterieError] = field(default_factory=dict)
     """Of groups that a filter could not judge."""
     node_errors: Mapping[int, CoterieError] = field(default_factory=dict)
@@ -252,7 +253,9 @@ async def _judged(
 ) -> GroupLagReport:
     """Those that pass the filters about what a group reads and how far it is, and
     those of which that could not be found out."""
-    report = await group_lag(admin, sorted(found), progress=progress)
+    is_all = selection.lag is not None or selection.is_orphaned
+    topics = None if is_all else selection.topics
+    report = await group_lag(admin, sorted(found), topics=topics, progress=progress)
     existing = await _existing_topics(admin, report.groups, selection)
     return GroupLagReport(
         tuple(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +54,17 @@ class Shell:
     def json(self, line: str) -> Any:
         """Run it with --output json."""
         return json.loads(self(f"{line} --output json"))
+
+
+def is_golden(name: str, text: str) -> bool:
+    """Whether a text is the one in golden/NAME.txt, which COTERIE_GOLDEN=write makes
+    anew: read the difference before you commit it."""
+    path = Path(__file__).parent / "golden" / f"{name}.txt"
+    if os.environ.get("COTERIE_GOLDEN") == "write":
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text()
+    return True
 
 
 def make_shell(

@@ -63,7 +63,7 @@ def run(
     options = parser.parse_args(arguments)
     options.command = "groups list"
     out, err = stdout or StringIO(), StringIO()
-    code = emit(outcome, options, Surroundings(out, err, NOW))
+    code = emit(outcome, options, Surroundings(out, err, lambda: NOW))
     return code, out.getvalue(), err.getvalue()
 
 
@@ -176,5 +176,5 @@ def test_values_of_every_kind_have_a_text() -> None:
     item: Item = {"yes": True, "no": False, "pairs": {"a": 1, "b": None}, "none": ""}
     outcome = Outcome(schema="s", columns=columns, items=(item,))
     _, text, _ = run(outcome)
-    assert text.splitlines()[1] == "yes  no  a=1, b=-  -"
-    assert run(outcome, "-o", "csv")[1].splitlines()[1] == 'true,false,"a=1, b=-",'
+    assert text.splitlines()[1] == "yes  no  a:1;b:-  -"
+    assert run(outcome, "-o", "csv")[1].splitlines()[1] == "true,false,a:1;b:,"

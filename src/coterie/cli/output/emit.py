@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TextIO
@@ -16,17 +17,22 @@ from typing import TextIO
 from coterie.cli.output.values import Column, Outcome, plain
 
 
-def _now() -> datetime:
+def wall_clock() -> datetime:
+    """What time it is."""
     return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where a command runs: what it writes to, and what time it is."""
+    """Where a command runs: what it writes to, and its clock."""
 
     stdout: TextIO = field(default_factory=lambda: sys.stdout)
     stderr: TextIO = field(default_factory=lambda: sys.stderr)
-    now: datetime = field(default_factory=_now)
+    clock: Callable[[], datetime] = field(default_factory=lambda: wall_clock)
+
+    def now_ms(self) -> int:
+        """What time it is, in ms since 1970."""
+        return round(self.clock().timestamp() * 1000)
 
 
 def emit(
@@ -65,7 +71,7 @@ def render(outcome: Outcome, options: argparse.Namespace, where: Surroundings) -
         from coterie.cli.output import structured
 
         command = getattr(options, "command", "")
-        return structured.render(outcome, form, command, where.now)
+        return structured.render(outcome, form, command, where.clock())
     is_wide = form == "wide" or options.wide
     columns = [each for each in outcome.columns if is_wide or not each.is_wide]
     if form == "md":

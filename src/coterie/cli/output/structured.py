@@ -68,6 +68,12 @@ def _field(value: Json) -> str:
         return "true" if value else "false"
     if isinstance(value, Mapping) and "code" in value:
         return str(value["code"])
+    if isinstance(value, Mapping):
+        return ";".join(f"{key}:{_list(each)}" for key, each in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ";".join(_field(each) for each in value)
     return value if isinstance(value, str) else show_value(value)
+
+
+def _list(value: Json) -> str:
+    return _field(value).replace(";", ",")

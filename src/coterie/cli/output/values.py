@@ -17,6 +17,13 @@ Item: TypeAlias = Mapping[str, Json]
 there, and one may be added, but none renamed, without a new schema version."""
 
 
+_NOTHING: Final = "-"
+_SECOND: Final = 1_000
+_MINUTE: Final = 60 * _SECOND
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+
+
 class Exit(IntEnum):
     """The exit codes of every command."""
 
@@ -117,9 +124,6 @@ def show_error(value: Json) -> str:
     return str(value["code"]) if isinstance(value, Mapping) else _NOTHING
 
 
-_NOTHING: Final = "-"
-
-
 def show(column: Column, item: Item) -> str:
     """A cell as text, on one line; "-" for what is not known."""
     value = item.get(column.key)
@@ -133,10 +137,26 @@ def show_value(value: Json) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={show_value(each)}" for key, each in value.items())
+        pairs = (f"{key}:{show_value(each)}" for key, each in value.items())
+        return ";".join(pairs) or _NOTHING
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(show_value(each) for each in value) or _NOTHING
     return str(value)
+
+
+def show_duration(value: Json) -> str:
+    """Milliseconds as people say them, in two units: 850ms, 12.3s, 5m12s, 2h05m."""
+    if not isinstance(value, int):
+        return _NOTHING
+    if value < _SECOND:
+        return f"{value}ms"
+    if value < _MINUTE:
+        return f"{value // 100 / 10:.1f}s"
+    if value < _HOUR:
+        return f"{value // _MINUTE}m{value % _MINUTE // _SECOND:02}s"
+    if value < _DAY:
+        return f"{value // _HOUR}h{value % _HOUR // _MINUTE:02}m"
+    return f"{value // _DAY}d{value % _DAY // _HOUR:02}h"
 
 
 def plain(text: str) -> str:

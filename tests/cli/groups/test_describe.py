@@ -1,0 +1,265 @@
+"""`coterie groups describe`: partitions, sums, and what is shown of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from coterie.cli.output import emit
+from coterie.client.admin.group_values import GroupState, GroupType, MemberDescription
+from coterie.errors import ApiError, ConnectionLost
+from coterie.types import TopicPartition
+from coterie.wire.error_codes import ErrorCode
+from tests.operations.fake_admin import FakeLog, group, member
+
+from .cli_cluster import CliAdmin, Shell, is_golden, make_shell
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+MODERN = MemberDescription(
+    "m1",
+    "app one",
+    "/10.0.0.1",
+    assignment=(T0, T1),
+    instance_id="i1",
+    rack_id="eu-1",
+    target_assignment=(T0,),
+    epoch=7,
+    subscribed_topics=("t",),
+)
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    logs = {T0: FakeLog.of(10, 100), T1: FakeLog.of(0, 50)}
+    admin = CliAdmin(logs={**logs, TopicPartition("u", 0): FakeLog.of(0, 9)})
+    admin.add(group("orders", MODERN, type=GroupType.CONSUMER), t=40, u=9)
+    admin.add(group("audit", state=GroupState.EMPTY), t=5)
+    now = datetime(1970, 1, 1, 0, 10, tzinfo=UTC)
+    monkeypatch.setattr(emit, "wall_clock", lambda: now)
+    return make_shell(admin, monkeypatch, capsys)
+
+
+@pytest.mark.fact("C-33")
+def test_the_table_has_apaches_columns_and_can_be_narrowed_to_a_topic(
+    shell: Shell,
+) -> None:
+    text = shell("groups describe orders")
+    assert is_golden("describe", text)
+    assert (shell.code, shell.error) == (0, "")
+    header, *_, last = text.splitlines()
+    narrowed = shell("groups describe orders --topic u").splitlines()
+    assert [line.split() for line in narrowed] == [header.split(), last.split()]
+
+
+def test_the_wide_table(shell: Shell) -> None:
+    text = shell("groups describe audit orders --topic t --wide")
+    assert is_golden("describe-wide", text)
+    assert shell.error.splitlines() == [
+        "no active members in audit",
+        "warning: commits below the start of their log, so that records were deleted "
+        "unread: 1 (--wide shows which)",
+    ]
+
+
+def test_an_item_of_json(shell: Shell) -> None:
+    document = shell.json("groups describe orders --topic t --time-lag")
+    assert document["schema"] == "coterie.groups.describe.partition"
+    assert document["summary"] == {"ok": 2, "failed": 0, "groups": 1, "lag": 60}
+    assert document["items"][0] == {
+        "group_id": "orders",
+        "group_type": "consumer",
+        "state": "Stable",
+        "coordinator_id": 1,
+        "topic": "t",
+        "partition": 0,
+        "committed_offset": 40,
+        "leader_epoch": None,
+        "metadata": "",
+        "log_start_offset": 10,
+        "log_end_offset": 100,
+        "lag": 60,
+        "lag_raw": 60,
+        "lag_status": "normal",
+        "time_lag_ms": 560_000,
+        "time_lag_method": "exact",
+        "time_lag_error_ms": 0,
+        "last_commit_ms": None,
+        "margin": 30,
+        "expiry_clock": "stopped",
+        "member_id": "m1",
+        "member_epoch": 7,
+        "instance_id": "i1",
+        "client_id": "app one",
+        "host": "/10.0.0.1",
+        "rack_id": "eu-1",
+        "error": None,
+    }
+
+
+def test_time_is_not_looked_up_unless_it_is_asked_for(shell: Shell) -> None:
+    items = shell.json("groups describe orders")["items"]
+    assert {each["time_lag_method"] for each in items} == {None}
+    assert len(shell.admin.logs_asked) == 2
+
+
+def test_every_format_has_the_same_rows(shell: Shell) -> None:
+    lines = {
+        form: len(shell(f"groups describe --output {form}").splitlines())
+        for form in ("table", "wide", "jsonl", "csv", "md")
+    }
+    assert lines == {"table": 5, "wide": 5, "jsonl": 4, "csv": 5, "md": 6}
+
+
+@pytest.mark.parametrize("by", ["group", "topic", "member", "host"])
+def test_sums(shell: Shell, by: str) -> None:
+    assert is_golden(f"describe-by-{by}", shell(f"groups describe --by {by}"))
+
+
+def test_lag_is_one_line_a_group(shell: Shell) -> None:
+    assert is_golden("lag-wide", shell("groups lag --wide"))
+    assert shell.json("groups lag --by topic")["schema"] == "coterie.groups.lag.topic"
+
+
+def column(shell: Shell, line: str, *keys: str) -> list[tuple[Any, ...]]:
+    return [tuple(each[key] for key in keys) for each in shell.json(line)["items"]]
+
+
+def test_rows_in_order_of_a_column_and_the_first_of_them(shell: Shell) -> None:
+    line = "groups describe --sort lag"
+    assert column(shell, line, "lag") == [(90,), (60,), (0,), (None,)]
+    assert column(shell, f"{line} --top 2", "lag") == [(90,), (60,)]
+    assert column(shell, "groups describe --sort TOPIC", "topic") == [
+        *[("t",)] * 3,
+        ("u",),
+    ]
+    assert column(shell, f"{line} --only-lagging", "lag") == [(90,), (60,)]
+
+
+def test_rows_with_errors_are_shown_whatever_is_left_out(shell: Shell) -> None:
+    shell.admin.log_errors[T1] = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+    line = "groups describe --sort lag --top 1 --only-lagging"
+    rows = shell(line).splitlines()
+    assert [row.split()[0] for row in rows] == ["GROUP", "audit", "orders"]
+    assert rows[2].endswith("  LEADER_NOT_AVAILABLE")
+    assert (shell.code, shell.error.splitlines()[-1]) == (1, "ok=1 failed=1")
+
+
+@pytest.mark.parametrize(
+    ("condition", "code"), [(">89", 3), (">90", 0), ("0", 3), ("<0", 0)]
+)
+def test_a_condition_on_the_lag_of_any_row_is_exit_code_3(
+    shell: Shell, condition: str, code: int
+) -> None:
+    shell(f"groups describe --fail-if-lag {condition} --top 1")
+    assert shell.code == code
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            "--sort speed",
+            "coterie: --sort: there is no column 'speed'; columns are gro",
+        ),
+        ("--fail-if-lag big", "coterie: --fail-if-lag: 'big' is no condition: say >10"),
+    ],
+)
+def test_what_cannot_be_meant_is_exit_code_2(
+    shell: Shell, options: str, said: str
+) -> None:
+    assert shell(f"groups describe {options}") == ""
+    assert (shell.code, shell.error[: len(said)]) == (2, said)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x"])
+def test_a_count_is_at_least_one(shell: Shell, value: str) -> None:
+    with pytest.raises(SystemExit) as left:
+        shell(f"groups describe --top={value}")
+    assert left.value.code == 2
+
+
+def test_one_group_that_is_broken_hides_no_other(shell: Shell) -> None:
+    shell.admin.group_errors["orders"] = ConnectionLost("broker:9092 hung up")
+    document = shell.json("groups describe absent orders audit")
+    assert {each["group_id"] for each in document["items"]} == {"audit", "orders"}
+    assert [(each["id"], each["code"]) for each in document["errors"]] == [
+        ("absent", "GROUP_ID_NOT_FOUND"),
+        ("orders", "ConnectionLost"),
+    ]
+    assert shell.code == 1
+
+
+def test_a_deleted_topic_hides_no_other_group_or_topic(shell: Shell) -> None:
+    del shell.admin.logs[T0]
+    rows = shell("groups describe --all").splitlines()
+    assert [row.split()[-1] for row in rows[1:]] == [
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "-",
+        "-",
+    ]
+    assert shell.code == 1
+
+
+def test_sums_of_a_group_that_failed_have_its_error_once(shell: Shell) -> None:
+    document = shell.json("groups lag absent audit")
+    assert [each["group_id"] for each in document["items"]] == ["absent", "audit"]
+    assert document["items"][0]["error"]["code"] == "GROUP_ID_NOT_FOUND"
+    assert (document["items"][0]["lag"], document["errors"]) == (None, [])
+    assert document["summary"] == {"ok": 1, "failed": 1, "groups": 2, "lag": 90}
+
+
+def test_a_rebalance_is_told_of(shell: Shell) -> None:
+    orders = shell.admin.groups["orders"]
+    shell.admin.groups["orders"] = replace(orders, state=GroupState.RECONCILING)
+    shell("groups describe orders")
+    assert shell.error == (
+        "warning: owners are about to change, for a rebalance is under way in orders\n"
+    )
+
+
+def test_ends_of_logs_for_readers_of_what_is_committed(shell: Shell) -> None:
+    shell("groups describe --read-committed --topic t")
+    assert [flag for _, flag in shell.admin.logs_asked][-2:] == [False, True]
+
+
+def test_members_of_a_group_of_kip_848(shell: Shell) -> None:
+    classic = replace(MODERN, member_id="m2", instance_id=None, is_classic=True)
+    modern = replace(MODERN, is_classic=False, subscribed_topic_regex="t.*")
+    shell.admin.groups["orders"] = replace(
+        group("orders", modern, replace(classic, assignment=())),
+        type=GroupType.CONSUMER,
+        group_epoch=8,
+        assignment_epoch=7,
+    )
+    assert is_golden("members", shell("groups members orders"))
+    assert is_golden("members-wide", shell("groups members orders --wide"))
+
+
+def test_members_of_a_classic_group_with_what_coterie_tells(shell: Shell) -> None:
+    leader = replace(
+        member("m", ("t", 0)), protocols=("range", "sticky"), subscribed_topics=("t",)
+    )
+    told = group("old", leader)
+    shell.admin.groups["old"] = replace(told, generation_id=3, leader_id="m-id")
+    (item,) = shell.json("groups members old")["items"]
+    assert (item["protocol"], item["generation_id"], item["is_leader"]) == (
+        "classic",
+        3,
+        True,
+    )
+    assert (item["offers"], item["assignment"]) == (["range", "sticky"], {"t": [0]})
+    assert (item["member_epoch"], item["target_assignment"]) == (None, None)
+
+
+def test_groups_without_members_and_groups_that_are_missing(shell: Shell) -> None:
+    assert shell("groups members audit absent") == ""
+    assert shell.code == 1
+    assert shell.error.splitlines() == [
+        "no active members in audit",
+        "error: group absent: GROUP_ID_NOT_FOUND: no group absent",
+        "ok=0 failed=1",
+    ]
