@@ -17,6 +17,7 @@ from coterie.client.admin.driver import Ask, GroupDriver, Outcomes
 from coterie.client.admin.group_offsets import by_topic
 from coterie.client.admin.group_values import Node
 from coterie.client.admin.offset_values import CommittedOffset
+from coterie.client.admin.refusals import refusal
 from coterie.client.admin.results import Results
 from coterie.client.cluster import TRIED_AGAIN, Cluster
 from coterie.errors import ApiError, CoterieError
@@ -140,10 +141,18 @@ def _changed(
         if code is ErrorCode.NONE:
             done[partition] = None
         else:
-            name = f"{partition.topic}-{partition.partition}"
-            errors[partition] = ApiError(code, f"{name}: {code.name}")
+            name = f"partition {partition.topic}-{partition.partition}"
+            errors[partition] = _refusal(code, name)
     return Results(done, errors)
 
 
 def _group_error(group_id: GroupId, code: ErrorCode) -> ApiError:
-    return ApiError(code, f"group {group_id}: {code.name}")
+    return refusal(code, f"group {group_id}")
+
+
+def _refusal(code: ErrorCode, what: str) -> ApiError:
+    """Who commits for a group from outside is no member of it, which the coordinator
+    says like this when there are any."""
+    if code is ErrorCode.UNKNOWN_MEMBER_ID:
+        return ApiError(code, f"{what}: the group has members; stop them first")
+    return refusal(code, what)

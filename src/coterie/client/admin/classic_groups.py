@@ -21,7 +21,8 @@ from coterie.client.admin.group_values import (
     Node,
 )
 from coterie.client.admin.operations import operations
-from coterie.errors import ApiError, CoterieError, MalformedFrame
+from coterie.client.admin.refusals import refusal
+from coterie.errors import CoterieError, MalformedFrame
 from coterie.types import TopicPartition
 from coterie.wire.codec import decode
 from coterie.wire.consumer_protocol import (
@@ -42,13 +43,14 @@ _VERSION: Final = struct.Struct(">h")
 
 def classic_group(group: DescribedGroup, node: Node) -> GroupDescription | CoterieError:
     """A group, or the error that is told instead. One that is Dead is not there."""
-    code = ErrorCode.read(group.error_code)
+    what = f"group {group.group_id}"
     state = GroupState.read(group.group_state)
-    if code is ErrorCode.NONE and state is GroupState.DEAD:
-        code = ErrorCode.GROUP_ID_NOT_FOUND
-    if code is not ErrorCode.NONE:
-        words = group.error_message or _words(code, group.group_id)
-        return ApiError(code, words)
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or (
+        not group.error_code and state is GroupState.DEAD
+    ):
+        return refusal(ErrorCode.GROUP_ID_NOT_FOUND, what)
+    if group.error_code:
+        return refusal(group.error_code, what, group.error_message)
     members = sorted(group.members, key=lambda member: member.member_id)
     are_consumers = group.protocol_type == CONSUMER
     generation = group.generation_id
@@ -64,12 +66,6 @@ def classic_group(group: DescribedGroup, node: Node) -> GroupDescription | Coter
         leader_id=group.leader_id,
         authorized_operations=operations(group.authorized_operations),
     )
-
-
-def _words(code: ErrorCode, group_id: str) -> str:
-    if code is ErrorCode.GROUP_ID_NOT_FOUND:
-        return f"Group {group_id} not found."
-    return f"group {group_id}: {code.name}"
 
 
 def _member(member: DescribedGroupMember, is_consumer: bool) -> MemberDescription:

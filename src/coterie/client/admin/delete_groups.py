@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 
 from coterie.client.admin.driver import GroupDriver, Outcomes
 from coterie.client.admin.group_values import Node
+from coterie.client.admin.refusals import refusal
 from coterie.client.admin.results import Progress, Results
 from coterie.client.cluster import Cluster
 from coterie.errors import ApiError
 from coterie.types import GroupId
-from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -45,5 +45,4 @@ async def delete_groups(
 def _error(group_id: GroupId, number: int, message: str | None) -> ApiError | None:
     if not number:
         return None
-    code = ErrorCode.read(number)
-    return ApiError(code, message or f"group {group_id}: {code.name}")
+    return refusal(number, f"group {group_id}", message)

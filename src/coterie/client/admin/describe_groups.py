@@ -24,9 +24,10 @@ from coterie.client.admin.group_values import (
     Node,
 )
 from coterie.client.admin.operations import operations
+from coterie.client.admin.refusals import refusal
 from coterie.client.admin.results import Progress, Results
 from coterie.client.cluster import Cluster
-from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
+from coterie.errors import CoterieError, UnsupportedByBroker
 from coterie.types import GroupId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_describe import (
@@ -114,9 +115,8 @@ def _consumer_group(
     group: DescribedGroup, node: Node
 ) -> GroupDescription | CoterieError:
     if group.error_code:
-        code = ErrorCode.read(group.error_code)
-        message = group.error_message or f"group {group.group_id}: {code.name}"
-        return ApiError(code, message)
+        what = f"group {group.group_id}"
+        return refusal(group.error_code, what, group.error_message)
     members = sorted(group.members, key=lambda member: member.member_id)
     return GroupDescription(
         group_id=group.group_id,

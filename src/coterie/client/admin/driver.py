@@ -26,6 +26,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from coterie.client.admin.bulk import backoff_s, in_chunks
 from coterie.client.admin.deadline import Deadline
 from coterie.client.admin.group_values import Node
+from coterie.client.admin.refusals import refusal
 from coterie.client.admin.results import Progress, Results
 from coterie.client.cluster import Cluster, may_pass
 from coterie.client.coordinators import Found
@@ -249,5 +250,4 @@ def _place(group_id: GroupId, found: Found | None) -> Node | CoterieError:
         return MalformedFrame(f"FindCoordinator: nothing about group {group_id}")
     if found.code is ErrorCode.NONE:
         return Node(found.node_id, found.host, found.port)
-    words = found.message or found.code.name
-    return ApiError(found.code, f"the coordinator of group {group_id}: {words}")
+    return refusal(found.code, f"group {group_id}", found.message)

@@ -20,10 +20,10 @@ from typing import Final, NamedTuple, TypeAlias
 from coterie.client.admin.driver import GroupDriver, Outcomes
 from coterie.client.admin.group_values import Node
 from coterie.client.admin.offset_values import CommittedOffset, GroupOffsets
+from coterie.client.admin.refusals import refusal
 from coterie.client.admin.results import Progress, Results
 from coterie.client.cluster import Cluster
 from coterie.errors import (
-    ApiError,
     CoterieError,
     NoBatchedOffsetFetchError,
     UnsupportedByBroker,
@@ -169,13 +169,14 @@ class _Fetcher(NamedTuple):
     ) -> GroupOffsets | CoterieError:
         """The group's error comes before anything that is told of partitions (A-60)."""
         if code is not ErrorCode.NONE:
-            return ApiError(code, f"the offsets of group {group_id}: {code.name}")
+            return refusal(code, f"group {group_id}")
         offsets: dict[TopicPartition, CommittedOffset | None] = {}
         errors: dict[TopicPartition, CoterieError] = {}
         for topic, each in told:
             partition = TopicPartition(topic, each.partition_index)
             if each.error_code:
-                errors[partition] = ApiError(ErrorCode.read(each.error_code))
+                what = f"partition {topic}-{each.partition_index}"
+                errors[partition] = refusal(each.error_code, what)
             else:
                 offsets[partition] = _committed(each)
         return GroupOffsets(offsets, errors)

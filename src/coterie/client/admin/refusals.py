@@ -20,6 +20,20 @@ _WORDS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: _NOT_ALLOWED,
     ErrorCode.GROUP_AUTHORIZATION_FAILED: _NOT_ALLOWED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _NOT_ALLOWED,
+    ErrorCode.GROUP_ID_NOT_FOUND: "does not exist; look at its name",
+    ErrorCode.NON_EMPTY_GROUP: "has members; stop or remove them first",
+    ErrorCode.UNKNOWN_MEMBER_ID: "is not in the group now",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: (
+        "is of a topic that a member of the group reads; stop that member first"
+    ),
+    ErrorCode.UNSTABLE_OFFSET_COMMIT: (
+        "has an offset in a transaction that has not ended; try again"
+    ),
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: (
+        "has a coordinator that is still loading; try again"
+    ),
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "has no coordinator now; try again",
+    ErrorCode.NOT_COORDINATOR: "has moved to another coordinator; try again",
 }
 
 

@@ -14,10 +14,11 @@ from typing import Final, TypeAlias
 from coterie.client.admin.describe_groups import describe_groups
 from coterie.client.admin.driver import GroupDriver, Outcomes
 from coterie.client.admin.group_values import MemberDescription, Node
+from coterie.client.admin.refusals import refusal
 from coterie.client.admin.results import Results
 from coterie.client.cluster import TRIED_AGAIN, Cluster
 from coterie.client.connection import BrokerConnection
-from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
+from coterie.errors import ApiError, CoterieError, MalformedFrame, UnsupportedByBroker
 from coterie.types import GroupId, MemberId
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.leave_group import (
@@ -109,9 +110,13 @@ def _read(
         _key(each.member_id, each.group_instance_id): each.error_code
         for each in answer.members
     }
-    return _results(
-        {each: told.get(_key(each.member_id, each.instance_id), 0) for each in leaving}
-    )
+    codes = {}
+    for each in leaving:
+        key = _key(each.member_id, each.instance_id)
+        if key not in told:
+            return MalformedFrame(f"LeaveGroup: nothing about {_name(each)}")
+        codes[each] = told[key]
+    return _results(codes)
 
 
 async def _singly(
@@ -140,11 +145,17 @@ def _key(member_id: MemberId, instance_id: str | None) -> tuple[bool, str]:
     return (False, member_id) if instance_id is None else (True, instance_id)
 
 
+def _name(member: MemberToRemove) -> str:
+    if member.instance_id is None:
+        return f"member {member.member_id}"
+    return f"static member {member.instance_id}"
+
+
 def _results(codes: Mapping[MemberToRemove, int]) -> _Removed:
     return Results(
         {each: None for each, number in codes.items() if not number},
         {
-            each: ApiError(ErrorCode.read(number))
+            each: refusal(number, _name(each))
             for each, number in codes.items()
             if number
         },
@@ -152,4 +163,4 @@ def _results(codes: Mapping[MemberToRemove, int]) -> _Removed:
 
 
 def _group_error(group_id: GroupId, code: ErrorCode) -> ApiError:
-    return ApiError(code, f"group {group_id}: {code.name}")
+    return refusal(code, f"group {group_id}")
