@@ -11,6 +11,7 @@ can be derived, of a stable group (C-12).
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from coterie.client.admin.group_values import (
@@ -90,17 +91,20 @@ def _member(member: DescribedGroupMember, is_consumer: bool) -> MemberDescriptio
 
 def read(kind: type[M], data: bytes) -> M | None:
     """A message of the embedded protocol, with its version before it; None when these
-    bytes are none. A newer version begins like the newest that is known (E20-21)."""
+    bytes are none.
+
+    A newer version begins like the newest that is known (E20-21), and each begins like
+    version 0: some clients name a later one and write no more than that (E19-19).
+    """
     if len(data) < _VERSION.size:
         return None
-    version = _VERSION.unpack_from(data)[0]
-    if version < 0:
+    told = _VERSION.unpack_from(data)[0]
+    if told < 0:
         return None
-    try:
-        value, _ = decode(kind, min(version, kind.VERSIONS.high), data, _VERSION.size)
-    except MalformedFrame:
-        return None
-    return value
+    for version in (min(told, kind.VERSIONS.high), 0):
+        with suppress(MalformedFrame):
+            return decode(kind, version, data, _VERSION.size)[0]
+    return None
 
 
 def _partitions(

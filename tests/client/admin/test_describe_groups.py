@@ -1,0 +1,354 @@
+"""Groups of both protocols, described without being told which is which."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from coterie.auth.authorizer import Operation
+from coterie.client.admin.group_values import (
+    GroupDescription,
+    GroupState,
+    GroupType,
+    MemberDescription,
+)
+from coterie.client.admin.operations import NOT_TOLD, operations
+from coterie.errors import ApiError, UnsupportedByBroker
+from coterie.types import TopicPartition
+from coterie.wire.api import ApiKey
+from coterie.wire.codec import encode
+from coterie.wire.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartitions,
+)
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages import consumer_group_describe as of_consumers
+from coterie.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from coterie.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from coterie.wire.schema import Message, Versions
+from tests.client.admin.fleet import KAFKA_0_11, KAFKA_2_8, NEW, Fleet
+
+pytestmark = pytest.mark.asyncio
+
+
+def embedded(value: Message, version: int) -> bytes:
+    """As a member writes it: its version first."""
+    return struct.pack(">h", version) + encode(value, min(version, 3))
+
+
+def classic(**fields: Any) -> DescribedGroup:
+    values = {"group_id": "g", "group_state": "Stable", "protocol_type": "consumer"}
+    return DescribedGroup(**(values | fields))
+
+
+def classic_member(**fields: Any) -> DescribedGroupMember:
+    values = {"member_id": "m", "client_id": "c", "client_host": "/10.0.0.1"}
+    return DescribedGroupMember(**(values | fields))
+
+
+async def described(
+    group: DescribedGroup | of_consumers.DescribedGroup,
+    version: int | None = None,
+    **options: Any,
+) -> GroupDescription:
+    """The group "g" as an admin tells it, when a broker tells it so."""
+    async with Fleet() as fleet, fleet.admin() as admin:
+        (broker,) = fleet.brokers
+        key = ApiKey.DESCRIBE_GROUPS
+        answer: Message = ConsumerGroupDescribeResponse()
+        if isinstance(group, of_consumers.DescribedGroup):
+            key = ApiKey.CONSUMER_GROUP_DESCRIBE
+            answer = ConsumerGroupDescribeResponse(groups=[group])
+        else:
+            answer = DescribeGroupsResponse(groups=[group])
+        broker.answers[key] = lambda _: answer
+        if version is not None:
+            broker.versions[key] = Versions(0, version)
+        return (await admin.describe_groups(["g"], **options)).one("g")
+
+
+async def only_member(*args: Any) -> MemberDescription:
+    (member,) = (await described(*args)).members
+    return member
+
+
+# Which API is asked.
+
+
+@pytest.mark.fact("E16-12")
+async def test_what_is_no_group_of_kip_848_is_asked_of_the_older_api() -> None:
+    async with Fleet() as fleet, fleet.admin() as admin:
+        fleet.consumer_groups = {"new"}
+        groups = (await admin.describe_groups(["old", "new"])).all()
+        assert groups["old"].type is GroupType.CLASSIC
+        assert groups["new"].type is GroupType.CONSUMER
+        (first,) = fleet.asked(ConsumerGroupDescribeRequest)
+        assert first.group_ids == ["old", "new"]
+        (second,) = fleet.asked(DescribeGroupsRequest)
+        assert second.groups == ["old"]
+
+
+@pytest.mark.fact("E16-12")
+async def test_a_broker_may_not_serve_the_newer_api_for_a_group() -> None:
+    async with Fleet() as fleet, fleet.admin() as admin:
+        refusal = of_consumers.DescribedGroup(
+            group_id="g", error_code=ErrorCode.UNSUPPORTED_VERSION
+        )
+        answer = ConsumerGroupDescribeResponse(groups=[refusal])
+        fleet.brokers[0].answers[ApiKey.CONSUMER_GROUP_DESCRIBE] = lambda _: answer
+        group = (await admin.describe_groups(["g"])).one("g")
+        assert group.type is GroupType.CLASSIC
+
+
+@pytest.mark.fact("E16-12")
+@pytest.mark.parametrize("versions", [KAFKA_0_11, KAFKA_2_8])
+async def test_a_broker_without_the_newer_api_is_not_asked_for_it(
+    versions: Any,
+) -> None:
+    async with Fleet(1, versions) as fleet, fleet.admin() as admin:
+        group = (await admin.describe_groups(["g"])).one("g")
+        assert (group.type, group.state) == (GroupType.CLASSIC, GroupState.EMPTY)
+        assert fleet.count(ConsumerGroupDescribeRequest) == 0
+
+
+async def test_a_broker_with_neither_api_is_told_apart() -> None:
+    versions = {**KAFKA_0_11}
+    del versions[ApiKey.DESCRIBE_GROUPS]
+    async with Fleet(1, versions) as fleet, fleet.admin() as admin:
+        error = (await admin.describe_groups(["g"])).errors["g"]
+        assert isinstance(error, UnsupportedByBroker)
+
+
+# Groups that are not there, and other errors.
+
+
+@pytest.mark.fact("E29-03")
+@pytest.mark.parametrize("version", range(7))
+async def test_a_missing_group_is_an_error_whatever_the_brokers_age(
+    version: int,
+) -> None:
+    code = ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE
+    dead = DescribedGroup(group_id="g", group_state="Dead", error_code=code)
+    with pytest.raises(ApiError, match="group g does not exist") as caught:
+        await described(dead, version)
+    assert caught.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        classic(error_code=30, error_message="no"),
+        of_consumers.DescribedGroup(group_id="g", error_code=30, error_message="no"),
+    ],
+)
+async def test_the_error_of_a_group_is_told_with_the_brokers_words(group: Any) -> None:
+    with pytest.raises(ApiError, match="group g: GROUP_AUTHORIZATION_FAILED: no"):
+        await described(group)
+
+
+# Classic groups.
+
+
+@pytest.mark.fact("C-12")
+@pytest.mark.parametrize("version", [0, 1, 3, 9])
+async def test_what_members_say_to_each_other_is_read(version: int) -> None:
+    mine = [TopicPartitions(topic="u", partitions=[1]), TopicPartitions(topic="t")]
+    mine[1].partitions = [2, 0]
+    subscription = ConsumerProtocolSubscription(topics=["u", "t"], rack_id="r1")
+    member = await only_member(
+        classic(
+            members=[
+                classic_member(
+                    member_metadata=embedded(subscription, version),
+                    member_assignment=embedded(
+                        ConsumerProtocolAssignment(assigned_partitions=mine), version
+                    ),
+                )
+            ]
+        ),
+        4,
+    )
+    assert member == MemberDescription(
+        member_id="m",
+        client_id="c",
+        host="/10.0.0.1",
+        assignment=(
+            TopicPartition("t", 0),
+            TopicPartition("t", 2),
+            TopicPartition("u", 1),
+        ),
+        rack_id="r1" if version >= 3 else None,
+        subscribed_topics=("t", "u"),
+    )
+
+
+@pytest.mark.fact("C-12")
+@pytest.mark.parametrize(
+    "data", [b"", b"\0", b"\0\0", b"\0\0\0\0\0\7x", b"\xff\xff\0\0", b"\0\3\0\0\0\1\0"]
+)
+async def test_bytes_that_are_something_else_tell_nothing(data: bytes) -> None:
+    member = await only_member(
+        classic(members=[classic_member(member_metadata=data, member_assignment=data)])
+    )
+    assert (member.subscribed_topics, member.rack_id) == (None, None)
+    assert member.assignment == ()
+
+
+async def test_a_version_that_says_too_much_is_read_as_far_as_it_goes() -> None:
+    subscription = ConsumerProtocolSubscription(topics=["t"])
+    data = struct.pack(">h", 1) + encode(subscription, 0)
+    member = await only_member(classic(members=[classic_member(member_metadata=data)]))
+    assert member.subscribed_topics == ("t",)
+
+
+async def test_bytes_of_another_protocol_are_not_read() -> None:
+    subscription = ConsumerProtocolSubscription(topics=["t"])
+    data = embedded(subscription, 0)
+    member = await only_member(
+        classic(protocol_type="connect", members=[classic_member(member_metadata=data)])
+    )
+    assert member.subscribed_topics is None
+
+
+@pytest.mark.fact("C-12")
+async def test_what_only_coterie_tells_is_none_elsewhere() -> None:
+    group = await described(classic(members=[classic_member()]))
+    assert (group.generation_id, group.leader_id) == (None, None)
+    assert (group.group_epoch, group.assignment_epoch) == (None, None)
+    (member,) = group.members
+    assert (member.protocols, member.epoch) == (None, None)
+    assert (member.target_assignment, member.is_classic) == (None, None)
+
+
+@pytest.mark.fact("C-02", "C-03", "C-05")
+async def test_what_coterie_tells_beside_is_read() -> None:
+    told = classic_member(
+        member_subscription=["u", "t"], member_protocols=["range", "sticky"]
+    )
+    group = await described(classic(generation_id=7, leader_id="m", members=[told]))
+    assert (group.generation_id, group.leader_id) == (7, "m")
+    (member,) = group.members
+    assert member.subscribed_topics == ("t", "u")
+    assert member.protocols == ("range", "sticky")
+
+
+async def test_members_come_in_the_order_of_their_ids() -> None:
+    members = [classic_member(member_id=each) for each in "cab"]
+    group = await described(classic(members=members, protocol_data="range"), 4)
+    assert [member.member_id for member in group.members] == ["a", "b", "c"]
+    assert group.assignor == "range"
+    assert not group.is_simple
+
+
+async def test_a_group_that_nobody_joined_is_simple() -> None:
+    assert (await described(classic(protocol_type="", group_state="Empty"))).is_simple
+
+
+@pytest.mark.fact("E29-04")
+async def test_a_state_of_a_newer_broker_is_unknown() -> None:
+    group = await described(classic(group_state="Dozing"))
+    assert group.state is GroupState.UNKNOWN
+
+
+# Groups of KIP-848.
+
+
+def owned(*partitions: int) -> of_consumers.Assignment:
+    topic = of_consumers.TopicPartitions(topic_name="t", partitions=list(partitions))
+    return of_consumers.Assignment(topic_partitions=[topic])
+
+
+@pytest.mark.fact("C-13", "E16-12", "E29-02")
+@pytest.mark.parametrize(
+    ("version", "member_type", "is_classic"),
+    [(0, 0, None), (1, -1, None), (1, 0, True), (1, 1, False)],
+)
+async def test_a_consumer_group_has_epochs_and_both_assignments(
+    version: int, member_type: int, is_classic: bool | None
+) -> None:
+    member = of_consumers.Member(
+        member_id="m",
+        instance_id="i",
+        rack_id="r",
+        member_epoch=6,
+        client_id="c",
+        client_host="/h",
+        subscribed_topic_names=["u", "t"],
+        subscribed_topic_regex="t.*",
+        assignment=owned(2, 1),
+        target_assignment=owned(3),
+        member_type=member_type,
+    )
+    group = await described(
+        of_consumers.DescribedGroup(
+            group_id="g",
+            group_state="Reconciling",
+            group_epoch=8,
+            assignment_epoch=7,
+            assignor_name="uniform",
+            members=[member],
+        ),
+        version,
+    )
+    assert (group.type, group.state) == (GroupType.CONSUMER, GroupState.RECONCILING)
+    assert (group.group_epoch, group.assignment_epoch) == (8, 7)
+    assert (group.assignor, group.protocol_type) == ("uniform", "consumer")
+    assert (group.generation_id, group.leader_id) == (None, None)
+    assert group.members == (
+        MemberDescription(
+            member_id="m",
+            client_id="c",
+            host="/h",
+            assignment=(TopicPartition("t", 1), TopicPartition("t", 2)),
+            instance_id="i",
+            rack_id="r",
+            target_assignment=(TopicPartition("t", 3),),
+            epoch=6,
+            is_classic=is_classic,
+            subscribed_topics=("t", "u"),
+            subscribed_topic_regex="t.*",
+        ),
+    )
+
+
+# What the caller may do.
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        classic(authorized_operations=1 << 3 | 1 << 8),
+        of_consumers.DescribedGroup(
+            group_id="g", authorized_operations=1 << 3 | 1 << 8
+        ),
+    ],
+)
+async def test_operations_are_told_when_they_are_asked_for(group: Any) -> None:
+    told = await described(group, with_operations=True)
+    assert told.authorized_operations == {Operation.READ, Operation.DESCRIBE}
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+async def test_operations_are_asked_for_when_they_are_wanted(wanted: bool) -> None:
+    async with Fleet(1, NEW) as fleet, fleet.admin() as admin:
+        await admin.describe_groups(["g"], with_operations=wanted)
+        for kind in (ConsumerGroupDescribeRequest, DescribeGroupsRequest):
+            (request,) = fleet.asked(kind)
+            assert request.include_authorized_operations == wanted
+
+
+async def test_a_bit_field_tells_operations() -> None:
+    assert operations(NOT_TOLD) is None
+    assert operations(0) == frozenset()
+    assert operations(1 << 6 | 1 << 30) == {Operation.DELETE}

@@ -1,0 +1,352 @@
+"""Deleting groups, changing what they committed, and making members leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coterie.client import AdminClient
+from coterie.client.admin.offset_values import CommittedOffset
+from coterie.client.admin.remove_members import MemberToRemove
+from coterie.client.admin.results import Results
+from coterie.errors import ApiError, MalformedFrame, UnsupportedByBroker
+from coterie.types import TopicPartition
+from coterie.wire.api import ApiKey
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from coterie.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsResponse,
+)
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberResponse,
+)
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from coterie.wire.schema import Versions
+from tests.client.admin.fleet import KAFKA_0_11, KAFKA_2_8, NEW, Fleet
+from tests.client.scripted import in_turn
+
+pytestmark = pytest.mark.asyncio
+
+T0, T1, U0 = (TopicPartition(*each) for each in (("t", 0), ("t", 1), ("u", 0)))
+ONE, STATIC = MemberToRemove("m1"), MemberToRemove(instance_id="i2")
+UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
+SUBSCRIBED = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+
+
+def code_of(error: BaseException) -> ErrorCode:
+    assert isinstance(error, ApiError)
+    return error.code
+
+
+def codes(results: Results[Any, None]) -> dict[Any, ErrorCode]:
+    return {key: code_of(error) for key, error in results.errors.items()}
+
+
+def committed(*partitions: tuple[TopicPartition, ErrorCode]) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=at, error_code=code)
+                ],
+            )
+            for (topic, at), code in partitions
+        ]
+    )
+
+
+def forgotten(*partitions: tuple[TopicPartition, ErrorCode]) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponseTopic(
+                name=topic,
+                partitions=[
+                    OffsetDeleteResponsePartition(partition_index=at, error_code=code)
+                ],
+            )
+            for (topic, at), code in partitions
+        ]
+    )
+
+
+# Deleting groups.
+
+
+@pytest.mark.fact("D-44")
+async def test_the_failure_of_one_group_stops_no_other() -> None:
+    async with Fleet() as fleet, fleet.admin() as admin:
+        told = [
+            DeletableGroupResult(
+                group_id="a", error_code=ErrorCode.NON_EMPTY_GROUP, error_message="no"
+            ),
+            DeletableGroupResult(group_id="b"),
+            DeletableGroupResult(group_id="c", error_code=ErrorCode.GROUP_ID_NOT_FOUND),
+        ]
+        answer = DeleteGroupsResponse(results=told)
+        fleet.brokers[0].answers[ApiKey.DELETE_GROUPS] = lambda _: answer
+        results = await admin.delete_groups("abc")
+        assert results.values == {"b": None}
+        assert codes(results) == {
+            "a": ErrorCode.NON_EMPTY_GROUP,
+            "c": ErrorCode.GROUP_ID_NOT_FOUND,
+        }
+        assert str(results.errors["a"]) == "group a: NON_EMPTY_GROUP: no"
+        assert fleet.count(DeleteGroupsRequest) == 1
+
+
+@pytest.mark.fact("D-47")
+async def test_a_broker_that_cannot_delete_is_not_made_to() -> None:
+    async with Fleet(1, KAFKA_0_11) as fleet, fleet.admin() as admin:
+        results = await admin.delete_groups(["a", "b"])
+        assert results.values == {}
+        for error in results.errors.values():
+            assert isinstance(error, UnsupportedByBroker)
+        assert list(results.errors) == ["a", "b"]
+        kinds = {type(each) for each in fleet.brokers[0].asked}
+        assert kinds <= {FindCoordinatorRequest}
+
+
+# Setting offsets.
+
+
+@pytest.mark.parametrize(("versions", "newest"), [(KAFKA_0_11, 3), (NEW, 9)])
+async def test_an_operators_commit_has_no_member_and_no_epoch(
+    versions: Any, newest: int
+) -> None:
+    """And names its topics, which version 10 does not."""
+    async with Fleet(1, versions) as fleet, fleet.admin() as admin:
+        done = ErrorCode.NONE
+        answer = committed((T0, done), (T1, done), (U0, done))
+        fleet.brokers[0].answers[ApiKey.OFFSET_COMMIT] = lambda _: answer
+        results = await admin.alter_group_offsets(
+            "g",
+            {
+                T0: CommittedOffset(5, 2, "why"),
+                U0: CommittedOffset(7),
+                T1: CommittedOffset(6),
+            },
+        )
+        assert results.all() == {T0: None, T1: None, U0: None}
+        (request,) = fleet.asked(OffsetCommitRequest)
+        assert (request.member_id, request.group_instance_id) == ("", None)
+        assert request.generation_id_or_member_epoch == -1
+        assert request.retention_time_ms == -1
+        sent = {
+            (topic.name, each.partition_index): (
+                each.committed_offset,
+                each.committed_leader_epoch,
+                each.committed_metadata,
+            )
+            for topic in request.topics
+            for each in topic.partitions
+        }
+        epoch = 2 if newest >= 6 else -1
+        assert sent == {T0: (5, epoch, "why"), T1: (6, -1, ""), U0: (7, -1, "")}
+
+
+@pytest.mark.fact("E29-08")
+async def test_each_partition_tells_that_the_group_has_members() -> None:
+    async with Fleet() as fleet, fleet.admin() as admin:
+        answer = committed((T0, UNKNOWN), (T1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        fleet.brokers[0].answers[ApiKey.OFFSET_COMMIT] = lambda _: answer
+        offsets = {T0: CommittedOffset(1), T1: CommittedOffset(1)}
+        results = await admin.alter_group_offsets("g", offsets)
+        assert results.values == {}
+        assert codes(results) == {
+            T0: UNKNOWN,
+            T1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        assert "stop them first" in str(results.errors[T0])
+
+
+Change = Callable[[AdminClient], Any]
+
+
+async def alter(admin: AdminClient) -> Results[TopicPartition, None]:
+    return await admin.alter_group_offsets("g", {T0: CommittedOffset(1)})
+
+
+async def forget(admin: AdminClient) -> Results[TopicPartition, None]:
+    return await admin.delete_group_offsets("g", [T0])
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.INVALID_GROUP_ID]
+)
+@pytest.mark.parametrize("change", [alter, forget])
+async def test_what_is_wrong_with_the_group_is_raised(
+    change: Change, code: ErrorCode
+) -> None:
+    async with Fleet() as fleet, fleet.admin() as admin:
+        answers = fleet.brokers[0].answers
+        answers[ApiKey.OFFSET_COMMIT] = lambda _: committed((T0, code))
+        answer = OffsetDeleteResponse(error_code=code)
+        answers[ApiKey.OFFSET_DELETE] = lambda _: answer
+        with pytest.raises(ApiError, match="group g") as caught:
+            await change(admin)
+        assert caught.value.code is code
+
+
+@pytest.mark.fact("A-64", "B-27")
+@pytest.mark.parametrize("change", [alter, forget])
+async def test_a_change_follows_the_group_to_its_new_coordinator(
+    change: Change,
+) -> None:
+    code = ErrorCode.NOT_COORDINATOR
+    async with Fleet() as fleet, fleet.admin() as admin:
+        answers = fleet.brokers[0].answers
+        answers[ApiKey.OFFSET_COMMIT] = in_turn(
+            committed((T0, code)), committed((T0, ErrorCode.NONE))
+        )
+        answers[ApiKey.OFFSET_DELETE] = in_turn(
+            OffsetDeleteResponse(error_code=code), forgotten((T0, ErrorCode.NONE))
+        )
+        assert (await change(admin)).all() == {T0: None}
+        assert fleet.count(FindCoordinatorRequest) == 2
+
+
+# Deleting offsets.
+
+
+@pytest.mark.fact("D-45", "D-50", "D-53")
+async def test_partitions_of_a_topic_that_is_read_stay() -> None:
+    async with Fleet() as fleet, fleet.admin() as admin:
+        answer = forgotten((T0, SUBSCRIBED), (T1, SUBSCRIBED), (U0, ErrorCode.NONE))
+        fleet.brokers[0].answers[ApiKey.OFFSET_DELETE] = lambda _: answer
+        results = await admin.delete_group_offsets("g", [T0, U0, T1])
+        assert results.values == {U0: None}
+        assert codes(results) == {T0: SUBSCRIBED, T1: SUBSCRIBED}
+        (request,) = fleet.asked(OffsetDeleteRequest)
+        asked = {
+            (topic.name, each.partition_index)
+            for topic in request.topics
+            for each in topic.partitions
+        }
+        assert asked == {T0, T1, U0}
+
+
+async def test_a_broker_that_cannot_delete_offsets_says_so() -> None:
+    async with Fleet(1, KAFKA_0_11) as fleet, fleet.admin() as admin:
+        with pytest.raises(UnsupportedByBroker, match="does not serve OffsetDelete"):
+            await admin.delete_group_offsets("g", [T0])
+
+
+# Making members leave.
+
+
+def left(*codes: ErrorCode) -> LeaveGroupResponse:
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                error_code=code,
+            )
+            for member, code in zip((ONE, STATIC), codes, strict=True)
+        ]
+    )
+
+
+@pytest.mark.fact("B-27")
+@pytest.mark.parametrize(("reason", "words"), [("", ""), ("it hangs", ": it hangs")])
+async def test_many_members_leave_at_once(reason: str, words: str) -> None:
+    async with Fleet() as fleet, fleet.admin() as admin:
+        answer = left(ErrorCode.NONE, UNKNOWN)
+        fleet.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: answer
+        results = await admin.remove_members("g", [ONE, STATIC, ONE], reason=reason)
+        assert results.values == {ONE: None}
+        assert codes(results) == {STATIC: UNKNOWN}
+        (request,) = fleet.asked(LeaveGroupRequest)
+        first, second = request.members
+        assert (first.member_id, first.group_instance_id) == ("m1", None)
+        assert (second.member_id, second.group_instance_id) == ("", "i2")
+        assert first.reason == f"member was removed by an admin{words}"
+
+
+async def test_a_reason_is_as_long_as_brokers_take() -> None:
+    async with Fleet() as fleet, fleet.admin() as admin:
+        answer = left(ErrorCode.NONE, ErrorCode.NONE)
+        fleet.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: answer
+        await admin.remove_members("g", [ONE], reason="x" * 900)
+        (request,) = fleet.asked(LeaveGroupRequest)
+        assert len(request.members[0].reason) == 255
+
+
+async def test_all_members_leave_static_ones_by_their_instance_id() -> None:
+    async with Fleet() as fleet, fleet.admin() as admin:
+        members = [
+            DescribedGroupMember(member_id="m2", group_instance_id="i2"),
+            DescribedGroupMember(member_id="m1"),
+        ]
+        group = DescribedGroup(group_id="g", group_state="Stable", members=members)
+        answers = fleet.brokers[0].answers
+        answers[ApiKey.DESCRIBE_GROUPS] = lambda _: DescribeGroupsResponse(
+            groups=[group]
+        )
+        answers[ApiKey.LEAVE_GROUP] = lambda _: left(ErrorCode.NONE, ErrorCode.NONE)
+        assert (await admin.remove_members("g")).all() == {ONE: None, STATIC: None}
+
+
+async def test_of_a_group_without_members_nobody_leaves() -> None:
+    async with Fleet() as fleet, fleet.admin() as admin:
+        assert await admin.remove_members("g") == Results()
+        assert fleet.count(LeaveGroupRequest) == 0
+
+
+async def test_a_member_that_the_answer_leaves_out_has_not_left() -> None:
+    async with Fleet() as fleet, fleet.admin() as admin:
+        fleet.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: LeaveGroupResponse()
+        with pytest.raises(MalformedFrame, match="nothing about static member i2"):
+            await admin.remove_members("g", [STATIC])
+
+
+async def test_before_version_3_members_leave_one_by_one() -> None:
+    async with Fleet(1, KAFKA_0_11) as fleet, fleet.admin() as admin:
+        gone = MemberToRemove("gone")
+        fleet.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda request: (
+            LeaveGroupResponse(
+                error_code=UNKNOWN if request.member_id == "gone" else ErrorCode.NONE
+            )
+        )
+        results = await admin.remove_members("g", [ONE, STATIC, gone])
+        assert results.values == {ONE: None}
+        assert isinstance(results.errors.pop(STATIC), UnsupportedByBroker)  # type: ignore[attr-defined]
+        assert codes(results) == {gone: UNKNOWN}
+        asked = [each.member_id for each in fleet.asked(LeaveGroupRequest)]
+        assert asked == ["m1", "gone"]
+
+
+@pytest.mark.parametrize("versions", [Versions(0, 1), Versions(0, 5)])
+async def test_what_is_wrong_with_the_group_keeps_members(versions: Versions) -> None:
+    async with Fleet(1, KAFKA_2_8) as fleet, fleet.admin() as admin:
+        (broker,) = fleet.brokers
+        broker.versions[ApiKey.LEAVE_GROUP] = versions
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        answer = LeaveGroupResponse(error_code=code)
+        broker.answers[ApiKey.LEAVE_GROUP] = lambda _: answer
+        with pytest.raises(ApiError, match="group g") as caught:
+            await admin.remove_members("g", [ONE])
+        assert caught.value.code is code
