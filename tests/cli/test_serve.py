@@ -7,7 +7,7 @@ import argparse
 import pytest
 
 from coterie.cli.main import main, make_parser
-from coterie.cli.serve import parse_address
+from coterie.cli.serve import parse_address, parse_listener
 
 
 def test_help_ends_with_worked_examples(capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,6 +75,25 @@ def test_an_assignor_that_is_unknown_is_exit_code_2_and_a_sentence(
 )
 def test_an_address_is_host_and_port(text: str, address: tuple[str, int]) -> None:
     assert parse_address(text) == address
+
+
+@pytest.mark.parametrize(
+    ("text", "listener"),
+    [
+        ("127.0.0.1:9092", ("PLAINTEXT", "127.0.0.1", 9092)),
+        ("sasl_ssl://:0", ("SASL_SSL", "127.0.0.1", 0)),
+        ("SSL://[::1]:9092", ("SSL", "::1", 9092)),
+    ],
+)
+def test_a_listener_may_say_its_protocol(
+    text: str, listener: tuple[str, str, int]
+) -> None:
+    assert parse_listener(text) == listener
+
+
+def test_anything_else_is_no_protocol() -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="SASL_PLAINTEXT, SASL_SSL"):
+        parse_listener("TLS://:0")
 
 
 @pytest.mark.parametrize("text", ["", "9092", "host:", "host:x", "host:-1", "host:٣"])

@@ -16,6 +16,7 @@ import itertools
 import os
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from coterie.log.log import Log
 from coterie.log.memory import MemoryLog
 from coterie.server.server import Server, ServerPlan
 from coterie.settings import Settings
+from coterie.types import SecurityProtocol
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.headers import RequestFront, read_response, write_request
@@ -50,9 +52,12 @@ class WireClient:
         *,
         client_id: str | None = "test",
         wait_s: float = WAIT_S,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.socket = socket.create_connection((host, port), timeout=wait_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=host)
         self._client_id = client_id
         self._ids = itertools.count(1)
         self._sent: list[tuple[int, type[Message], int, bool]] = []
@@ -238,6 +243,7 @@ class ThreadServer:
         authorizer: Authorizer | None = None,
         log: Log | None = None,
         metrics_port: int | None = None,
+        protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
         **settings: Any,
     ) -> None:
         plan = ServerPlan(
@@ -246,6 +252,7 @@ class ThreadServer:
             port=0,
             node_count=node_count,
             metrics_port=metrics_port,
+            protocol=protocol,
         )
         self.server = Server(plan, authorizer)
         self._log = log or MemoryLog()

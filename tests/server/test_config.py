@@ -31,6 +31,8 @@ def test_every_setting_has_a_name_with_dots() -> None:
         ("auto.create.topics.enable=false", "auto_create_topics_enable", False),
         ("auto.create.topics.enable=TRUE", "auto_create_topics_enable", True),
         ("log.retention.ms=-1", "log_retention_ms", -1),
+        ("ssl.client.auth=Required", "ssl_client_auth", "required"),
+        ("sasl.enabled.mechanisms=plain", "sasl_enabled_mechanisms", ("PLAIN",)),
     ],
 )
 def test_an_assignment_sets(assignment: str, attribute: str, value: object) -> None:
@@ -63,6 +65,12 @@ def test_a_file_sets_and_an_assignment_counts_more(tmp_path: Path) -> None:
         ("group.consumer.migration.policy=up", "'up' is none of them"),
         ("group.coordinator.rebalance.protocols=classic,share", "'share' is none"),
         ("group.coordinator.rebalance.protocols=consumer", "must contain classic"),
+        ("ssl.key.password=x", "put it into a file, and name that with --config"),
+        ("ssl.keystore.password=x", "ssl.key.password is its key's"),
+        ("ssl.keystore.type=JKS", "is made of PEM; 'JKS' is none of them"),
+        ("ssl.client.auth=maybe", "is made of none, requested, required"),
+        ("sasl.enabled.mechanisms=GSSAPI", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        ("sasl.enabled.mechanisms=", "must name at least one mechanism"),
         ("authorizer=none", "authorizer is made of by-listener, allow-all, acl"),
         ("authorizer.class.name=a.B", "authorizer=acl is the StandardAuthorizer"),
         ("super.users=alice", "'alice', which is no principal; write for example"),
@@ -74,6 +82,14 @@ def test_what_cannot_be_is_refused_with_what_would_be_right(
     with pytest.raises(SettingError) as refused:
         read_settings(None, [assignment])
     assert says in str(refused.value)
+
+
+def test_a_file_may_have_secrets_and_they_are_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "coterie.toml"
+    file.write_text('ssl.key.password = "open sesame"\n')
+    settings = read_settings(file)
+    assert settings.ssl_key_password == "open sesame"
+    assert "sesame" not in repr(settings)
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ class Peer(Protocol):
     def answer(self, token: Any, response: Struct | None) -> None:
         """Send the answer to the request of that token, in its turn."""
 
-    def refuse(self, token: Any, response: Struct) -> None:
-        """Answer so, after a while, and close the connection."""
+    def refuse(self, token: Any, response: Struct, reason: str) -> None:
+        """Answer so, after a while, and close the connection; the reason is logged."""
 
     def become(self, principal: Principal) -> None:
         """It is known now who calls."""
@@ -99,10 +99,10 @@ class Call:
         """Answer the request; None when the protocol has no answer for it."""
         self.peer.answer(self._token, response)
 
-    def refuse(self, response: Struct) -> None:
+    def refuse(self, response: Struct, reason: str) -> None:
         """Answer so and close the connection, as is done with whoever cannot say who it
-        is: after a while."""
-        self.peer.refuse(self._token, response)
+        is: after a while. The reason is for the log."""
+        self.peer.refuse(self._token, response, reason)
 
     def close(self) -> None:
         """Close the connection, after what is to be sent on it has been sent."""

@@ -15,6 +15,7 @@ from coterie.settings import Settings
 from coterie.types import SecurityProtocol
 
 if TYPE_CHECKING:
+    from coterie.auth.certificate import PrincipalRules
     from coterie.auth.sasl import Lookup
 
 _LOGGER = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class Security:
         """How long it has to wait for a refusal."""
         self._settings = settings
         self._mechanisms: Mechanisms = {}
+        self._rules: PrincipalRules | None = None
         if protocol.has_tls:
             self.tls = self._make_context()
         if protocol.has_sasl:
@@ -69,11 +71,20 @@ class Security:
 
         Raises ValueError for a certificate whose name no rule maps.
         """
-        return ANONYMOUS
+        secured = transport.get_extra_info("ssl_object")
+        der = None if secured is None else secured.getpeercert(binary_form=True)
+        if der is None:
+            return ANONYMOUS
+        from coterie.auth.certificate import distinguished_name
+
+        assert self._rules is not None
+        return Principal("User", self._rules.apply(distinguished_name(der)))
 
     def _make_context(self) -> ssl.SSLContext:
+        from coterie.auth.certificate import PrincipalRules
         from coterie.server.tls import make_context
 
+        self._rules = PrincipalRules(self._settings.ssl_principal_mapping_rules)
         asks = not self.protocol.has_sasl
         if not asks and self._settings.ssl_client_auth != "none":
             _LOGGER.warning(

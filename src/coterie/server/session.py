@@ -187,18 +187,22 @@ class Session(asyncio.Protocol):
         if not self._is_reading:
             self._write_soon()
 
-    def refuse(self, token: Any, response: Any) -> None:
+    def refuse(self, token: Any, response: Any, reason: str) -> None:
         """Answer that it is not known who calls, and close the connection: not at once,
         so that passwords cannot be tried one after the other."""
         self._pause()
         self._loop.call_later(
-            self._sessions.security.refusal_delay_s, self._refuse, token, response
+            self._sessions.security.refusal_delay_s,
+            self._refuse,
+            token,
+            response,
+            reason,
         )
 
-    def _refuse(self, token: Any, response: Any) -> None:
+    def _refuse(self, token: Any, response: Any, reason: str) -> None:
         self.answer(token, response)
         self._write()
-        self._end("could not be authenticated")
+        self._end(f"could not say who it is: {reason}")
 
     def become(self, principal: Principal) -> None:
         """It is known now who calls."""
@@ -230,7 +234,7 @@ class Session(asyncio.Protocol):
     def _write_due(self) -> None:
         self._is_write_due = False
         self._write()
-        if self._connection.is_holding and self._transport is not None:
+        if self._connection.is_holding and not self._is_closing:
             self.data_received(b"")
         if self._is_paused:
             self._resume()

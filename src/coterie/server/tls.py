@@ -44,9 +44,11 @@ def _load_key(context: ssl.SSLContext, settings: Settings) -> None:
         # Without a password of ours, the library would ask for one at the terminal.
         context.load_cert_chain(path, password=lambda: password)
     except ssl.SSLError as error:
+        text = path.read_text(errors="replace")
+        why = _why(error, text, has_password=bool(password))
         raise SettingError(
-            f"ssl.keystore.location: {path} is no PEM file with a certificate and the "
-            f"key that fits it{_why(error, has_password=bool(password))}"
+            f"ssl.keystore.location: {path} must be a PEM file with a certificate and "
+            f"the key that fits it; {why}"
         ) from None
     except OSError as error:
         raise SettingError(
@@ -54,19 +56,19 @@ def _load_key(context: ssl.SSLContext, settings: Settings) -> None:
         ) from None
 
 
-def _why(error: ssl.SSLError, *, has_password: bool) -> str:
-    """What the library has to say, in words, if it has."""
+def _why(error: ssl.SSLError, text: str, *, has_password: bool) -> str:
+    """What is wrong with a keystore. The library seldom says more than that it is."""
+    if "BEGIN CERTIFICATE" not in text:
+        return "it has no certificate"
+    if "PRIVATE KEY" not in text:
+        return "it has no key"
     if error.reason == "KEY_VALUES_MISMATCH":
-        return ": the key is of another certificate"
-    if error.reason in {
-        "BAD_DECRYPT",
-        "BAD_PASSWORD_READ",
-        "PROBLEMS_GETTING_PASSWORD",
-    }:
-        if has_password:
-            return ": ssl.key.password does not open the key"
-        return ": the key is encrypted, and ssl.key.password is not set"
-    return f": {error.reason}" if error.reason else ""
+        return "its key is of another certificate than its first"
+    if "ENCRYPTED" not in text:
+        return f"it cannot be read: {error.reason or error}"
+    if has_password:
+        return "ssl.key.password does not open its key"
+    return "its key is encrypted, and ssl.key.password is not set"
 
 
 def _load_trusted(context: ssl.SSLContext, settings: Settings) -> None:

@@ -86,7 +86,7 @@ class OnePeer:
     def close(self) -> None:
         raise AssertionError("nothing here closes a connection")
 
-    def refuse(self, token: Any, response: Struct) -> None:
+    def refuse(self, token: Any, response: Struct, reason: str) -> None:
         raise AssertionError("nothing here asks who calls")
 
     def become(self, principal: Principal) -> None:

@@ -63,6 +63,7 @@ def _finish(call: Call, sasl: Authentication, outcome: Callable[[], bytes]) -> N
 
 def _refuse(call: Call, sasl: Authentication, error: ApiError) -> None:
     refusal = sasl.refuse(error)
-    call.refuse(
-        SaslAuthenticateResponse(error_code=refusal.code, error_message=refusal.message)
+    answer = SaslAuthenticateResponse(
+        error_code=refusal.code, error_message=refusal.message
     )
+    call.refuse(answer, str(refusal))

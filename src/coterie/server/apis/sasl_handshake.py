@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.errors import ApiError
-from coterie.protocol.sasl import Stage
+from coterie.protocol.sasl import Authentication, Stage
 from coterie.server.call import Call
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.sasl_handshake import (
@@ -23,15 +23,21 @@ def handle(call: Call) -> None:
     if sasl is None:
         call.answer(SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
         return
-    answer = SaslHandshakeResponse(mechanisms=sasl.mechanisms)
     try:
         now_ms = call.node.broker.clock()
         sasl.handshake(request.mechanism, call.api_version, now_ms)
     except ApiError as error:
-        answer.error_code = error.code
-        if error.code is ErrorCode.ILLEGAL_SASL_STATE:
-            answer.mechanisms = []
+        _refuse(call, sasl, error.code)
+    else:
+        call.answer(SaslHandshakeResponse(mechanisms=sasl.mechanisms))
+
+
+def _refuse(call: Call, sasl: Authentication, code: ErrorCode) -> None:
+    is_other = code is ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    answer = SaslHandshakeResponse(
+        error_code=code, mechanisms=sasl.mechanisms if is_other else []
+    )
     if sasl.stage is Stage.REFUSED:
-        call.refuse(answer)
+        call.refuse(answer, f"{code.name} for mechanism {call.request.mechanism!r}")
     else:
         call.answer(answer)

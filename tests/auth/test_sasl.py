@@ -1,0 +1,148 @@
+"""The mechanisms: who gets in, and what is said to those who do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from scramp import ScramClient
+
+from coterie.auth.sasl import PlainExchange, ScramExchange, mechanisms
+from coterie.auth.scram import make_credential
+from coterie.errors import ApiError
+from coterie.types import ScramCredential, ScramMechanism
+from coterie.wire.error_codes import ErrorCode
+from tests.auth.test_scram import EXAMPLE, ITERATIONS, SALT
+
+SHA_256, SHA_512 = ScramMechanism
+USERS: Mapping[tuple[str, ScramMechanism], ScramCredential] = {
+    ("user", SHA_256): EXAMPLE,
+    ("ällie,=", SHA_512): make_credential(SHA_512, "p", SALT, ITERATIONS),
+}
+
+
+def lookup(user: str, mechanism: ScramMechanism) -> ScramCredential | None:
+    return USERS.get((user, mechanism))
+
+
+def plain(token: bytes) -> PlainExchange:
+    exchange = PlainExchange(lookup)
+    assert exchange.respond(token)() == b""
+    return exchange
+
+
+def refusal(exchange: PlainExchange | ScramExchange, token: bytes) -> str | None:
+    with pytest.raises(ApiError) as refused:
+        exchange.respond(token)()
+    assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert exchange.user is None
+    return refused.value.message
+
+
+# PLAIN.
+
+
+@pytest.mark.parametrize("acts_as", ["", "user"])
+def test_a_password_lets_its_user_in(acts_as: str) -> None:
+    assert plain(f"{acts_as}\0user\0pencil".encode()).user == "user"
+
+
+def test_a_user_with_the_longer_hash_alone_comes_by_plain_too() -> None:
+    assert plain("\0ällie,=\0p".encode()).user == "ällie,="
+
+
+@pytest.mark.parametrize(
+    ("token", "says"),
+    [
+        (b"\0user\0pencils", "Authentication failed: Invalid username or password"),
+        (b"\0nobody\0pencil", "Authentication failed: Invalid username or password"),
+        (b"\0nobody\0\xff", "Authentication failed: Invalid username or password"),
+        (b"\0\0pencil", "Authentication failed: username not specified"),
+        (b"\0user\0", "Authentication failed: password not specified"),
+        (
+            b"admin\0user\0pencil",
+            "Authentication failed: Client requested an authorization id that is "
+            "different from username",
+        ),
+        (b"", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
+        (b"\0user", "Invalid SASL/PLAIN response: expected 3 tokens, got 2"),
+        (b"\0a\0b\0c\0d", "Invalid SASL/PLAIN response: expected 3 tokens, got 4"),
+    ],
+)
+def test_plain_refuses_in_kafkas_words(token: bytes, says: str) -> None:
+    assert refusal(PlainExchange(lookup), token) == says
+
+
+# SCRAM.
+
+
+def test_scram_talks_as_the_rfc_does() -> None:
+    exchange = ScramExchange(SHA_256, lookup, nonce="%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
+    assert exchange.respond(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")() == (
+        b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+        b"s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    )
+    assert exchange.user is None
+    last = exchange.respond(
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+        b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    )
+    assert last() == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    assert exchange.user == "user"
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "mechanism"),
+    [("user", "pencil", SHA_256), ("ällie,=", "p", SHA_512)],
+)
+def test_another_implementation_gets_in(
+    user: str, password: str, mechanism: ScramMechanism
+) -> None:
+    client = ScramClient([mechanism.sasl_name], user, password)
+    exchange = mechanisms([mechanism.sasl_name], lookup)[mechanism.sasl_name]()
+    client.set_server_first(
+        exchange.respond(client.get_client_first().encode())().decode()
+    )
+    client.set_server_final(
+        exchange.respond(client.get_client_final().encode())().decode()
+    )
+    assert exchange.user == user
+
+
+def test_a_wrong_password_is_refused_at_the_last_token_without_a_reason() -> None:
+    client = ScramClient(["SCRAM-SHA-256"], "user", "pen")
+    exchange = ScramExchange(SHA_256, lookup)
+    first = exchange.respond(client.get_client_first().encode())()
+    client.set_server_first(first.decode())
+    assert refusal(exchange, client.get_client_final().encode()) is None
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        b"",
+        b"n,,",
+        b"\xff\xfe",
+        b"n,,n=nobody,r=abc",
+        b"n,,n=u=ser,r=abc",
+        b"n,a=admin,n=user,r=abc",
+        b"p=tls-unique,,n=user,r=abc",
+        b"n,,n=\xc3\xa4llie=2C=3D,r=abc",  # has no credential for this mechanism
+    ],
+)
+def test_a_first_token_without_sense_or_user_is_refused_alike(token: bytes) -> None:
+    assert refusal(ScramExchange(SHA_256, lookup), token) is None
+
+
+@pytest.mark.parametrize("token", [b"", b"c=biws", b"c=biws,r=abcd,p=AAAA", b"\xff"])
+def test_a_last_token_without_sense_is_refused_alike(token: bytes) -> None:
+    exchange = ScramExchange(SHA_256, lookup, nonce="d")
+    exchange.respond(b"n,,n=user,r=abc")()
+    assert refusal(exchange, token) is None
+
+
+def test_only_what_is_enabled_can_be_begun() -> None:
+    made = mechanisms(["SCRAM-SHA-512", "PLAIN"], lookup)
+    assert list(made) == ["SCRAM-SHA-512", "PLAIN"]
+    assert made["PLAIN"]().is_slow
+    assert not made["SCRAM-SHA-512"]().is_slow

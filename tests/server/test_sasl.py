@@ -1,0 +1,281 @@
+"""Clients say who they are, over sockets: in time, in order, and to be remembered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.auth.authorizer import AllowAll, Caller, Operation, ResourceType
+from coterie.log.memory import MemoryLog
+from coterie.types import SecurityProtocol
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.api_versions import ApiVersionsRequest
+from coterie.wire.messages.describe_groups import DescribeGroupsRequest
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest
+from tests.server.harness import ThreadServer, WireClient
+from tests.server.secured import (
+    MECHANISMS,
+    USERS,
+    handshake,
+    plain_token,
+    send_bare,
+    send_token,
+    sign_in,
+    users_file,
+)
+
+ILLEGAL = ErrorCode.ILLEGAL_SASL_STATE
+REFUSED = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+class Listening(AllowAll):
+    """Remembers who asked."""
+
+    def __init__(self) -> None:
+        self.callers: set[str] = set()
+
+    def authorize(
+        self,
+        caller: Caller,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+    ) -> bool:
+        self.callers.add(str(caller.principal))
+        return True
+
+
+def secured(directory: Path, **settings: Any) -> ThreadServer:
+    values: dict[str, Any] = {
+        "sasl_enabled_mechanisms": MECHANISMS,
+        "sasl_users_file": str(users_file(directory)),
+        "connection_failed_authentication_delay_ms": 20,
+        **settings,
+    }
+    return ThreadServer(protocol=SecurityProtocol.SASL_PLAINTEXT, **values)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreadServer]:
+    with secured(tmp_path_factory.mktemp("users")) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: ThreadServer) -> Iterator[WireClient]:
+    with server.client() as connected:
+        yield connected
+
+
+# In.
+
+
+@pytest.mark.fact("G4-05")
+@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("user", USERS)
+def test_a_password_opens_the_door(client: WireClient, user: str, version: int) -> None:
+    assert client.call(ApiVersionsRequest(), 2).error_code == 0
+    shaken = handshake(client, "PLAIN")
+    assert (shaken.error_code, tuple(shaken.mechanisms)) == (0, MECHANISMS)
+    answer = send_token(client, plain_token(user, USERS[user]), version)
+    assert (answer.error_code, answer.error_message) == (0, None)
+    assert (answer.auth_bytes, answer.session_lifetime_ms) == (b"", 0)
+    assert client.call(MetadataRequest(topics=[])).brokers
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_authorizers_are_told_who_calls(tmp_path: Path, mechanism: str) -> None:
+    listening = Listening()
+    with secured(tmp_path) as server:
+        server.server.assembly.broker.authorizer = listening
+        with server.client() as client:
+            assert sign_in(client, "bob", mechanism=mechanism).error_code == 0
+            client.call(DescribeGroupsRequest(groups=["g"]), 5)
+    assert listening.callers == {"User:bob"}
+
+
+@pytest.mark.fact("G4-05")
+def test_clients_of_old_send_bare_tokens(client: WireClient) -> None:
+    assert handshake(client, "PLAIN", version=0).error_code == 0
+    assert send_bare(client, plain_token("alice", USERS["alice"])) == b""
+    assert client.call(MetadataRequest(topics=[])).brokers
+
+
+def test_all_may_come_in_one_piece(client: WireClient) -> None:
+    token = SaslAuthenticateRequest(auth_bytes=plain_token("alice", USERS["alice"]))
+    pieces = [
+        client.frame(ApiVersionsRequest(), 2),
+        client.frame(SaslHandshakeRequest(mechanism="PLAIN"), 1),
+        client.frame(token, 2),
+        client.frame(HeartbeatRequest(group_id="g"), 4),
+        client.frame(HeartbeatRequest(group_id="g"), 4),
+    ]
+    client.socket.sendall(b"".join(frame for frame, _ in pieces))
+    codes = [client.receive().error_code for _ in pieces]
+    assert codes == [0, 0, 0, *[ErrorCode.UNKNOWN_MEMBER_ID] * 2]
+
+
+# Not in.
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_whoever_is_refused_hears_why_and_is_cut_off(
+    client: WireClient, mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    handshake(client, mechanism)
+    refused = send_token(client, plain_token("alice", "wrong"))
+    assert refused.error_code == REFUSED
+    assert refused.error_message.startswith("Authentication failed")
+    assert client.is_closed()
+    assert "could not say who it is: Authentication failed" in caplog.text
+
+
+def test_a_bare_token_that_is_wrong_is_not_answered(client: WireClient) -> None:
+    handshake(client, "PLAIN", version=0)
+    with pytest.raises(EOFError):
+        send_bare(client, plain_token("alice", "wrong"))
+
+
+def test_another_mechanism_is_answered_with_those_there_are(
+    client: WireClient,
+) -> None:
+    answer = handshake(client, "GSSAPI")
+    assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert tuple(answer.mechanisms) == MECHANISMS
+    assert client.is_closed()
+
+
+def test_nothing_else_is_served_before(
+    client: WireClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.send(MetadataRequest(topics=[]))
+    assert client.is_closed()
+    assert "a request of key 3 before it said who it is" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [(ApiVersionsRequest(), 2), (SaslHandshakeRequest(mechanism="PLAIN"), 1)],
+)
+def test_once_tokens_are_due_the_rest_is_out_of_turn(
+    client: WireClient, request_: Any, version: int
+) -> None:
+    handshake(client, "PLAIN")
+    assert client.call(request_, version).error_code == ILLEGAL
+    assert client.is_closed()
+
+
+def test_who_is_in_stays_in_when_it_knocks_again(client: WireClient) -> None:
+    sign_in(client)
+    assert handshake(client, "SCRAM-SHA-256").error_code == ILLEGAL
+    answer = send_token(client, b"")
+    assert answer.error_code == ILLEGAL
+    assert "after successful authentication" in answer.error_message
+    assert client.call(MetadataRequest(topics=[])).brokers
+
+
+@pytest.mark.slow
+def test_whoever_says_nothing_is_cut_off(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"connection_authentication_timeout_ms": 200}
+    with secured(tmp_path, **settings) as server:
+        with server.client() as client:
+            handshake(client, "PLAIN")
+            assert client.is_closed()
+        with server.client() as client:
+            sign_in(client)
+            with server.client() as silent:
+                assert silent.is_closed(), "two limits after the other was let in"
+            assert client.call(MetadataRequest(topics=[])).brokers
+    assert "did not say in time who it is" in caplog.text
+
+
+def test_a_connection_that_ends_halfway_harms_nobody(
+    server: ThreadServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    for version, token in [(1, b"n,,n=alice,r=abc"), (0, b""), (1, b"")]:
+        with server.client() as client:
+            handshake(client, "SCRAM-SHA-256", version)
+            if token:
+                send_token(client, token)
+    for _ in range(5):  # their passwords are being looked at while they leave
+        with server.client() as client:
+            handshake(client, "PLAIN")
+            token = plain_token("alice", "wrong")
+            client.send(SaslAuthenticateRequest(auth_bytes=token), 2)
+    with server.client() as client:
+        assert sign_in(client).error_code == 0
+    assert caplog.text == ""
+
+
+# Again.
+
+
+def test_a_session_says_how_long_it_lasts_and_is_begun_again(tmp_path: Path) -> None:
+    with secured(tmp_path, connections_max_reauth_ms=60_000) as server:
+        with server.client() as client:
+            assert sign_in(client).session_lifetime_ms == 60_000
+            assert sign_in(client).session_lifetime_ms == 60_000
+            assert client.call(MetadataRequest(topics=[])).brokers
+            assert handshake(client, "SCRAM-SHA-256").error_code == ILLEGAL, "too soon"
+        with server.client() as client:
+            sign_in(client, "alice", mechanism="PLAIN")
+            handshake(client, "PLAIN")
+            other = send_token(client, plain_token("bob", USERS["bob"]))
+            assert other.error_code == REFUSED
+            assert other.error_message.startswith("Cannot change principals")
+            assert client.is_closed()
+
+
+def test_a_session_that_is_over_serves_nothing_but_a_new_one(tmp_path: Path) -> None:
+    with secured(tmp_path, connections_max_reauth_ms=60_000) as server:
+        broker = server.server.assembly.broker
+        now_ms = broker.clock()
+        with server.client() as late, server.client() as later:
+            sign_in(late)
+            sign_in(later)
+            for client in (late, later):
+                heartbeat = client.call(HeartbeatRequest(group_id="g"), 4)
+                assert heartbeat.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+            broker.clock = lambda: now_ms + 70_000
+            assert sign_in(late).error_code == 0
+            assert late.call(MetadataRequest(topics=[])).brokers
+            later.send(HeartbeatRequest(group_id="g"), 4)
+            assert later.is_closed()
+
+
+# Users.
+
+
+def test_users_are_remembered_without_their_file(tmp_path: Path) -> None:
+    log = MemoryLog()
+    with secured(tmp_path) as server:
+        entries = list(server.server.assembly.broker.log.items(SPACE))
+    assert len(entries) == len(USERS) * 2
+    assert all(password not in str(entries) for password in USERS.values())
+    for key, value in entries:
+        log.put(SPACE, key, value)
+    log.flush()
+    with (
+        ThreadServer(protocol=SecurityProtocol.SASL_PLAINTEXT, log=log) as server,
+        server.client() as client,
+    ):
+        assert sign_in(client).error_code == 0
+
+
+SPACE = "catalog/scram-credential"
+
+
+def test_a_server_without_users_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    with ThreadServer(protocol=SecurityProtocol.SASL_PLAINTEXT):
+        pass
+    assert "there are no users, so nobody can come in" in caplog.text
