@@ -103,7 +103,7 @@ def test_a_certificate_is_shown_in_each_form(
             "key": encrypted,
             "key_password": OPENS,
         },
-        "pkcs12": {"certificate": made.key_store(), "key_password": OPENS},
+        "pkcs12": {"certificate": made.key_store(), "certificate_password": OPENS},
     }
     context = make_context(TlsOptions(trust=made.ca, **forms[form]))
     assert shakes_hands(context, made) == "alice"
@@ -125,7 +125,7 @@ def test_a_store_that_does_not_open_is_told_without_its_password(
 ) -> None:
     store = certificates.key_store()
     with pytest.raises(SettingError, match="cannot be opened with") as refused:
-        make_context(TlsOptions(certificate=store, key_password=password))
+        make_context(TlsOptions(certificate=store, certificate_password=password))
     assert str(store) in str(refused.value)
     assert "wrong:" not in str(refused.value)
 
@@ -133,7 +133,7 @@ def test_a_store_that_does_not_open_is_told_without_its_password(
 def test_a_store_without_what_is_needed_is_told(certificates: Certificates) -> None:
     store = certificates.trust_store()
     with pytest.raises(SettingError, match="no private key with its certificate"):
-        make_context(TlsOptions(certificate=store, key_password=OPENS))
+        make_context(TlsOptions(certificate=store, certificate_password=OPENS))
 
 
 def test_without_the_library_the_sentence_says_what_to_do(
@@ -211,6 +211,8 @@ def test_nothing_private_is_left_behind(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    options = TlsOptions(certificate=certificates.key_store(), key_password=OPENS)
+    options = TlsOptions(
+        certificate=certificates.key_store(), certificate_password=OPENS
+    )
     make_context(options)
     assert list(scratch.iterdir()) == []

@@ -43,9 +43,12 @@ class TlsOptions:
     trust_password: Secret | None = None
     certificate: Path | str | None = None
     """What proves who we are: a file, or the text of a PEM chain."""
+    certificate_password: Secret | None = None
+    """What opens that file, when it is PKCS12."""
     key: Path | Secret | None = None
     """Its private key, when that is not in the same file."""
     key_password: Secret | None = None
+    """What opens a PEM key that is encrypted."""
     checks_certificate: bool = True
     """False believes anybody: for trying things on."""
     checks_name: bool = True
@@ -150,7 +153,7 @@ def _of_pkcs12(data: bytes, options: TlsOptions, folder: Path) -> _Proof:
     )
 
     where = str(options.certificate)
-    store = _open_pkcs12(data, where, options.key_password)
+    store = _open_pkcs12(data, where, options.certificate_password)
     if store.key is None or store.cert is None:
         raise SettingError(f"{where} holds no private key with its certificate")
     password = Secret(secrets.token_urlsafe())

@@ -10,7 +10,9 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
 
     `open_admin` reads them; a parser that has only some of them will do.
     """
-    group = parser.add_argument_group("connection")
+    group = parser.add_argument_group(
+        "connection", "docs/connecting.md has examples; `coterie config check` tries it"
+    )
     group.add_argument(
         "--bootstrap-server",
         metavar="HOST:PORT[,...]",
@@ -18,10 +20,35 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         "(or COTERIE_BOOTSTRAP_SERVER)",
     )
     group.add_argument(
+        "--profile",
+        metavar="NAME",
+        help="settings of that name in ~/.config/coterie/profiles.toml "
+        "(or COTERIE_PROFILE)",
+    )
+    group.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help="a client.properties of Java, or the same with librdkafka's names "
+        "(or COTERIE_COMMAND_CONFIG)",
+    )
+    group.add_argument(
+        "-X",
+        metavar="KEY=VALUE",
+        dest="overrides",
+        action="append",
+        help="one setting, by Java's name or librdkafka's; may be repeated, but "
+        "secrets have no place here",
+    )
+    group.add_argument(
         "--timeout",
         metavar="MS",
         type=_milliseconds,
         help="how long a call may take in all, tries included",
+    )
+    group.add_argument(
+        "--verbose",
+        action="store_true",
+        help="say which settings mean nothing here",
     )
 
 

@@ -7,44 +7,48 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from coterie.errors import ClientError, SettingError
 
 if TYPE_CHECKING:
+    from coterie.cli.connect.settings import Target
     from coterie.client.admin.admin_client import AdminClient
-    from coterie.client.options import ClientOptions
 
 
-def open_admin(options: argparse.Namespace) -> AdminClient:
-    """An `AdminClient` of the cluster that the flags and the environment name.
+def open_admin(
+    options: argparse.Namespace, environ: Mapping[str, str] = os.environ
+) -> AdminClient:
+    """An `AdminClient` of the cluster that flags, environment, profile and file name.
 
-    It connects when it is first asked something. Raises SettingError, whose sentence
-    is for people, when no cluster is named or a setting cannot be.
+    It connects when it is first asked something. Warnings go to stderr. Raises
+    SettingError, whose sentence is for people, when no cluster is named or a setting
+    cannot be.
     """
-    bootstrap = getattr(options, "bootstrap_server", None) or os.environ.get(
-        "COTERIE_BOOTSTRAP_SERVER"
-    )
-    if not bootstrap:
-        raise SettingError(
-            "no cluster is named; say --bootstrap-server HOST:PORT, "
-            "or set COTERIE_BOOTSTRAP_SERVER"
-        )
+    target = read_target(options, environ)
     from coterie.client.admin.admin_client import AdminClient
 
     try:
-        return AdminClient(bootstrap, _client_options(options))
+        return AdminClient(target.bootstrap, target.options)
     except ClientError as error:
         raise SettingError(str(error)) from error
 
 
-def _client_options(options: argparse.Namespace) -> ClientOptions:
-    from coterie.client.options import ClientOptions
+def read_target(
+    options: argparse.Namespace, environ: Mapping[str, str] = os.environ
+) -> Target:
+    """Which cluster is meant and how it is talked to; `open_admin` says the rest."""
+    from coterie.cli.connect.found import effective
+    from coterie.cli.connect.settings import make_target
+    from coterie.cli.connect.sources import read_sources
 
-    plain = ClientOptions()
-    timeout_ms = getattr(options, "timeout", None) or plain.api_timeout_ms
-    return ClientOptions(
-        api_timeout_ms=timeout_ms,
-        request_timeout_ms=min(timeout_ms, plain.request_timeout_ms),
-        connect_timeout_ms=min(timeout_ms, plain.connect_timeout_ms),
-    )
+    findings = read_sources(options, environ)
+    target = make_target(effective(findings))
+    notes = findings.notes if getattr(options, "verbose", False) else []
+    for sentence in (*findings.warnings, *target.warnings):
+        sys.stderr.write(f"coterie: warning: {sentence}\n")
+    for sentence in notes:
+        sys.stderr.write(f"coterie: {sentence}\n")
+    return target

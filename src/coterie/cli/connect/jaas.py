@@ -1,0 +1,150 @@
+"""Reads `sasl.jaas.config` and librdkafka's `sasl.oauthbearer.config`: settings that
+are several in one.
+
+    org.apache.kafka.common.security.plain.PlainLoginModule required
+        username="alice" password="...";
+
+Rules of this file: nothing it says shows a value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from coterie.cli.connect.keys import (
+    CLIENT_ID,
+    CLIENT_SECRET,
+    EXTENSIONS,
+    MECHANISMS,
+    SCOPE,
+    UNSECURED,
+    UNSECURED_LIFE,
+)
+from coterie.errors import SettingError
+
+_TOKEN: Final = re.compile(
+    r"""\s+|//[^\n]*|/\*.*?\*/
+    |"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'
+    |(?P<word>[^\s"'=;]+)|(?P<mark>[=;])""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE: Final = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
+_ESCAPED: Final = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
+_FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
+_CLAIM: Final = "unsecuredLoginStringClaim_"
+
+
+def read_jaas(text: str) -> dict[str, str]:
+    """The settings in a client's JAAS entry. Raises SettingError."""
+    module, options = _entry(list(_tokens(text)))
+    name = module.rpartition(".")[2]
+    read = _MODULES.get(name)
+    if read is None:
+        raise SettingError(
+            f"the login module {name} is not built in; "
+            f"{', '.join(_MODULES)} are, for {', '.join(MECHANISMS)}"
+        )
+    return read(options)
+
+
+def read_unsecured(text: str) -> dict[str, str]:
+    """The settings in librdkafka's "principal=alice scope=a,b lifeSeconds=60"."""
+    pairs = dict(each.partition("=")[::2] for each in text.split())
+    found = {
+        UNSECURED: pairs.get("principal", ""),
+        SCOPE: pairs.get("scope", "").replace(",", " "),
+        UNSECURED_LIFE: pairs.get("lifeSeconds", ""),
+        EXTENSIONS: ",".join(
+            f"{key.removeprefix('extension_')}={value}"
+            for key, value in pairs.items()
+            if key.startswith("extension_")
+        ),
+    }
+    return _without_empty(found)
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    """Each token and its kind: word, text or mark."""
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise SettingError("a quotation in sasl.jaas.config has no end")
+        at = match.end()
+        kind = match.lastgroup
+        if kind in {"double", "single"}:
+            yield "text", _ESCAPE.sub(_unescaped, match[kind])
+        elif kind is not None:
+            yield kind, match[kind]
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    said = match[1]
+    return chr(int(said, 8)) if said[0] in "01234567" else _ESCAPED.get(said, said)
+
+
+def _entry(tokens: list[tuple[str, str]]) -> tuple[str, dict[str, str]]:
+    """The module and its options, of the one entry there is."""
+    if not tokens or tokens[-1] != ("mark", ";"):
+        raise SettingError(
+            'sasl.jaas.config has no end; it is MODULE required NAME="VALUE" ... ;'
+        )
+    (_, module), *rest = tokens[:-1] or [("word", "")]
+    if ("mark", ";") in rest:
+        raise SettingError("sasl.jaas.config has several entries; a client has one")
+    if not rest or rest[0][1].lower() not in _FLAGS:
+        raise SettingError('sasl.jaas.config says no "required" after its module')
+    return module, dict(_options(rest[1:]))
+
+
+def _options(tokens: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    for at in range(0, len(tokens), 3):
+        match tokens[at : at + 3]:
+            case [("word" | "text", name), ("mark", "="), ("word" | "text", value)]:
+                yield name, value
+            case _:
+                raise SettingError(
+                    'sasl.jaas.config has something that is no NAME="VALUE" '
+                    f"after {at // 3} options"
+                )
+
+
+def _by_password(options: Mapping[str, str]) -> dict[str, str]:
+    if options.get("tokenauth", "").lower() == "true":
+        raise SettingError(
+            "delegation tokens (tokenauth) are not built in; use a user of SCRAM"
+        )
+    found = {
+        "sasl.username": options.get("username", ""),
+        "sasl.password": options.get("password", ""),
+    }
+    return _without_empty(found)
+
+
+def _by_token(options: Mapping[str, str]) -> dict[str, str]:
+    found = {
+        CLIENT_ID: options.get("clientId", ""),
+        CLIENT_SECRET: options.get("clientSecret", ""),
+        SCOPE: options.get("scope", ""),
+        UNSECURED: options.get(_CLAIM + "sub", ""),
+        UNSECURED_LIFE: options.get("unsecuredLoginLifetimeSeconds", ""),
+        EXTENSIONS: ",".join(
+            f"{name.removeprefix('extension_')}={value}"
+            for name, value in options.items()
+            if name.startswith("extension_")
+        ),
+    }
+    return _without_empty(found)
+
+
+def _without_empty(found: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in found.items() if value}
+
+
+_MODULES: Final[Mapping[str, Callable[[Mapping[str, str]], dict[str, str]]]] = {
+    "PlainLoginModule": _by_password,
+    "ScramLoginModule": _by_password,
+    "OAuthBearerLoginModule": _by_token,
+}

@@ -1,0 +1,63 @@
+"""Files and flags of a command, and what it makes of them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coterie.cli.connect import add_connection_options
+from coterie.cli.connect.found import Findings, effective
+from coterie.cli.connect.settings import Target, make_target
+from coterie.cli.connect.sources import read_sources
+from coterie.client.secret import Secret
+
+
+def parse(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_connection_options(parser)
+    return parser.parse_args(arguments)
+
+
+@dataclass
+class World:
+    """A folder of files, and an environment."""
+
+    folder: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.environ["XDG_CONFIG_HOME"] = str(self.folder / "config")
+
+    def write(self, name: str, text: str, mode: int = 0o600) -> Path:
+        file = self.folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="latin-1")
+        file.chmod(mode)
+        return file
+
+    def profiles(self, text: str, mode: int = 0o600) -> Path:
+        return self.write("config/coterie/profiles.toml", text, mode)
+
+    def findings(self, *arguments: str) -> Findings:
+        return read_sources(parse(*arguments), self.environ)
+
+    def values(self, *arguments: str) -> Mapping[str, str]:
+        """What was found, secrets too, without defaults."""
+        return {
+            key: each.value.reveal() if isinstance(each.value, Secret) else each.value
+            for key, each in effective(self.findings(*arguments)).items()
+            if each.source.kind != "default"
+        }
+
+    def sources(self, *arguments: str) -> Mapping[str, str]:
+        """Where each of them came from, without the folder's name."""
+        return {
+            key: str(each.source).replace(f"{self.folder}/", "")
+            for key, each in effective(self.findings(*arguments)).items()
+            if each.source.kind != "default"
+        }
+
+    def target(self, *arguments: str) -> Target:
+        return make_target(effective(self.findings(*arguments)))
