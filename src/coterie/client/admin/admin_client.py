@@ -30,9 +30,7 @@ from coterie.client.admin import (
     find_coordinators,
     group_offsets,
     list_groups,
-    log_offsets,
     remove_members,
-    topics,
 )
 from coterie.client.admin.broker_calls import BrokerCalls
 from coterie.client.admin.cluster_values import ClusterDescription
@@ -46,22 +44,19 @@ from coterie.client.admin.group_values import (
 from coterie.client.admin.offset_values import (
     CommittedOffset,
     GroupOffsets,
-    LogOffsetFound,
-    OffsetSpec,
-    TopicDescription,
 )
 from coterie.client.admin.remove_members import MemberToRemove
 from coterie.client.admin.results import Progress, Results
 from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
-from coterie.types import GroupId, TopicName, TopicPartition
+from coterie.types import GroupId, TopicPartition
 
 
 class AdminClient(BrokerCalls):
     """A client for operators. See the module's docstring. `bootstrap` are addresses
     HOST:PORT, in a sequence or with commas between; any broker of the cluster does.
 
-    It is made inside a running event loop, and connects when it is first asked.
+    It connects when it is first asked, and belongs to the event loop that runs then.
     """
 
     def __init__(
@@ -199,25 +194,4 @@ class AdminClient(BrokerCalls):
         wrong with the group."""
         return await change_offsets.delete_group_offsets(
             self._cluster, group_id, partitions
-        )
-
-    # Topics and their logs.
-
-    async def describe_topics(
-        self, names: Iterable[TopicName] | None = None
-    ) -> Results[TopicName, TopicDescription]:
-        """Topics and their partitions; None means all that the caller may see."""
-        return await topics.describe_topics(self._cluster, names)
-
-    async def list_offsets(
-        self,
-        wanted: Mapping[TopicPartition, OffsetSpec],
-        *,
-        committed_only: bool = False,
-        progress: Progress | None = None,
-    ) -> Results[TopicPartition, LogOffsetFound]:
-        """Where logs begin, end, or have the first record of a time. With
-        `committed_only` a log ends at its first open transaction."""
-        return await log_offsets.list_offsets(
-            self._cluster, wanted, committed_only=committed_only, progress=progress
         )
