@@ -19,7 +19,7 @@ import pytest
 from tests.clients.admin import create_topic
 from tests.clients.process import ServerProcess
 
-from .kafka import BASE, JARS, Ran
+from .kafka import BASE, JARS, GroupCommand, Ran
 from .kafka import run as run_to_end
 from .node import variable_of
 
@@ -47,9 +47,10 @@ class Command(Protocol):
 
 
 @pytest.fixture(scope="session")
-def jars() -> Path:
-    """The folder of Kafka's jars."""
-    return Path(os.environ[JARS])
+def apache() -> Iterator[GroupCommand]:
+    """Apache's own kafka-consumer-groups."""
+    with GroupCommand(Path(os.environ[JARS])) as command:
+        yield command
 
 
 @pytest.fixture(scope="session", params=KINDS)

@@ -20,14 +20,13 @@ JARS: Final = "COTERIE_KAFKA_JARS"
 POM: Final = Path(__file__).with_name("pom.xml")
 START_S: Final = 90.0
 STOP_S: Final = 30.0
-TOOL_S: Final = 60.0
 FETCH_S: Final = 600.0
 _CLUSTER_ID: Final = "Y290ZXJpZWludGVyb3BzMQ"
 _CONTROLLER: Final = "CONTROLLER"
 # Start-up counts, and two cores are shared with what is tested.
 _JVM: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _LOG: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel"
-_GROUP_COMMAND: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+_GROUP_COMMAND: Final = Path(__file__).with_name("GroupCommand.java")
 
 BASE: Final[Mapping[str, str]] = {
     "process.roles": "broker,controller",
@@ -84,9 +83,35 @@ def fetch_jars(into: Path) -> Path:
     return into
 
 
-def group_command(jars: Path, *arguments: str) -> Ran:
-    """Run Apache's kafka-consumer-groups.sh, without the shell around it."""
-    return run([*_java(jars, "warn"), _GROUP_COMMAND, *arguments], TOOL_S)
+class GroupCommand:
+    """Apache's kafka-consumer-groups, without the shell around it; see the Java."""
+
+    def __init__(self, jars: Path) -> None:
+        self._process = subprocess.Popen(
+            [*_java(jars, "warn"), str(_GROUP_COMMAND)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(STOP_S)
+        self._process.stdout.close()
+
+    def run(self, *words: str) -> Ran:
+        """Run it once with these words."""
+        given, said = self._process.stdin, self._process.stdout
+        assert given is not None
+        assert said is not None
+        given.write("\t".join(words).encode() + b"\n")
+        given.flush()
+        exit_code, out, err = map(int, said.readline().split())
+        return Ran(said.read(out).decode(), said.read(err).decode(), exit_code)
 
 
 class KafkaNode:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.waiting import eventually
+
 from .conftest import Command
 from .groups import PROTOCOLS, consuming, make_empty_group
-from .kafka import Ran, group_command
+from .kafka import GroupCommand, Ran
 
 pytestmark = pytest.mark.slow
 
@@ -29,11 +31,11 @@ LOOKS = (
 class Both:
     """Runs Apache's tool and ours with the same words."""
 
-    def __init__(self, jars: Path, bootstrap: str, coterie: Command) -> None:
-        self._jars, self._bootstrap, self._coterie = jars, bootstrap, coterie
+    def __init__(self, tool: GroupCommand, bootstrap: str, coterie: Command) -> None:
+        self._tool, self._bootstrap, self._coterie = tool, bootstrap, coterie
 
     def apache(self, *words: str) -> Ran:
-        return group_command(self._jars, "--bootstrap-server", self._bootstrap, *words)
+        return self._tool.run("--bootstrap-server", self._bootstrap, *words)
 
     def ours(self, *words: str, exit_code: int = 0) -> Ran:
         return self._coterie(VERB, "--strict", *words, exit_code=exit_code)
@@ -46,8 +48,8 @@ class Both:
 
 
 @pytest.fixture
-def both(jars: Path, bootstrap: str, coterie: Command) -> Both:
-    return Both(jars, bootstrap, coterie)
+def both(apache: GroupCommand, bootstrap: str, coterie: Command) -> Both:
+    return Both(apache, bootstrap, coterie)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -83,10 +85,16 @@ def test_an_empty_group_is_described_alike(
 def test_groups_are_listed_alike(
     both: Both, bootstrap: str, group: str, topic: str, words: tuple[str, ...]
 ) -> None:
+    """In any order, and once no other test made or deleted a group in between."""
     make_empty_group(bootstrap, group, topic, "consumer")
-    theirs, ours = both.apache(*words).stdout, both.ours(*words).stdout
-    assert sorted(ours.splitlines()) == sorted(theirs.splitlines())
-    assert group in ours
+
+    def alike() -> bool:
+        theirs, ours = both.apache(*words).stdout, both.ours(*words).stdout
+        return sorted(ours.splitlines()) == sorted(theirs.splitlines()) and (
+            group in ours
+        )
+
+    eventually(alike, wanted="two lists that are the same")
 
 
 SCENARIOS = (
