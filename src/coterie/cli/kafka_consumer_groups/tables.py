@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from coterie.cli.kafka_consumer_groups.layout import MISSING, Column, table
+from coterie.cli.kafka_consumer_groups.layout import MISSING, Column, length, table
 from coterie.client.admin.group_values import (
     GroupDescription,
     GroupListing,
@@ -111,7 +111,7 @@ def members(group: GroupDescription, extras: Extras) -> str:
         Column("#PARTITIONS", lambda member: len(member.assignment), fixed=True),
     ]
     if extras.verbose:
-        columns += _epochs_and_assignments(group)
+        columns += _epochs_and_assignments(group, is_last=not extras.ours)
     if extras.ours:
         columns += _strategy_and_subscription(group, verbose=extras.verbose)
     if not extras.verbose and not extras.ours:
@@ -119,7 +119,9 @@ def members(group: GroupDescription, extras: Extras) -> str:
     return "\n" + "".join(f"{line}\n" for line in table(columns, rows))
 
 
-def _epochs_and_assignments(group: GroupDescription) -> list[Column[MemberDescription]]:
+def _epochs_and_assignments(
+    group: GroupDescription, *, is_last: bool
+) -> list[Column[MemberDescription]]:
     """What 4.0 added (C-43). Who was upgraded counts only while not all are."""
     kinds = {member.is_classic for member in group.members}
     columns: list[Column[MemberDescription]] = [
@@ -133,7 +135,8 @@ def _epochs_and_assignments(group: GroupDescription) -> list[Column[MemberDescri
         ),
     ]
     if {True, False} <= kinds:
-        columns.append(Column("UPGRADED", _upgraded, 0, fixed=True))
+        width = 0 if is_last else len("UPGRADED")
+        columns.append(Column("UPGRADED", _upgraded, width, fixed=True))
     return columns
 
 
@@ -212,7 +215,7 @@ def new_offsets(
         for group_id, partitions in planned.items()
         for partition, offset in partitions.items()
     ]
-    widest = max((len(group_id) for group_id in planned), default=0)
+    widest = max(map(length, planned), default=0)
     columns: list[Column[tuple[GroupId, str, int, LogOffset]]] = [
         Column("GROUP", lambda row: row[0], max(15, widest)),
         Column("TOPIC", lambda row: row[1]),

@@ -1,0 +1,244 @@
+"""Tables, to the byte. What is golden here was held against Apache Kafka 4.3's own tool
+(`tests/interop` does it again)."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.cli.kafka_consumer_groups.tables import (
+    Extras,
+    OffsetRow,
+    StatusRow,
+    assigned,
+    deleted_offsets,
+    group_list,
+    members,
+    new_offsets,
+    offsets,
+    state,
+)
+from coterie.client.admin.group_values import (
+    GroupDescription,
+    GroupListing,
+    GroupState,
+    GroupType,
+    MemberDescription,
+    Node,
+)
+from coterie.types import TopicPartition
+
+from .fake_cluster import is_golden
+
+PLAIN = Extras()
+VERBOSE = Extras(verbose=True)
+OURS = Extras(ours=True)
+ALL = Extras(verbose=True, ours=True)
+LONG = "a-group-with-a-name-longer-than-fifteen"
+
+
+def owned(topic: str, *partitions: int) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic, each) for each in partitions)
+
+
+CLASSIC = GroupDescription(
+    "billing",
+    GroupType.CLASSIC,
+    GroupState.STABLE,
+    "consumer",
+    "range",
+    Node(1, "127.0.0.1", 9092),
+    (
+        MemberDescription(
+            "one-62eecfee-7210-4e42-bb5f-6aed066f7c8b",
+            "one",
+            "/127.0.0.1",
+            (*owned("orders", 0, 1, 2, 10), *owned("payments", 0)),
+            subscribed_topics=("orders", "payments"),
+            protocols=("range", "roundrobin"),
+        ),
+        MemberDescription(
+            "two-4288d23d-6182-4d7c-91c2-bbf8a8dfbbf0",
+            "a client of two",
+            "/10.20.30.40",
+            instance_id="two",
+            subscribed_topics=("orders",),
+        ),
+    ),
+    generation_id=17,
+    leader_id="one-62eecfee-7210-4e42-bb5f-6aed066f7c8b",
+)
+EMPTY = GroupDescription(
+    LONG,
+    GroupType.CLASSIC,
+    GroupState.EMPTY,
+    "consumer",
+    "",
+    Node(2, "a-broker-with-a-long-name.example", 19092),
+)
+
+
+def modern(*, is_mixed: bool) -> GroupDescription:
+    return GroupDescription(
+        "modern",
+        GroupType.CONSUMER,
+        GroupState.RECONCILING,
+        "consumer",
+        "uniform",
+        Node(1, "127.0.0.1", 9092),
+        (
+            MemberDescription(
+                "AaaaAaaaAaaaAaaaAaaaAA",
+                "new",
+                "/127.0.0.1",
+                owned("orders", 0),
+                target_assignment=(*owned("orders", 0, 1), *owned("a-long-topic", 2)),
+                epoch=4,
+                is_classic=False,
+                subscribed_topic_regex="ord.*",
+            ),
+            MemberDescription(
+                "BbbbBbbbBbbbBbbbBbbbBB",
+                "old",
+                "/127.0.0.1",
+                target_assignment=(),
+                epoch=5,
+                is_classic=is_mixed,
+                subscribed_topics=("orders",),
+            ),
+        ),
+        group_epoch=6,
+        assignment_epoch=5,
+    )
+
+
+LISTED = (
+    GroupListing("billing", "consumer", GroupState.STABLE, GroupType.CLASSIC),
+    GroupListing(LONG, "", GroupState.EMPTY, GroupType.CONSUMER),
+    GroupListing("old-broker", "consumer"),
+)
+
+
+@pytest.mark.fact("E29-06")
+@pytest.mark.parametrize(
+    ("with_type", "with_state"), [(True, True), (True, False), (False, True)]
+)
+def test_the_list_with_types_and_states(with_type: bool, with_state: bool) -> None:
+    text = group_list(LISTED, with_type=with_type, with_state=with_state)
+    name = f"list{'-type' * with_type}{'-state' * with_state}"
+    assert is_golden(name, text)
+
+
+def test_the_list_of_nothing_has_a_header_of_the_least_width() -> None:
+    text = group_list((), with_type=False, with_state=True)
+    assert text == f"{'GROUP':<25} {'STATE':<20}\n"
+
+
+ROWS = (
+    OffsetRow("g", "orders", 0, 3, 120, 150, 30, "one-1", "/127.0.0.1", "one"),
+    OffsetRow("g", "orders", 10, None, None, 7, None, "one-1", "/127.0.0.1", "one"),
+    OffsetRow("g", consumer_id="two-2", host="/h", client_id="two words"),
+    OffsetRow("g", "a-topic-with-a-longer-name", 1, None, 5, None, None, "-", "-", "-"),
+    OffsetRow("g", "payments", 0, 0, 9, 4, -5, "-", "-", "-"),
+)
+
+
+@pytest.mark.fact("C-41", "C-45", "C-46", "A-71", "A-72", "A-73")
+def test_offsets() -> None:
+    assert is_golden("offsets", offsets(ROWS, PLAIN))
+
+
+@pytest.mark.fact("C-41")
+def test_offsets_in_more_words() -> None:
+    assert is_golden("offsets-verbose", offsets(ROWS, VERBOSE))
+
+
+@pytest.mark.fact("C-42", "C-45")
+def test_members() -> None:
+    assert is_golden("members", members(CLASSIC, PLAIN))
+
+
+@pytest.mark.fact("C-43")
+def test_members_in_more_words() -> None:
+    assert is_golden("members-verbose", members(CLASSIC, VERBOSE))
+    assert is_golden("members-modern", members(modern(is_mixed=False), VERBOSE))
+
+
+@pytest.mark.fact("C-43")
+def test_who_was_upgraded_shows_only_beside_those_who_were_not() -> None:
+    text = members(modern(is_mixed=True), VERBOSE)
+    assert is_golden("members-mixed", text)
+    assert "UPGRADED" not in members(modern(is_mixed=False), VERBOSE)
+
+
+@pytest.mark.fact("C-42")
+def test_the_instance_ids_have_a_column_only_when_there_are_any() -> None:
+    assert "GROUP-INSTANCE-ID" in members(CLASSIC, PLAIN)
+    assert "GROUP-INSTANCE-ID" not in members(modern(is_mixed=True), PLAIN)
+
+
+@pytest.mark.fact("C-51")
+def test_members_of_a_group_without_any_are_a_header() -> None:
+    cells = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
+    header = " ".join(f"{cell:<15}" for cell in cells)
+    assert members(EMPTY, PLAIN) == f"\n{header} \n"
+
+
+@pytest.mark.fact("C-31", "C-32", "C-34")
+def test_members_with_the_columns_of_kip_181() -> None:
+    assert is_golden("members-ours", members(CLASSIC, OURS))
+    assert is_golden("members-ours-verbose", members(CLASSIC, ALL))
+    assert is_golden("members-ours-modern", members(modern(is_mixed=True), ALL))
+
+
+@pytest.mark.fact("C-44", "C-66")
+def test_the_state_of_a_group() -> None:
+    assert is_golden("state", state(CLASSIC, PLAIN))
+    assert is_golden("state-empty", state(EMPTY, PLAIN))
+
+
+@pytest.mark.fact("C-44")
+def test_the_state_of_a_group_in_more_words() -> None:
+    assert is_golden("state-verbose", state(modern(is_mixed=False), VERBOSE))
+    assert is_golden("state-verbose-classic", state(CLASSIC, VERBOSE))
+
+
+@pytest.mark.fact("C-13", "C-30")
+def test_the_state_with_the_columns_of_kip_181() -> None:
+    assert is_golden("state-ours", state(CLASSIC, OURS))
+    assert is_golden("state-ours-verbose", state(modern(is_mixed=False), ALL))
+
+
+def test_new_offsets() -> None:
+    planned = {
+        LONG: {TopicPartition("orders", 0): 5, TopicPartition("orders", 10): 2**40},
+        "active": {},
+        "g": {TopicPartition("payments", 1): 0},
+    }
+    assert is_golden("reset", new_offsets(planned))
+
+
+def test_new_offsets_of_no_group_are_an_empty_line_and_of_none_a_header() -> None:
+    assert new_offsets({}) == "\n"
+    line = f"{'GROUP':<15} {'TOPIC':<15} {'PARTITION':<10} NEW-OFFSET"
+    assert new_offsets({"g": {}}) == f"\n{line}\n"
+
+
+@pytest.mark.fact("C-65")
+def test_deleted_offsets() -> None:
+    rows = (
+        StatusRow("a-topic-with-a-longer-name", 10, "Successful"),
+        StatusRow("nope", -1, "Error: org.apache.kafka.common.errors.X: no"),
+    )
+    assert is_golden("delete-offsets", deleted_offsets(rows))
+
+
+def test_an_assignment_is_topics_with_partitions_in_the_order_of_numbers() -> None:
+    partitions = (*owned("t", 10, 2, 0), *owned("a", 1))
+    assert assigned(partitions) == "a:1;t:0,2,10"
+    assert assigned(()) == "-"
+
+
+def test_widths_are_counted_as_java_counts() -> None:
+    smile = "\N{GRINNING FACE}" * 10
+    line = offsets([OffsetRow(smile, "t", 0)], PLAIN).splitlines()[1]
+    assert line.startswith(f"{'GROUP':<20} TOPIC")
