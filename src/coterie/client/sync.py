@@ -15,6 +15,8 @@ from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from coterie.auth.acl import Acl, AclFilter
+from coterie.client.admin.acls import EVERY_ACL
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.cluster_values import ClusterDescription
 from coterie.client.admin.config_values import ConfigEntry, ConfigResource
@@ -35,6 +37,7 @@ from coterie.client.admin.offset_values import (
 from coterie.client.admin.remove_members import MemberToRemove
 from coterie.client.admin.results import Progress, Results
 from coterie.client.admin.topic_values import CreatedTopic, NewTopic
+from coterie.client.admin.user_values import ScramDeletion, ScramInfo, ScramUpsertion
 from coterie.client.loop_thread import LoopThread
 from coterie.client.options import ClientOptions
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
@@ -249,3 +252,29 @@ class SyncAdmin:
         """What has configurations, of some kinds or of all: of groups those that
         have set something (KIP-1142)."""
         return self._wait(self._admin.list_config_resources(kinds))
+
+    def describe_acls(self, wanted: AclFilter = EVERY_ACL) -> tuple[Acl, ...]:
+        """The bindings that a filter means, sorted."""
+        return self._wait(self._admin.describe_acls(wanted))
+
+    def create_acls(self, new: Iterable[Acl]) -> Results[Acl, None]:
+        """Add bindings."""
+        return self._wait(self._admin.create_acls(new))
+
+    def delete_acls(
+        self, filters: Iterable[AclFilter]
+    ) -> Results[AclFilter, Results[Acl, None]]:
+        """Take away what each filter means."""
+        return self._wait(self._admin.delete_acls(filters))
+
+    def describe_scram_users(
+        self, names: Iterable[str] | None = None
+    ) -> Results[str, tuple[ScramInfo, ...]]:
+        """The kinds of passwords that users have."""
+        return self._wait(self._admin.describe_scram_users(names))
+
+    def alter_scram_users(
+        self, changes: Iterable[ScramUpsertion | ScramDeletion]
+    ) -> Results[str, None]:
+        """Set and delete passwords, one change a user."""
+        return self._wait(self._admin.alter_scram_users(changes))

@@ -1,4 +1,4 @@
-"""The half of AdminClient that is not about groups: topics, logs, configurations.
+"""The half of AdminClient that is not about groups: topics, logs, configurations, ACLs.
 
 Rules of this file: those of admin_client.py.
 """
@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from coterie.client.admin import configs, delete_records, log_offsets, topics
+from coterie.auth.acl import Acl, AclFilter
+from coterie.client.admin import (
+    acls,
+    configs,
+    delete_records,
+    log_offsets,
+    topics,
+    users,
+)
+from coterie.client.admin.acls import EVERY_ACL
 from coterie.client.admin.config_values import ConfigEntry, ConfigResource
 from coterie.client.admin.offset_values import (
     LogOffsetFound,
@@ -16,6 +25,7 @@ from coterie.client.admin.offset_values import (
 )
 from coterie.client.admin.results import Progress, Results
 from coterie.client.admin.topic_values import CreatedTopic, NewTopic
+from coterie.client.admin.user_values import ScramDeletion, ScramInfo, ScramUpsertion
 from coterie.client.cluster import Cluster
 from coterie.types import LogOffset, TopicName, TopicPartition
 from coterie.wire.config_kinds import ResourceKind
@@ -140,3 +150,41 @@ class BrokerCalls:
         Raises ApiError, and UnsupportedByBroker for brokers before Kafka 4.1.
         """
         return await configs.list_config_resources(self._cluster, kinds)
+
+    # Who may do what.
+
+    async def describe_acls(self, wanted: AclFilter = EVERY_ACL) -> tuple[Acl, ...]:
+        """The bindings that a filter means, sorted; every one by default.
+
+        Raises ApiError, and UnsupportedByBroker for brokers before Kafka 2.0.
+        """
+        return await acls.describe_acls(self._cluster, wanted)
+
+    async def create_acls(self, new: Iterable[Acl]) -> Results[Acl, None]:
+        """Add bindings; one that is there already stays."""
+        return await acls.create_acls(self._cluster, new)
+
+    async def delete_acls(
+        self, filters: Iterable[AclFilter]
+    ) -> Results[AclFilter, Results[Acl, None]]:
+        """Take away what each filter means; of each the bindings that are gone, or
+        could not be taken away. Raises as `create_topics` does."""
+        return await acls.delete_acls(self._cluster, filters)
+
+    # Who they are.
+
+    async def describe_scram_users(
+        self, names: Iterable[str] | None = None
+    ) -> Results[str, tuple[ScramInfo, ...]]:
+        """The kinds of passwords that users have; None means every user that has one.
+
+        Raises ApiError, and UnsupportedByBroker for brokers before Kafka 2.7.
+        """
+        return await users.describe_scram_users(self._cluster, names)
+
+    async def alter_scram_users(
+        self, changes: Iterable[ScramUpsertion | ScramDeletion]
+    ) -> Results[str, None]:
+        """Set and delete passwords, one change a user; what is sent is salted and
+        hashed (KIP-554). Raises as `create_topics` does."""
+        return await users.alter_scram_users(self._cluster, changes)

@@ -1,0 +1,283 @@
+"""Access control lists and users' passwords: of a whole server, and of brokers that say
+what a test tells them to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from coterie.auth.acl import Acl, AclFilter, Pattern, Permission
+from coterie.auth.acl_authorizer import AclAuthorizer
+from coterie.auth.authorizer import ANONYMOUS, Operation, Principal, ResourceType
+from coterie.client.admin.acls import create_acls, delete_acls, describe_acls
+from coterie.client.admin.admin_client import AdminClient
+from coterie.client.admin.user_values import ScramDeletion, ScramInfo, ScramUpsertion
+from coterie.client.admin.users import alter_scram_users, describe_scram_users
+from coterie.client.secret import Secret
+from coterie.errors import (
+    ApiError,
+    ClientError,
+    ConnectionLost,
+    CoterieError,
+    UnsupportedByBroker,
+)
+from coterie.types import ScramMechanism
+from coterie.wire.api import ApiKey
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from coterie.wire.messages.create_acls import AclCreationResult, CreateAclsResponse
+from coterie.wire.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from coterie.wire.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from coterie.wire.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+from coterie.wire.schema import Versions
+from tests.client.admin.scripted_cluster import ScriptedCluster
+from tests.client.scripted import HANG_UP, OPTIONS
+from tests.server.harness import ThreadServer
+
+pytestmark = pytest.mark.asyncio
+
+ALICE, BOB = Principal("User", "alice"), Principal("User", "bob")
+READ = Acl(ALICE, Permission.ALLOW, Operation.READ, ResourceType.GROUP, "g")
+DENY = Acl(
+    BOB, Permission.DENY, Operation.ALL, ResourceType.TOPIC, "*", host="10.0.0.1"
+)
+PREFIX = READ._replace(name="team-", pattern=Pattern.PREFIXED)
+SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
+PASSWORD = Secret("pencil")
+
+
+@pytest_asyncio.fixture
+async def admin() -> AsyncIterator[AdminClient]:
+    authorizer = AclAuthorizer(super_users=[ANONYMOUS])
+    with ThreadServer(authorizer=authorizer) as server:
+        host, port = server.addresses[0]
+        async with AdminClient(f"{host}:{port}", OPTIONS) as admin:
+            yield admin
+
+
+def code_of(error: CoterieError) -> ErrorCode:
+    assert isinstance(error, ApiError)
+    return error.code
+
+
+async def test_bindings_are_made_found_and_taken_away(admin: AdminClient) -> None:
+    made = await admin.create_acls([READ, DENY, PREFIX, READ])
+    assert list(made.all()) == [READ, DENY, PREFIX]
+    assert set(await admin.describe_acls()) == {READ, DENY, PREFIX}
+    group = ResourceType.GROUP
+    matching = AclFilter(group, "team-a", Pattern.MATCH)
+    assert await admin.describe_acls(matching) == (PREFIX,)
+    assert await admin.describe_acls(AclFilter(principal="User:bob")) == (DENY,)
+    nobody = AclFilter(host="10.9.9.9")
+    gone = await admin.delete_acls([matching, nobody])
+    assert [list(each.all()) for each in gone.all().values()] == [[PREFIX], []]
+    assert set(await admin.describe_acls()) == {READ, DENY}
+
+
+async def test_a_binding_that_cannot_be_hinders_no_other(admin: AdminClient) -> None:
+    odd = READ._replace(name="")
+    results = await admin.create_acls([odd, READ])
+    assert list(results.values) == [READ]
+    error = results.errors[odd]
+    assert code_of(error) is ErrorCode.INVALID_REQUEST
+    assert "to create ALLOW User:alice from * to READ GROUP" in str(error)
+    unknown = AclFilter(operation=Operation.UNKNOWN)
+    gone = await admin.delete_acls([unknown, AclFilter()])
+    assert code_of(gone.errors[unknown]) is ErrorCode.INVALID_REQUEST
+    assert list(gone.one(AclFilter()).values) == [READ]
+
+
+async def test_without_an_authorizer_the_broker_says_what_to_do() -> None:
+    with ThreadServer() as server:
+        host, port = server.addresses[0]
+        async with AdminClient(f"{host}:{port}", OPTIONS) as admin:
+            with pytest.raises(ApiError, match="SECURITY_DISABLED: No authorizer"):
+                await admin.describe_acls()
+            assert list((await admin.create_acls([READ])).errors) == [READ]
+
+
+async def test_words_of_newer_brokers_are_unknown() -> None:
+    async with ScriptedCluster() as nodes:
+        entry = AclDescription(
+            principal="odd", host="*", operation=99, permission_type=9
+        )
+        resource = DescribeAclsResource(
+            resource_type=77, resource_name="x", pattern_type=6, acls=[entry]
+        )
+        nodes.brokers[0].answers[ApiKey.DESCRIBE_ACLS] = lambda _: DescribeAclsResponse(
+            resources=[resource]
+        )
+        [acl] = await describe_acls(nodes.client())
+        assert acl.principal == Principal("", "odd")
+        assert acl[1:4] == (
+            Permission.UNKNOWN,
+            Operation.UNKNOWN,
+            ResourceType.UNKNOWN,
+        )
+        assert acl.pattern is Pattern.UNKNOWN
+
+
+async def test_users_are_no_resources_of_older_brokers() -> None:
+    async with ScriptedCluster() as nodes:
+        nodes.brokers[0].versions[ApiKey.CREATE_ACLS] = Versions(0, 2)
+        nodes.brokers[0].versions[ApiKey.DESCRIBE_ACLS] = Versions(0, 0)
+        cluster = nodes.client()
+        user = READ._replace(resource_type=ResourceType.USER)
+        with pytest.raises(UnsupportedByBroker, match="3 to 3 is needed"):
+            await create_acls(cluster, [user])
+        with pytest.raises(UnsupportedByBroker, match="1 to 3 is needed"):
+            await describe_acls(cluster)
+
+
+async def test_a_binding_that_could_not_be_taken_away_says_so_itself() -> None:
+    async with ScriptedCluster() as nodes:
+        fields: dict[str, Any] = {
+            "resource_type": 3,
+            "resource_name": "g",
+            "principal": "User:alice",
+            "host": "*",
+            "operation": 3,
+            "permission_type": 3,
+        }
+        answer = DeleteAclsResponse(
+            filter_results=[
+                DeleteAclsFilterResult(
+                    error_message=None,
+                    matching_acls=[
+                        DeleteAclsMatchingAcl(error_code=-1, **fields),
+                        DeleteAclsMatchingAcl(**{**fields, "resource_name": "h"}),
+                    ],
+                )
+            ]
+        )
+        nodes.brokers[0].answers[ApiKey.DELETE_ACLS] = lambda _: answer
+        results = await delete_acls(nodes.client(), [AclFilter()])
+        found = results.one(AclFilter())
+        assert list(found.errors) == [READ]
+        assert list(found.values) == [READ._replace(name="h")]
+
+
+async def test_what_was_taken_away_is_not_asked_twice() -> None:
+    async with ScriptedCluster() as nodes:
+        [broker] = nodes.brokers
+        broker.answers[ApiKey.DELETE_ACLS] = lambda _: HANG_UP
+        with pytest.raises(ConnectionLost):
+            await delete_acls(nodes.client(), [AclFilter()])
+        assert len(broker.asked_of(DeleteAclsRequest)) == 1
+
+
+async def test_a_broker_that_answers_of_too_few_is_not_believed() -> None:
+    async with ScriptedCluster() as nodes:
+        nodes.brokers[0].answers[ApiKey.CREATE_ACLS] = lambda _: CreateAclsResponse(
+            results=[AclCreationResult()]
+        )
+        with pytest.raises(ClientError, match="1 of 2"):
+            await create_acls(nodes.client(), [READ, DENY])
+
+
+# Users.
+
+
+async def test_passwords_are_set_described_and_deleted(admin: AdminClient) -> None:
+    results = await admin.alter_scram_users(
+        [
+            ScramUpsertion("alice", SHA_256, PASSWORD),
+            ScramUpsertion("bob", SHA_512, PASSWORD, iterations=5_000),
+            ScramUpsertion("carol", SHA_512, PASSWORD, iterations=1),
+        ]
+    )
+    assert list(results.values) == ["alice", "bob"]
+    assert code_of(results.errors["carol"]) is ErrorCode.UNACCEPTABLE_CREDENTIAL
+    assert "user carol" in str(results.errors["carol"])
+    found = await admin.describe_scram_users()
+    assert found.all() == {
+        "alice": (ScramInfo(SHA_256, 4_096),),
+        "bob": (ScramInfo(SHA_512, 5_000),),
+    }
+    gone = [ScramDeletion("alice", SHA_256), ScramDeletion("dave", SHA_256)]
+    results = await admin.alter_scram_users(gone)
+    assert list(results.values) == ["alice"]
+    assert code_of(results.errors["dave"]) is ErrorCode.RESOURCE_NOT_FOUND
+    named = await admin.describe_scram_users(["bob", "alice", "bob"])
+    assert list(named.values) == ["bob"]
+    assert code_of(named.errors["alice"]) is ErrorCode.RESOURCE_NOT_FOUND
+
+
+async def test_nobody_is_asked_about_no_users(admin: AdminClient) -> None:
+    assert (await admin.describe_scram_users([])).all() == {}
+
+
+async def test_a_password_is_salted_here_and_sent_to_the_controller() -> None:
+    async with ScriptedCluster(2) as nodes:
+        nodes.controller_id = 2
+        broker = nodes.brokers[1]
+        answer = AlterUserScramCredentialsResponse(
+            results=[AlterUserScramCredentialsResult(user="alice", error_message=None)]
+        )
+        broker.answers[ApiKey.ALTER_USER_SCRAM_CREDENTIALS] = lambda _: answer
+        cluster = nodes.client()
+        salt = b"a salt of some length"
+        await alter_scram_users(
+            cluster, [ScramUpsertion("alice", SHA_512, PASSWORD, 5_000, salt)]
+        )
+        await alter_scram_users(cluster, [ScramUpsertion("alice", SHA_256, PASSWORD)])
+        first, second = broker.asked_of(AlterUserScramCredentialsRequest)
+        [sent] = first.upsertions
+        assert (sent.salt, sent.iterations, sent.mechanism) == (salt, 5_000, 2)
+        assert sent.salted_password == hashlib.pbkdf2_hmac(
+            "sha512", b"pencil", salt, 5_000
+        )
+        assert len(second.upsertions[0].salt) == 32
+        assert "pencil" not in repr(ScramUpsertion("alice", SHA_256, PASSWORD))
+
+
+async def test_kinds_of_passwords_that_are_new_are_left_out() -> None:
+    async with ScriptedCluster() as nodes:
+        infos = [
+            CredentialInfo(mechanism=9, iterations=1),
+            CredentialInfo(mechanism=1, iterations=4_096),
+        ]
+        answers = iter(
+            [
+                DescribeUserScramCredentialsResponse(
+                    error_message=None,
+                    results=[
+                        DescribeUserScramCredentialsResult(
+                            user="alice", error_message=None, credential_infos=infos
+                        )
+                    ],
+                ),
+                DescribeUserScramCredentialsResponse(
+                    error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                    error_message=None,
+                ),
+            ]
+        )
+        key = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
+        nodes.brokers[0].answers[key] = lambda _: next(answers)
+        cluster = nodes.client()
+        found = await describe_scram_users(cluster)
+        assert found.one("alice") == (ScramInfo(SHA_256, 4_096),)
+        with pytest.raises(ApiError, match="to describe users is not allowed"):
+            await describe_scram_users(cluster)
