@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from coterie.client.admin.bulk import backoff_s, in_chunks
@@ -88,10 +89,9 @@ class GroupDriver(Generic[V]):
         """
         wanted = list(dict.fromkeys(group_ids))
         self._all = len(wanted)
-        sound = [each for each in wanted if is_representable(each)]
-        odd = [each for each in wanted if not is_representable(each)]
-        self._settle({}, {each: _no_group_id(each) for each in odd})
-        if sound:
+        odd = {each: _no_id(each) for each in wanted if not is_representable(each)}
+        self._settle({}, odd)
+        if sound := [each for each in wanted if each not in odd]:
             await self._deadline.retrying(self._cluster.connection)
             await self._pursue(sound, tries=1)
         return Results(
@@ -188,7 +188,7 @@ class GroupDriver(Generic[V]):
 
     def _known(self, group_id: GroupId) -> Node | None:
         known = self._cluster.known_coordinator(group_id)
-        return known and Node(known[0], *known[1])
+        return known and _node(known[0], *known[1])
 
     def _unbatch(self, error: CoterieError) -> bool:
         """Whether it says that the broker takes one group a request; then that is how
@@ -232,7 +232,7 @@ def is_representable(group_id: object) -> bool:
         return False
 
 
-def _no_group_id(group_id: object) -> ApiError:
+def _no_id(group_id: object) -> ApiError:
     return ApiError(ErrorCode.INVALID_GROUP_ID, f"{group_id!r} cannot be a group id")
 
 
@@ -249,5 +249,11 @@ def _place(group_id: GroupId, found: Found | None) -> Node | CoterieError:
     if found is None:
         return MalformedFrame(f"FindCoordinator: nothing about group {group_id}")
     if found.code is ErrorCode.NONE:
-        return Node(found.node_id, found.host, found.port)
+        return _node(found.node_id, found.host, found.port)
     return refusal(found.code, f"group {group_id}", found.message)
+
+
+@lru_cache(maxsize=1_000)
+def _node(node_id: int, host: str, port: int) -> Node:
+    """One value for all groups of a broker."""
+    return Node(node_id, host, port)

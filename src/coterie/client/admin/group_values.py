@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Self
+from typing import Final
 
 from coterie.auth.authorizer import Operation
 from coterie.errors import CoterieError
@@ -25,10 +25,9 @@ class GroupType(Enum):
     UNKNOWN = "unknown"
 
     @classmethod
-    def read(cls, text: str) -> Self:
+    def read(cls, text: str) -> GroupType:
         """The type of that name, in any case."""
-        lower = text.lower()
-        return next((each for each in cls if each.value == lower), cls("unknown"))
+        return _TYPES.get(text.lower(), cls.UNKNOWN)
 
 
 class GroupState(Enum):
@@ -45,12 +44,9 @@ class GroupState(Enum):
     UNKNOWN = "Unknown"
 
     @classmethod
-    def read(cls, text: str) -> Self:
+    def read(cls, text: str) -> GroupState:
         """The state of that name, in any case."""
-        lower = text.lower()
-        return next(
-            (each for each in cls if each.value.lower() == lower), cls("Unknown")
-        )
+        return _STATES.get(text.lower(), cls.UNKNOWN)
 
     @property
     def is_active(self) -> bool:
@@ -66,6 +62,10 @@ class GroupState(Enum):
             GroupState.ASSIGNING,
             GroupState.RECONCILING,
         }
+
+
+_TYPES: Final = {each.value.lower(): each for each in GroupType}
+_STATES: Final = {each.value.lower(): each for each in GroupState}
 
 
 @dataclass(frozen=True, slots=True, order=True)
