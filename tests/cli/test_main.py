@@ -49,7 +49,7 @@ def test_how_a_command_ends_is_its_exit_code(
     assert capsys.readouterr().err == said
 
 
-@pytest.mark.parametrize("family", ["groups"])
+@pytest.mark.parametrize("family", ["groups", "topics"])
 def test_a_family_of_commands_says_which_it_has(
     family: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -59,7 +59,7 @@ def test_a_family_of_commands_says_which_it_has(
     shown = capsys.readouterr().out
     for verb in cli.VERBS:
         if verb.words[0] == family and not verb.is_hidden:
-            assert f"    {verb.words[1]} " in shown
+            assert f"    {verb.words[1]}" in shown
     with pytest.raises(SystemExit) as left:
         cli.main([family])
     assert left.value.code == 2

@@ -50,6 +50,8 @@ VERBS: Final = (
     Verb("groups describe", "how far they are on each partition, and who owns it"),
     Verb("groups members", "who is in them, and who is to own what"),
     Verb("groups lag", "how far they are behind, added up"),
+    Verb("groups watch", "how far they are behind, as it changes"),
+    Verb("topics consumers", "which groups read a topic"),
     Verb(
         "kafka-consumer-groups",
         "Apache Kafka's kafka-consumer-groups.sh: the same options and tables",

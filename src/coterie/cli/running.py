@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from coterie.cli import connect
 from coterie.cli.output.emit import Surroundings, emit
 from coterie.cli.output.progress import Bar
-from coterie.cli.output.values import Failure, Outcome
+from coterie.cli.output.values import Exit, Failure, Outcome
 from coterie.errors import CoterieError, SettingError
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class Run:
     """For calls that may take long; shows itself at terminals only."""
 
 
-Work: TypeAlias = Callable[[Run], Awaitable[Outcome]]
+Work: TypeAlias = Callable[[Run], Awaitable[Outcome | Exit]]
+"""Gives what is to be printed; or an exit code, when it printed by itself."""
 
 
 def run_command(
@@ -47,28 +48,29 @@ def run_command(
     """Do the work and print its outcome; the exit code. Raises SettingError."""
     where = where or Surroundings()
     outcome = asyncio.run(_done(options, work, where))
-    return emit(outcome, options, where)
+    return int(outcome) if isinstance(outcome, Exit) else emit(outcome, options, where)
 
 
 async def _done(
     options: argparse.Namespace, work: Work, where: Surroundings
-) -> Outcome:
+) -> Outcome | Exit:
     progress = Bar(where.stderr)
     try:
         async with connect.open_admin(options) as admin:
             outcome = await work(Run(admin, options, where, progress))
-            if options.output == "json" and outcome.cluster_id is None:
-                cluster = await admin.describe_cluster()
-                outcome = replace(outcome, cluster_id=cluster.cluster_id)
-            return outcome
+            if isinstance(outcome, Exit) or options.output != "json":
+                return outcome
+            cluster = await admin.describe_cluster()
+            return replace(outcome, cluster_id=cluster.cluster_id)
     except SettingError:
         raise
     except CoterieError as error:
-        return Outcome(
-            schema="coterie.failure",
-            columns=(),
-            items=(),
-            failures=(Failure.of("run", "", error),),
-        )
+        return failed_run(error)
     finally:
         progress.clear()
+
+
+def failed_run(error: CoterieError) -> Outcome:
+    """What is printed when nothing could be found out."""
+    failure = Failure.of("run", "", error)
+    return Outcome(schema="coterie.failure", columns=(), items=(), failures=(failure,))

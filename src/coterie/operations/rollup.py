@@ -44,10 +44,6 @@ class Rollup:
     lag_max: int | None = None
     time_lag_ms: int | None = None
     """The greatest."""
-    committed_sum: int | None = None
-    """Of the committed offsets: what it grows by is what was read."""
-    log_end_sum: int | None = None
-    """Of the ends of partitions that have a commit: what it grows by was written."""
     error: CoterieError | None = None
     """The first of its partitions', or that of the group."""
 
@@ -87,11 +83,6 @@ def _sum(
     rows = [row for row in parts if row.topic is not None]
     lags = [row.lag for row in rows if row.lag is not None]
     times = [row.time_lag_ms for row in rows if row.time_lag_ms is not None]
-    moving = [
-        (row.committed.offset, row.log_end)
-        for row in rows
-        if row.committed is not None and row.log_end is not None
-    ]
     return Rollup(
         group_id=group_id,
         key=key,
@@ -104,7 +95,5 @@ def _sum(
         lag=sum(lags) if lags else None,
         lag_max=max(lags, default=None),
         time_lag_ms=max(times, default=None),
-        committed_sum=sum(each for each, _ in moving) if moving else None,
-        log_end_sum=sum(each for _, each in moving) if moving else None,
         error=error or next((row.error for row in rows if row.error), None),
     )

@@ -1,8 +1,8 @@
-"""From options about lag to the outcome that is printed, for `describe` and `lag`."""
+"""From options about lag to the outcome that is printed, for every verb about lag."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from coterie.cli.groups.lag_view import (
     PARTITION_COLUMNS,
@@ -11,46 +11,84 @@ from coterie.cli.groups.lag_view import (
     rollup_items,
     with_error,
 )
-from coterie.cli.groups.looking import look_at, remarks
+from coterie.cli.groups.looking import Looked, look_at, remarks
 from coterie.cli.groups.shaping import fail_condition, is_true_of_any, shape
-from coterie.cli.output.values import Outcome
+from coterie.cli.output.values import Column, Json, Outcome, show_duration
 from coterie.operations.rollup import By
 
 if TYPE_CHECKING:
-    from coterie.cli.output.values import Column, Item
+    from collections.abc import Callable, Mapping
+
+    from coterie.cli.output.values import Failure, Item
     from coterie.cli.running import Run
     from coterie.operations.lag import GroupLagReport
 
 
 async def lag_outcome(run: Run, schema: str) -> Outcome:
     """What `options.by` asks for: partitions, or something that they add up to."""
-    condition = fail_condition(run.options)
     looked = await look_at(run)
-    report, failures = looked.report, looked.failures
-    columns, items = _rows(report, run.options.by)
-    if run.options.by == By.GROUP.value:  # whose rows tell what failed
-        told = {each.group_id for each in report.groups}
-        failures = tuple(
-            each for each in failures if each.kind != "group" or each.id not in told
-        )
-    totals = [each.total for each in report.groups if each.total is not None]
+    if run.options.by == "partition":
+        items = partition_items(looked.report)
+        return outcome_of(run, schema, looked, PARTITION_COLUMNS, items)
+    by = By(run.options.by)
+    items = rollup_items(looked.report, by)
+    return outcome_of(run, schema, looked, rollup_columns(by), items)
+
+
+def _rate(value: Json) -> str:
+    return f"{value:.1f}" if isinstance(value, int | float) else "-"
+
+
+_PACE: Final = (
+    Column("read_per_s", "READ/S", show=_rate),
+    Column("written_per_s", "WRITTEN/S", show=_rate),
+    Column("catch_up_ms", "CATCH-UP", show=show_duration),
+)
+
+
+async def sums_outcome(
+    run: Run, schema: str, more: Callable[[GroupLagReport], Mapping[str, Item]]
+) -> Outcome:
+    """One row a group, with more keys by group: its pace."""
+    looked = await look_at(run)
+    added = more(looked.report)
+    items = tuple(
+        {**each, **added[str(each["group_id"])]}
+        for each in rollup_items(looked.report, By.GROUP)
+    )
+    columns = (*rollup_columns(By.GROUP), *_PACE)
+    return outcome_of(run, schema, looked, columns, items)
+
+
+def outcome_of(
+    run: Run,
+    schema: str,
+    looked: Looked,
+    columns: tuple[Column, ...],
+    items: tuple[Item, ...],
+) -> Outcome:
+    """The rows in their shape, and everything that stands beside them."""
+    condition = fail_condition(run.options)
+    totals = [each.total for each in looked.report.groups if each.total is not None]
     return Outcome(
         schema=schema,
         columns=with_error(columns, items),
         items=shape(items, run.options, columns),
-        failures=failures,
+        failures=_untold(looked.failures, items),
         summary={
-            "groups": len(report.groups),
+            "groups": len(looked.report.groups),
             "lag": sum(totals) if totals else None,
         },
-        notes=remarks(report),
+        notes=remarks(looked.report),
         is_condition_true=is_true_of_any(condition, items),
     )
 
 
-def _rows(
-    report: GroupLagReport, by: str
-) -> tuple[tuple[Column, ...], tuple[Item, ...]]:
-    if by == "partition":
-        return PARTITION_COLUMNS, partition_items(report)
-    return rollup_columns(By(by)), rollup_items(report, By(by))
+def _untold(
+    failures: tuple[Failure, ...], items: tuple[Item, ...]
+) -> tuple[Failure, ...]:
+    """Without those of groups that have a row with an error."""
+    told = {each["group_id"] for each in items if each["error"]}
+    return tuple(
+        each for each in failures if each.kind != "group" or each.id not in told
+    )

@@ -43,13 +43,24 @@ def emit(
     """Print it as `options.output` says; the exit code."""
     where = surroundings or Surroundings()
     _write(where.stdout, render(outcome, options, where))
+    for line in asides(outcome):
+        _write(where.stderr, plain(line) + "\n")
+    return int(outcome.exit_code)
+
+
+def asides(outcome: Outcome) -> list[str]:
+    """What people should know besides the rows."""
     lines = [*outcome.notes, *(f"error: {each}" for each in outcome.failures)]
     if failed := outcome.failed:
         ok = sum(1 for each in outcome.items if not each.get("error"))
         lines.append(f"ok={ok} failed={failed}")
-    for line in lines:
-        _write(where.stderr, plain(line) + "\n")
-    return int(outcome.exit_code)
+    return lines
+
+
+def columns_of(outcome: Outcome, options: argparse.Namespace) -> list[Column]:
+    """The columns of a table."""
+    is_wide = options.output == "wide" or options.wide
+    return [each for each in outcome.columns if is_wide or not each.is_wide]
 
 
 def _write(stream: TextIO, text: str) -> None:
@@ -66,14 +77,13 @@ def _write(stream: TextIO, text: str) -> None:
 
 def render(outcome: Outcome, options: argparse.Namespace, where: Surroundings) -> str:
     """What goes to stdout."""
-    form = "wide" if options.output == "table" and options.wide else options.output
+    form = options.output
     if form in {"json", "jsonl", "csv"}:
         from coterie.cli.output import structured
 
         command = getattr(options, "command", "")
         return structured.render(outcome, form, command, where.clock())
-    is_wide = form == "wide" or options.wide
-    columns = [each for each in outcome.columns if is_wide or not each.is_wide]
+    columns = columns_of(outcome, options)
     if form == "md":
         from coterie.cli.output.text import markdown
 

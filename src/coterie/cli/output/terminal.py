@@ -3,16 +3,19 @@ only when stdout is a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from io import StringIO
+from types import TracebackType
+from typing import Self, TextIO
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from coterie.cli.output.text import is_number
-from coterie.cli.output.values import Column, Item, show
+from coterie.cli.output.values import Column, Item, plain, show
 
 
 def terminal_table(
@@ -38,3 +41,30 @@ def make_table(columns: Sequence[Column], items: Sequence[Item]) -> Table:
         style = "red" if item.get("error") else None
         table.add_row(*(Text(show(each, item)) for each in columns), style=style)
     return table
+
+
+class LiveTable:
+    """A table that is drawn over itself. Its last state stays when it ends."""
+
+    def __init__(self, stdout: TextIO) -> None:
+        console = Console(file=stdout, force_terminal=True)
+        self._live = Live(console=console, auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.__exit__(kind, error, trace)
+
+    def show(
+        self, columns: Sequence[Column], items: Sequence[Item], below: Iterable[str]
+    ) -> None:
+        """Draw these rows, and lines below them."""
+        lines = (Text(plain(each)) for each in below)
+        self._live.update(Group(make_table(columns, items), *lines), refresh=True)

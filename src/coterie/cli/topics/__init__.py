@@ -1,0 +1,1 @@
+"""The commands about topics, one verb a file."""

@@ -1,0 +1,121 @@
+"""`coterie groups watch`."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from coterie.cli.output import emit
+from coterie.client.admin.group_values import GroupDescription
+from coterie.client.admin.results import Results
+from coterie.errors import ApiError, ConnectionLost
+from coterie.types import TopicPartition
+from coterie.wire.error_codes import ErrorCode
+from tests.operations.fake_admin import FakeLog, group, member
+
+from .cli_cluster import CliAdmin, Shell, is_golden, make_shell
+
+T0 = TopicPartition("t", 0)
+
+
+class MovingAdmin(CliAdmin):
+    """Between two looks a group reads 20 records, and 5 are written."""
+
+    before_look: Callable[[int], None] = staticmethod(lambda _: None)
+    looks = 0
+
+    async def describe_groups(
+        self, *arguments: Any, **options: Any
+    ) -> Results[str, GroupDescription]:
+        self.looks += 1
+        committed = self.commits["orders"][T0]
+        assert committed is not None
+        self.commits["orders"] = {T0: committed + 20}
+        log = self.logs[T0]
+        self.logs[T0] = FakeLog.of(log.start, log.end + 5)
+        self.before_look(self.looks)
+        return await super().describe_groups(*arguments, **options)
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    admin = MovingAdmin(logs={T0: FakeLog.of(0, 100)})
+    admin.add(group("orders", member("m", ("t", 0))), t=0)
+    start = datetime(2026, 1, 2, tzinfo=UTC)
+    monkeypatch.setattr(
+        emit, "wall_clock", lambda: start + timedelta(seconds=10 * admin.looks)
+    )
+    return make_shell(admin, monkeypatch, capsys)
+
+
+def test_in_a_pipe_one_table_follows_another(shell: Shell) -> None:
+    assert is_golden("watch", shell("groups watch --count 2 --interval 0"))
+    assert shell.code == 0
+
+
+def test_a_record_is_a_line_for_each_group_and_look(shell: Shell) -> None:
+    text = shell("groups watch --count 2 --interval 0 --output jsonl")
+    first, second = [json.loads(line) for line in text.splitlines()]
+    assert (first["observed_at"], first["lag"]) == ("2026-01-02T00:00:00.000Z", 85)
+    assert (first["read_per_s"], first["catch_up_ms"]) == (None, None)
+    assert (second["observed_at"], second["lag"]) == ("2026-01-02T00:00:10.000Z", 70)
+    assert (second["read_per_s"], second["written_per_s"]) == (2.0, 0.5)
+    assert second["catch_up_ms"] == 46_667
+
+
+def test_a_look_that_fails_is_told_of_and_the_next_one_is_tried(shell: Shell) -> None:
+    def fail_once(looks: int) -> None:
+        if looks == 1:
+            raise ConnectionLost("broker:9092 hung up")
+
+    assert isinstance(shell.admin, MovingAdmin)
+    shell.admin.before_look = fail_once
+    text = shell("groups watch --count 2 --interval 0 --output jsonl")
+    lost, found = [json.loads(line) for line in text.splitlines()]
+    assert (lost["error"]["code"], found["group_id"]) == ("ConnectionLost", "orders")
+    assert shell.code == 0
+    assert shell.error.startswith("error: run: ConnectionLost: broker:9092 hung up\n")
+
+
+def test_the_last_look_decides_the_exit_code(shell: Shell) -> None:
+    shell.admin.log_errors[T0] = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+    shell("groups watch --count 2 --interval 0")
+    assert shell.code == 1
+
+
+@pytest.fixture
+def usual_ctrl_c() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("usual_ctrl_c")
+def test_ctrl_c_is_exit_code_130(shell: Shell) -> None:
+    def interrupt(looks: int) -> None:
+        if looks == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    assert isinstance(shell.admin, MovingAdmin)
+    shell.admin.before_look = interrupt
+    text = shell("groups watch --interval 0 --count 99")
+    assert len(text.splitlines()) == 2
+    assert shell.code == 130
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "md"])
+def test_a_document_that_never_ends_is_refused(shell: Shell, form: str) -> None:
+    assert shell(f"groups watch --output {form}") == ""
+    assert (shell.code, "say table, wide or jsonl" in shell.error) == (2, True)
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "inf", "soon"])
+def test_an_interval_is_a_number_of_seconds(shell: Shell, value: str) -> None:
+    with pytest.raises(SystemExit) as left:
+        shell(f"groups watch --interval={value}")
+    assert left.value.code == 2
