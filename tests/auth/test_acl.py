@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coterie.auth.acl import EVERYBODY, Acl, AclFilter, Pattern, Permission
@@ -35,9 +37,17 @@ def deny(
     return allow(operation, name, principal)._replace(permission=Permission.DENY)
 
 
+def deciding(*acls: Acl, **options: Any) -> AclAuthorizer:
+    """An authorizer with these bindings."""
+    authorizer = AclAuthorizer(**options)
+    for acl in acls:
+        authorizer.replay(acl.key, acl.to_value())
+    return authorizer
+
+
 def may(*acls: Acl, resource_type: ResourceType = GROUP) -> set[Operation]:
     """What Alice may do to the group that a group can have done to it."""
-    authorizer: Authorizer = AclAuthorizer(acls)
+    authorizer: Authorizer = deciding(*acls)
     return {
         operation
         for operation in GROUP_OPERATIONS
@@ -78,7 +88,7 @@ def test_to_be_allowed_to_change_something_is_to_be_allowed_to_see_it(
     operation: Operation, resource_type: ResourceType
 ) -> None:
     acl = allow(operation)._replace(resource_type=resource_type)
-    authorizer = AclAuthorizer([acl])
+    authorizer = deciding(acl)
     assert authorizer.authorize(
         Caller(ALICE, HOST), Operation.DESCRIBE, resource_type, BILLING
     )
@@ -131,13 +141,13 @@ def test_a_prefix_is_for_the_names_that_begin_with_it() -> None:
 
 
 def test_a_super_user_may_do_everything() -> None:
-    authorizer = AclAuthorizer([deny(Operation.ALL)], super_users=[ALICE])
+    authorizer = deciding(deny(Operation.ALL), super_users=[ALICE])
     assert authorizer.authorize(Caller(ALICE, HOST), Operation.DELETE, GROUP, BILLING)
     assert not authorizer.authorize(Caller(BOB, HOST), Operation.DELETE, GROUP, BILLING)
 
 
 def test_new_bindings_are_a_new_version() -> None:
-    authorizer = AclAuthorizer([])
+    authorizer = AclAuthorizer()
     before = authorizer.version
     read = allow(Operation.READ)
     authorizer.replay(read.key, read.to_value())
@@ -146,11 +156,11 @@ def test_new_bindings_are_a_new_version() -> None:
 
 
 def test_a_binding_for_everybody_is_for_every_kind_of_principal() -> None:
-    authorizer = AclAuthorizer([allow(Operation.READ, principal=EVERYBODY)])
+    authorizer = deciding(allow(Operation.READ, principal=EVERYBODY))
     caller = Caller(Principal("Group", "auditors"), HOST)
     assert authorizer.authorize(caller, Operation.READ, GROUP, BILLING)
     no_wildcard = allow(Operation.READ, principal=Principal("Group", "*"))
-    authorizer = AclAuthorizer([no_wildcard])
+    authorizer = deciding(no_wildcard)
     assert not authorizer.authorize(caller, Operation.READ, GROUP, BILLING)
 
 
@@ -174,7 +184,7 @@ def test_a_binding_may_be_for_one_host_however_it_is_written(
     for permission in Permission.ALLOW, Permission.DENY:
         acl = allow(Operation.READ)._replace(host=bound, permission=permission)
         others = [allow(Operation.READ)] if permission is Permission.DENY else []
-        authorizer = AclAuthorizer([acl, *others])
+        authorizer = deciding(acl, *others)
         allowed = authorizer.authorize(
             Caller(ALICE, asking), Operation.READ, GROUP, BILLING
         )
@@ -184,21 +194,19 @@ def test_a_binding_may_be_for_one_host_however_it_is_written(
 @pytest.mark.fact("D-31")
 def test_the_text_of_kip_229_can_be_had_delete_alone_shows_nothing() -> None:
     for implies in True, False:
-        authorizer = AclAuthorizer(
-            [allow(Operation.DELETE)], delete_implies_describe=implies
-        )
+        authorizer = deciding(allow(Operation.DELETE), delete_implies_describe=implies)
         caller = Caller(ALICE, HOST)
         assert authorizer.authorize(caller, Operation.DELETE, GROUP, BILLING)
         describe = authorizer.authorize(caller, Operation.DESCRIBE, GROUP, BILLING)
         assert describe is implies
-    kip = AclAuthorizer([allow(Operation.READ)], delete_implies_describe=False)
+    kip = deciding(allow(Operation.READ), delete_implies_describe=False)
     assert kip.authorize(Caller(ALICE, HOST), Operation.DESCRIBE, GROUP, BILLING)
     assert not kip.authorize(Caller(ALICE, HOST), Operation.DELETE, GROUP, BILLING)
 
 
 def test_everyone_may_have_leave_where_no_binding_speaks_of_the_resource() -> None:
-    lenient = AclAuthorizer(
-        [allow(Operation.READ, principal=BOB)], allow_everyone_if_no_acl_found=True
+    lenient = deciding(
+        allow(Operation.READ, principal=BOB), allow_everyone_if_no_acl_found=True
     )
     caller = Caller(ALICE, HOST)
     assert lenient.authorize(caller, Operation.DELETE, GROUP, "other")
@@ -214,7 +222,7 @@ def test_a_binding_that_goes_is_gone_and_its_like_stays() -> None:
         allow(Operation.READ, name)._replace(pattern=Pattern.PREFIXED)
         for name in ("bill", "bank")
     ]
-    authorizer = AclAuthorizer(both)
+    authorizer = deciding(*both)
     caller = Caller(ALICE, HOST)
     before = authorizer.version
     authorizer.replay(both[0].key, None)
@@ -227,7 +235,7 @@ def test_a_binding_that_goes_is_gone_and_its_like_stays() -> None:
 
 
 def test_nothing_is_left_after_clear() -> None:
-    authorizer = AclAuthorizer([allow(Operation.READ)])
+    authorizer = deciding(allow(Operation.READ))
     caller = Caller(ALICE, HOST)
     assert authorizer.authorize(caller, Operation.READ, GROUP, BILLING)
     authorizer.clear()

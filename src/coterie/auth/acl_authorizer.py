@@ -122,7 +122,6 @@ class AclAuthorizer:
 
     def __init__(
         self,
-        acls: Iterable[Acl] = (),
         super_users: Iterable[Principal] = (),
         *,
         allow_everyone_if_no_acl_found: bool = False,
@@ -135,8 +134,6 @@ class AclAuthorizer:
             self._implied_by[Operation.DESCRIBE] -= {Operation.DELETE}
         self._version = 0
         self.clear()
-        for acl in acls:
-            self.replay(acl.key, acl.to_value())
 
     @property
     def version(self) -> int:

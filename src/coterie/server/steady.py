@@ -41,6 +41,9 @@ CORRELATION_AT: Final = 4
 REMEMBERED_MAX: Final = 1_024
 """Members that one connection may speak for before the memo begins anew."""
 _ANSWER_HEAD_BYTES: Final = 8
+_VERSION_AT: Final = 3
+_THROTTLE_BYTES: Final = 4
+_NO_ERROR: Final = bytes(2)
 
 
 class _Steady:
@@ -113,6 +116,8 @@ class SteadyHeartbeats:
 
     def learn(self, frame: bytes, request: _Request, answer: bytes) -> None:
         """Remember a heartbeat that has just been answered, if it was steady."""
+        if not _is_success(frame, request, answer):
+            return  # who was refused is not heard of, so its session is to end
         runtime = self._node.broker.runtime
         driven = runtime.shards[runtime.shard_of(request.group_id)]
         if driven.phase is not Phase.ACTIVE:
@@ -141,3 +146,13 @@ class SteadyHeartbeats:
         known.head = answer[:CORRELATION_AT]
         known.tail = answer[_ANSWER_HEAD_BYTES:]
         self._known[frame[FRONT_BYTES:]] = known
+
+
+def _is_success(frame: bytes, request: _Request, answer: bytes) -> bool:
+    """Whether an answer has no error. The code stands behind the header and, in all
+    versions but the first of Heartbeat, a throttle time."""
+    version = frame[_VERSION_AT]
+    at = _ANSWER_HEAD_BYTES + (version in request.FLEXIBLE)
+    if version or isinstance(request, ConsumerGroupHeartbeatRequest):
+        at += _THROTTLE_BYTES
+    return answer[at : at + len(_NO_ERROR)] == _NO_ERROR

@@ -6,27 +6,18 @@ them, with what does instead, and for a super user. Apache Kafka 4.4 answers the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from coterie.auth.acl import Acl, Permission
-from coterie.auth.acl_authorizer import AclAuthorizer
-from coterie.auth.authorizer import Operation, Principal
+from coterie.auth.authorizer import Operation
 from coterie.settings import Settings
 from coterie.wire.api import KNOWN, ApiKey
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.server.apis import acl_rows_cluster, acl_rows_groups, acl_rows_topics
 from tests.server.apis.acl_rows import Right, Row
-from tests.server.apis.acl_rows_groups import commit
-from tests.server.apis.in_process import Office
+from tests.server.apis.guarded import GuardedOffice
 
-ALICE = Principal("User", "alice")
-ADMIN = Principal("User", "admin")
 ROWS = [*acl_rows_groups.ROWS, *acl_rows_topics.ROWS, *acl_rows_cluster.ROWS]
 ASKS_NOBODY = {
     ApiKey.SASL_HANDSHAKE,
@@ -34,37 +25,6 @@ ASKS_NOBODY = {
     ApiKey.API_VERSIONS,
 }
 """Whoever connects may say who they are and ask what is spoken."""
-
-
-class GuardedOffice(Office):
-    """A server that decides by bindings, with what the rows speak of."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.acls = AclAuthorizer(super_users=[ADMIN])
-        super().__init__(settings=settings, authorizer=self.acls, principal=ADMIN)
-        doomed = CreatableTopic(name="d", num_partitions=1, replication_factor=1)
-        self.call(CreateTopicsRequest(topics=[doomed], timeout_ms=5_000), 7)
-        self.call(commit(self), 9)
-        join = ConsumerGroupHeartbeatRequest(
-            group_id="c",
-            member_id="first",
-            rebalance_timeout_ms=10_000,
-            subscribed_topic_names=["t"],
-            topic_partitions=[],
-        )
-        assert self.call(join, 1).error_code == 0
-
-    def told(self, row: Row, rights: Iterable[Right]) -> object:
-        """What Alice is told who has these rights and no others."""
-        self.acls.clear()
-        for right in rights:
-            acl = Acl(ALICE, Permission.ALLOW, *right)
-            self.acls.replay(acl.key, acl.to_value())
-        self.principal = ALICE
-        try:
-            return row.told(self.call(row.request(self), row.version))
-        finally:
-            self.principal = ADMIN
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,178 @@
+"""What a caller may do, a bit for each operation that a resource has (KIP-430)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from coterie.auth.authorizer import OPERATIONS, Operation, ResourceType
+from coterie.settings import Settings
+from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from coterie.wire.messages.describe_cluster import DescribeClusterRequest
+from coterie.wire.messages.describe_groups import DescribeGroupsRequest
+from coterie.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.server.apis.acl_rows import Right, cluster, group, topic
+from tests.server.apis.guarded import ALICE, GuardedOffice
+
+NOT_ASKED = -(2**31)
+NOBODY_SAID = 0
+
+
+@pytest.fixture(scope="module")
+def office() -> Iterator[GuardedOffice]:
+    with GuardedOffice(Settings()) as office:
+        office.principal = ALICE
+        yield office
+
+
+def bits(*operations: Operation) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+def of_group(office: GuardedOffice, *, asked: bool = True) -> int:
+    request = DescribeGroupsRequest(groups=["g"], include_authorized_operations=asked)
+    [found] = office.call(request, 5).groups
+    return int(found.authorized_operations)
+
+
+def of_consumer_group(office: GuardedOffice, *, asked: bool = True) -> int:
+    request = ConsumerGroupDescribeRequest(
+        group_ids=["c"], include_authorized_operations=asked
+    )
+    [found] = office.call(request, 1).groups
+    return int(found.authorized_operations)
+
+
+def of_cluster(office: GuardedOffice, *, asked: bool = True) -> int:
+    request = DescribeClusterRequest(include_cluster_authorized_operations=asked)
+    return int(office.call(request, 1).cluster_authorized_operations)
+
+
+def of_cluster_in_metadata(office: GuardedOffice, *, asked: bool = True) -> int:
+    request = MetadataRequest(topics=[], include_cluster_authorized_operations=asked)
+    return int(office.call(request, 10).cluster_authorized_operations)
+
+
+def of_topic_in_metadata(office: GuardedOffice, *, asked: bool = True) -> int:
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name="t")],
+        include_topic_authorized_operations=asked,
+    )
+    [found] = office.call(request, 12).topics
+    return int(found.topic_authorized_operations)
+
+
+def of_topic(office: GuardedOffice, *, asked: bool = True) -> int:
+    """This API has no question: it always tells."""
+    request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")])
+    [found] = office.call(request, 0).topics
+    return int(found.topic_authorized_operations)
+
+
+Asks = Callable[..., int]
+KINDS: list[Any] = [
+    pytest.param(of_group, group, "g", id="DescribeGroups"),
+    pytest.param(of_consumer_group, group, "c", id="ConsumerGroupDescribe"),
+    pytest.param(of_cluster, cluster, None, id="DescribeCluster"),
+    pytest.param(of_cluster_in_metadata, cluster, None, id="Metadata of the cluster"),
+    pytest.param(of_topic_in_metadata, topic, "t", id="Metadata of a topic"),
+    pytest.param(of_topic, topic, "t", id="DescribeTopicPartitions"),
+]
+
+
+def right_to(of: Callable[..., Right], operation: Operation, name: str | None) -> Right:
+    return of(operation) if name is None else of(operation, name)
+
+
+@pytest.mark.fact("C-25", "D-33")
+@pytest.mark.parametrize(("asks", "of", "name"), KINDS)
+def test_all_rights_are_all_operations_that_the_resource_has(
+    asks: Asks, of: Callable[..., Right], name: str | None, office: GuardedOffice
+) -> None:
+    every = right_to(of, Operation.ALL, name)
+    office.grant(every, topic(Operation.DESCRIBE))
+    assert asks(office) == bits(*OPERATIONS[every.resource_type])
+
+
+@pytest.mark.fact("C-25")
+@pytest.mark.parametrize(("asks", "of", "name"), KINDS)
+def test_each_right_is_told_with_what_it_implies(
+    asks: Asks, of: Callable[..., Right], name: str | None, office: GuardedOffice
+) -> None:
+    describe = right_to(of, Operation.DESCRIBE, name)
+    visible = {describe, topic(Operation.DESCRIBE)}
+    office.grant(*visible)
+    assert asks(office) == bits(Operation.DESCRIBE)
+    alter = right_to(of, Operation.ALTER_CONFIGS, name)
+    office.grant(*visible, alter)
+    assert asks(office) == bits(
+        Operation.DESCRIBE, Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS
+    )
+
+
+@pytest.mark.fact("C-25")
+@pytest.mark.parametrize("asks", [of_group, of_consumer_group])
+def test_of_a_group_that_is_refused_nothing_is_told(
+    asks: Asks, office: GuardedOffice
+) -> None:
+    office.grant()
+    assert asks(office) == NOT_ASKED
+
+
+@pytest.mark.parametrize("asks", [of_cluster, of_cluster_in_metadata])
+def test_whoever_may_not_describe_the_cluster_is_told_no_operation(
+    asks: Asks, office: GuardedOffice
+) -> None:
+    office.grant(cluster(Operation.CREATE))
+    assert asks(office) == NOBODY_SAID
+
+
+@pytest.mark.fact("C-25")
+@pytest.mark.parametrize(
+    "asks",
+    [
+        of_group,
+        of_consumer_group,
+        of_cluster,
+        of_cluster_in_metadata,
+        of_topic_in_metadata,
+    ],
+)
+def test_who_does_not_ask_is_not_told(asks: Asks, office: GuardedOffice) -> None:
+    every = Operation.ALL
+    office.grant(group(every), group(every, "c"), topic(every), cluster(every))
+    assert asks(office, asked=False) == NOT_ASKED
+
+
+@pytest.mark.fact("D-33")
+def test_the_operations_of_each_kind_of_resource_are_kafkas() -> None:
+    words = {
+        kind.name: {operation.name for operation in operations}
+        for kind, operations in OPERATIONS.items()
+    }
+    configs = {"DESCRIBE_CONFIGS", "ALTER_CONFIGS"}
+    assert words == {
+        "TOPIC": {"READ", "WRITE", "CREATE", "DESCRIBE", "DELETE", "ALTER", *configs},
+        "GROUP": {"READ", "DESCRIBE", "DELETE", *configs},
+        "CLUSTER": {
+            "CREATE",
+            "CLUSTER_ACTION",
+            "IDEMPOTENT_WRITE",
+            "ALTER",
+            "DESCRIBE",
+            *configs,
+        },
+        "TRANSACTIONAL_ID": {"DESCRIBE", "WRITE"},
+        "DELEGATION_TOKEN": {"DESCRIBE"},
+        "USER": {"CREATE_TOKENS", "DESCRIBE_TOKENS"},
+    }
+    assert set(OPERATIONS) == set(ResourceType) - {
+        ResourceType.UNKNOWN,
+        ResourceType.ANY,
+    }
