@@ -19,6 +19,7 @@ import pytest
 from tests.clients.admin import create_topic
 from tests.clients.process import ServerProcess
 
+from .door import Door, open_door
 from .kafka import BASE, JARS, GroupCommand, Ran
 from .kafka import run as run_to_end
 from .node import variable_of
@@ -65,6 +66,20 @@ def broker(
     words = [word for name in SHARED for word in ("--set", f"{name}={BASE[name]}")]
     server = ServerProcess(directory, "--memory", *words)
     yield Broker("coterie", server.address)
+    server.stop()
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def door(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Door]:
+    """The listener where clients say who they are, of Coterie, then of Apache Kafka."""
+    if request.param == "kafka":
+        yield Door("kafka", os.environ[variable_of("SASL")])
+        return
+    directory = tmp_path_factory.mktemp("door")
+    server = open_door(directory, *(f"{name}={BASE[name]}" for name in SHARED))
+    yield Door("coterie", server.address)
     server.stop()
 
 

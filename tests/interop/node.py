@@ -8,8 +8,13 @@ from typing import Final
 from .kafka import KafkaNode
 
 LISTENERS: Final = {"PLAIN": "PLAINTEXT", "SASL": "SASL_PLAINTEXT"}
-PASSWORDS: Final = {"admin": "admin-secret", "alice": "alice-secret"}
-"""Of its users by PLAIN; those by SCRAM are made by the tests."""
+PASSWORDS: Final = {
+    "admin": "admin-secret",
+    "alice": "alice-secret",
+    "rita": "rita-secret",
+}
+"""Of its users by PLAIN; those by SCRAM are made by the tests. Rita's rights are one
+test's alone."""
 _PREFIX: Final = "COTERIE_KAFKA_AT_"
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer"
 _MODULES: Final = "org.apache.kafka.common.security"

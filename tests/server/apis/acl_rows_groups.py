@@ -375,7 +375,10 @@ OF_GROUPS = [
     Row(
         "ListGroups",
         lambda _: ListGroupsRequest(),
-        lambda response: (top(response), {found.group_id for found in response.groups}),
+        lambda response: (
+            top(response),
+            {"c", "g"} & {found.group_id for found in response.groups},
+        ),
         (0, {"c", "g"}),
         {group(DESCRIBE): (0, {"c"}), group(DESCRIBE, "c"): (0, {"g"})},
         5,

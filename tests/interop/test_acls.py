@@ -1,0 +1,284 @@
+"""Access control lists by real clients: what they make counts for real clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+from kafka import KafkaAdminClient
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePattern,
+    ResourcePatternFilter,
+)
+from kafka.admin import ResourceType as KafkaPythonType
+
+from tests.clients.admin import ANSWER_S
+from tests.clients.members import POLL_S, settings_of
+from tests.clients.waiting import eventually
+
+from .door import Door
+
+pytestmark = pytest.mark.slow
+
+ALICE = "User:alice"
+LITERAL, PREFIXED = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
+GROUP, TOPIC = ResourceType.GROUP, ResourceType.TOPIC
+READ, DELETE = AclOperation.READ, AclOperation.DELETE
+ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
+
+
+@pytest.fixture
+def admin(door: Door) -> AdminClient:
+    return AdminClient({**door.settings("admin")})
+
+
+@pytest.fixture
+def alice(door: Door) -> AdminClient:
+    return AdminClient({**door.settings("alice")})
+
+
+@pytest.fixture
+def guarded_topic(admin: AdminClient, name: str) -> str:
+    """A topic of one partition with a record, made by the admin."""
+    topic = f"t-{name}"
+    wanted = NewTopic(topic, num_partitions=1, replication_factor=1)
+    admin.create_topics([wanted])[topic].result(ANSWER_S)
+
+    def is_there() -> bool:
+        return admin.list_topics(topic, timeout=ANSWER_S).topics[topic].error is None
+
+    eventually(is_there, wanted=f"{topic} in the metadata")
+    return topic
+
+
+@pytest.fixture
+def allow(admin: AdminClient) -> Iterator[Callable[..., AclBinding]]:
+    """Makes a binding for Alice and waits until it is described; undone at the end."""
+    made: list[AclBinding] = []
+
+    def make(
+        kind: ResourceType,
+        name: str,
+        operation: AclOperation,
+        pattern: ResourcePatternType = LITERAL,
+        permission: AclPermissionType = ALLOW,
+    ) -> AclBinding:
+        binding = AclBinding(kind, name, pattern, ALICE, "*", operation, permission)
+        admin.create_acls([binding])[binding].result(ANSWER_S)
+        made.append(binding)
+        only = filter_of(binding)
+        eventually(
+            lambda: admin.describe_acls(only).result(ANSWER_S), wanted=f"{binding}"
+        )
+        return binding
+
+    yield make
+    for binding in made:
+        only = filter_of(binding)
+        admin.delete_acls([only])[only].result(ANSWER_S)
+
+
+def filter_of(binding: AclBinding) -> AclBindingFilter:
+    """The filter that means this binding."""
+    return AclBindingFilter(
+        binding.restype,
+        binding.name,
+        binding.resource_pattern_type,
+        binding.principal,
+        binding.host,
+        binding.operation,
+        binding.permission_type,
+    )
+
+
+def code_of(future: Any) -> int:
+    """The error that a future ends with; 0 for none."""
+    try:
+        future.result(ANSWER_S)
+    except KafkaException as error:
+        return int(error.args[0].code())
+    return 0
+
+
+def about(name: str, pattern: ResourcePatternType) -> AclBindingFilter:
+    """The filter of all bindings to groups that have, or apply to, a name."""
+    whoever: Any = None  # which librdkafka takes and its annotations forget
+    return AclBindingFilter(
+        GROUP, name, pattern, whoever, whoever, AclOperation.ANY, AclPermissionType.ANY
+    )
+
+
+def test_librdkafka_makes_finds_and_deletes_bindings(
+    admin: AdminClient, group: str, allow: Callable[..., AclBinding]
+) -> None:
+    one = allow(GROUP, group, READ)
+    two = allow(GROUP, group[:-2], DELETE, PREFIXED, DENY)
+    exactly = about(group, ResourcePatternType.ANY)
+    assert admin.describe_acls(exactly).result(ANSWER_S) == [one]
+    found = admin.describe_acls(about(group, ResourcePatternType.MATCH))
+    assert {*found.result(ANSWER_S)} == {one, two}
+    deleted = admin.delete_acls([exactly])[exactly].result(ANSWER_S)
+    assert deleted == [one]
+    eventually(
+        lambda: admin.describe_acls(exactly).result(ANSWER_S) == [],
+        wanted="no binding",
+    )
+
+
+def test_kafka_python_makes_finds_and_deletes_bindings(door: Door, group: str) -> None:
+    client = KafkaAdminClient(**door.options("admin"))
+    acl = ACL(
+        principal=ALICE,
+        host="10.0.0.7",
+        operation=ACLOperation.DESCRIBE,
+        permission_type=ACLPermissionType.DENY,
+        resource_pattern=ResourcePattern(
+            KafkaPythonType.GROUP, group, ACLResourcePatternType.PREFIXED
+        ),
+    )
+
+    def about(name: str, pattern: ACLResourcePatternType) -> ACLFilter:
+        return ACLFilter(
+            principal=None,
+            host=None,
+            operation=ACLOperation.ANY,
+            permission_type=ACLPermissionType.ANY,
+            resource_pattern=ResourcePatternFilter(
+                KafkaPythonType.GROUP, name, pattern
+            ),
+        )
+
+    match = about(f"{group}-1", ACLResourcePatternType.MATCH)
+    assert client.create_acls([acl])["failed"] == []
+    eventually(lambda: acl in client.describe_acls(match)[0], wanted="the binding")
+    exactly = about(group, ACLResourcePatternType.ANY)
+    [(_, deleted, error)] = client.delete_acls([exactly])
+    assert error.errno == 0
+    assert deleted == [acl]
+    client.close()
+
+
+def test_whoever_may_not_alter_the_cluster_makes_no_bindings(
+    alice: AdminClient, group: str
+) -> None:
+    wanted = AclBinding(GROUP, group, LITERAL, ALICE, "*", READ, ALLOW)
+    code = code_of(alice.create_acls([wanted])[wanted])
+    assert code == KafkaError.CLUSTER_AUTHORIZATION_FAILED
+
+
+def error_of(door: Door, group: str, topic: str, protocol: str) -> int:
+    """What Alice's consumer is told first: an error, or 0 once it owns the topic."""
+    config = settings_of("", group, group_protocol=protocol)
+    consumer = Consumer({**config, **door.settings("alice")})
+    codes: list[int] = []
+    consumer.subscribe([topic], on_assign=lambda *_: codes.append(0))
+    try:
+
+        def first() -> bool:
+            message = consumer.poll(POLL_S)
+            if message is not None and (error := message.error()) is not None:
+                codes.append(error.code())
+            return bool(codes)
+
+        eventually(first, wanted="an error, or the topic")
+    finally:
+        consumer.close()
+    return codes[0]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_consumer_needs_its_group_and_its_topic(
+    door: Door,
+    group: str,
+    guarded_topic: str,
+    allow: Callable[..., AclBinding],
+    protocol: str,
+) -> None:
+    allow(TOPIC, guarded_topic, READ)
+    code = error_of(door, group, guarded_topic, protocol)
+    assert code == KafkaError.GROUP_AUTHORIZATION_FAILED
+    allow(GROUP, group, READ)
+    assert error_of(door, group, guarded_topic, protocol) == 0
+    allow(TOPIC, guarded_topic, AclOperation.DESCRIBE, LITERAL, DENY)
+    code = error_of(door, group, guarded_topic, protocol)
+    assert code == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.fact("D-34")
+def test_a_group_is_deleted_by_whoever_may_delete_it(
+    alice: AdminClient,
+    admin: AdminClient,
+    group: str,
+    guarded_topic: str,
+    allow: Callable[..., AclBinding],
+) -> None:
+    both = [group, f"{group}-2"]
+
+    def has_offsets(name: str) -> bool:
+        offsets = [TopicPartition(guarded_topic, 0, 1)]
+        asked = ConsumerGroupTopicPartitions(name, offsets)
+        future = admin.alter_consumer_group_offsets([asked])[name]
+        [partition] = future.result(ANSWER_S).topic_partitions
+        return partition.error is None
+
+    for each in both:
+        eventually(partial(has_offsets, each), wanted=f"offsets of {each}")
+    no = KafkaError.GROUP_AUTHORIZATION_FAILED
+    allow(GROUP, f"{group}-2", AclOperation.DESCRIBE)
+    # To see a group takes no right to delete it.
+    listed = alice.list_consumer_groups().result(ANSWER_S).valid
+    assert {found.group_id for found in listed} & {*both} == {f"{group}-2"}
+    assert {code_of(f) for f in alice.delete_consumer_groups(both).values()} == {no}
+    allow(GROUP, group, DELETE)
+    deleted = alice.delete_consumer_groups(both)
+    assert {each: code_of(deleted[each]) for each in both} == {
+        group: 0,
+        f"{group}-2": no,
+    }
+
+
+def test_an_idempotent_producer_needs_no_more_than_its_topic(
+    door: Door, guarded_topic: str, allow: Callable[..., AclBinding]
+) -> None:
+    allow(TOPIC, guarded_topic[:-4], AclOperation.WRITE, PREFIXED)
+    producer = Producer({**door.settings("alice"), "enable.idempotence": True})
+    failed: list[KafkaError | None] = []
+    producer.produce(
+        guarded_topic, b"v", on_delivery=lambda error, _: failed.append(error)
+    )
+    assert producer.flush(ANSWER_S) == 0
+    assert failed == [None]
+    denied = allow(TOPIC, guarded_topic, AclOperation.WRITE, LITERAL, DENY)
+    assert denied.permission_type == DENY
+    producer.produce(
+        guarded_topic, b"v", on_delivery=lambda error, _: failed.append(error)
+    )
+    assert producer.flush(ANSWER_S) == 0
+    refused = failed[1]
+    assert refused is not None
+    assert refused.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
