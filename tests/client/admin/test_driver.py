@@ -11,7 +11,7 @@ from coterie.client import ClientOptions
 from coterie.client.admin import driver
 from coterie.client.admin.driver import GROUP_CHUNK, is_representable
 from coterie.client.admin.group_offsets import OFFSETS_CHUNK
-from coterie.client.coordinators import TRANSACTION, lookup_request
+from coterie.client.coordinators import TRANSACTION, lookup_request, read_lookup
 from coterie.errors import (
     ApiError,
     ConnectionLost,
@@ -153,6 +153,18 @@ async def test_an_old_broker_is_asked_for_each_groups_offsets(versions: Any) -> 
         assert list(found.all()) == MANY[:40]
         asked = fleet.asked(OffsetFetchRequest)
         assert sorted(request.group_id for request in asked) == sorted(MANY[:40])
+
+
+@pytest.mark.fact("B-25")
+@pytest.mark.parametrize("version", [3, 4])
+async def test_a_look_up_tells_the_code_of_a_transaction_too(version: int) -> None:
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    refused_key = Coordinator(key="tx", error_code=code, error_message="no")
+    answer = FindCoordinatorResponse(
+        error_code=code, error_message="no", coordinators=[refused_key]
+    )
+    found = read_lookup(answer, ["tx"], version)["tx"]
+    assert (found.code, found.message) == (code, "no")
 
 
 # What is wrong with one group.

@@ -12,6 +12,7 @@ from coterie.client.admin.offset_values import CommittedOffset
 from coterie.client.admin.remove_members import MemberToRemove
 from coterie.client.admin.results import Results
 from coterie.errors import ApiError, MalformedFrame, UnsupportedByBroker
+from coterie.settings import Settings
 from coterie.types import TopicPartition
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
@@ -180,6 +181,23 @@ async def test_each_partition_tells_that_the_group_has_members() -> None:
             T1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         }
         assert "stop them first" in str(results.errors[T0])
+
+
+async def test_a_partition_that_the_answer_leaves_out_has_no_success() -> None:
+    async with Fleet() as fleet, fleet.admin() as admin:
+        answer = committed((T0, ErrorCode.NONE))
+        fleet.brokers[0].answers[ApiKey.OFFSET_COMMIT] = lambda _: answer
+        offsets = {T0: CommittedOffset(1), T1: CommittedOffset(1)}
+        results = await admin.alter_group_offsets("g", offsets)
+        assert results.values == {T0: None}
+        assert isinstance(results.errors[T1], MalformedFrame)
+
+
+@pytest.mark.fact("D-46")
+async def test_how_long_offsets_live_is_the_brokers_alone() -> None:
+    assert Settings().offsets_retention_minutes == 7 * 24 * 60
+    retention = OffsetCommitRequest.FIELDS["retention_time_ms"]
+    assert (retention.versions, retention.default) == (Versions(2, 4), -1)
 
 
 Change = Callable[[AdminClient], Any]

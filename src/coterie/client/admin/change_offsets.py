@@ -20,7 +20,7 @@ from coterie.client.admin.offset_values import CommittedOffset
 from coterie.client.admin.refusals import refusal
 from coterie.client.admin.results import Results
 from coterie.client.cluster import TRIED_AGAIN, Cluster
-from coterie.errors import ApiError, CoterieError
+from coterie.errors import ApiError, CoterieError, MalformedFrame
 from coterie.types import GroupId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.offset_commit import (
@@ -81,7 +81,7 @@ async def alter_group_offsets(
             for topic in answer.topics
             for each in topic.partitions
         )
-        return {group_id: _changed(group_id, told)}
+        return {group_id: _changed(group_id, offsets, told)}
 
     return await _one(cluster, group_id, ask)
 
@@ -110,7 +110,7 @@ async def delete_group_offsets(
             for topic in answer.topics
             for each in topic.partitions
         )
-        return {group_id: _changed(group_id, told)}
+        return {group_id: _changed(group_id, partitions, told)}
 
     return await _one(cluster, group_id, ask)
 
@@ -130,20 +130,28 @@ def _to_commit(index: int, offset: CommittedOffset) -> OffsetCommitRequestPartit
 
 
 def _changed(
-    group_id: GroupId, told: Iterable[tuple[TopicPartition, int]]
+    group_id: GroupId,
+    wanted: Collection[TopicPartition],
+    told: Iterable[tuple[TopicPartition, int]],
 ) -> _Changed | CoterieError:
-    done: dict[TopicPartition, None] = {}
-    errors: dict[TopicPartition, CoterieError] = {}
-    for partition, number in told:
-        code = ErrorCode.read(number)
+    codes = {partition: ErrorCode.read(number) for partition, number in told}
+    for code in codes.values():
         if code in _OF_THE_GROUP:
             return _group_error(group_id, code)
-        if code is ErrorCode.NONE:
-            done[partition] = None
+    done: dict[TopicPartition, None] = {}
+    errors: dict[TopicPartition, CoterieError] = {}
+    for each in dict.fromkeys(wanted):
+        if each not in codes:
+            errors[each] = MalformedFrame(f"nothing was answered about {_name(each)}")
+        elif codes[each]:
+            errors[each] = _refusal(codes[each], _name(each))
         else:
-            name = f"partition {partition.topic}-{partition.partition}"
-            errors[partition] = _refusal(code, name)
+            done[each] = None
     return Results(done, errors)
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"partition {partition.topic}-{partition.partition}"
 
 
 def _group_error(group_id: GroupId, code: ErrorCode) -> ApiError:

@@ -46,12 +46,10 @@ def classic_group(group: DescribedGroup, node: Node) -> GroupDescription | Coter
     """A group, or the error that is told instead. One that is Dead is not there."""
     what = f"group {group.group_id}"
     state = GroupState.read(group.group_state)
-    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or (
-        not group.error_code and state is GroupState.DEAD
-    ):
-        return refusal(ErrorCode.GROUP_ID_NOT_FOUND, what)
     if group.error_code:
         return refusal(group.error_code, what, group.error_message)
+    if state is GroupState.DEAD:
+        return refusal(ErrorCode.GROUP_ID_NOT_FOUND, what)
     members = sorted(group.members, key=lambda member: member.member_id)
     are_consumers = group.protocol_type == CONSUMER
     generation = group.generation_id

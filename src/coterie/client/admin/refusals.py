@@ -22,7 +22,6 @@ _WORDS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _NOT_ALLOWED,
     ErrorCode.GROUP_ID_NOT_FOUND: "does not exist; look at its name",
     ErrorCode.NON_EMPTY_GROUP: "has members; stop or remove them first",
-    ErrorCode.UNKNOWN_MEMBER_ID: "is not in the group now",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: (
         "is of a topic that a member of the group reads; stop that member first"
     ),

@@ -155,11 +155,19 @@ def _results(codes: Mapping[MemberToRemove, int]) -> _Removed:
     return Results(
         {each: None for each, number in codes.items() if not number},
         {
-            each: refusal(number, _name(each))
+            each: _refusal(ErrorCode.read(number), _name(each))
             for each, number in codes.items()
             if number
         },
     )
+
+
+def _refusal(code: ErrorCode, what: str) -> ApiError:
+    if code is ErrorCode.UNKNOWN_MEMBER_ID:
+        return ApiError(
+            code, f"{what} is not in the group, or is one of KIP-848; stop that itself"
+        )
+    return refusal(code, what)
 
 
 def _group_error(group_id: GroupId, code: ErrorCode) -> ApiError:
