@@ -74,7 +74,10 @@ def fill(address: str) -> None:
     with Peer(address) as peer:
         for number in range(0, GROUPS, IN_FLIGHT):
             for group in range(number, min(number + IN_FLIGHT, GROUPS)):
-                peer.send(commit(f"g{group:05}", TOPIC, PARTITIONS), COMMIT)
+                request = commit(f"g{group:05}", TOPIC, PARTITIONS)
+                for row in request.topics[0].partitions:
+                    row.committed_offset = 0  # of a log that is empty
+                peer.send(request, COMMIT)
             peer.skip(min(IN_FLIGHT, GROUPS - number) - 1)
             answer = peer.receive(OffsetCommitResponse, COMMIT)
             assert not answer.topics[0].partitions[0].error_code

@@ -47,7 +47,15 @@ def run_command(
 ) -> int:
     """Do the work and print its outcome; the exit code. Raises SettingError."""
     where = where or Surroundings()
-    outcome = asyncio.run(_done(options, work, where))
+    done: list[Outcome | Exit] = []
+
+    async def run() -> None:
+        # Not its result: asyncio's runner has Python 3.11 write the result of what it
+        # runs as text, for a message that nobody sees, which takes seconds for many.
+        done.append(await _done(options, work, where))
+
+    asyncio.run(run())
+    [outcome] = done
     return int(outcome) if isinstance(outcome, Exit) else emit(outcome, options, where)
 
 

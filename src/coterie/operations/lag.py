@@ -18,7 +18,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from coterie.client.admin.group_values import GroupDescription, MemberDescription
 from coterie.client.admin.offset_values import (
@@ -221,18 +221,26 @@ def _group(
     unread = commits.errors.get(group_id)
 
     def row(partition: TopicPartition, owner: MemberDescription | None) -> PartitionLag:
-        error = unread or read.errors.get(partition) or logs.error(partition)
+        start, end = logs.start(partition), logs.end(partition)
+        committed = read.offsets.get(partition)
         is_known = unread is None and partition not in read.errors
-        row = PartitionLag(
+        status, lag, raw = _measure(committed, start, end) if is_known else _UNKNOWN
+        return PartitionLag(
             group_id=group_id,
             topic=partition.topic,
             partition=partition.partition,
-            committed=read.offsets.get(partition),
-            log_start=logs.start(partition),
-            log_end=logs.end(partition),
-            error=error,
+            committed=committed,
+            log_start=start,
+            log_end=end,
+            lag=lag,
+            lag_raw=raw,
+            lag_status=status,
+            member_id=owner.member_id if owner else None,
+            instance_id=owner.instance_id if owner else None,
+            client_id=owner.client_id if owner else None,
+            host=owner.host if owner else None,
+            error=unread or read.errors.get(partition) or logs.error(partition),
         )
-        return _owned(_measured(row) if is_known else row, owner)
 
     rows: list[PartitionLag] = []
     owned: set[TopicPartition] = set()
@@ -240,7 +248,7 @@ def _group(
         owned.update(member.assignment)
         rows += (row(each, member) for each in member.assignment if each in asked)
         if not member.assignment:
-            rows.append(_owned(PartitionLag(group_id=group_id), member))
+            rows.append(_idle(group_id, member))
     committed = sorted({*read.offsets, *read.errors} - owned)
     rows += (row(each, None) for each in committed if each in asked)
     return GroupLag(
@@ -256,31 +264,39 @@ def _busiest_first(description: GroupDescription | None) -> list[MemberDescripti
     return sorted(members, key=lambda each: (-len(each.assignment), each.member_id))
 
 
-def _owned(row: PartitionLag, owner: MemberDescription | None) -> PartitionLag:
-    if owner is None:
-        return row
-    return replace(
-        row,
-        member_id=owner.member_id,
-        instance_id=owner.instance_id,
-        client_id=owner.client_id,
-        host=owner.host,
+def _idle(group_id: GroupId, member: MemberDescription) -> PartitionLag:
+    """The row of a member that owns nothing (A-72)."""
+    return PartitionLag(
+        group_id=group_id,
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        host=member.host,
     )
 
 
-def _measured(row: PartitionLag) -> PartitionLag:
-    if row.committed is None:
-        return replace(row, lag_status=LagStatus.NO_COMMIT)
-    if row.log_end is None:
-        return row
-    at = row.committed.offset
-    raw = row.log_end - at
+class _Measured(NamedTuple):
+    status: LagStatus
+    lag: int | None = None
+    raw: int | None = None
+
+
+_UNKNOWN: Final = _Measured(LagStatus.UNKNOWN)
+
+
+def _measure(
+    committed: CommittedOffset | None, start: LogOffset | None, end: LogOffset | None
+) -> _Measured:
+    if committed is None:
+        return _Measured(LagStatus.NO_COMMIT)
+    if end is None:
+        return _UNKNOWN
+    raw = end - committed.offset
     if raw < 0:
-        return replace(row, lag=0, lag_raw=raw, lag_status=LagStatus.BEYOND_END)
-    if row.log_start is not None and at < row.log_start:
-        left = row.log_end - row.log_start
-        return replace(row, lag=left, lag_raw=raw, lag_status=LagStatus.BELOW_START)
-    return replace(row, lag=raw, lag_raw=raw, lag_status=LagStatus.NORMAL)
+        return _Measured(LagStatus.BEYOND_END, 0, raw)
+    if start is not None and committed.offset < start:
+        return _Measured(LagStatus.BELOW_START, end - start, raw)
+    return _Measured(LagStatus.NORMAL, raw, raw)
 
 
 async def with_time_lags(

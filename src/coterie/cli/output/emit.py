@@ -9,12 +9,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TextIO
+from itertools import islice
+from typing import Final, TextIO
 
 from coterie.cli.output.values import Column, Outcome, plain
+
+_PIECES_A_BLOCK: Final = 1_000
 
 
 def wall_clock() -> datetime:
@@ -43,8 +46,7 @@ def emit(
     """Print it as `options.output` says; the exit code."""
     where = surroundings or Surroundings()
     _write(where.stdout, render(outcome, options, where))
-    for line in asides(outcome):
-        _write(where.stderr, plain(line) + "\n")
+    _write(where.stderr, [plain(line) + "\n" for line in asides(outcome)])
     return int(outcome.exit_code)
 
 
@@ -63,20 +65,30 @@ def columns_of(outcome: Outcome, options: argparse.Namespace) -> list[Column]:
     return [each for each in outcome.columns if is_wide or not each.is_wide]
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _write(stream: TextIO, pieces: Iterable[str]) -> None:
     """Write what the stream's encoding cannot say as escapes. A reader that went away,
     as `head` does, has what it wanted."""
     encoding = stream.encoding or "utf-8"
     try:
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        for block in _blocks(pieces):
+            stream.write(block.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
     except BrokenPipeError:
         with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123
             os.dup2(nowhere.fileno(), stream.fileno())
 
 
-def render(outcome: Outcome, options: argparse.Namespace, where: Surroundings) -> str:
-    """What goes to stdout."""
+def _blocks(pieces: Iterable[str]) -> Iterator[str]:
+    """The same text in pieces that are worth a call each."""
+    left = iter(pieces)
+    while some := list(islice(left, _PIECES_A_BLOCK)):
+        yield "".join(some)
+
+
+def render(
+    outcome: Outcome, options: argparse.Namespace, where: Surroundings
+) -> Iterable[str]:
+    """What goes to stdout, piece by piece."""
     form = options.output
     if form in {"json", "jsonl", "csv"}:
         from coterie.cli.output import structured
@@ -87,8 +99,8 @@ def render(outcome: Outcome, options: argparse.Namespace, where: Surroundings) -
     if form == "md":
         from coterie.cli.output.text import markdown
 
-        return markdown(columns, outcome.items)
-    return _table(outcome, columns, where)
+        return [markdown(columns, outcome.items)]
+    return [_table(outcome, columns, where)]
 
 
 def _table(outcome: Outcome, columns: list[Column], where: Surroundings) -> str:

@@ -8,19 +8,26 @@ is renamed or left out. The lines of `jsonl` are the items alone, then one line
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from io import StringIO
+from typing import Final
 
 from coterie.cli.output.values import Json, Outcome, show_value
 
+_AS_LINE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
-def render(outcome: Outcome, form: str, command: str, now: datetime) -> str:
-    """The outcome as `form` has it."""
+
+def render(outcome: Outcome, form: str, command: str, now: datetime) -> Iterator[str]:
+    """The outcome as `form` has it, piece by piece: of many items, the text takes more
+    room than all the rest."""
     if form == "json":
         document = envelope(outcome, command, now)
-        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    return _lines(outcome) if form == "jsonl" else _csv(outcome)
+        yield json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    elif form == "jsonl":
+        yield from _lines(outcome)
+    else:
+        yield from _csv(outcome)
 
 
 def envelope(outcome: Outcome, command: str, now: datetime) -> dict[str, Json]:
@@ -39,26 +46,29 @@ def envelope(outcome: Outcome, command: str, now: datetime) -> dict[str, Json]:
     }
 
 
-def _lines(outcome: Outcome) -> str:
-    failures = ({"error": each.as_item()} for each in outcome.failures)
-    return "".join(
-        json.dumps(each, ensure_ascii=False, separators=(",", ":")) + "\n"
-        for each in [*outcome.items, *failures]
-    )
+def _lines(outcome: Outcome) -> Iterator[str]:
+    encode = _AS_LINE.encode
+    for item in outcome.items:
+        yield encode(item) + "\n"
+    for each in outcome.failures:
+        yield encode({"error": each.as_item()}) + "\n"
 
 
-def _csv(outcome: Outcome) -> str:
+def _csv(outcome: Outcome) -> Iterator[str]:
     """One row an item. What is not known is an empty field."""
     import csv
 
     keys = list(outcome.items[0]) if outcome.items else []
     keys = keys or [each.key for each in outcome.columns]
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    line = StringIO()
+    writer = csv.writer(line, lineterminator="\n")
     writer.writerow(keys)
     for item in outcome.items:
+        yield line.getvalue()
+        line.seek(0)
+        line.truncate()
         writer.writerow([_field(item.get(key)) for key in keys])
-    return text.getvalue()
+    yield line.getvalue()
 
 
 def _field(value: Json) -> str:
