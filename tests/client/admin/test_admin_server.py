@@ -1,4 +1,4 @@
-"""An admin and our own server, over sockets: what a newcomer would try."""
+"""An admin and our own server, of three nodes: what a newcomer would try."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WITH_EPOCH = CommittedOffset(7, 0, "here")
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with ThreadServer() as server:
+    with ThreadServer(node_count=3) as server:
         host, port = server.addresses[0]
         topic = CreatableTopic(name="orders", num_partitions=3, replication_factor=1)
         with WireClient(host, port) as client:
@@ -40,8 +40,40 @@ async def test_a_cluster_tells_its_brokers(address: str) -> None:
     async with admin(address) as client:
         cluster = await client.describe_cluster()
     assert cluster.cluster_id
-    assert [str(node) for node in cluster.nodes] == [address]
-    assert cluster.controller_id == cluster.nodes[0].node_id
+    assert len(cluster.nodes) == 3
+    assert address in {str(node) for node in cluster.nodes}
+    assert cluster.controller_id in {node.node_id for node in cluster.nodes}
+
+
+@pytest.mark.fact("B-28")
+async def test_groups_are_described_by_the_nodes_that_coordinate_them(
+    address: str,
+) -> None:
+    names = [f"spread {number}" for number in range(30)]
+    async with admin(address) as client:
+        for name in names:
+            await client.alter_group_offsets(name, {ORDERS[0]: WITH_EPOCH})
+        coordinators = (await client.find_coordinators(names)).all()
+        described = (await client.describe_groups(names)).all()
+        listed = (await client.list_groups()).groups
+    assert len(set(coordinators.values())) == 3
+    assert {name: each.coordinator for name, each in described.items()} == coordinators
+    ids = {each.group_id: each.coordinator_id for each in listed}
+    assert {name: node.node_id for name, node in coordinators.items()} == {
+        name: ids[name] for name in names
+    }
+
+
+@pytest.mark.fact("A-64")
+async def test_what_was_known_of_a_coordinator_may_be_wrong(address: str) -> None:
+    async with admin(address) as client:
+        await client.alter_group_offsets("moved", {ORDERS[0]: WITH_EPOCH})
+        node = (await client.find_coordinators(["moved"])).one("moved")
+        others = {each.node_id for each in (await client.describe_cluster()).nodes}
+        for other in others - {node.node_id}:
+            client._cluster._coordinators["moved"] = other
+            described = await client.describe_groups(["moved"])
+            assert described.one("moved").coordinator == node
 
 
 @pytest.mark.fact("A-60", "A-62")
