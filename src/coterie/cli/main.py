@@ -52,6 +52,8 @@ VERBS: Final = (
     Verb("groups lag", "how far they are behind, added up"),
     Verb("groups watch", "how far they are behind, as it changes"),
     Verb("topics consumers", "which groups read a topic"),
+    Verb("config explain", "every setting of the connection, and where it is from"),
+    Verb("config check", "connect to every broker, and say as whom"),
     Verb(
         "kafka-consumer-groups",
         "Apache Kafka's kafka-consumer-groups.sh: the same options and tables",
@@ -61,6 +63,7 @@ VERBS: Final = (
 
 FAMILIES: Final = {
     "groups": "look at consumer groups and change them",
+    "config": "look at how a cluster is reached",
     "topics": "look at topics as groups see them",
 }
 """First words that take a second one."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from coterie.errors import AuthenticationFailed
+from coterie.errors import AuthenticationFailed, ConnectionLost
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from coterie.client.connection import BrokerConnection
     from coterie.client.sasl import Credentials
 
+_BARE_TOKENS: Final = Versions(0, 0)
 _TOKENS_BY_REQUEST: Final = Versions(1, 1)
 
 
@@ -30,7 +31,14 @@ async def authenticate(connection: BrokerConnection, credentials: Credentials) -
 
     Raises AuthenticationFailed, and what `BrokerConnection.call` does.
     """
-    await _agree_on_mechanism(connection, credentials.mechanism)
+    if not connection.serves(SaslAuthenticateRequest):
+        await _agree_on_mechanism(connection, credentials.mechanism, _BARE_TOKENS)
+        return await _send_bare_tokens(connection, credentials)
+    await _agree_on_mechanism(connection, credentials.mechanism, _TOKENS_BY_REQUEST)
+    return await _send_tokens(connection, credentials)
+
+
+async def _send_tokens(connection: BrokerConnection, credentials: Credentials) -> int:
     conversation = await credentials.begin()
     token = next(conversation)
     while True:
@@ -45,11 +53,29 @@ async def authenticate(connection: BrokerConnection, credentials: Credentials) -
             return answer.session_lifetime_ms
 
 
-async def _agree_on_mechanism(connection: BrokerConnection, mechanism: str) -> None:
+async def _send_bare_tokens(
+    connection: BrokerConnection, credentials: Credentials
+) -> int:
+    """As brokers before 1.0 expect it. One that does not believe us hangs up."""
+    conversation = await credentials.begin()
+    token = next(conversation)
+    while True:
+        try:
+            token = conversation.send(await connection.exchange_bare(token))
+        except StopIteration:
+            return 0
+        except ConnectionLost as error:
+            raise AuthenticationFailed(
+                f"{connection.address} hung up when it was told who calls, by "
+                f"{credentials.mechanism}: most likely it does not believe it"
+            ) from error
+
+
+async def _agree_on_mechanism(
+    connection: BrokerConnection, mechanism: str, version: Versions
+) -> None:
     answer = await connection.call(
-        SaslHandshakeRequest(mechanism=mechanism),
-        SaslHandshakeResponse,
-        wanted=_TOKENS_BY_REQUEST,
+        SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse, wanted=version
     )
     if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         takes = ", ".join(answer.mechanisms) or "none"

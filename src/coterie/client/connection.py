@@ -34,7 +34,7 @@ from coterie.errors import (
 from coterie.wire.api import ADVERTISED, ApiKey
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.framing import FrameReader
+from coterie.wire.framing import FrameReader, frame_of
 from coterie.wire.headers import RequestFront, read_response, write_request
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.schema import VERSION_MAX, Message, Versions
@@ -101,6 +101,7 @@ class BrokerConnection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._quiet_until_s = 0.0
+        self._bare: asyncio.Future[bytes] | None = None
         self._has_served = False
         self._renew_at_s = math.inf
         self._renewal: asyncio.Task[None] | None = None
@@ -140,6 +141,16 @@ class BrokerConnection(asyncio.Protocol):
         """Whether requests may still be sent."""
         return self.failure is None
 
+    @property
+    def tls_version(self) -> str | None:
+        """What encrypts the connection, as "TLSv1.3"; None when nothing does."""
+        tls = self._transport and self._transport.get_extra_info("ssl_object")
+        return tls.version() if tls else None
+
+    def serves(self, request: type[Message]) -> bool:
+        """Whether the broker serves such requests at all."""
+        return request.API_KEY in self._versions
+
     def version_of(self, request: type[Message], wanted: Versions = ANY_VERSION) -> int:
         """The version in which such a request is sent: the highest of `wanted` that
         broker and client have in common.
@@ -171,6 +182,17 @@ class BrokerConnection(asyncio.Protocol):
         version = self.version_of(type(request), wanted)
         return await self._exchange(request, response, version)
 
+    async def exchange_bare(self, token: bytes) -> bytes:
+        """Send a SASL token as a frame of its own and wait for the frame that answers
+        it: what brokers before KIP-152 expect. Nothing else may be under way."""
+        assert self._transport is not None
+        assert not self._waiting
+        if self.failure is not None:
+            raise ConnectionLost(str(self.failure)) from self.failure
+        self._bare = self._loop.create_future()
+        self._transport.write(frame_of(token))
+        return await self._bare
+
     def close(self) -> None:
         """Close it; callers that wait get ConnectionLost."""
         self._end(ConnectionLost(f"the connection to {self.address} was closed"))
@@ -189,11 +211,7 @@ class BrokerConnection(asyncio.Protocol):
         if isinstance(exc, ssl.SSLError) and not self._versions:
             # With TLS 1.3 a refusal of our certificate comes after the handshake.
             self._end(_tls_failure(self.address, exc))
-        reason = f": {exc}" if exc else ""
-        if self._waiting and self._versions and not self._has_served:
-            reason += " at the first request" + (
-                " (does it want SASL?)" if self._options.sasl is None else ""
-            )
+        reason = f": {exc}" if exc else self._guess()
         self._end(ConnectionLost(f"{self.address} closed the connection{reason}"))
 
     def data_received(self, data: bytes) -> None:
@@ -221,6 +239,20 @@ class BrokerConnection(asyncio.Protocol):
         self._writable.set()
 
     # The inner works.
+
+    def _guess(self) -> str:
+        """What a broker may want that hangs up without a word before its first answer,
+        or at the first request that is not about versions."""
+        options = self._options
+        if not self._waiting or self._has_served:
+            return ""
+        if not self._versions:
+            wanted = "TLS" if options.ssl is None else "a certificate of ours"
+        elif options.sasl is None:
+            wanted = "SASL"
+        else:
+            return ""
+        return f" without a word (does it want {wanted}?)"
 
     async def _negotiate(self) -> None:
         """Learn the broker's versions. One that does not know our ApiVersions says so
@@ -322,6 +354,11 @@ class BrokerConnection(asyncio.Protocol):
         return answer
 
     def _answer(self, frame: bytes) -> None:
+        if self._bare is not None:
+            bare, self._bare = self._bare, None
+            if not bare.done():
+                bare.set_result(frame)
+            return
         if not self._waiting:
             raise MalformedFrame("an answer to no request")
         expected, waiting = next(iter(self._waiting.items()))
@@ -346,6 +383,8 @@ class BrokerConnection(asyncio.Protocol):
         self._writable.set()
         if self._transport is not None:
             self._transport.abort()
+        if self._bare is not None and not self._bare.done():
+            self._bare.set_exception(error)
         for waiting in self._waiting.values():
             if not waiting.answer.done():
                 waiting.answer.set_exception(_for_others(error))

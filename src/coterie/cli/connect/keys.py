@@ -73,7 +73,7 @@ _TABLE: Final = (
     Key(SCOPE, Kind.TEXT, "what the token is to allow"),
     Key(EXTENSIONS, Kind.TEXT, "more that the broker is told, NAME=VALUE,..."),
     Key(UNSECURED, Kind.TEXT, "an unsigned token of this name, for tests (ours)"),
-    Key(UNSECURED_LIFE, Kind.WHOLE, "how long that one is good (ours)", "3600"),
+    Key(UNSECURED_LIFE, Kind.WHOLE, "how long that one is good (ours)"),
     Key("ssl.truststore.location", Kind.PATH, "whom to trust: PEM or PKCS12"),
     Key("ssl.truststore.password", Kind.SECRET, "opens a PKCS12 one"),
     Key("ssl.truststore.certificates", Kind.TEXT, "whom to trust, as PEM text"),

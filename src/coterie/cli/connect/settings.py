@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from coterie.client.secret import Secret
 
 _FILE_URL: Final = "file:"
+_LIFE_S: Final = 3_600
 
 
 class Target(NamedTuple):
@@ -173,7 +174,8 @@ def _provider(said: Said) -> TokenProvider:
         return oauth.ClientCredentials(_grant(said, url))
     if principal := said.text(UNSECURED):
         scopes = tuple((said.text(SCOPE) or "").split())
-        return oauth.UnsecuredToken(principal, scopes, said.whole(UNSECURED_LIFE))
+        life_s = said.whole(UNSECURED_LIFE) if said.given(UNSECURED_LIFE) else _LIFE_S
+        return oauth.UnsecuredToken(principal, scopes, life_s)
     raise SettingError(
         f"OAUTHBEARER needs a token; {TOKEN_URL} says where to get one "
         f"(https:, or file:), {TOKEN} is one"

@@ -1,0 +1,114 @@
+"""`coterie config explain`: every setting, masked, with where it is from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from coterie.cli.main import main
+from tests.cli.connect.world import World
+
+
+def explained(
+    capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, dict[str, Any], dict[str, Any]]:
+    """The exit code, the envelope, and its items by setting."""
+    code = main(["config", "explain", "-o", "json", *arguments])
+    envelope = json.loads(capsys.readouterr().out)
+    return code, envelope, {each["setting"]: each for each in envelope["items"]}
+
+
+def test_each_setting_has_its_value_and_its_source(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.profiles('[default]\nbootstrap.servers = "a:1"\n')
+    assert main(["config", "explain", "--timeout", "5000"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in lines}
+    file = world.folder / "config/coterie/profiles.toml"
+    assert rows["SETTING"] == "VALUE SOURCE"
+    assert rows["bootstrap.servers"] == f"a:1 profile default in {file}"
+    assert rows["default.api.timeout.ms"] == "5000 flag --timeout"
+    assert rows["client.id"] == "coterie default"
+
+
+def test_secrets_are_masked_in_every_form(
+    world: World,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COTERIE_SASL_PASSWORD", "hunter2")
+    monkeypatch.setenv("COTERIE_SSL_KEY_PEM", "hunter2")
+    for form in ("table", "wide", "json", "jsonl", "csv", "md"):
+        main(["config", "explain", "-o", form, "--bootstrap-server", "a:1"])
+        said = capsys.readouterr()
+        assert "hunter2" not in said.out + said.err
+        assert "********" in said.out
+    _, _, items = explained(capsys, "--bootstrap-server", "a:1")
+    assert items["sasl.password"]["is_secret"] is True
+    assert items["sasl.password"]["value"] == "********"
+    assert items["ssl.keystore.key"]["written_as"] == "ssl.key.pem"
+
+
+def test_what_was_overridden_is_told(
+    world: World,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COTERIE_SOCKET_TIMEOUT_MS", "7")
+    file = world.write("client.properties", "request.timeout.ms=8")
+    code, _, items = explained(
+        capsys, "--bootstrap-server", "a:1", "--command-config", str(file)
+    )
+    assert code == 0
+    setting = items["request.timeout.ms"]
+    assert (setting["value"], setting["source_kind"]) == ("7", "env")
+    assert setting["source"] == "env COTERIE_SOCKET_TIMEOUT_MS"
+    assert setting["written_as"] == "socket.timeout.ms"
+    assert setting["overrides"] == [f"{file} line 1"]
+
+
+def test_what_stops_a_client_is_told_beside_the_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, envelope, items = explained(capsys)
+    assert code == 1
+    assert items["client.id"]["value"] == "coterie"
+    [error] = envelope["errors"]
+    assert "say --bootstrap-server HOST:PORT" in error["message"]
+
+
+def test_a_source_that_cannot_be_read_is_exit_code_2(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = world.folder / "none.properties"
+    assert main(["config", "explain", "--command-config", str(missing)]) == 2
+    error = f"coterie: {missing} cannot be read: No such file or directory\n"
+    assert capsys.readouterr().err == error
+
+
+def test_warnings_are_told_and_notes_when_asked_for(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = world.write("client.properties", "client.idd=x\ngroup.id=g\n")
+    asked = ["config", "explain", "--bootstrap-server", "a:1"]
+    asked += ["--command-config", str(file), "-X", "sasl.mechanism=PLAIN"]
+    main(asked)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("warning: ")
+    assert "did you mean client.id?" in first
+    assert "does nothing while security.protocol is PLAINTEXT" in second
+    main([*asked, "--verbose"])
+    assert "group.id means nothing" in capsys.readouterr().err
+
+
+def test_a_text_of_certificates_is_told_by_its_first_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COTERIE_SSL_CA_PEM", "-----BEGIN\nabc\n")
+    main(["config", "explain", "--bootstrap-server", "a:1"])
+    out = capsys.readouterr().out
+    assert "-----BEGIN ..." in out
+    assert "abc" not in out

@@ -1,0 +1,168 @@
+"""Clients against our own server, which asks them who they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.client import AdminClient
+from coterie.client.connection import Address, BrokerConnection
+from coterie.client.options import ClientOptions
+from coterie.client.sasl import Credentials, Plain, Scram
+from coterie.client.secret import Secret
+from coterie.client.tls import TlsOptions, make_context
+from coterie.errors import AuthenticationFailed, ConnectionLost
+from coterie.types import SecurityProtocol
+from coterie.wire.api import ApiKey
+from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from tests.server.harness import ThreadServer
+from tests.server.secured import (
+    MECHANISMS,
+    USERS,
+    Certificates,
+    make_certificates,
+    users_file,
+)
+
+SASL = SecurityProtocol.SASL_PLAINTEXT
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+def secured(
+    folder: Path, protocol: SecurityProtocol = SASL, **settings: Any
+) -> ThreadServer:
+    return ThreadServer(
+        protocol=protocol,
+        sasl_enabled_mechanisms=MECHANISMS,
+        sasl_users_file=str(users_file(folder)),
+        connection_failed_authentication_delay_ms=0,
+        **settings,
+    )
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreadServer]:
+    with secured(tmp_path_factory.mktemp("users")) as running:
+        yield running
+
+
+def said_by(
+    name: str, mechanism: str = "SCRAM-SHA-256", secret: str | None = None
+) -> Credentials:
+    password = Secret(USERS[name] if secret is None else secret)
+    if mechanism == "PLAIN":
+        return Plain(name, password)
+    return Scram(mechanism, name, password)
+
+
+def groups_seen(server: ThreadServer, **options: Any) -> int:
+    """How many groups a client sees, if it is let in."""
+
+    async def look() -> int:
+        host, port = server.addresses[0]
+        asked = ClientOptions(api_timeout_ms=5_000, **options)
+        async with AdminClient(f"{host}:{port}", asked) as admin:
+            return len((await admin.list_groups()).groups)
+
+    return asyncio.run(look())
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("name", USERS)
+def test_who_knows_the_password_is_let_in(
+    mechanism: str, name: str, server: ThreadServer
+) -> None:
+    assert groups_seen(server, sasl=said_by(name, mechanism)) == 0
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_who_does_not_is_refused_at_once(mechanism: str, server: ThreadServer) -> None:
+    with pytest.raises(AuthenticationFailed, match=f"refuses {mechanism}: Authenticat"):
+        groups_seen(server, sasl=said_by("alice", mechanism, "wrong"))
+
+
+def ask_once(server: ThreadServer, **options: Any) -> None:
+    """Ask something, and do not try again."""
+
+    async def ask() -> None:
+        address = Address(*server.addresses[0])
+        connection = await BrokerConnection.open(address, ClientOptions(**options))
+        await connection.call(ListGroupsRequest(), ListGroupsResponse)
+
+    asyncio.run(ask())
+
+
+def test_who_says_nothing_is_told_what_may_be_wanted(server: ThreadServer) -> None:
+    with pytest.raises(ConnectionLost, match=r"does it want SASL\?"):
+        ask_once(server)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_brokers_before_kip_152_get_bare_tokens(
+    mechanism: str, server: ThreadServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn = BrokerConnection._learn
+
+    def learn_less(connection: BrokerConnection, answer: Any) -> None:
+        learn(connection, answer)
+        del connection._versions[ApiKey.SASL_AUTHENTICATE]
+
+    monkeypatch.setattr(BrokerConnection, "_learn", learn_less)
+    assert groups_seen(server, sasl=said_by("alice", mechanism)) == 0
+    with pytest.raises(AuthenticationFailed, match="most likely it does not believe"):
+        groups_seen(server, sasl=said_by("alice", mechanism, "wrong"))
+
+
+@pytest.mark.slow
+def test_a_session_goes_on_after_its_end(tmp_path: Path) -> None:
+    """It is over long before the second request; the broker is told again (KIP-368)."""
+
+    async def look(address: Address) -> tuple[float, bool]:
+        options = ClientOptions(sasl=said_by("alice"))
+        connection = await BrokerConnection.open(address, options)
+        planned_s = connection._renew_at_s - asyncio.get_running_loop().time()
+        connection._renew_at_s = 0.0
+        await connection.call(ListGroupsRequest(), ListGroupsResponse)
+        still = connection.is_open
+        connection.close()
+        return planned_s, still
+
+    with secured(tmp_path, connections_max_reauth_ms=100_000) as running:
+        planned_s, still = asyncio.run(look(Address(*running.addresses[0])))
+    assert 80 < planned_s < 86
+    assert still
+
+
+@pytest.mark.slow
+def test_passwords_and_tls_together(certificates: Certificates, tmp_path: Path) -> None:
+    context = make_context(TlsOptions(trust=certificates.authority))
+    settings: dict[str, Any] = {"ssl_keystore_location": str(certificates.server)}
+    with secured(tmp_path, SecurityProtocol.SASL_SSL, **settings) as running:
+        assert groups_seen(running, ssl=context, sasl=said_by("alice", "PLAIN")) == 0
+        with pytest.raises(AuthenticationFailed, match="is not trusted"):
+            groups_seen(running, ssl=make_context(TlsOptions()), sasl=said_by("alice"))
+        with pytest.raises(ConnectionLost, match=r"does it want TLS\?"):
+            ask_once(running, sasl=said_by("alice"))
+
+
+@pytest.mark.slow
+def test_a_certificate_is_asked_for(certificates: Certificates) -> None:
+    settings: dict[str, Any] = {
+        "ssl_keystore_location": str(certificates.server),
+        "ssl_truststore_location": str(certificates.authority),
+        "ssl_client_auth": "required",
+    }
+    trust = certificates.authority
+    shown = make_context(TlsOptions(trust=trust, certificate=certificates.alice))
+    with ThreadServer(protocol=SecurityProtocol.SSL, **settings) as running:
+        assert groups_seen(running, ssl=shown) == 0
+        with pytest.raises(ConnectionLost, match=r"want a certificate of ours\?"):
+            ask_once(running, ssl=make_context(TlsOptions(trust=trust)))
