@@ -138,7 +138,7 @@ def test_without_a_certificate_that_is_required_nobody_comes_in(
         server.client(tls=certificates.client()) as client,
     ):
         client.call(ApiVersionsRequest(), 2)
-    assert "its TLS handshake failed: PEER_DID_NOT_RETURN_A_CERTIFICATE" in caplog.text
+    assert "a TLS handshake failed: PEER_DID_NOT_RETURN_A_CERTIFICATE" in caplog.text
 
 
 def test_a_certificate_of_another_authority_is_none(
@@ -180,7 +180,7 @@ def test_who_speaks_no_tls_harms_nobody(
             pass  # an alert comes before the end
     with server.client(tls=certificates.client()) as client:
         assert client.call(ApiVersionsRequest(), 2).error_code == 0
-    assert "its TLS handshake failed" in caplog.text
+    assert "a TLS handshake failed" in caplog.text
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
 
 
@@ -194,20 +194,13 @@ def test_who_speaks_tls_to_a_plain_port_harms_nobody(
             assert client.call(ApiVersionsRequest(), 2).error_code == 0
 
 
-def test_who_only_connects_counts_and_is_cut_off_in_time(
-    certificates: Certificates,
-) -> None:
-    settings = settings_of(
-        certificates, max_connections=1, connection_authentication_timeout_ms=100
-    )
-    with ThreadServer(protocol=SSL, **settings) as server:
-        address = server.addresses[0]
-        with socket.create_connection(address, timeout=10) as silent:
-            with socket.create_connection(address, timeout=10) as second:
-                assert _is_cut_off(second), "there is room for one"
-            assert _is_cut_off(silent), "it never shook hands"
-        with server.client(tls=certificates.client()) as client:
-            assert client.call(ApiVersionsRequest(), 2).error_code == 0
+def test_who_only_connects_is_cut_off_in_time(certificates: Certificates) -> None:
+    settings = settings_of(certificates, connection_authentication_timeout_ms=100)
+    with (
+        ThreadServer(protocol=SSL, **settings) as server,
+        socket.create_connection(server.addresses[0], timeout=10) as silent,
+    ):
+        assert _is_cut_off(silent)
 
 
 def _is_cut_off(connection: socket.socket) -> bool:

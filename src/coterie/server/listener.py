@@ -7,7 +7,6 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from coterie.server.arrival import Arrival
 from coterie.server.dispatch import Handler
 from coterie.server.node import Node
 from coterie.server.security import Security
@@ -49,14 +48,18 @@ class Listener:
         """
         loop = asyncio.get_running_loop()
 
-        def client() -> asyncio.Protocol:
-            session = Session(
-                node, self._handlers, self._limits, sessions=self, loop=loop
-            )
-            return session if has_no_tls else Arrival(session, self, loop)
+        def session() -> Session:
+            return Session(node, self._handlers, self._limits, sessions=self, loop=loop)
 
-        has_no_tls = self.security.tls is None
-        server = await loop.create_server(client, host, port, backlog=BACKLOG)
+        security = self.security
+        server = await loop.create_server(
+            session,
+            host,
+            port,
+            backlog=BACKLOG,
+            ssl=security.tls,
+            ssl_handshake_timeout=security.patience_s if security.tls else None,
+        )
         self._servers.append(server)
         if self._sweep is None:
             self._schedule_sweep(loop)
@@ -83,9 +86,7 @@ class Listener:
     # What sessions call.
 
     def opened(self, session: Session) -> bool:
-        """Keep a session, if `max.connections` has room for it or it is kept."""
-        if session in self._sessions:
-            return True
+        """Keep a session, if `max.connections` has room for it."""
         if len(self._sessions) >= self._settings.max_connections:
             if not self._is_full:
                 _LOGGER.warning(

@@ -7,6 +7,7 @@ of clients.
 
 from __future__ import annotations
 
+import logging
 import ssl
 from pathlib import Path
 from typing import Final
@@ -14,11 +15,27 @@ from typing import Final
 from coterie.errors import SettingError
 from coterie.settings import Settings
 
+_LOGGER = logging.getLogger(__name__)
+
 _CLIENT_CERTIFICATES: Final = {
     "none": ssl.CERT_NONE,
     "requested": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
 }
+
+
+class _Handshaking(ssl.SSLObject):
+    """Says why a handshake failed: the event loop drops the connection in silence."""
+
+    def do_handshake(self) -> None:
+        """Go on with the handshake."""
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            _LOGGER.info("a TLS handshake failed: %s", error.reason or error)
+            raise
 
 
 def make_context(settings: Settings, *, asks_certificates: bool) -> ssl.SSLContext:
@@ -28,6 +45,7 @@ def make_context(settings: Settings, *, asks_certificates: bool) -> ssl.SSLConte
     Raises SettingError for files that are not there or not what they should be.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.sslobject_class = _Handshaking
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _load_key(context, settings)
     wanted = settings.ssl_client_auth
