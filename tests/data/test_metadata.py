@@ -85,8 +85,9 @@ def test_a_topic_without_name_or_id_is_refused(world: World) -> None:
     assert topic.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_an_impossible_name_is_refused(world: World) -> None:
-    [topic] = describe(world, "a b").topics
+@pytest.mark.parametrize("may_be_made", [True, False])
+def test_an_impossible_name_is_refused(world: World, may_be_made: bool) -> None:
+    [topic] = describe(world, "a b", allow_auto_topic_creation=may_be_made).topics
     assert topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 

@@ -33,7 +33,11 @@ from coterie.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from coterie.wire.messages.create_acls import AclCreationResult, CreateAclsResponse
+from coterie.wire.messages.create_acls import (
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
 from coterie.wire.messages.delete_acls import (
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
@@ -106,6 +110,25 @@ async def test_a_binding_that_cannot_be_hinders_no_other(admin: AdminClient) -> 
     gone = await admin.delete_acls([unknown, AclFilter()])
     assert code_of(gone.errors[unknown]) is ErrorCode.INVALID_REQUEST
     assert list(gone.one(AclFilter()).values) == [READ]
+
+
+async def test_what_is_unknown_is_not_sent() -> None:
+    """Kafka closes the connection on it."""
+    async with ScriptedCluster() as nodes:
+        [broker] = nodes.brokers
+        broker.answers[ApiKey.CREATE_ACLS] = lambda _: CreateAclsResponse()
+        broker.answers[ApiKey.DELETE_ACLS] = lambda _: DeleteAclsResponse()
+        cluster = nodes.client()
+        odd = READ._replace(operation=Operation.UNKNOWN)
+        made = await create_acls(cluster, [odd])
+        assert code_of(made.errors[odd]) is ErrorCode.INVALID_REQUEST
+        unknown = AclFilter(pattern=Pattern.UNKNOWN)
+        gone = await delete_acls(cluster, [unknown])
+        assert "Pattern UNKNOWN" in str(gone.errors[unknown])
+        with pytest.raises(ApiError, match="Pattern UNKNOWN"):
+            await describe_acls(cluster, unknown)
+        assert broker.asked_of(CreateAclsRequest) == []
+        assert broker.asked_of(DeleteAclsRequest) == []
 
 
 async def test_without_an_authorizer_the_broker_says_what_to_do() -> None:

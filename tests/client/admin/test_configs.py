@@ -19,8 +19,8 @@ from coterie.client.admin.configs import (
 )
 from coterie.errors import (
     ApiError,
-    ClientError,
     ConnectionLost,
+    MalformedFrame,
     UnsupportedByBroker,
 )
 from coterie.wire.api import ApiKey
@@ -212,8 +212,8 @@ async def test_a_resource_may_be_refused_or_forgotten() -> None:
         broker.answers[ApiKey.INCREMENTAL_ALTER_CONFIGS] = lambda _: refused
         results = await alter_configs(nodes.client(), {GROUP: {"x": "1"}, TOPIC: {}})
         assert str(results.errors[GROUP]) == "group g: INVALID_CONFIG: x is none"
-        assert isinstance(results.errors[TOPIC], ClientError)
-        assert "nothing of topic t" in str(results.errors[TOPIC])
+        assert isinstance(results.errors[TOPIC], MalformedFrame)
+        assert "left topic t out of its answer" in str(results.errors[TOPIC])
 
 
 async def test_changes_are_said_one_by_one() -> None:

@@ -2,19 +2,22 @@
 
 Bindings and filters are the values of `coterie.auth.acl`, the same that our server
 decides by. Any broker answers, or passes on what it is asked (KIP-590).
+
+What has something UNKNOWN in it is not sent: Kafka hangs up on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from coterie.auth.acl import Acl, AclFilter, Pattern, Permission, known
 from coterie.auth.authorizer import Operation, Principal, ResourceType, parse_principal
 from coterie.client.admin.refusals import refusal
 from coterie.client.admin.results import Results
 from coterie.client.cluster import Cluster
-from coterie.errors import ClientError, CoterieError
+from coterie.errors import ApiError, ClientError, CoterieError
+from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.create_acls import (
     AclCreation,
     CreateAclsRequest,
@@ -32,6 +35,8 @@ from coterie.wire.messages.describe_acls import (
     DescribeAclsResponse,
 )
 from coterie.wire.schema import VERSION_MAX, Versions
+
+T = TypeVar("T", Acl, AclFilter)
 
 EVERY_ACL: Final = AclFilter()
 _USERS_SINCE: Final = 3
@@ -54,6 +59,8 @@ async def describe_acls(
 
     Raises ApiError, and UnsupportedByBroker for brokers before Kafka 2.0.
     """
+    if (unknown := _unknown(wanted)) is not None:
+        raise unknown
     request = DescribeAclsRequest(
         resource_type_filter=wanted.resource_type,
         resource_name_filter=wanted.name,
@@ -84,7 +91,9 @@ async def create_acls(cluster: Cluster, acls: Iterable[Acl]) -> Results[Acl, Non
 
     Raises UnsupportedByBroker for brokers before Kafka 2.0.
     """
-    wanted = list(dict.fromkeys(acls))
+    wanted, errors = _sendable(acls)
+    if not wanted:
+        return Results({}, errors)
     request = CreateAclsRequest(
         creations=[
             AclCreation(
@@ -104,7 +113,7 @@ async def create_acls(cluster: Cluster, acls: Iterable[Acl]) -> Results[Acl, Non
         lambda: cluster.call(request, CreateAclsResponse, wanted=versions)
     )
     _check_count(answer.results, wanted)
-    errors: dict[Acl, CoterieError] = {
+    errors |= {
         acl: refusal(each.error_code, f"to create {in_words(acl)}", each.error_message)
         for acl, each in zip(wanted, answer.results, strict=True)
         if each.error_code
@@ -121,7 +130,9 @@ async def delete_acls(
     ConnectionLost when it is unknown what was taken away: asked again, the broker would
     not tell.
     """
-    wanted = list(dict.fromkeys(filters))
+    wanted, errors = _sendable(filters)
+    if not wanted:
+        return Results({}, errors)
     request = DeleteAclsRequest(
         filters=[
             DeleteAclsFilter(
@@ -141,7 +152,6 @@ async def delete_acls(
     answer = await connection.call(request, DeleteAclsResponse, wanted=versions)
     _check_count(answer.filter_results, wanted)
     values: dict[AclFilter, Results[Acl, None]] = {}
-    errors: dict[AclFilter, CoterieError] = {}
     for each, result in zip(wanted, answer.filter_results, strict=True):
         if result.error_code:
             said = result.error_message
@@ -187,6 +197,24 @@ def _acl(entry: _Entry, resource_type: int, name: str, pattern: int) -> Acl:
         pattern=known(Pattern, pattern),
         host=entry.host,
     )
+
+
+def _sendable(items: Iterable[T]) -> tuple[list[T], dict[T, CoterieError]]:
+    """What can be sent, each once, and why the rest cannot."""
+    found = {each: _unknown(each) for each in items}
+    errors: dict[T, CoterieError] = {
+        each: error for each, error in found.items() if error is not None
+    }
+    return [each for each in found if each not in errors], errors
+
+
+def _unknown(item: Acl | AclFilter) -> ApiError | None:
+    words = (item.resource_type, item.pattern, item.operation, item.permission)
+    if all(words):  # UNKNOWN is 0
+        return None
+    told = ", ".join(f"{type(each).__name__} {each.name}" for each in words)
+    message = f"no broker knows what is UNKNOWN; say what is meant ({told})"
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
 def _versions(kinds: Iterable[ResourceType]) -> Versions:

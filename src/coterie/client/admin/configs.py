@@ -19,9 +19,9 @@ from coterie.client.admin.config_values import (
     ConfigSynonym,
 )
 from coterie.client.admin.refusals import refusal
-from coterie.client.admin.results import Progress, Results
+from coterie.client.admin.results import Progress, Results, results_of
 from coterie.client.cluster import Cluster
-from coterie.errors import ClientError, CoterieError
+from coterie.errors import CoterieError
 from coterie.wire.config_kinds import ConfigSource, ConfigType, ResourceKind
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.describe_configs import (
@@ -181,12 +181,13 @@ async def _ask_all(
     """Raises what happens when any broker would do and none does."""
     wanted = list(dict.fromkeys(resources))
     outcomes: dict[ConfigResource, V | CoterieError] = {}
+    open_ones = set(wanted)
 
     def settle(some: Collection[ConfigResource], said: Outcomes[V]) -> None:
-        for each in some:
-            outcomes[each] = said[each] if each in said else _no_word(each)
+        outcomes.update(said)
+        open_ones.difference_update(some)
         if progress is not None:
-            progress(len(outcomes), len(wanted))
+            progress(len(wanted) - len(open_ones), len(wanted))
 
     async def ask_node(node_id: int | None, its_own: list[ConfigResource]) -> None:
         said: Outcomes[V]
@@ -200,10 +201,7 @@ async def _ask_all(
     for some in in_chunks(by_node.pop(None, []), RESOURCES_PER_REQUEST):
         settle(some, await cluster.retrying(partial(ask, None, some)))
     await asyncio.gather(*(ask_node(*each) for each in by_node.items()))
-    return Results(
-        {k: v for k in wanted if not isinstance(v := outcomes[k], CoterieError)},
-        {k: v for k in wanted if isinstance(v := outcomes[k], CoterieError)},
-    )
+    return results_of(wanted, outcomes)
 
 
 def _by_node(
@@ -227,10 +225,6 @@ def _by_resource(
         refused = code != ErrorCode.NONE
         outcomes[resource] = refusal(code, str(resource), message) if refused else value
     return outcomes
-
-
-def _no_word(resource: ConfigResource) -> ClientError:
-    return ClientError(f"the broker said nothing of {resource}")
 
 
 def _change(name: str, value: str | None) -> AlterableConfig:

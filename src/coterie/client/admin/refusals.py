@@ -13,6 +13,10 @@ _WORDS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: (
         "does not exist, or you may not see it; look at its name"
     ),
+    ErrorCode.INVALID_TOPIC_EXCEPTION: (
+        "cannot exist: names have letters, digits, '.', '_' and '-', 249 at most"
+    ),
+    ErrorCode.OFFSET_OUT_OF_RANGE: "has no such offset; look where it ends",
     ErrorCode.LEADER_NOT_AVAILABLE: (
         "has no leader now; see which brokers of its replicas are down"
     ),

@@ -6,11 +6,11 @@ error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, MalformedFrame
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -37,3 +37,22 @@ class Results(Generic[K, V]):
         for error in self.errors.values():
             raise error
         return self.values
+
+
+def results_of(
+    wanted: Iterable[K], said: Mapping[K, V | CoterieError]
+) -> Results[K, V]:
+    """The outcome of each key that was asked about, in that order. What a broker left
+    out of its answer is an error, too."""
+    values: dict[K, V] = {}
+    errors: dict[K, CoterieError] = {}
+    for key in wanted:
+        if key not in said:
+            errors[key] = MalformedFrame(f"the broker left {key} out of its answer")
+            continue
+        outcome = said[key]
+        if isinstance(outcome, CoterieError):
+            errors[key] = outcome
+        else:
+            values[key] = outcome
+    return Results(values, errors)

@@ -16,10 +16,10 @@ from coterie.client.admin.controller import broker_timeout_ms, call_controller
 from coterie.client.admin.leaders import UNKNOWN_TRIES, topics_of
 from coterie.client.admin.offset_values import PartitionDescription, TopicDescription
 from coterie.client.admin.refusals import refusal
-from coterie.client.admin.results import Results
+from coterie.client.admin.results import Results, results_of
 from coterie.client.admin.topic_values import CreatedTopic, NewTopic
 from coterie.client.cluster import Cluster
-from coterie.errors import CoterieError
+from coterie.errors import ApiError, CoterieError
 from coterie.types import TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.create_partitions import (
@@ -95,14 +95,12 @@ async def create_topics(
         lambda answer: (topic.error_code for topic in answer.topics),
         wanted=Versions(_COUNTS_SINCE if is_open else 0, VERSION_MAX),
     )
-    return Results(
-        {each.name: _made(each) for each in answer.topics if not each.error_code},
+    return results_of(
+        (topic.name for topic in wanted),
         {
-            each.name: refusal(
-                each.error_code, f"topic {each.name}", each.error_message
-            )
+            each.name: _refused(each.name, each.error_code, each.error_message)
+            or _made(each)
             for each in answer.topics
-            if each.error_code
         },
     )
 
@@ -126,9 +124,12 @@ async def delete_topics(
         DeleteTopicsResponse,
         lambda answer: (each.error_code for each in answer.responses),
     )
-    return _done(
-        (each.name or "", each.error_code, each.error_message)
-        for each in answer.responses
+    return results_of(
+        wanted,
+        {
+            each.name or "": _refused(each.name, each.error_code, each.error_message)
+            for each in answer.responses
+        },
     )
 
 
@@ -153,8 +154,12 @@ async def create_partitions(
         CreatePartitionsResponse,
         lambda answer: (each.error_code for each in answer.results),
     )
-    return _done(
-        (each.name, each.error_code, each.error_message) for each in answer.results
+    return results_of(
+        counts,
+        {
+            each.name: _refused(each.name, each.error_code, each.error_message)
+            for each in answer.results
+        },
     )
 
 
@@ -165,16 +170,15 @@ def _may_come(topic: MetadataResponseTopic | None) -> bool:
 def _described(
     names: Iterable[TopicName], found: Mapping[TopicName, MetadataResponseTopic]
 ) -> Results[TopicName, TopicDescription]:
-    values: dict[TopicName, TopicDescription] = {}
-    errors: dict[TopicName, CoterieError] = {}
+    outcomes: dict[TopicName, TopicDescription | CoterieError] = {}
     for name in names:
         topic = found.get(name)
         code = topic.error_code if topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if topic is None or code:
-            errors[name] = refusal(code, f"topic {name}")
+            outcomes[name] = refusal(code, f"topic {name}")
         else:
-            values[name] = _description(name, topic)
-    return Results(values, errors)
+            outcomes[name] = _description(name, topic)
+    return results_of(outcomes, outcomes)
 
 
 def _description(name: TopicName, topic: MetadataResponseTopic) -> TopicDescription:
@@ -226,14 +230,5 @@ def _made(topic: CreatableTopicResult) -> CreatedTopic:
     )
 
 
-def _done(
-    answered: Iterable[tuple[TopicName, int, str | None]],
-) -> Results[TopicName, None]:
-    values: dict[TopicName, None] = {}
-    errors: dict[TopicName, CoterieError] = {}
-    for name, code, message in answered:
-        if code:
-            errors[name] = refusal(code, f"topic {name}", message)
-        else:
-            values[name] = None
-    return Results(values, errors)
+def _refused(name: str | None, code: int, said: str | None) -> ApiError | None:
+    return refusal(code, f"topic {name}", said) if code else None

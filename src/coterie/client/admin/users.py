@@ -15,7 +15,7 @@ from typing import Final
 from coterie.auth.scram import salted_password
 from coterie.client.admin.controller import call_controller
 from coterie.client.admin.refusals import refusal
-from coterie.client.admin.results import Results
+from coterie.client.admin.results import Results, results_of
 from coterie.client.admin.user_values import ScramDeletion, ScramInfo, ScramUpsertion
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError
@@ -78,20 +78,23 @@ async def alter_scram_users(
     Raises UnsupportedByBroker for brokers before Kafka 2.7, and RequestTimedOut or
     ConnectionLost when it is unknown whether passwords changed.
     """
-    request = await asyncio.to_thread(_request, list(changes))
+    wanted = list(changes)
+    request = await asyncio.to_thread(_request, wanted)
     answer = await call_controller(
         cluster,
         request,
         AlterUserScramCredentialsResponse,
         lambda answer: (each.error_code for each in answer.results),
     )
-    errors: dict[str, CoterieError] = {
-        each.user: refusal(each.error_code, f"user {each.user}", each.error_message)
-        for each in answer.results
-        if each.error_code
-    }
-    done = {each.user: None for each in answer.results if each.user not in errors}
-    return Results(done, errors)
+    return results_of(
+        dict.fromkeys(each.user for each in wanted),
+        {
+            each.user: refusal(each.error_code, f"user {each.user}", each.error_message)
+            if each.error_code
+            else None
+            for each in answer.results
+        },
+    )
 
 
 def _request(

@@ -1,8 +1,8 @@
 """ListConfigResources, key 74: versions 0-1 (KIP-714, KIP-1142).
 
 Groups are listed that have configurations of their own, whether they exist or not;
-topics and nodes always have some. No client pushes metrics to us, so version 0, which
-knows of nothing else, lists nothing.
+topics and nodes always have some. Loggers have none here, and no client pushes metrics
+to us; so version 0, which knows of nothing else, lists nothing.
 """
 
 from __future__ import annotations
@@ -22,15 +22,10 @@ from coterie.wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-
-def _nodes(broker: Broker) -> Iterable[str]:
-    return [str(node.node_id) for node in broker.nodes]
-
-
 _NAMES: Final[Mapping[int, Callable[[Broker], Iterable[str]]]] = {
     ResourceKind.TOPIC: lambda broker: broker.catalog.topics,
-    ResourceKind.BROKER: _nodes,
-    ResourceKind.BROKER_LOGGER: _nodes,
+    ResourceKind.BROKER: lambda broker: [str(node.node_id) for node in broker.nodes],
+    ResourceKind.BROKER_LOGGER: lambda _: (),
     ResourceKind.CLIENT_METRICS: lambda _: (),
     ResourceKind.GROUP: lambda broker: broker.catalog.group_configs.groups,
 }

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from coterie.auth.authorizer import Operation
-from coterie.catalog.topics import NewTopic, Topic
+from coterie.catalog.topics import NewTopic, Topic, check_topic_name
 from coterie.errors import ApiError
 from coterie.runtime.ids import fresh_topic_id
 from coterie.server.apis.support import (
@@ -167,6 +167,7 @@ def _find(
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     topic = catalog.topics.get(name)
     if topic is None:
+        check_topic_name(name)
         code = created.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         raise ApiError(code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return topic

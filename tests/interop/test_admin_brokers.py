@@ -1,0 +1,243 @@
+"""AdminClient on topics, logs, configurations, ACLs and users: on Coterie and on Apache
+Kafka alike."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from coterie.auth.acl import Acl, AclFilter, Pattern, Permission
+from coterie.auth.authorizer import Operation, Principal, ResourceType
+from coterie.client import AdminClient, ClientOptions
+from coterie.client.admin.config_values import ConfigResource
+from coterie.client.admin.offset_values import (
+    EARLIEST,
+    LATEST,
+    AtTime,
+    LogOffsetFound,
+    Special,
+)
+from coterie.client.admin.topic_values import NewTopic
+from coterie.client.admin.user_values import ScramDeletion, ScramInfo, ScramUpsertion
+from coterie.client.secret import Secret
+from coterie.errors import ApiError
+from coterie.types import ScramMechanism, TopicPartition
+from coterie.wire.config_kinds import ConfigSource, ResourceKind
+from coterie.wire.error_codes import ErrorCode
+from tests.data.world import batch_of, produce_request
+from tests.server.harness import WireClient
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
+
+WAIT_S = 20
+SESSION = "consumer.session.timeout.ms"
+
+
+@pytest_asyncio.fixture
+async def admin(bootstrap: str) -> AsyncIterator[AdminClient]:
+    options = ClientOptions(leader_wait_ms=5_000)
+    async with AdminClient(bootstrap, options) as admin:
+        yield admin
+
+
+def codes(errors: object) -> dict[object, ErrorCode]:
+    """The code of each error."""
+    assert isinstance(errors, dict)
+    found = {}
+    for key, error in errors.items():
+        assert isinstance(error, ApiError), error
+        found[key] = error.code
+    return found
+
+
+def produce(bootstrap: str, topic: str, timestamp_ms: int, *values: bytes) -> None:
+    host, _, port = bootstrap.partition(":")
+    with WireClient(host, int(port)) as client:
+        batch = batch_of(*values, timestamp_ms=timestamp_ms)
+        answer = client.call(produce_request(batch, topic=topic), 12)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+async def test_topics_are_made_described_grown_and_deleted(
+    admin: AdminClient, name: str
+) -> None:
+    a, b, c, gone = (f"{name}-{letter}" for letter in "abcd")
+    made = await admin.create_topics(
+        [
+            NewTopic(a, 2, 1),
+            NewTopic(b, assignments={0: [1]}, configs={"retention.ms": "1000000"}),
+            NewTopic(c, 1, 5),
+            NewTopic("no name", 1, 1),
+            NewTopic(gone, 1, 1, configs={"no.such": "1"}),
+        ]
+    )
+    assert [each.partitions for each in made.values.values()] == [2, 1]
+    assert codes(made.errors) == {
+        c: ErrorCode.INVALID_REPLICATION_FACTOR,
+        "no name": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        gone: ErrorCode.INVALID_CONFIG,
+    }
+    again = await admin.create_topics([NewTopic(a, 2, 1)])
+    assert codes(again.errors) == {a: ErrorCode.TOPIC_ALREADY_EXISTS}
+    tried = await admin.create_topics([NewTopic(c)], validate_only=True)
+    assert tried.one(c).partitions == 1
+
+    found = await admin.describe_topics([a, c, "no name"])
+    assert found.one(a).topic_id == made.one(a).topic_id
+    assert [each.leader_id for each in found.one(a).partitions] == [1, 1]
+    assert codes(found.errors) == {
+        c: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "no name": ErrorCode.INVALID_TOPIC_EXCEPTION,
+    }
+    grown = await admin.create_partitions({a: 3, b: 1, gone: 2})
+    assert list(grown.values) == [a]
+    assert codes(grown.errors) == {
+        b: ErrorCode.INVALID_PARTITIONS,
+        gone: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    deleted = await admin.delete_topics([a, gone, b])
+    assert list(deleted.values) == [a, b]
+    assert codes(deleted.errors) == {gone: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+async def test_offsets_of_all_kinds_are_found(
+    admin: AdminClient, bootstrap: str, topic: str
+) -> None:
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    produce(bootstrap, topic, 1_700_000_000_000, b"a", b"b")
+    produce(bootstrap, topic, 1_700_000_005_000, b"c")
+    for spec, offset in (
+        (LATEST, LogOffsetFound(3, -1, 0)),
+        (EARLIEST, LogOffsetFound(0, -1, 0)),
+        (Special.MAX_TIMESTAMP, LogOffsetFound(2, 1_700_000_005_000, 0)),
+        (Special.EARLIEST_LOCAL, LogOffsetFound(0, -1, 0)),
+        (Special.LATEST_TIERED, LogOffsetFound(-1)),
+        (AtTime(1_700_000_000_001), LogOffsetFound(2, 1_700_000_005_000, 0)),
+        (AtTime(1_800_000_000_000), LogOffsetFound(-1)),
+        (AtTime(-5), LogOffsetFound(0, 1_700_000_000_000, 0)),
+    ):
+        for committed_only in (False, True):
+            results = await admin.list_offsets(
+                {first: spec}, committed_only=committed_only
+            )
+            assert results.one(first) == offset, spec
+    missing = TopicPartition(topic, 9), TopicPartition(f"{topic}-gone", 0)
+    results = await admin.list_offsets(dict.fromkeys([first, second, *missing], LATEST))
+    assert [each.offset for each in results.values.values()] == [3, 0]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes(results.errors) == dict.fromkeys(missing, unknown)
+
+    deleted = await admin.delete_records({first: 2, second: 5, missing[1]: 1})
+    assert deleted.values == {first: 2}
+    assert codes(deleted.errors) == {
+        second: ErrorCode.OFFSET_OUT_OF_RANGE,
+        missing[1]: unknown,
+    }
+    assert (await admin.delete_records({first: -1})).values == {first: 3}
+
+
+@pytest.mark.fact("E21-04")
+async def test_configurations_are_read_set_and_taken_back(
+    admin: AdminClient, name: str, topic: str
+) -> None:
+    group = ConfigResource(ResourceKind.GROUP, name)
+    own = ConfigResource(ResourceKind.TOPIC, topic)
+    gone = ConfigResource(ResourceKind.TOPIC, f"{topic}-gone")
+    nameless = ConfigResource(ResourceKind.GROUP, "")
+
+    async def session() -> tuple[str | None, ConfigSource]:
+        found = await admin.describe_configs([group], names=[SESSION])
+        [entry] = found.one(group)
+        return entry.value, entry.source
+
+    assert await session() == ("6000", ConfigSource.STATIC_BROKER)
+    results = await admin.alter_configs(
+        {
+            group: {SESSION: "50000"},
+            own: {"retention.ms": "77"},
+            gone: {"retention.ms": "77"},
+            nameless: {SESSION: "50000"},
+        }
+    )
+    assert list(results.values) == [group, own]
+    assert codes(results.errors) == {
+        gone: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        nameless: ErrorCode.INVALID_REQUEST,
+    }
+    async with asyncio.timeout(WAIT_S):
+        while await session() != ("50000", ConfigSource.GROUP):
+            pass  # Kafka's broker hears of it from its controller
+    assert group in await admin.list_config_resources([ResourceKind.GROUP])
+    found = await admin.describe_configs([own, gone, nameless], names=["retention.ms"])
+    [retention] = found.one(own)
+    assert (retention.value, retention.is_default) == ("77", False)
+    assert codes(found.errors) == {
+        gone: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        nameless: ErrorCode.INVALID_REQUEST,
+    }
+    for change in ({SESSION: "1"}, {"no.such": "1"}):
+        refused = await admin.alter_configs({group: change}, validate_only=True)
+        assert codes(refused.errors) == {group: ErrorCode.INVALID_CONFIG}
+    assert (await admin.alter_configs({group: {SESSION: None}})).all()
+    async with asyncio.timeout(WAIT_S):
+        while group in await admin.list_config_resources([ResourceKind.GROUP]):
+            pass
+
+
+async def test_bindings_are_made_found_and_taken_away(
+    admin: AdminClient, group: str, broker_kind: str
+) -> None:
+    alice = Principal("User", "alice")
+    read = Acl(alice, Permission.ALLOW, Operation.READ, ResourceType.GROUP, group)
+    prefixed = read._replace(pattern=Pattern.PREFIXED, name=f"{group}-")
+    nameless = read._replace(name="")
+    mine = AclFilter(ResourceType.GROUP, f"{group}-a", Pattern.MATCH)
+    if broker_kind == "coterie":  # on loopback it lets everybody do everything
+        assert codes((await admin.create_acls([read])).errors) == {
+            read: ErrorCode.SECURITY_DISABLED
+        }
+        return
+    made = await admin.create_acls([read, prefixed, nameless])
+    assert list(made.values) == [read, prefixed]
+    assert codes(made.errors) == {nameless: ErrorCode.INVALID_REQUEST}
+    async with asyncio.timeout(WAIT_S):
+        while await admin.describe_acls(mine) != (prefixed,):
+            pass
+    exact = AclFilter(name=group, pattern=Pattern.LITERAL)
+    gone = await admin.delete_acls([mine, exact, AclFilter(host="10.9.9.9")])
+    assert [list(each.all()) for each in gone.all().values()] == [
+        [prefixed],
+        [read],
+        [],
+    ]
+
+
+async def test_passwords_are_set_described_and_deleted(
+    admin: AdminClient, name: str
+) -> None:
+    alice, bob, nobody = (f"{name}-{who}" for who in ("alice", "bob", "nobody"))
+    sha_256, sha_512 = ScramMechanism
+    word = Secret("pencil")
+    changed = await admin.alter_scram_users(
+        [
+            ScramUpsertion(alice, sha_256, word),
+            ScramUpsertion(bob, sha_512, word, iterations=1),
+            ScramDeletion(nobody, sha_256),
+        ]
+    )
+    assert list(changed.values) == [alice]
+    assert codes(changed.errors) == {
+        bob: ErrorCode.UNACCEPTABLE_CREDENTIAL,
+        nobody: ErrorCode.RESOURCE_NOT_FOUND,
+    }
+    async with asyncio.timeout(WAIT_S):
+        while alice not in (await admin.describe_scram_users()).values:
+            pass
+    found = await admin.describe_scram_users([nobody, alice])
+    assert found.values == {alice: (ScramInfo(sha_256, 4_096),)}
+    assert codes(found.errors) == {nobody: ErrorCode.RESOURCE_NOT_FOUND}
+    gone = await admin.alter_scram_users([ScramDeletion(alice, sha_256)])
+    assert list(gone.all()) == [alice]
