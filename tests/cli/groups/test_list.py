@@ -51,7 +51,7 @@ def test_json(shell: Shell) -> None:
     assert document["items"] == [
         {
             "group_id": "audit",
-            "type": "classic",
+            "group_type": "classic",
             "protocol_type": "consumer",
             "is_simple": False,
             "state": "Empty",

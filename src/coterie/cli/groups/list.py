@@ -67,7 +67,7 @@ async def look(run: Run) -> Outcome:
         schema="coterie.groups.list",
         columns=(
             Column("group_id", "GROUP"),
-            Column("type", "TYPE"),
+            Column("group_type", "TYPE"),
             Column("protocol_type", "PROTOCOL", show=_protocol),
             Column("state", "STATE"),
             Column("coordinator_id", "COORDINATOR", is_wide=True),
@@ -85,7 +85,7 @@ def _protocol(value: Json) -> str:
 def _item(group: GroupListing) -> Item:
     return {
         "group_id": group.group_id,
-        "type": group.type.value if group.type else None,
+        "group_type": group.type.value if group.type else None,
         "protocol_type": group.protocol_type,
         "is_simple": group.is_simple,
         "state": group.state.value if group.state else None,
