@@ -191,7 +191,7 @@ def test_a_binding_may_be_for_one_host_however_it_is_written(
         assert allowed is (holds is (permission is Permission.ALLOW))
 
 
-@pytest.mark.fact("D-31")
+@pytest.mark.fact("D-31", "F4-02")
 def test_the_text_of_kip_229_can_be_had_delete_alone_shows_nothing() -> None:
     for implies in True, False:
         authorizer = deciding(allow(Operation.DELETE), delete_implies_describe=implies)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from coterie.auth.acl import Acl, Permission
 from coterie.auth.acl_authorizer import AclAuthorizer
 from coterie.auth.authorizer import (
+    ANONYMOUS,
+    CLUSTER_NAME,
     AllowAll,
     Caller,
     Operation,
@@ -14,8 +19,10 @@ from coterie.auth.authorizer import (
     ResourceType,
 )
 from coterie.catalog.broker_configs import broker_config_value
+from coterie.log.memory import MemoryLog
 from coterie.server.authority import choose_authorizer, is_loopback
 from coterie.server.config import make_settings
+from coterie.server.server import Server, ServerPlan
 from coterie.settings import Settings
 
 ALICE = Principal("User", "alice")
@@ -97,3 +104,28 @@ def test_leave_for_everyone_and_what_delete_implies_are_settings() -> None:
     authorizer.replay(acl.key, acl.to_value())
     assert authorizer.authorize(caller, *DELETE)
     assert not authorizer.authorize(caller, Operation.DESCRIBE, *DELETE[1:])
+
+
+@pytest.mark.fact("D-35")
+def test_a_server_for_other_machines_starts_with_access_control_lists(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def answers(host: str, **settings: Any) -> bool:
+        """Whether somebody without a name may describe the cluster."""
+        plan = ServerPlan(settings=Settings(**settings), host=host, port=0)
+        server = Server(plan)
+        await server.start(MemoryLog())
+        try:
+            caller = Caller(ANONYMOUS, "127.0.0.1")
+            return server.assembly.broker.authorizer.authorize(
+                caller, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME
+            )
+        finally:
+            await server.stop()
+
+    every_address = "0.0.0.0"
+    assert asyncio.run(answers("127.0.0.1"))
+    assert not asyncio.run(answers(every_address))
+    assert "other machines can reach 0.0.0.0" in caplog.text
+    assert asyncio.run(answers(every_address, authorizer="allow-all"))
+    assert asyncio.run(answers(every_address, super_users=("User:ANONYMOUS",)))

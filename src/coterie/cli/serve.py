@@ -19,7 +19,9 @@ examples:
   coterie serve
       serve on 127.0.0.1:9092 and keep data in ./coterie-data
   coterie serve --listen 0.0.0.0:9092 --advertised kafka.example --data /var/lib/coterie
-      serve other machines, which reach this one as kafka.example
+      serve other machines, which reach this one as kafka.example; who may do what is
+      then said by --set super.users=User:NAME and the access control lists they make,
+      or everybody may do everything by --set authorizer=allow-all
   coterie serve --memory --listen 127.0.0.1:0
       keep nothing, on a free port: the line on stdout says which
   coterie serve --set num.partitions=3 --set group.initial.rebalance.delay.ms=0

@@ -49,7 +49,8 @@ class Row:
     `told` picks from an answer what matters. `without` says what is told for each right
     that is missing while all the others are there. `given` are rights that are always
     there; `instead` names others that do as well as all that could be missing. A row
-    that `spoils` leaves topics behind which others do not expect.
+    that `spoils` leaves topics behind which others do not expect. `facts` are what each
+    missing right proves.
     """
 
     title: str
@@ -62,6 +63,7 @@ class Row:
     instead: tuple[tuple[Right, ...], ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     spoils: bool = False
+    facts: tuple[str, ...] = ()
 
 
 def group(operation: Operation, name: str = "g") -> Right:

@@ -190,6 +190,7 @@ OF_MEMBERS = [
         25,
         {group(READ, "c"): NO_GROUP, topic(DESCRIBE): NO_TOPIC},
         1,
+        facts=("E7-03", "F5-29"),
     ),
     Row(
         "PrepareAssignment",
@@ -223,6 +224,7 @@ OF_OFFSETS = [
             topic(READ, "u"): {"t": 0, "u": NO_TOPIC},
         },
         9,
+        facts=("E17-08",),
     ),
     Row(
         "OffsetCommit of a member that is none",
@@ -304,6 +306,7 @@ OF_OFFSETS = [
             topic(READ, "u"): (0, {"t": 0, "u": NO_TOPIC}),
         },
         0,
+        facts=("D-51",),
     ),
     Row(
         "OffsetDelete in no group",
@@ -326,6 +329,7 @@ OF_GROUPS = [
             group(DESCRIBE, "none"): {"g": 0, "none": NO_GROUP},
         },
         4,
+        facts=("B-13",),
     ),
     Row(
         "FindCoordinator of one",
@@ -334,6 +338,7 @@ OF_GROUPS = [
         0,
         {group(DESCRIBE): NO_GROUP},
         3,
+        facts=("B-13",),
     ),
     Row(
         "FindCoordinator of a transaction",
@@ -342,6 +347,7 @@ OF_GROUPS = [
         {"x": 0},
         {transaction(DESCRIBE): {"x": NO_TRANSACTION}},
         4,
+        facts=("B-13",),
     ),
     Row(
         "FindCoordinator of a share",
@@ -350,6 +356,7 @@ OF_GROUPS = [
         {"s": 0},
         {cluster(Operation.CLUSTER_ACTION): {"s": NO_CLUSTER}},
         6,
+        facts=("B-13",),
     ),
     Row(
         "DescribeGroups",
@@ -361,6 +368,7 @@ OF_GROUPS = [
             group(DESCRIBE, "none"): {"g": 0, "none": NO_GROUP},
         },
         6,
+        facts=("C-25",),
     ),
     Row(
         "ConsumerGroupDescribe",
@@ -371,6 +379,7 @@ OF_GROUPS = [
         [(0, 1)],
         {group(DESCRIBE, "c"): [(NO_GROUP, 0)], topic(DESCRIBE): [(NO_TOPIC, 0)]},
         1,
+        facts=("E16-06", "F5-29"),
     ),
     Row(
         "ListGroups",
@@ -396,6 +405,7 @@ OF_GROUPS = [
             group(DELETE, "gone"): {"none": 69, "gone": NO_GROUP},
         },
         2,
+        facts=("D-34",),
     ),
 ]
 

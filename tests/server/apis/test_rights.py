@@ -49,7 +49,12 @@ def titles(rows: Sequence[Row]) -> list[Any]:
 
 def cases() -> list[Any]:
     return [
-        pytest.param(row, right, id=f"{row.title} {right.operation.name} {right.name}")
+        pytest.param(
+            row,
+            right,
+            id=f"{row.title} {right.operation.name} {right.name}",
+            marks=[pytest.mark.fact(*row.facts)] if row.facts else [],
+        )
         for row in ROWS
         for right in row.without
     ]
