@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
+from keyword import iskeyword
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,6 +25,7 @@ class Verb(NamedTuple):
     """One command, called by one word or by two, and its module of `coterie.cli`:
     "groups list" is `groups/list.py` (with _ for -).
 
+    A word that Python keeps for itself has a _ behind it.
     The module has `EXAMPLES`, `configure(parser)` and `run(options)`; one with a
     grammar of its own has `main(arguments)` instead.
     """
@@ -41,7 +43,8 @@ class Verb(NamedTuple):
 
     def load(self) -> ModuleType:
         """Its module."""
-        return import_module(f"coterie.cli.{'.'.join(self.words).replace('-', '_')}")
+        names = (f"{word}_" if iskeyword(word) else word for word in self.words)
+        return import_module(f"coterie.cli.{'.'.join(names).replace('-', '_')}")
 
 
 VERBS: Final = (
@@ -54,6 +57,18 @@ VERBS: Final = (
     Verb("topics consumers", "which groups read a topic"),
     Verb("config explain", "every setting of the connection, and where it is from"),
     Verb("config check", "connect to every broker, and say as whom"),
+    Verb("groups reset", "choose where groups read next"),
+    Verb("groups delete", "delete groups that have no members"),
+    Verb("groups clone", "give one group the offsets of another"),
+    Verb("groups remove-members", "make members leave a group"),
+    Verb("groups offsets list", "what groups committed"),
+    Verb("groups offsets set", "commit exact offsets"),
+    Verb("groups offsets delete", "delete committed offsets"),
+    Verb("groups offsets export", "write committed offsets to a file"),
+    Verb("groups offsets import", "commit the offsets of a file"),
+    Verb("groups plan", "write what is to be done to a file, for review"),
+    Verb("groups apply", "do what a plan file says"),
+    Verb("groups undo", "take back what an earlier command wrote"),
     Verb(
         "kafka-consumer-groups",
         "Apache Kafka's kafka-consumer-groups.sh: the same options and tables",
@@ -64,9 +79,10 @@ VERBS: Final = (
 FAMILIES: Final = {
     "groups": "look at consumer groups and change them",
     "config": "look at how a cluster is reached",
+    "groups offsets": "look at what groups committed and change it",
     "topics": "look at topics as groups see them",
 }
-"""First words that take a second one."""
+"""Words that take a further one."""
 
 _EXAMPLES: Final = """\
 examples:
@@ -89,24 +105,25 @@ def make_parser(called: str | None = None) -> argparse.ArgumentParser:
         "--version", action=_ShowVersion, nargs=0, help="show the version and exit"
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    families: dict[str, Commands] = {}
+    families = {"": commands}
     for verb in VERBS:
         *family, name = verb.words
-        if family and family[0] not in families:
-            families[family[0]] = _add_family(commands, family[0])
-        into = families[family[0]] if family else commands
-        subparser = _add_verb(into, name, verb)
+        subparser = _add_verb(_family(families, family), name, verb)
         if verb.name == called and not verb.has_own_grammar:
             _fill(subparser, verb)
     return parser
 
 
-def _add_family(commands: Commands, name: str) -> Commands:
-    summary = FAMILIES[name]
-    parser = commands.add_parser(
-        name, help=summary, description=f"{summary.capitalize()}."
-    )
-    return parser.add_subparsers(metavar="COMMAND", required=True)
+def _family(families: dict[str, Commands], words: list[str]) -> Commands:
+    """Where the commands of a family go; it is made when its first one comes."""
+    name = " ".join(words)
+    if name not in families:
+        summary = FAMILIES[name]
+        parser = _family(families, words[:-1]).add_parser(
+            words[-1], help=summary, description=f"{summary.capitalize()}."
+        )
+        families[name] = parser.add_subparsers(metavar="COMMAND", required=True)
+    return families[name]
 
 
 def _add_verb(commands: Commands, name: str, verb: Verb) -> argparse.ArgumentParser:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, Protocol, TypeAlias
 
@@ -69,6 +69,8 @@ class ItemResult:
     verdict: Verdict
     reasons: tuple[str, ...] = ()
     """What changed, or what went wrong; a sentence each."""
+    errors: Mapping[TopicPartition, CoterieError] = field(default_factory=dict)
+    """Of partitions that were not written."""
 
 
 class Keeper(Protocol):
@@ -115,6 +117,8 @@ async def apply_items(
         written = await _write_all(admin, ready)
         for each in checked:
             result = written.get(each.result.item.item_id, each.result)
+            if result.verdict is Verdict.DONE and each.result.reasons:
+                result = replace(result, reasons=each.result.reasons)  # by force
             results.append(result)
             if on_result is not None:
                 on_result(result)
@@ -233,11 +237,11 @@ async def _write(admin: GroupWriter, checked: _Checked) -> ItemResult:
     altered = await write_offsets(admin, item.group_id, commits)
     forgotten = await _delete_offsets(admin, item.group_id, deleted)
     errors = {**altered.errors, **forgotten.errors}
-    return _result(
-        item,
-        len(altered.values) + len(forgotten.values),
-        tuple(_told(f"{at.topic}-{at.partition}", errors[at]) for at in sorted(errors)),
+    told = tuple(
+        _told(f"{at.topic}-{at.partition}", errors[at]) for at in sorted(errors)
     )
+    result = _result(item, len(altered.values) + len(forgotten.values), told)
+    return replace(result, errors=errors)
 
 
 async def _delete_offsets(

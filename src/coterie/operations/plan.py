@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Final
@@ -148,6 +148,8 @@ class PlanItem:
 class Plan:
     """A whole plan file."""
 
+    schema: str = field(default=SCHEMA, kw_only=True)
+    schema_version: int = field(default=SCHEMA_VERSION, kw_only=True)
     plan_id: str
     """Any word that is not used twice; results and snapshots refer to it."""
     made_at: str
@@ -158,8 +160,6 @@ class Plan:
     """One for each group, in the order in which they are applied."""
     command: str = ""
     """What made the plan."""
-    schema: str = SCHEMA
-    schema_version: int = SCHEMA_VERSION
 
 
 def item_id_of(action: Action, group_id: GroupId) -> str:

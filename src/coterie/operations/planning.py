@@ -24,7 +24,7 @@ from coterie.operations.plan import (
 )
 from coterie.operations.reset import Note, ResetRow, Scenario, ToCommits, drop_metadata
 from coterie.operations.resetting import GroupReset, plan_resets
-from coterie.operations.scope import ALL_COMMITTED, Scope
+from coterie.operations.scope import ALL_COMMITTED, Scope, is_in_scope
 from coterie.operations.seen import GroupSeen, see_groups
 from coterie.types import GroupId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
@@ -156,12 +156,8 @@ def _planned_delete_offsets(
         seen = _existing(group_id, groups)
     except CoterieError as error:
         return Planned(group_id, error=error)
-    whole = {each.topic for each in scope or () if each.partitions is None}
-    meant = {
-        at
-        for at in (*seen.committed, *seen.offsets.errors)
-        if scope is ALL_COMMITTED or at.topic in whole or at in named
-    }
+    known = (*seen.committed, *seen.offsets.errors)
+    meant = {at for at in known if is_in_scope(at, scope)}
     deleted = [at for at in sorted(meant) if at in seen.committed]
     rows = _deleted_rows(seen, deleted) + tuple(
         ResetRow(group_id, at.topic, at.partition, error=seen.offsets.errors[at])

@@ -15,9 +15,10 @@ from enum import Enum
 from typing import TypeAlias, assert_never
 
 from coterie.client.admin.offset_values import CommittedOffset, LogOffsetFound
-from coterie.errors import CoterieError, OperationRefused
+from coterie.errors import ApiError, CoterieError, OperationRefused
 from coterie.operations.times import read_datetime_ms, time_before
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
+from coterie.wire.error_codes import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,15 @@ class ToRows:
 
 
 @dataclass(frozen=True, slots=True)
+class ToExact:
+    """Its own offset for each partition, not clamped. `metadata`: what is committed
+    beside them; None: what is there already. Its partitions are the scope."""
+
+    offsets: Mapping[TopicPartition, LogOffset]
+    metadata: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ToCommits:
     """Exactly this for each partition, metadata and epoch included; not clamped. Its
     partitions are the scope."""
@@ -75,7 +85,15 @@ class ToCommits:
 
 
 Scenario: TypeAlias = (
-    ToEarliest | ToLatest | ToCurrent | ToOffset | ShiftBy | ToTime | ToRows | ToCommits
+    ToEarliest
+    | ToLatest
+    | ToCurrent
+    | ToOffset
+    | ShiftBy
+    | ToTime
+    | ToRows
+    | ToExact
+    | ToCommits
 )
 
 
@@ -216,10 +234,12 @@ def _plan_row(
         target = _target(scenario, partition, seen)
     except CoterieError as error:
         return replace(row, error=error)
+    new = committed_at(target, seen.committed)
     if isinstance(scenario, ToCommits):
-        row = replace(row, new=scenario.offsets[partition])
-    else:
-        row = replace(row, new=committed_at(target, seen.committed))
+        new = scenario.offsets[partition]
+    elif isinstance(scenario, ToExact) and scenario.metadata is not None:
+        new = replace(new, metadata=scenario.metadata)
+    row = replace(row, new=new)
     return replace(row, notes=_notes(row, target))
 
 
@@ -233,7 +253,7 @@ class _Target:
     notes: tuple[Note, ...] = ()
 
 
-def _target(
+def _target(  # noqa: PLR0911 (one way for each scenario)
     scenario: Scenario, partition: TopicPartition, seen: PartitionSeen
 ) -> _Target:
     """Where a scenario leads. Raises CoterieError when it leads nowhere."""
@@ -247,7 +267,9 @@ def _target(
         case ToCurrent():
             return _current(seen)
         case ToCommits(commits):
-            return _Target(commits[partition].offset)
+            return _exact(commits[partition].offset, seen)
+        case ToExact(exact):
+            return _exact(exact[partition], seen)
         case ToOffset(offset):
             return _clamp(offset, seen)
         case ToRows(offsets):
@@ -262,6 +284,14 @@ def _current(seen: PartitionSeen) -> _Target:
     if seen.committed is None:
         return _found(_known(seen.end, seen))
     return _Target(seen.committed.offset)
+
+
+def _exact(offset: LogOffset, seen: PartitionSeen) -> _Target:
+    """As it is, if there is such a partition: the coordinator would refuse it."""
+    gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if isinstance(seen.log_error, ApiError) and seen.log_error.code is gone:
+        raise seen.log_error
+    return _Target(offset)
 
 
 def _shift(records: int, seen: PartitionSeen) -> _Target:

@@ -28,6 +28,7 @@ from coterie.operations.reset import (
     ResetRow,
     Scenario,
     ToCommits,
+    ToExact,
     ToRows,
     ToTime,
     plan_rows,
@@ -67,7 +68,7 @@ async def plan_resets(
 ) -> tuple[GroupReset, ...]:
     """What each group's scenario comes to, in the order of the groups given.
 
-    `scope` says which partitions; those of ToRows and ToCommits are their own scope.
+    `scope` says which partitions; rows and exact offsets are their own scope.
     A group without any partition has no rows and no error.
     """
     groups = await see_groups(admin, scenarios)
@@ -129,7 +130,7 @@ class _Asked:
 def _partitions(
     seen: GroupSeen, scenario: Scenario, scope: Scope, topics: ScopeFound
 ) -> frozenset[TopicPartition]:
-    if isinstance(scenario, ToRows | ToCommits):
+    if isinstance(scenario, ToRows | ToExact | ToCommits):
         return frozenset(scenario.offsets)
     if scope is ALL_COMMITTED:
         return frozenset((*seen.committed, *seen.offsets.errors))
@@ -138,7 +139,7 @@ def _partitions(
 
 def _rows_of_lost_topics(asked: _Asked, topics: ScopeFound) -> tuple[ResetRow, ...]:
     """A row for each topic whose partitions are not known."""
-    if isinstance(asked.scenario, ToRows | ToCommits):
+    if isinstance(asked.scenario, ToRows | ToExact | ToCommits):
         return ()
     return tuple(
         ResetRow(asked.group_id, topic, -1, error=error)

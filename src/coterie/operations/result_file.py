@@ -5,7 +5,7 @@ tried; the last one counts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,7 @@ from coterie.operations.documents import (
     encode_line,
     utc_text,
 )
-from coterie.operations.plan import Action, Plan
+from coterie.operations.plan import Action, Plan, PlanItem
 from coterie.types import GroupId
 
 SCHEMA: Final = "coterie.plan-results"
@@ -31,9 +31,9 @@ SUFFIX: Final = ".results.jsonl"
 class ResultHead:
     """The first line."""
 
+    schema: str = field(default=SCHEMA, kw_only=True)
+    schema_version: int = field(default=SCHEMA_VERSION, kw_only=True)
     plan_id: str
-    schema: str = SCHEMA
-    schema_version: int = SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,11 @@ class ResultFile:
     def is_done(self, item_id: str) -> bool:
         """Whether an item is done, so that it is skipped."""
         return item_id in self.last and self.last[item_id].verdict.is_good
+
+    def result_of(self, item: PlanItem) -> ItemResult:
+        """The last result of an item that was tried."""
+        line = self.last[item.item_id]
+        return ItemResult(item, line.verdict, line.reasons)
 
     def add(self, result: ItemResult, at_ms: int, snapshot_id: str) -> None:
         """Note a result; it is on the disk when this returns."""

@@ -49,6 +49,15 @@ ALL_COMMITTED: Final[Scope] = None
 """Every partition for which the group has a commit (`--all-topics`)."""
 
 
+def is_in_scope(at: TopicPartition, scope: Scope) -> bool:
+    """Whether a partition for which there is a commit is meant."""
+    return scope is None or any(
+        at.topic == each.topic
+        and (each.partitions is None or at.partition in each.partitions)
+        for each in scope
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ScopeFound:
     """The partitions of a scope, and the topics whose partitions are not known."""

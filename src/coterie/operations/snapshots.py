@@ -9,7 +9,7 @@ belongs to a write that never began, and is passed over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -34,14 +34,14 @@ _SUFFIX: Final = ".jsonl"
 class SnapshotHead:
     """The first line."""
 
+    schema: str = field(default=SCHEMA, kw_only=True)
+    schema_version: int = field(default=SCHEMA_VERSION, kw_only=True)
     snapshot_id: str
     taken_at: str
     """UTC, as in 2026-11-21T10:00:00.000Z."""
     cluster_id: str | None
     command: str = ""
     plan_id: str = ""
-    schema: str = SCHEMA
-    schema_version: int = SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,11 @@ class SnapshotWriter:
     def snapshot_id(self) -> str:
         """By which `undo` finds it."""
         return self._head.snapshot_id
+
+    @property
+    def has_kept(self) -> bool:
+        """Whether there is anything to undo."""
+        return not self._is_new
 
     def keep(self, groups: Iterable[GroupBefore]) -> None:
         """Put groups on the disk; returns when they are there. Raises SettingError."""

@@ -1,0 +1,1 @@
+"""The commands about what groups committed, one verb a file."""
