@@ -27,7 +27,7 @@ def ask(
     from coterie.cli.output.emit import render
 
     shown = argparse.Namespace(**{**vars(options), "output": "table"})
-    where.stderr.write(render(preview, shown, where))
+    where.stderr.writelines(render(preview, shown, where))
     where.stderr.write(f"{plain(question)} [y/N] ")
     where.stderr.flush()
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
