@@ -74,6 +74,8 @@ VERBS: Final = (
         "Apache Kafka's kafka-consumer-groups.sh: the same options and tables",
         has_own_grammar=True,
     ),
+    Verb("completion", "let a shell complete commands, options, groups and topics"),
+    Verb("complete", "", has_own_grammar=True, is_hidden=True),
 )
 
 FAMILIES: Final = {
