@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,11 @@ import pytest
 from coterie.cli import connect
 from coterie.cli.main import main
 from coterie.client.admin.cluster_values import ClusterDescription
-from coterie.errors import CoterieError
+from coterie.client.admin.config_values import ConfigEntry, ConfigResource
+from coterie.client.admin.results import Results
+from coterie.errors import ApiError, CoterieError
+from coterie.wire.config_kinds import ConfigSource
+from coterie.wire.error_codes import ErrorCode
 from tests.operations.fake_admin import NODE, FakeAdmin
 
 
@@ -23,6 +28,7 @@ class CliAdmin(FakeAdmin):
     """An admin client as `open_admin` gives it."""
 
     run_error: CoterieError | None = None
+    retention: str | None = "10080"
 
     async def __aenter__(self) -> CliAdmin:
         if self.run_error:
@@ -34,6 +40,20 @@ class CliAdmin(FakeAdmin):
 
     async def describe_cluster(self) -> ClusterDescription:
         return ClusterDescription("cluster-1", 1, (NODE,))
+
+    async def describe_configs(
+        self, resources: Iterable[ConfigResource], *, names: Collection[str] | None
+    ) -> Results[ConfigResource, tuple[ConfigEntry, ...]]:
+        (broker,) = resources
+        if self.retention is None:
+            return Results(
+                {}, {broker: ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)}
+            )
+        name = "offsets.retention.minutes"
+        assert names == [name]
+        return Results(
+            {broker: (ConfigEntry(name, self.retention, ConfigSource.DEFAULT),)}
+        )
 
 
 @dataclass

@@ -61,7 +61,16 @@ def test_the_wide_table(shell: Shell) -> None:
         "no active members in audit",
         "warning: commits below the start of their log, so that records were deleted "
         "unread: 1 (--wide shows which)",
+        "offsets expire 7d00h after what EXPIRY says",
     ]
+
+
+def test_how_long_offsets_are_kept_may_be_a_secret(shell: Shell) -> None:
+    told = shell.json("groups describe orders --wide")["summary"]
+    assert told["offsets_retention_ms"] == 7 * 24 * 60 * 60_000
+    shell.admin.retention = None
+    hidden = shell.json("groups describe orders --wide")["summary"]
+    assert (hidden["offsets_retention_ms"], shell.code) == (None, 0)
 
 
 def test_an_item_of_json(shell: Shell) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.groups.lag_view import (
@@ -12,8 +13,14 @@ from coterie.cli.groups.lag_view import (
     with_error,
 )
 from coterie.cli.groups.looking import Looked, look_at, remarks
-from coterie.cli.groups.shaping import fail_condition, is_true_of_any, shape
+from coterie.cli.groups.shaping import (
+    fail_condition,
+    is_true_of_any,
+    is_wide,
+    shape,
+)
 from coterie.cli.output.values import Column, Json, Outcome, show_duration
+from coterie.operations.retention import offsets_retention_ms
 from coterie.operations.rollup import By
 
 if TYPE_CHECKING:
@@ -29,10 +36,22 @@ async def lag_outcome(run: Run, schema: str) -> Outcome:
     looked = await look_at(run)
     if run.options.by == "partition":
         items = partition_items(looked.report)
-        return outcome_of(run, schema, looked, PARTITION_COLUMNS, items)
+        outcome = outcome_of(run, schema, looked, PARTITION_COLUMNS, items)
+        return await _with_retention(run, outcome) if is_wide(run.options) else outcome
     by = By(run.options.by)
     items = rollup_items(looked.report, by)
     return outcome_of(run, schema, looked, rollup_columns(by), items)
+
+
+async def _with_retention(run: Run, outcome: Outcome) -> Outcome:
+    """With how long the clocks under EXPIRY run."""
+    retention_ms = await offsets_retention_ms(run.admin)
+    note = f"offsets expire {show_duration(retention_ms)} after what EXPIRY says"
+    return replace(
+        outcome,
+        summary={**outcome.summary, "offsets_retention_ms": retention_ms},
+        notes=(*outcome.notes, note) if retention_ms else outcome.notes,
+    )
 
 
 def _rate(value: Json) -> str:

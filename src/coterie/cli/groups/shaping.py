@@ -50,7 +50,12 @@ def _count(text: str) -> int:
 
 def wants_time(options: argparse.Namespace) -> bool:
     """Whether time lags are to be looked up, which takes requests of its own."""
-    return bool(options.time_lag or options.wide or options.output == "wide")
+    return bool(options.time_lag or is_wide(options))
+
+
+def is_wide(options: argparse.Namespace) -> bool:
+    """Whether every column is wanted."""
+    return bool(options.wide or options.output == "wide")
 
 
 def fail_condition(options: argparse.Namespace) -> Condition | None:
