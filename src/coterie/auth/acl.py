@@ -166,6 +166,10 @@ class AclFilter(NamedTuple):
         return acl.name == ANY_NAME
 
 
+EVERY_ACL: Final = AclFilter()
+"""All bindings there are."""
+
+
 def check_filter(wanted: AclFilter) -> None:
     """Raise ApiError INVALID_REQUEST for a filter of something unknown."""
     if (

@@ -15,8 +15,7 @@ from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from coterie.auth.acl import Acl, AclFilter
-from coterie.client.admin.acls import EVERY_ACL
+from coterie.auth.acl import EVERY_ACL, Acl, AclFilter
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.cluster_values import ClusterDescription
 from coterie.client.admin.config_values import ConfigEntry, ConfigResource

@@ -4,25 +4,26 @@ another. `coterie.client.admin.admin_client.AdminClient` has it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from coterie.client.admin.cluster_values import ClusterDescription
-from coterie.client.admin.group_values import (
-    GroupDescription,
-    GroupListings,
-    GroupState,
-    GroupType,
-)
-from coterie.client.admin.offset_values import (
-    CommittedOffset,
-    GroupOffsets,
-    LogOffsetFound,
-    OffsetSpec,
-    TopicDescription,
-)
-from coterie.client.admin.remove_members import MemberToRemove
-from coterie.client.admin.results import Results
-from coterie.types import GroupId, TopicName, TopicPartition
+if TYPE_CHECKING:
+    from coterie.client.admin.cluster_values import ClusterDescription
+    from coterie.client.admin.group_values import (
+        GroupDescription,
+        GroupListings,
+        GroupState,
+        GroupType,
+    )
+    from coterie.client.admin.offset_values import (
+        CommittedOffset,
+        GroupOffsets,
+        LogOffsetFound,
+        OffsetSpec,
+        TopicDescription,
+    )
+    from coterie.client.admin.remove_members import MemberToRemove
+    from coterie.client.admin.results import Results
+    from coterie.types import GroupId, TopicName, TopicPartition
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Told how many of how many are done."""

@@ -9,8 +9,8 @@ them must be passed. Names alone are taken at their word, and nobody is asked: w
 uses such a group hears that it is missing.
 
 Rules of this file: what the brokers can filter, they do; only what is left is described
-or has its offsets read, and only for a filter that takes it. A group that a filter
-could not judge is not selected, and its error is in `errors`.
+or has its offsets read, and only for a filter that takes it; `lag` is imported then. A
+group that a filter could not judge is not selected, and its error is in `errors`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from coterie.client.admin.group_values import (
     GroupDescription,
@@ -31,9 +31,11 @@ from coterie.client.admin.group_values import (
 )
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
 from coterie.operations.admin import GroupReader, Progress
-from coterie.operations.lag import GroupLag, GroupLagReport, group_lag
 from coterie.types import GroupId, TopicName
 from coterie.wire.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from coterie.operations.lag import GroupLag, GroupLagReport
 
 _COMPARISONS: Final[Mapping[str, Callable[[int, int], bool]]] = {
     ">=": operator.ge,
@@ -170,7 +172,8 @@ async def select_groups(
     if selection.takes_lag:
         judged = await _judged(admin, selection, found, progress)
         errors |= {each.group_id: each.error for each in judged.groups if each.error}
-        report = GroupLagReport(tuple(each for each in judged.groups if not each.error))
+        passed = tuple(each for each in judged.groups if not each.error)
+        report = replace(judged, groups=passed)
         found = {each.group_id: found[each.group_id] for each in report.groups}
     return Selected(
         groups=tuple(found[each] for each in sorted(found)),
@@ -253,22 +256,23 @@ async def _judged(
 ) -> GroupLagReport:
     """Those that pass the filters about what a group reads and how far it is, and
     those of which that could not be found out."""
+    from coterie.operations.lag import group_lag
+
     is_all = selection.lag is not None or selection.is_orphaned
     topics = None if is_all else selection.topics
     report = await group_lag(admin, sorted(found), topics=topics, progress=progress)
     existing = await _existing_topics(admin, report.groups, selection)
-    return GroupLagReport(
-        tuple(
-            each
-            for each in report.groups
-            if each.error
-            or (
-                (not selection.topics or reads(each, selection.topics))
-                and (selection.lag is None or selection.lag.holds(each.total))
-                and (not selection.is_orphaned or _is_orphaned(each, existing))
-            )
+    kept = tuple(
+        each
+        for each in report.groups
+        if each.error
+        or (
+            (not selection.topics or reads(each, selection.topics))
+            and (selection.lag is None or selection.lag.holds(each.total))
+            and (not selection.is_orphaned or _is_orphaned(each, existing))
         )
     )
+    return replace(report, groups=kept)
 
 
 async def _existing_topics(

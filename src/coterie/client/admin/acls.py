@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final, Protocol, TypeVar
 
-from coterie.auth.acl import Acl, AclFilter, Pattern, Permission, known
+from coterie.auth.acl import EVERY_ACL, Acl, AclFilter, Pattern, Permission, known
 from coterie.auth.authorizer import Operation, Principal, ResourceType, parse_principal
 from coterie.client.admin.refusals import refusal
 from coterie.client.admin.results import Results
@@ -38,7 +38,6 @@ from coterie.wire.schema import VERSION_MAX, Versions
 
 T = TypeVar("T", Acl, AclFilter)
 
-EVERY_ACL: Final = AclFilter()
 _USERS_SINCE: Final = 3
 """Users are resources since this version (KIP-373)."""
 

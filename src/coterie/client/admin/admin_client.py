@@ -12,44 +12,35 @@ calls about one group whatever is wrong with it. A call takes at most `api_timeo
 Any broker from Kafka 0.11 on will do. What one is too old for is UnsupportedByBroker;
 nothing is silently left out.
 
-Rules of this file: it is a face. Each family of calls is a module of functions. What
-is not about groups is in broker_calls.py.
+Rules of this file: it is a face. Each family of calls is a module of functions, which
+is imported when it is first called: a command that lists groups pays for nothing else.
+What is not about groups is in broker_calls.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from coterie.client.admin import (
-    change_offsets,
-    delete_groups,
-    describe_cluster,
-    describe_groups,
-    find_coordinators,
-    group_offsets,
-    list_groups,
-    remove_members,
-)
 from coterie.client.admin.broker_calls import BrokerCalls
-from coterie.client.admin.cluster_values import ClusterDescription
-from coterie.client.admin.group_values import (
-    GroupDescription,
-    GroupListings,
-    GroupState,
-    GroupType,
-    Node,
-)
-from coterie.client.admin.offset_values import (
-    CommittedOffset,
-    GroupOffsets,
-)
-from coterie.client.admin.remove_members import MemberToRemove
-from coterie.client.admin.results import Progress, Results
 from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
-from coterie.types import GroupId, TopicPartition
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from coterie.client.admin.cluster_values import ClusterDescription
+    from coterie.client.admin.group_values import (
+        GroupDescription,
+        GroupListings,
+        GroupState,
+        GroupType,
+        Node,
+    )
+    from coterie.client.admin.offset_values import CommittedOffset, GroupOffsets
+    from coterie.client.admin.remove_members import MemberToRemove
+    from coterie.client.admin.results import Progress, Results
+    from coterie.types import GroupId, TopicPartition
 
 
 class AdminClient(BrokerCalls):
@@ -81,6 +72,8 @@ class AdminClient(BrokerCalls):
 
     async def describe_cluster(self) -> ClusterDescription:
         """The cluster's id, its controller and its brokers."""
+        from coterie.client.admin import describe_cluster
+
         return await describe_cluster.describe_cluster(self._cluster)
 
     # Groups.
@@ -95,6 +88,8 @@ class AdminClient(BrokerCalls):
 
         Raises UnsupportedByBroker when a broker is too old to filter so (E28-07).
         """
+        from coterie.client.admin import list_groups
+
         return await list_groups.list_groups(self._cluster, states, types)
 
     async def describe_groups(
@@ -106,6 +101,8 @@ class AdminClient(BrokerCalls):
     ) -> Results[GroupId, GroupDescription]:
         """Describe groups of either protocol. One that does not exist is the error
         GROUP_ID_NOT_FOUND (E29-03)."""
+        from coterie.client.admin import describe_groups
+
         return await describe_groups.describe_groups(
             self._cluster,
             group_ids,
@@ -117,6 +114,8 @@ class AdminClient(BrokerCalls):
         self, group_ids: Iterable[GroupId], *, progress: Progress | None = None
     ) -> Results[GroupId, None]:
         """Delete groups that have no members, with their offsets (KIP-229)."""
+        from coterie.client.admin import delete_groups
+
         return await delete_groups.delete_groups(
             self._cluster, group_ids, progress=progress
         )
@@ -125,6 +124,8 @@ class AdminClient(BrokerCalls):
         self, group_ids: Iterable[GroupId]
     ) -> Results[GroupId, Node]:
         """Which broker coordinates which group, asked anew (KIP-699)."""
+        from coterie.client.admin import find_coordinators
+
         return await find_coordinators.find_coordinators(self._cluster, group_ids)
 
     async def remove_members(
@@ -136,6 +137,8 @@ class AdminClient(BrokerCalls):
     ) -> Results[MemberToRemove, None]:
         """Make members leave a group; None means all that it has. The reason is for
         the coordinator's log. Raises ApiError for what is wrong with the group."""
+        from coterie.client.admin import remove_members
+
         return await remove_members.remove_members(
             self._cluster, group_id, members, reason=reason
         )
@@ -172,6 +175,8 @@ class AdminClient(BrokerCalls):
         UNSTABLE_OFFSET_COMMIT of that partition; brokers before 2.5 do not know the
         wish, and `ClientOptions.stable_fetch_is_required` says what then (A-66).
         """
+        from coterie.client.admin import group_offsets
+
         return await group_offsets.list_groups_offsets(
             self._cluster, wanted, require_stable=require_stable, progress=progress
         )
@@ -182,6 +187,8 @@ class AdminClient(BrokerCalls):
         """Commit for a group that has no members; with members, UNKNOWN_MEMBER_ID is
         the error of each partition (E29-08). Raises ApiError for what is wrong with
         the group."""
+        from coterie.client.admin import change_offsets
+
         return await change_offsets.alter_group_offsets(
             self._cluster, group_id, offsets
         )
@@ -192,6 +199,8 @@ class AdminClient(BrokerCalls):
         """Delete what a group committed (KIP-496). A topic that a member reads is the
         error GROUP_SUBSCRIBED_TO_TOPIC of its partitions. Raises ApiError for what is
         wrong with the group."""
+        from coterie.client.admin import change_offsets
+
         return await change_offsets.delete_group_offsets(
             self._cluster, group_id, partitions
         )

@@ -6,29 +6,28 @@ Rules of this file: those of admin_client.py.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from coterie.auth.acl import Acl, AclFilter
-from coterie.client.admin import (
-    acls,
-    configs,
-    delete_records,
-    log_offsets,
-    topics,
-    users,
-)
-from coterie.client.admin.acls import EVERY_ACL
-from coterie.client.admin.config_values import ConfigEntry, ConfigResource
-from coterie.client.admin.offset_values import (
-    LogOffsetFound,
-    OffsetSpec,
-    TopicDescription,
-)
-from coterie.client.admin.results import Progress, Results
-from coterie.client.admin.topic_values import CreatedTopic, NewTopic
-from coterie.client.admin.user_values import ScramDeletion, ScramInfo, ScramUpsertion
-from coterie.client.cluster import Cluster
-from coterie.types import LogOffset, TopicName, TopicPartition
-from coterie.wire.config_kinds import ResourceKind
+from coterie.auth.acl import EVERY_ACL
+
+if TYPE_CHECKING:
+    from coterie.auth.acl import Acl, AclFilter
+    from coterie.client.admin.config_values import ConfigEntry, ConfigResource
+    from coterie.client.admin.offset_values import (
+        LogOffsetFound,
+        OffsetSpec,
+        TopicDescription,
+    )
+    from coterie.client.admin.results import Progress, Results
+    from coterie.client.admin.topic_values import CreatedTopic, NewTopic
+    from coterie.client.admin.user_values import (
+        ScramDeletion,
+        ScramInfo,
+        ScramUpsertion,
+    )
+    from coterie.client.cluster import Cluster
+    from coterie.types import LogOffset, TopicName, TopicPartition
+    from coterie.wire.config_kinds import ResourceKind
 
 
 class BrokerCalls:
@@ -52,6 +51,8 @@ class BrokerCalls:
         transaction lies before it. A partition that has no leader, or one that cannot
         be reached, is waited for `ClientOptions.leader_wait_ms`.
         """
+        from coterie.client.admin import log_offsets
+
         return await log_offsets.list_offsets(
             self._cluster, wanted, committed_only=committed_only, progress=progress
         )
@@ -64,6 +65,8 @@ class BrokerCalls:
     ) -> Results[TopicPartition, LogOffset]:
         """Delete what lies before an offset, or with -1 all there is (KIP-107). Gives
         the offset at which each log then starts."""
+        from coterie.client.admin import delete_records
+
         return await delete_records.delete_records(
             self._cluster, before, progress=progress
         )
@@ -74,6 +77,8 @@ class BrokerCalls:
         self, names: Iterable[TopicName] | None = None
     ) -> Results[TopicName, TopicDescription]:
         """Topics and their partitions; None means all that the caller may see."""
+        from coterie.client.admin import topics
+
         return await topics.describe_topics(self._cluster, names)
 
     async def create_topics(
@@ -83,6 +88,8 @@ class BrokerCalls:
 
         Raises RequestTimedOut or ConnectionLost when it is unknown whether they were.
         """
+        from coterie.client.admin import topics
+
         return await topics.create_topics(
             self._cluster, new, validate_only=validate_only
         )
@@ -91,6 +98,8 @@ class BrokerCalls:
         self, names: Iterable[TopicName]
     ) -> Results[TopicName, None]:
         """Delete topics and all they hold. Raises as `create_topics` does."""
+        from coterie.client.admin import topics
+
         return await topics.delete_topics(self._cluster, names)
 
     async def create_partitions(
@@ -98,6 +107,8 @@ class BrokerCalls:
     ) -> Results[TopicName, None]:
         """Let topics have so many partitions in all; no topic can have fewer than it
         has. Raises as `create_topics` does."""
+        from coterie.client.admin import topics
+
         return await topics.create_partitions(
             self._cluster, counts, validate_only=validate_only
         )
@@ -115,6 +126,8 @@ class BrokerCalls:
     ) -> Results[ConfigResource, tuple[ConfigEntry, ...]]:
         """The configurations of topics, brokers or groups, those of some `names` or
         all, in the order of names. A group needs not exist to have some (E21-10)."""
+        from coterie.client.admin import configs
+
         return await configs.describe_configs(
             self._cluster,
             resources,
@@ -137,6 +150,8 @@ class BrokerCalls:
         Raises UnsupportedByBroker for brokers before Kafka 2.3, which can only replace
         all that a resource has set.
         """
+        from coterie.client.admin import configs
+
         return await configs.alter_configs(
             self._cluster, changes, validate_only=validate_only, progress=progress
         )
@@ -149,6 +164,8 @@ class BrokerCalls:
 
         Raises ApiError, and UnsupportedByBroker for brokers before Kafka 4.1.
         """
+        from coterie.client.admin import configs
+
         return await configs.list_config_resources(self._cluster, kinds)
 
     # Who may do what.
@@ -158,10 +175,14 @@ class BrokerCalls:
 
         Raises ApiError, and UnsupportedByBroker for brokers before Kafka 2.0.
         """
+        from coterie.client.admin import acls
+
         return await acls.describe_acls(self._cluster, wanted)
 
     async def create_acls(self, new: Iterable[Acl]) -> Results[Acl, None]:
         """Add bindings; one that is there already stays."""
+        from coterie.client.admin import acls
+
         return await acls.create_acls(self._cluster, new)
 
     async def delete_acls(
@@ -169,6 +190,8 @@ class BrokerCalls:
     ) -> Results[AclFilter, Results[Acl, None]]:
         """Take away what each filter means; of each the bindings that are gone, or
         could not be taken away. Raises as `create_topics` does."""
+        from coterie.client.admin import acls
+
         return await acls.delete_acls(self._cluster, filters)
 
     # Who they are.
@@ -180,6 +203,8 @@ class BrokerCalls:
 
         Raises ApiError, and UnsupportedByBroker for brokers before Kafka 2.7.
         """
+        from coterie.client.admin import users
+
         return await users.describe_scram_users(self._cluster, names)
 
     async def alter_scram_users(
@@ -187,4 +212,6 @@ class BrokerCalls:
     ) -> Results[str, None]:
         """Set and delete passwords, one change a user; what is sent is salted and
         hashed (KIP-554). Raises as `create_topics` does."""
+        from coterie.client.admin import users
+
         return await users.alter_scram_users(self._cluster, changes)
