@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coterie.client import AdminClient
+from coterie.client import AdminClient, GroupMember, MemberState
 from coterie.client.connection import Address, BrokerConnection
 from coterie.client.options import ClientOptions
 from coterie.client.sasl import Credentials, Plain, Scram
@@ -63,14 +63,14 @@ def said_by(
     return Scram(mechanism, name, password)
 
 
-def groups_seen(server: ThreadServer, **options: Any) -> int:
-    """How many groups a client sees, if it is let in."""
+def nodes_seen(server: ThreadServer, **options: Any) -> int:
+    """How many brokers a client sees, if it is let in."""
 
     async def look() -> int:
         host, port = server.addresses[0]
         asked = ClientOptions(api_timeout_ms=5_000, **options)
         async with AdminClient(f"{host}:{port}", asked) as admin:
-            return len((await admin.list_groups()).groups)
+            return len((await admin.describe_cluster()).nodes)
 
     return asyncio.run(look())
 
@@ -80,13 +80,13 @@ def groups_seen(server: ThreadServer, **options: Any) -> int:
 def test_who_knows_the_password_is_let_in(
     mechanism: str, name: str, server: ThreadServer
 ) -> None:
-    assert groups_seen(server, sasl=said_by(name, mechanism)) == 0
+    assert nodes_seen(server, sasl=said_by(name, mechanism)) == 1
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_who_does_not_is_refused_at_once(mechanism: str, server: ThreadServer) -> None:
     with pytest.raises(AuthenticationFailed, match=f"refuses {mechanism}: Authenticat"):
-        groups_seen(server, sasl=said_by("alice", mechanism, "wrong"))
+        nodes_seen(server, sasl=said_by("alice", mechanism, "wrong"))
 
 
 def ask_once(server: ThreadServer, **options: Any) -> None:
@@ -116,9 +116,25 @@ def test_brokers_before_kip_152_get_bare_tokens(
         del connection._versions[ApiKey.SASL_AUTHENTICATE]
 
     monkeypatch.setattr(BrokerConnection, "_learn", learn_less)
-    assert groups_seen(server, sasl=said_by("alice", mechanism)) == 0
+    assert nodes_seen(server, sasl=said_by("alice", mechanism)) == 1
     with pytest.raises(AuthenticationFailed, match="most likely it does not believe"):
-        groups_seen(server, sasl=said_by("alice", mechanism, "wrong"))
+        nodes_seen(server, sasl=said_by("alice", mechanism, "wrong"))
+
+
+def test_a_member_of_a_group_says_who_it_is_too(server: ThreadServer) -> None:
+    bootstrap = "{}:{}".format(*server.addresses[0])
+
+    async def join(credentials: Credentials) -> MemberState:
+        options = ClientOptions(sasl=credentials)
+        member = GroupMember(bootstrap, group_id="g", topics=["t"], client=options)
+        await member.start()
+        state = member.state
+        await member.leave()
+        return state
+
+    assert asyncio.run(join(said_by("alice"))) is not MemberState.UNSUBSCRIBED
+    with pytest.raises(AuthenticationFailed, match="refuses SCRAM-SHA-256"):
+        asyncio.run(join(said_by("alice", secret="wrong")))
 
 
 @pytest.mark.slow
@@ -146,9 +162,9 @@ def test_passwords_and_tls_together(certificates: Certificates, tmp_path: Path) 
     context = make_context(TlsOptions(trust=certificates.authority))
     settings: dict[str, Any] = {"ssl_keystore_location": str(certificates.server)}
     with secured(tmp_path, SecurityProtocol.SASL_SSL, **settings) as running:
-        assert groups_seen(running, ssl=context, sasl=said_by("alice", "PLAIN")) == 0
+        assert nodes_seen(running, ssl=context, sasl=said_by("alice", "PLAIN")) == 1
         with pytest.raises(AuthenticationFailed, match="is not trusted"):
-            groups_seen(running, ssl=make_context(TlsOptions()), sasl=said_by("alice"))
+            nodes_seen(running, ssl=make_context(TlsOptions()), sasl=said_by("alice"))
         with pytest.raises(ConnectionLost, match=r"does it want TLS\?"):
             ask_once(running, sasl=said_by("alice"))
 
@@ -163,6 +179,6 @@ def test_a_certificate_is_asked_for(certificates: Certificates) -> None:
     trust = certificates.authority
     shown = make_context(TlsOptions(trust=trust, certificate=certificates.alice))
     with ThreadServer(protocol=SecurityProtocol.SSL, **settings) as running:
-        assert groups_seen(running, ssl=shown) == 0
+        assert nodes_seen(running, ssl=shown) == 1
         with pytest.raises(ConnectionLost, match=r"want a certificate of ours\?"):
             ask_once(running, ssl=make_context(TlsOptions(trust=trust)))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from coterie.client.member_offsets import OffsetAndMetadata
     from coterie.client.member_states import MemberState
     from coterie.client.options import ClientOptions
+    from coterie.client.sasl import OAuthBearer, Plain, Scram
+    from coterie.client.secret import Secret
 
 _WHERE = {
     "AdminClient": "admin.admin_client",
@@ -25,7 +27,11 @@ _WHERE = {
     "GroupMember": "group_member",
     "MemberOptions": "group_member",
     "MemberState": "member_states",
+    "OAuthBearer": "sasl",
     "OffsetAndMetadata": "member_offsets",
+    "Plain": "sasl",
+    "Scram": "sasl",
+    "Secret": "secret",
 }
 
 __all__ = [
@@ -36,7 +42,11 @@ __all__ = [
     "GroupMember",
     "MemberOptions",
     "MemberState",
+    "OAuthBearer",
     "OffsetAndMetadata",
+    "Plain",
+    "Scram",
+    "Secret",
 ]
 
 

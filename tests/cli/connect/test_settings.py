@@ -55,10 +55,10 @@ def test_without_a_cluster_the_sentence_says_how_to_name_one(world: World) -> No
 
 
 def test_the_defaults_are_plain_connections(named: World) -> None:
-    bootstrap, options, warnings = named.target()
+    bootstrap, options, warnings, known_as = named.target()
     assert (bootstrap, options.ssl, options.sasl) == ("a:1", None, None)
     assert (options.client_id, options.api_timeout_ms) == ("coterie", 60_000)
-    assert warnings == ()
+    assert (warnings, known_as) == ((), None)
 
 
 def test_nothing_takes_longer_than_the_whole_call(named: World) -> None:
@@ -254,3 +254,4 @@ def test_javas_stores_and_librdkafkas_files_are_both_read(named: World) -> None:
     for each in (stores, files, texts):
         named.environ = dict(base)
         assert len(tls(named, **each).get_ca_certs()) == 1
+        assert named.target().known_as == "its certificate"

@@ -16,9 +16,7 @@ from coterie.cli.output.options import add_output_options
 if TYPE_CHECKING:
     from coterie.cli.connect.settings import Target
     from coterie.cli.output.values import Failure, Item, Json, Outcome
-    from coterie.client.cluster import Cluster
     from coterie.client.connection import BrokerConnection
-    from coterie.client.options import ClientOptions
     from coterie.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 
 EXAMPLES: Final = """\
@@ -64,7 +62,7 @@ async def look(target: Target) -> Outcome:
         raise SettingError(str(error)) from error
     try:
         answer = await cluster.metadata([])
-        return _outcome(await _items(cluster, answer), answer)
+        return _outcome(await _items(target, answer), answer)
     except CoterieError as error:
         return _outcome((), None, Failure.of("cluster", target.bootstrap, error))
     finally:
@@ -97,15 +95,15 @@ def _outcome(
     )
 
 
-async def _items(cluster: Cluster, answer: MetadataResponse) -> tuple[Item, ...]:
+async def _items(target: Target, answer: MetadataResponse) -> tuple[Item, ...]:
     import asyncio
 
     brokers = sorted(answer.brokers, key=lambda broker: broker.node_id)
-    tried = (_item(cluster.options, each) for each in brokers)
+    tried = (_item(target, each) for each in brokers)
     return tuple(await asyncio.gather(*tried))
 
 
-async def _item(options: ClientOptions, broker: MetadataResponseBroker) -> Item:
+async def _item(target: Target, broker: MetadataResponseBroker) -> Item:
     from time import perf_counter
 
     from coterie.cli.output.values import error_item
@@ -119,10 +117,10 @@ async def _item(options: ClientOptions, broker: MetadataResponseBroker) -> Item:
     failed: Json = None
     try:
         begun_s = perf_counter()
-        connection = await BrokerConnection.open(address, options)
+        connection = await BrokerConnection.open(address, target.options)
         reached["connect_ms"] = _since(begun_s)
         reached["round_trip_ms"] = await _round_trip_ms(connection)
-        reached["authenticated_as"] = name_of(options)
+        reached["authenticated_as"] = target.known_as
         reached["encrypted_by"] = connection.tls_version
         connection.close()
     except CoterieError as error:
@@ -160,17 +158,6 @@ def _since(begun_s: float) -> float:
     from time import perf_counter
 
     return round((perf_counter() - begun_s) * 1000, 2)
-
-
-def name_of(options: ClientOptions) -> str | None:
-    """As whom brokers know us, as far as a client can know that itself."""
-    from coterie.client.sasl import OAuthBearer
-
-    who = options.sasl
-    if who is None:
-        return None
-    name = "a token" if isinstance(who, OAuthBearer) else who.username
-    return f"{name} by {who.mechanism}"
 
 
 def _milliseconds(value: Json) -> str:

@@ -42,6 +42,8 @@ class Target(NamedTuple):
     bootstrap: str
     options: ClientOptions
     warnings: tuple[str, ...]
+    known_as: str | None
+    """As whom brokers know us, as far as we can know that ourselves."""
 
 
 def make_target(counts: Mapping[str, Found]) -> Target:
@@ -68,7 +70,20 @@ def make_target(counts: Mapping[str, Found]) -> Target:
         retry_backoff_ms=said.whole("retry.backoff.ms"),
         retry_backoff_max_ms=said.whole("retry.backoff.max.ms"),
     )
-    return Target(bootstrap, options, tuple(_doubts(said, protocol)))
+    doubts = tuple(_doubts(said, protocol))
+    return Target(bootstrap, options, doubts, _known_as(said, options))
+
+
+def _known_as(said: Said, options: ClientOptions) -> str | None:
+    if (who := options.sasl) is not None:
+        return f"{getattr(who, 'username', 'a token')} by {who.mechanism}"
+    shown = (
+        "ssl.keystore.location",
+        "ssl.certificate.location",
+        "ssl.keystore.certificate.chain",
+    )
+    has_shown = options.ssl is not None and any(map(said.given, shown))
+    return "its certificate" if has_shown else None
 
 
 def _doubts(said: Said, protocol: str) -> list[str]:
