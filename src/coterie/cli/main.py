@@ -55,6 +55,9 @@ VERBS: Final = (
     Verb("groups lag", "how far they are behind, added up"),
     Verb("groups watch", "how far they are behind, as it changes"),
     Verb("topics consumers", "which groups read a topic"),
+    Verb("users add", "add a user to a server's data, or change the password"),
+    Verb("users list", "which users a server's data has"),
+    Verb("users remove", "take a user away from a server's data"),
     Verb("config explain", "every setting of the connection, and where it is from"),
     Verb("config check", "connect to every broker, and say as whom"),
     Verb("groups reset", "choose where groups read next"),
@@ -82,6 +85,7 @@ FAMILIES: Final = {
     "groups": "look at consumer groups and change them",
     "config": "look at how a cluster is reached",
     "groups offsets": "look at what groups committed and change it",
+    "users": "look at who may come in by SASL, and change it",
     "topics": "look at topics as groups see them",
 }
 """Words that take a further one."""

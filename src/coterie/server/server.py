@@ -124,8 +124,8 @@ class Server:
             make_users(passwords, broker)
         if self._plan.protocol.has_sasl and not broker.catalog.users.names():
             _LOGGER.warning(
-                "there are no users, so nobody can come in: name a file of them with "
-                "the setting sasl.users.file"
+                "there are no users, so nobody can come in: stop, and add one with "
+                "coterie users add, or name a file of them with sasl.users.file"
             )
 
     async def _measure(self) -> None:

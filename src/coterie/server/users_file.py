@@ -11,22 +11,21 @@ when nothing has changed.
 from __future__ import annotations
 
 import logging
-import secrets
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from coterie.auth.scram import is_password, make_credential
+from coterie.auth.scram import ITERATIONS_MIN, is_password
 from coterie.catalog.entries import Entry
-from coterie.catalog.users import Users, credential_entry
+from coterie.catalog.users import Users
 from coterie.errors import SettingError
 from coterie.server.broker import Broker
+from coterie.server.passwords import password_entry
 from coterie.types import ScramMechanism
 
 _LOGGER = logging.getLogger(__name__)
 
-SALT_BYTES: Final = 32
 _OTHERS_MAY_READ: Final = 0o044
 
 
@@ -67,9 +66,7 @@ def changed_users(users: Users, passwords: Mapping[str, str]) -> Iterator[Entry]
         for mechanism in ScramMechanism:
             held = users.find(user, mechanism)
             if held is None or not is_password(mechanism, held, password):
-                salt = secrets.token_bytes(SALT_BYTES)
-                made = make_credential(mechanism, password, salt)
-                yield credential_entry(user, mechanism, made)
+                yield password_entry(user, mechanism, password, ITERATIONS_MIN)
 
 
 def _are_passwords(users: Mapping[str, object]) -> bool:
