@@ -160,6 +160,10 @@ RESET = "--bootstrap-server x:1 --reset-offsets"
             )
         ),
         (
+            "--bootstrap-server x:1 --list --timeout 0",
+            "Option [timeout] takes a number of milliseconds, at least 1",
+        ),
+        (
             "--bootstrap-server x:1 --delete-offsets --group g --group h --topic t",
             "Found multiple arguments for option group, but you asked for only one",
         ),

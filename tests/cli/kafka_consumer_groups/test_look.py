@@ -143,6 +143,17 @@ def test_a_group_that_is_not_there_is_an_error_on_stderr(
     assert ran == ("", "\nError: Consumer group 'nope' does not exist.\n", 1)
 
 
+@pytest.mark.fact("A-74", "A-75")
+@pytest.mark.parametrize("table", ["--offsets", "--members", "--state"])
+def test_a_dead_group_has_no_table(
+    table: str, cluster: FakeCluster, typed: Typed
+) -> None:
+    cluster.add(group("gone", member("m"), state=GroupState.DEAD), orders=1)
+    text = "\nError: Consumer group 'gone' does not exist.\n"
+    assert typed(f"--describe --group gone {table}") == ("", text, 1)
+    assert typed(f"--describe --group gone {table} --strict") == (text, "", 1)
+
+
 def test_strict_it_is_on_stdout_in_javas_words_but_not_with_exit_code_0(
     typed: Typed,
 ) -> None:

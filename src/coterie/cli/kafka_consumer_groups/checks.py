@@ -16,6 +16,9 @@ def check(line: CommandLine) -> None:
     """Raises UsageError when options do not go together."""
     if not line.has("validate-regex", "bootstrap-server"):
         raise UsageError('Missing required argument "[bootstrap-server]"')
+    timeout_ms = line.number("timeout")
+    if timeout_ms is not None and timeout_ms < 1:
+        raise UsageError("Option [timeout] takes a number of milliseconds, at least 1")
     if line.has("describe"):
         _check_describe(line)
     if line.has("delete"):

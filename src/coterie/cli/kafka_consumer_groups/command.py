@@ -7,10 +7,10 @@ leaves with 0 whatever the cluster said; that is never copied.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import groupby
 from typing import Final
 
 from coterie.cli.kafka_consumer_groups.checks import check
@@ -42,11 +42,16 @@ def run(words: Sequence[str]) -> int:
         report = _report(words)
     except KeyboardInterrupt:
         return _INTERRUPTED
-    for part in report.parts:
-        stream = sys.stderr if part.is_beside else sys.stdout
-        stream.write(part.text)
-        stream.flush()
+    _print(report)
     return _FAILED if report.failed else _WELL
+
+
+def _print(report: Report) -> None:
+    """In order also where both streams are one terminal."""
+    for is_beside, parts in groupby(report.parts, key=lambda part: part.is_beside):
+        stream = sys.stderr if is_beside else sys.stdout
+        stream.writelines(part.text for part in parts)
+        stream.flush()
 
 
 def _report(words: Sequence[str]) -> Report:
@@ -70,6 +75,8 @@ def _act(line: CommandLine) -> Report:
         from coterie.cli.kafka_consumer_groups import validate_regex
 
         return validate_regex.run(line)
+    import asyncio
+
     try:
         return asyncio.run(_ask(line))
     except UsageError:

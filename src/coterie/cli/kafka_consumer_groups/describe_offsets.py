@@ -10,13 +10,19 @@ from collections.abc import Callable, Sequence
 
 from coterie.cli.kafka_consumer_groups import tables
 from coterie.cli.kafka_consumer_groups.admin import Admin
-from coterie.cli.kafka_consumer_groups.describing import extras, no_table, state_of
+from coterie.cli.kafka_consumer_groups.describing import (
+    dead,
+    extras,
+    no_table,
+    state_of,
+)
 from coterie.cli.kafka_consumer_groups.grammar import CommandLine
 from coterie.cli.kafka_consumer_groups.groups import groups_meant
 from coterie.cli.kafka_consumer_groups.layout import MISSING
 from coterie.cli.kafka_consumer_groups.report import Report, failure, said, warned
 from coterie.cli.kafka_consumer_groups.tables import OffsetRow
 from coterie.cli.kafka_consumer_groups.topics import selectors
+from coterie.client.admin.group_values import GroupState
 from coterie.operations.lag import GroupLag, LagStatus, PartitionLag, group_lag
 from coterie.operations.scope import TopicSelector
 
@@ -38,6 +44,8 @@ def describe(
     if group.description is None or group.error is not None:
         assert group.error is not None, "a group is described, or it is known why not"
         return no_table(group.group_id, group.error, line)
+    if group.description.state is GroupState.DEAD:
+        return dead(group.group_id, line)
     rows = [row for row in group.rows if _is_shown(row, chosen, line)]
     shown = [_row(row, line) for row in rows]
     table = said(tables.offsets(shown, extras(line)) if shown else "")

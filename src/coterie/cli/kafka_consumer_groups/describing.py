@@ -48,8 +48,14 @@ def no_table(group_id: GroupId, error: CoterieError, line: CommandLine) -> Repor
             text = f"{text.partition(':')[0]}: Group {group_id} not found."
         return failure(FAILED + text, on_stdout=True)
     if is_missing:
-        return failure(f"Consumer group '{group_id}' does not exist.")
+        return dead(group_id, line)
     return failure(f"Consumer group '{group_id}' cannot be described: {error}")
+
+
+def dead(group_id: GroupId, line: CommandLine) -> Report:
+    """What is said of a group whose state is Dead, instead of a table (A-74, A-75)."""
+    text = f"Consumer group '{group_id}' does not exist."
+    return failure(text, on_stdout=line.is_strict)
 
 
 async def describe_each(
@@ -66,6 +72,8 @@ async def describe_each(
         if (error := described.errors.get(group_id)) is not None:
             return no_table(group_id, error, line)
         group = described.values[group_id]
+        if group.state is GroupState.DEAD:
+            return dead(group_id, line)
         return state_of(group) + said(table(group))
 
     return Report.of((report, *map(of, sorted(group_ids))))

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
-from coterie.cli.kafka_consumer_groups.layout import MISSING, Column, length, table
+from coterie.cli.kafka_consumer_groups.layout import (
+    MISSING,
+    Column,
+    last,
+    length,
+    table,
+)
 from coterie.client.admin.group_values import (
     GroupDescription,
     GroupListing,
     MemberDescription,
 )
 from coterie.types import GroupId, LogOffset, TopicPartition
-
-_Row = TypeVar("_Row")
 
 
 class Extras(NamedTuple):
@@ -53,91 +57,106 @@ class StatusRow(NamedTuple):
     status: str
 
 
+_GROUP: Final = Column("GROUP")
+_TOPIC: Final = Column("TOPIC")
+_PARTITION: Final = Column("PARTITION", 10, fixed=True)
+_OFFSETS: Final = (
+    _GROUP,
+    _TOPIC,
+    _PARTITION,
+    Column("LEADER-EPOCH", fixed=True),
+    Column("CURRENT-OFFSET", fixed=True),
+    Column("LOG-END-OFFSET", fixed=True),
+    Column("LAG", fixed=True),
+    Column("CONSUMER-ID"),
+    Column("HOST"),
+    last("CLIENT-ID"),
+)
+_LEADER_EPOCH: Final = OffsetRow._fields.index("leader_epoch")
+
+
 def group_list(
     groups: Sequence[GroupListing], *, with_type: bool, with_state: bool
 ) -> str:
     """`--list` with `--type`, `--state` or both (E29-06)."""
-    columns: list[Column[GroupListing]] = [Column("GROUP", lambda each: each.group_id)]
-    columns = [Column("GROUP", columns[0].cell, columns[0].width(groups) + 10)]
+    widest = max((length(each.group_id) for each in groups), default=0)
+    columns = [Column("GROUP", max(15, widest) + 10)]
+    rows = [[each.group_id] for each in groups]
     if with_type:
-        columns.append(Column("TYPE", _type_of, 20, fixed=True))
+        columns.append(Column("TYPE", 20, fixed=True))
+        for row, each in zip(rows, groups, strict=True):
+            row.append(each.type.value.capitalize() if each.type else "Unknown")
     if with_state:
-        columns.append(Column("STATE", _state_of, 20, fixed=True))
-    return "".join(f"{line}\n" for line in table(columns, groups))
+        columns.append(Column("STATE", 20, fixed=True))
+        for row, each in zip(rows, groups, strict=True):
+            row.append(each.state.value if each.state else "Unknown")
+    return "".join(f"{line}\n" for line in table(columns, rows))
 
 
-def _type_of(group: GroupListing) -> str:
-    return "Unknown" if group.type is None else group.type.value.capitalize()
-
-
-def _state_of(group: GroupListing) -> str:
-    return "Unknown" if group.state is None else group.state.value
-
-
-def offsets(rows: Sequence[OffsetRow], extras: Extras) -> str:
+def offsets(rows: Iterable[OffsetRow], extras: Extras) -> str:
     """`--describe --offsets` of one group (C-41)."""
-    columns: list[Column[OffsetRow]] = [
-        Column("GROUP", lambda row: row.group_id),
-        Column("TOPIC", lambda row: row.topic),
-        Column("PARTITION", lambda row: row.partition, 10, fixed=True),
-    ]
-    if extras.verbose:
-        columns.append(Column("LEADER-EPOCH", lambda row: row.leader_epoch, fixed=True))
-    columns += [
-        Column("CURRENT-OFFSET", lambda row: row.current_offset, fixed=True),
-        Column("LOG-END-OFFSET", lambda row: row.log_end_offset, fixed=True),
-        Column("LAG", lambda row: row.lag, fixed=True),
-        Column("CONSUMER-ID", lambda row: row.consumer_id),
-        Column("HOST", lambda row: row.host),
-        Column("CLIENT-ID", lambda row: row.client_id, 0, fixed=True),
-    ]
-    return _below_a_blank_line(columns, rows)
+    columns: list[Column] = list(_OFFSETS)
+    lines: list[list[object]] = [list(row) for row in rows]
+    if not extras.verbose:
+        del columns[_LEADER_EPOCH]
+        for line in lines:
+            del line[_LEADER_EPOCH]
+    return _below_a_blank_line(columns, lines)
 
 
 def members(group: GroupDescription, extras: Extras) -> str:
     """`--describe --members` of one group; of no members, the header (C-51)."""
-    rows = group.members
-    columns: list[Column[MemberDescription]] = [
-        Column("GROUP", lambda _: group.group_id),
-        Column("CONSUMER-ID", lambda member: member.member_id),
+    has_instances = any(each.instance_id for each in group.members)
+    columns = [
+        _GROUP,
+        Column("CONSUMER-ID"),
+        *([Column("GROUP-INSTANCE-ID", 17)] if has_instances else []),
+        Column("HOST"),
+        Column("CLIENT-ID"),
+        Column("#PARTITIONS", fixed=True),
     ]
-    if any(member.instance_id for member in rows):
-        columns.append(
-            Column("GROUP-INSTANCE-ID", lambda member: member.instance_id or "", 17)
-        )
-    columns += [
-        Column("HOST", lambda member: member.host),
-        Column("CLIENT-ID", lambda member: member.client_id),
-        Column("#PARTITIONS", lambda member: len(member.assignment), fixed=True),
+    rows: list[list[object]] = [
+        [
+            group.group_id,
+            each.member_id,
+            *([each.instance_id or ""] if has_instances else []),
+            each.host,
+            each.client_id,
+            len(each.assignment),
+        ]
+        for each in group.members
     ]
     if extras.verbose:
-        columns += _epochs_and_assignments(group, is_last=not extras.ours)
+        _add_epochs_and_assignments(group, columns, rows, is_last=not extras.ours)
     if extras.ours:
-        columns += _strategy_and_subscription(group, verbose=extras.verbose)
-    if not extras.verbose and not extras.ours:
-        columns.append(Column("", lambda _: "", 0))
-    return "\n" + "".join(f"{line}\n" for line in table(columns, rows))
+        _add_strategy_and_subscription(group, columns, rows, extras)
+    # Apache's format of the plain columns ends with a blank.
+    end = " \n" if extras == Extras() else "\n"
+    return "\n" + "".join(f"{line}{end}" for line in table(columns, rows))
 
 
-def _epochs_and_assignments(
-    group: GroupDescription, *, is_last: bool
-) -> list[Column[MemberDescription]]:
+def _add_epochs_and_assignments(
+    group: GroupDescription,
+    columns: list[Column],
+    rows: Sequence[list[object]],
+    *,
+    is_last: bool,
+) -> None:
     """What 4.0 added (C-43). Who was upgraded counts only while not all are."""
-    kinds = {member.is_classic for member in group.members}
-    columns: list[Column[MemberDescription]] = [
-        Column("CURRENT-EPOCH", lambda member: member.epoch, fixed=True),
-        Column("CURRENT-ASSIGNMENT", lambda member: assigned(member.assignment), 20),
-        Column("TARGET-EPOCH", lambda _: group.assignment_epoch, fixed=True),
-        Column(
-            "TARGET-ASSIGNMENT",
-            lambda member: assigned(member.target_assignment or ()),
-            20,
-        ),
+    columns += [
+        Column("CURRENT-EPOCH", fixed=True),
+        Column("CURRENT-ASSIGNMENT", 20),
+        Column("TARGET-EPOCH", fixed=True),
+        Column("TARGET-ASSIGNMENT", 20),
     ]
-    if {True, False} <= kinds:
-        width = 0 if is_last else len("UPGRADED")
-        columns.append(Column("UPGRADED", _upgraded, width, fixed=True))
-    return columns
+    for row, each in zip(rows, group.members, strict=True):
+        target = assigned(each.target_assignment or ())
+        epoch = group.assignment_epoch
+        row += [each.epoch, assigned(each.assignment), epoch, target]
+    if {True, False} <= {each.is_classic for each in group.members}:
+        columns.append(last("UPGRADED") if is_last else Column("UPGRADED", 8))
+        for row, each in zip(rows, group.members, strict=True):
+            row.append(_upgraded(each))
 
 
 def _upgraded(member: MemberDescription) -> str | None:
@@ -153,92 +172,82 @@ def assigned(partitions: Iterable[TopicPartition]) -> str:
     return ";".join(sorted(topics)) or MISSING
 
 
-def _strategy_and_subscription(
-    group: GroupDescription, *, verbose: bool
-) -> list[Column[MemberDescription]]:
+def _add_strategy_and_subscription(
+    group: GroupDescription,
+    columns: list[Column],
+    rows: Sequence[list[object]],
+    extras: Extras,
+) -> None:
     """What KIP-181 asked for (C-31, C-32)."""
-
-    def strategy(member: MemberDescription) -> str | None:
-        return ",".join(member.protocols or ()) or group.assignor or None
-
-    def subscription(member: MemberDescription) -> str | None:
-        topics = ",".join(member.subscribed_topics or ())
-        return topics or member.subscribed_topic_regex or None
-
-    if not verbose:
-        return [Column("ASSIGNMENT-STRATEGY", strategy, 0, fixed=True)]
-    return [
-        Column("ASSIGNMENT-STRATEGY", strategy, 20),
-        Column("SUBSCRIPTION", subscription, 0, fixed=True),
-    ]
+    if extras.verbose:
+        columns += [Column("ASSIGNMENT-STRATEGY", 20), last("SUBSCRIPTION")]
+    else:
+        columns.append(last("ASSIGNMENT-STRATEGY"))
+    for row, each in zip(rows, group.members, strict=True):
+        row.append(",".join(each.protocols or ()) or group.assignor or None)
+        if extras.verbose:
+            topics = ",".join(each.subscribed_topics or ())
+            row.append(topics or each.subscribed_topic_regex or None)
 
 
 def state(group: GroupDescription, extras: Extras) -> str:
     """`--describe --state` of one group (C-44)."""
     node = group.coordinator
-    columns: list[Column[GroupDescription]] = [
-        Column("GROUP", lambda each: each.group_id),
-        Column("COORDINATOR (ID)", lambda _: f"{node}  ({node.node_id})", 25),
-        Column(
-            "ASSIGNMENT-STRATEGY", lambda each: each.assignor or None, 20, fixed=True
-        ),
-        Column("STATE", lambda each: each.state.value, 20, fixed=True),
+    columns = [
+        _GROUP,
+        Column("COORDINATOR (ID)", 25),
+        Column("ASSIGNMENT-STRATEGY", 20, fixed=True),
+        Column("STATE", 20, fixed=True),
+    ]
+    row: list[object] = [
+        group.group_id,
+        f"{node}  ({node.node_id})",
+        group.assignor or None,
+        group.state.value,
     ]
     if extras.verbose:
         columns += [
-            Column("GROUP-EPOCH", lambda each: each.group_epoch, fixed=True),
-            Column(
-                "TARGET-ASSIGNMENT-EPOCH",
-                lambda each: each.assignment_epoch,
-                25,
-                fixed=True,
-            ),
+            Column("GROUP-EPOCH", fixed=True),
+            Column("TARGET-ASSIGNMENT-EPOCH", 25, fixed=True),
         ]
-    width = 15 if extras.ours else 0
-    columns.append(
-        Column("#MEMBERS", lambda each: len(each.members), width, fixed=True)
-    )
+        row += [group.group_epoch, group.assignment_epoch]
+    columns.append(Column("#MEMBERS", fixed=True) if extras.ours else last("#MEMBERS"))
+    row.append(len(group.members))
     if extras.ours:
-        columns += [
-            Column("GENERATION-ID", lambda each: each.generation_id, fixed=True),
-            Column("LEADER-ID", lambda each: each.leader_id or None, 0, fixed=True),
-        ]
-    return _below_a_blank_line(columns, [group])
+        columns += [Column("GENERATION-ID", fixed=True), last("LEADER-ID")]
+        row += [group.generation_id, group.leader_id or None]
+    return _below_a_blank_line(columns, [row])
 
 
 def new_offsets(
     planned: Mapping[GroupId, Mapping[TopicPartition, LogOffset]],
 ) -> str:
     """`--reset-offsets`; without any group, no header."""
-    rows = [
+    if not planned:
+        return "\n"
+    group = Column("GROUP", max(15, *map(length, planned)))
+    columns = [group, _TOPIC, _PARTITION, last("NEW-OFFSET")]
+    rows = (
         (group_id, *partition, offset)
         for group_id, partitions in planned.items()
         for partition, offset in partitions.items()
-    ]
-    widest = max(map(length, planned), default=0)
-    columns: list[Column[tuple[GroupId, str, int, LogOffset]]] = [
-        Column("GROUP", lambda row: row[0], max(15, widest)),
-        Column("TOPIC", lambda row: row[1]),
-        Column("PARTITION", lambda row: row[2], 10, fixed=True),
-        Column("NEW-OFFSET", lambda row: row[3], 0, fixed=True),
-    ]
-    return _below_a_blank_line(columns, rows) if planned else "\n"
-
-
-def deleted_offsets(rows: Sequence[StatusRow]) -> str:
-    """`--delete-offsets` (C-65)."""
-    columns: list[Column[StatusRow]] = [
-        Column("TOPIC", lambda row: row.topic),
-        Column(
-            "PARTITION",
-            lambda row: row.partition if row.partition >= 0 else None,
-            10,
-            fixed=True,
-        ),
-        Column("STATUS", lambda row: row.status, 15, fixed=True),
-    ]
+    )
     return _below_a_blank_line(columns, rows)
 
 
-def _below_a_blank_line(columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> str:
+def deleted_offsets(rows: Iterable[StatusRow]) -> str:
+    """`--delete-offsets` (C-65)."""
+    columns = [_TOPIC, _PARTITION, Column("STATUS", fixed=True)]
+    return _below_a_blank_line(
+        columns,
+        (
+            (row.topic, None if row.partition < 0 else row.partition, row.status)
+            for row in rows
+        ),
+    )
+
+
+def _below_a_blank_line(
+    columns: Sequence[Column], rows: Iterable[Sequence[object]]
+) -> str:
     return "".join(f"\n{line}" for line in table(columns, rows)) + "\n"
