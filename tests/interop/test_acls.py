@@ -229,6 +229,34 @@ def test_a_consumer_needs_its_group_and_its_topic(
     assert code == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
+@pytest.mark.fact("E14-08")
+def test_an_expression_subscribes_to_what_its_member_may_know_of(
+    door: Door,
+    admin: AdminClient,
+    group: str,
+    name: str,
+    guarded_topic: str,
+    allow: Callable[..., AclBinding],
+) -> None:
+    hidden = f"{guarded_topic}-hidden"
+    wanted = NewTopic(hidden, num_partitions=1, replication_factor=1)
+    admin.create_topics([wanted])[hidden].result(ANSWER_S)
+    allow(TOPIC, guarded_topic, READ)
+    allow(GROUP, group, READ)
+    config = settings_of("", group, group_protocol="consumer")
+    consumer = Consumer({**config, **door.settings("alice")})
+    consumer.subscribe([f"^t-{name}.*"])
+
+    def owned() -> set[str]:
+        consumer.poll(POLL_S)
+        return {partition.topic for partition in consumer.assignment()}
+
+    try:
+        assert eventually(owned, wanted="a topic") == {guarded_topic}
+    finally:
+        consumer.close()
+
+
 @pytest.mark.fact("D-34")
 def test_a_group_is_deleted_by_whoever_may_delete_it(
     alice: AdminClient,

@@ -20,9 +20,9 @@ from coterie.wire.messages.describe_acls import DescribeAclsRequest
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.clients.waiting import eventually
-from tests.server.apis import acl_rows_cluster, acl_rows_groups, acl_rows_topics
 from tests.server.apis.acl_rows import Right, Row
-from tests.server.apis.acl_rows_groups import commit
+from tests.server.apis.acl_rows_offsets import commit
+from tests.server.apis.acl_table import COMMON_ROWS
 from tests.server.harness import WireClient
 
 from .door import Door
@@ -30,9 +30,6 @@ from .door import Door
 pytestmark = pytest.mark.slow
 
 USER = "rita"
-ROWS = [*acl_rows_groups.ROWS, *acl_rows_topics.ROWS, *acl_rows_cluster.ROWS]
-COMMON_ROWS = [row for row in ROWS if not row.settings]
-"""What only Coterie has needs a setting."""
 PARTITIONS = {"t": 4, "u": 4, "d": 1}
 BOUND_TO_USER: dict[str, Any] = {
     "resource_type_filter": ResourceType.ANY,

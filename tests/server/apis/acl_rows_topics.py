@@ -64,6 +64,7 @@ READ, WRITE = Operation.READ, Operation.WRITE
 DESCRIBE_CONFIGS = Operation.DESCRIBE_CONFIGS
 ALTER_CONFIGS = Operation.ALTER_CONFIGS
 BOTH: Final = {"t": 0, "u": 0}
+NOT_TOLD: Final = -(2**31)
 
 
 def each_topic(operation: Operation) -> dict[Right, object]:
@@ -74,7 +75,9 @@ def each_topic(operation: Operation) -> dict[Right, object]:
     }
 
 
-def produce(place: Place, transactional_id: str | None = None) -> ProduceRequest:
+def produce(
+    place: Place, transactional_id: str | None = None, *, by_id: bool = False
+) -> ProduceRequest:
     is_transactional = transactional_id is not None
     batch = encode_batch(
         [LogRecord(0, 1, b"k", b"v")],
@@ -83,7 +86,9 @@ def produce(place: Place, transactional_id: str | None = None) -> ProduceRequest
     )
     topics = [
         TopicProduceData(
-            name=name, partition_data=[PartitionProduceData(index=0, records=batch)]
+            name="" if by_id else name,
+            topic_id=place.topic_id(name) if by_id else bytes(16),
+            partition_data=[PartitionProduceData(index=0, records=batch)],
         )
         for name in ("t", "u")
     ]
@@ -135,6 +140,18 @@ def delete_topics(*topics: DeleteTopicState) -> DeleteTopicsRequest:
 
 OF_DATA = [
     Row("Produce", produce, produced, BOTH, each_topic(WRITE), 12),
+    Row(
+        "Produce by id",
+        lambda place: produce(place, by_id=True),
+        lambda response: sorted(
+            by_topic(
+                response.responses, "partition_responses", name="topic_id"
+            ).values()
+        ),
+        [0, 0],
+        {topic(WRITE): [0, NO_TOPIC], topic(WRITE, "u"): [0, NO_TOPIC]},
+        13,
+    ),
     Row(
         "Produce in a transaction",
         lambda place: produce(place, "x"),
@@ -245,6 +262,26 @@ OF_TOPICS = [
         12,
         instead=((topic(DESCRIBE, "new"), cluster(CREATE)),),
         spoils=True,
+    ),
+    Row(
+        "Metadata with what may be done to topics",
+        lambda _: metadata("t", "gone", include_topic_authorized_operations=True),
+        lambda response: {
+            found.name: (
+                refusal(found.error_code),
+                found.topic_authorized_operations != NOT_TOLD,
+            )
+            for found in response.topics
+        },
+        {"t": (0, True), "gone": (0, True)},
+        {
+            topic(DESCRIBE): {"t": (NO_TOPIC, False), "gone": (0, True)},
+            topic(DESCRIBE, "gone"): {
+                "t": (0, True),
+                "gone": (NO_TOPIC, False),
+            },
+        },
+        12,
     ),
     Row(
         "DescribeTopicPartitions",

@@ -13,7 +13,7 @@ from coterie.wire.messages.consumer_group_heartbeat import (
 )
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.server.apis.acl_rows import Right, Row
-from tests.server.apis.acl_rows_groups import commit
+from tests.server.apis.acl_rows_offsets import commit
 from tests.server.apis.in_process import Office
 
 ALICE = Principal("User", "alice")

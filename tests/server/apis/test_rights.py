@@ -14,11 +14,10 @@ import pytest
 from coterie.auth.authorizer import Operation
 from coterie.settings import Settings
 from coterie.wire.api import KNOWN, ApiKey
-from tests.server.apis import acl_rows_cluster, acl_rows_groups, acl_rows_topics
 from tests.server.apis.acl_rows import Right, Row
+from tests.server.apis.acl_table import ROWS
 from tests.server.apis.guarded import GuardedOffice
 
-ROWS = [*acl_rows_groups.ROWS, *acl_rows_topics.ROWS, *acl_rows_cluster.ROWS]
 ASKS_NOBODY = {
     ApiKey.SASL_HANDSHAKE,
     ApiKey.SASL_AUTHENTICATE,

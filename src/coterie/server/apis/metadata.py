@@ -145,6 +145,9 @@ def _answer(
         return _describe(call, _find(call, wanted, created))
     except ApiError as error:
         refused.error_code = error.code
+        is_hidden = error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if wanted.name is not None and not is_hidden:
+            _tell_operations(call, refused, wanted.name)
         if wanted.topic_id != ZERO_UUID:
             refused.topic_id = wanted.topic_id
         return refused
@@ -182,9 +185,16 @@ def _describe(call: Call, topic: Topic) -> MetadataResponseTopic:
             _partition(call, topic, index) for index in range(topic.partition_count)
         ],
     )
-    if call.request.include_topic_authorized_operations:
-        answer.topic_authorized_operations = topic_operations(call, topic.name)
+    _tell_operations(call, answer, topic.name)
     return answer
+
+
+def _tell_operations(
+    call: Call, answer: MetadataResponseTopic, name: TopicName
+) -> None:
+    """What the caller may do to a topic, if it asks, though there is no such topic."""
+    if call.request.include_topic_authorized_operations:
+        answer.topic_authorized_operations = topic_operations(call, name)
 
 
 def _partition(call: Call, topic: Topic, index: int) -> MetadataResponsePartition:
