@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from coterie.client.cluster import Cluster
-from coterie.errors import ApiError, ClientError, ConnectionLost, RequestTimedOut
+from coterie.errors import (
+    ApiError,
+    ClientError,
+    ConnectionLost,
+    MalformedFrame,
+    RequestTimedOut,
+)
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.find_coordinator import (
@@ -146,6 +152,16 @@ async def test_a_coordinator_that_is_refused_is_not_looked_up_again() -> None:
         with pytest.raises(ApiError, match="group g: GROUP_AUTHORIZATION_FAILED"):
             await cluster.coordinator("g")
         assert len(broker.asked) == 1
+        await cluster.close()
+
+
+async def test_an_answer_about_another_group_finds_no_coordinator() -> None:
+    async with ScriptedBroker() as broker:
+        other = FindCoordinatorResponse(coordinators=[Coordinator(key="other")])
+        broker.answers[ApiKey.FIND_COORDINATOR] = lambda _: other
+        cluster = Cluster(broker.bootstrap, OPTIONS)
+        with pytest.raises(MalformedFrame, match="nothing about group g"):
+            await cluster.coordinator("g")
         await cluster.close()
 
 

@@ -76,10 +76,13 @@ KAFKA_2_8: Final[Mapping[ApiKey, Versions]] = {
 ONCE: Final = ClientOptions(
     retry_backoff_ms=60_000,
     retry_backoff_max_ms=60_000,
-    request_timeout_ms=150,
     api_timeout_ms=30_000,
 )
 """For who is to fail: the deadline comes before a second try would."""
+IN_A_SECOND: Final = ClientOptions(
+    retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=1_000
+)
+"""For who is to wait in vain, after what everybody has time for."""
 PLACE: Final = TopicPartition("t", 0)
 OFFSET: Final = 5
 

@@ -304,6 +304,14 @@ async def test_many_members_leave_at_once(reason: str, words: str) -> None:
         assert first.reason == f"member was removed by an admin{words}"
 
 
+async def test_another_refusal_is_told_as_it_is() -> None:
+    async with Fleet() as fleet, fleet.admin() as admin:
+        answer = left(ErrorCode.NONE, ErrorCode.FENCED_INSTANCE_ID)
+        fleet.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: answer
+        results = await admin.remove_members("g", [STATIC])
+        assert "FENCED_INSTANCE_ID" in str(results.errors[STATIC])
+
+
 async def test_a_reason_is_as_long_as_brokers_take() -> None:
     async with Fleet() as fleet, fleet.admin() as admin:
         answer = left(ErrorCode.NONE, ErrorCode.NONE)

@@ -7,13 +7,20 @@ from typing import Any
 import pytest
 
 from coterie.client.admin.group_values import GroupListing, GroupState, GroupType
-from coterie.errors import ApiError, ConnectionLost, UnsupportedByBroker
+from coterie.errors import ApiError, ClientError, ConnectionLost, UnsupportedByBroker
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from coterie.wire.schema import Versions
-from tests.client.admin.fleet import KAFKA_0_11, KAFKA_2_8, NEW, ONCE, Fleet
-from tests.client.scripted import in_turn
+from tests.client.admin.fleet import (
+    IN_A_SECOND,
+    KAFKA_0_11,
+    KAFKA_2_8,
+    NEW,
+    ONCE,
+    Fleet,
+)
+from tests.client.scripted import HANG_UP, SILENCE, in_turn
 
 pytestmark = pytest.mark.asyncio
 
@@ -139,6 +146,23 @@ async def test_a_cluster_that_cannot_be_reached_has_no_list() -> None:
         fleet.brokers[0]._server.close()
         with pytest.raises(ConnectionLost):
             await admin.list_groups()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        (SILENCE, "no answer within the 1000 ms of the whole call"),
+        (HANG_UP, "closed the connection"),
+    ],
+)
+async def test_at_the_deadline_the_last_failure_is_told(
+    first: Any, expected: str
+) -> None:
+    async with Fleet() as fleet, fleet.admin(IN_A_SECOND) as admin:
+        fleet.brokers[0].answers[ApiKey.METADATA] = in_turn(first, SILENCE)
+        with pytest.raises(ClientError, match=expected):
+            await admin.describe_cluster()
 
 
 async def test_a_cluster_is_described_by_any_broker() -> None:
