@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from coterie.auth.sasl import PlainExchange, ScramExchange, mechanisms
 from coterie.coordinator.records.consumer_types import CONSUMER_TYPES
 from coterie.coordinator.records.group_metadata import (
     GroupMetadataKey,
@@ -22,16 +24,28 @@ from coterie.coordinator.records.offset_commit import (
 )
 from coterie.coordinator.records.serde import decode_record, encode_record
 from coterie.coordinator.result import Record
-from coterie.errors import LogCorrupt, MalformedFrame
-from coterie.protocol.connection import Connection
-from coterie.wire.api import KNOWN, Api, api_of
+from coterie.errors import ApiError, LogCorrupt, MalformedFrame
+from coterie.protocol.connection import Connection, Request
+from coterie.protocol.sasl import Authentication
+from coterie.types import ScramCredential, ScramMechanism
+from coterie.wire.api import KNOWN, Api, ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.compression import Codec, compress, decompress
 from coterie.wire.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
+from coterie.wire.framing import frame_of
 from coterie.wire.headers import RequestFront, write_request
+from coterie.wire.messages.api_versions import ApiVersionsResponse
+from coterie.wire.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from coterie.wire.messages.sasl_handshake import (
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from coterie.wire.record_batch import (
     TRANSACTIONAL,
     LogRecord,
@@ -89,6 +103,9 @@ def _messages() -> Iterator[Target]:
 
 def _others() -> Iterator[Target]:
     yield Target("frames", _frames, [_frame(api) * 2 for api in _apis()])
+    yield Target("frames before a name", _guarded, list(_guarded_seeds()))
+    yield Target("PLAIN", _plain, [b"\0user\0pencil", b"user\0user\0pencil", b"\0a\0"])
+    yield Target("SCRAM", _scram, [_SCRAM_FIRST + b"\n" + _SCRAM_LAST])
     yield Target("coordinator records", _record, list(_record_seeds()))
     yield Target("record batches", _batches, list(_batch_seeds()))
     for codec in Codec:
@@ -152,6 +169,79 @@ def _frames(data: bytes) -> None:
         raise AssertionError("a connection raised") from error
     assert [one.body for one in found] == [one.body for one in again]
     assert (whole.failure is None) == (halves.failure is None)
+
+
+def _guarded(data: bytes) -> None:
+    """A connection whose peer has to say who it is: any bytes get it nowhere."""
+    sasl = Authentication(_MECHANISMS, session_ms=0, frame_bytes_max=FRAME_BYTES_MAX)
+    connection = Connection(FRAME_BYTES_MAX, sasl=sasl)
+    asked = connection.receive_data(data)
+    while asked:
+        (request,) = asked
+        try:
+            _answer(connection, sasl, request)
+        except ApiError:
+            return
+        assert not sasl.is_open
+        asked = connection.receive_data(b"")
+
+
+def _answer(connection: Connection, sasl: Authentication, request: Request) -> None:
+    if request.api_key == ApiKey.SASL_HANDSHAKE:
+        sasl.handshake(request.body.mechanism, request.api_version, now_ms=0)
+        connection.answer(request, SaslHandshakeResponse())
+    elif request.api_key == ApiKey.API_VERSIONS:
+        connection.answer(request, ApiVersionsResponse())
+    else:
+        assert sasl.takes_tokens
+        token = sasl.accept(sasl.respond(request.body.auth_bytes)(), now_ms=0).token
+        connection.answer(request, SaslAuthenticateResponse(auth_bytes=token))
+
+
+def _guarded_seeds() -> Iterator[bytes]:
+    for version in (0, 1):
+        hello = write_request(
+            RequestFront(ApiKey.SASL_HANDSHAKE, version, 1),
+            "fuzz",
+            encode(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), version),
+            flexible=False,
+        )
+        token = write_request(
+            RequestFront(ApiKey.SASL_AUTHENTICATE, 1, 2),
+            "fuzz",
+            encode(SaslAuthenticateRequest(auth_bytes=_SCRAM_FIRST), 1),
+            flexible=False,
+        )
+        yield hello + (token if version else frame_of(_SCRAM_FIRST))
+
+
+def _plain(data: bytes) -> None:
+    """Refused, or a user with that password; its hashing is not what is tried here."""
+    with suppress(ApiError):
+        PlainExchange(_nobody).respond(data)
+
+
+def _scram(data: bytes) -> None:
+    """A first token and a last one, a line each: nobody gets in who knows nothing."""
+    exchange = ScramExchange(ScramMechanism.SCRAM_SHA_256, _somebody, nonce="n")
+    first, _, last = data.partition(b"\n")
+    with suppress(ApiError):
+        exchange.respond(first)()
+        exchange.respond(last)()
+    assert exchange.user is None
+
+
+def _nobody(user: str, mechanism: ScramMechanism) -> None:
+    return None
+
+
+def _somebody(user: str, mechanism: ScramMechanism) -> ScramCredential:
+    return ScramCredential(bytes(16), bytes(32), bytes(32), 4_096)
+
+
+_SCRAM_FIRST: Final = b"n,,n=user,r=abc"
+_SCRAM_LAST: Final = b"c=biws,r=abcn,p=" + b"AAAA" * 10 + b"AAA="
+_MECHANISMS: Final = mechanisms(["PLAIN", "SCRAM-SHA-256"], _somebody)
 
 
 def _batches(data: bytes) -> None:

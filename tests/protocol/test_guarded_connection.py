@@ -69,9 +69,10 @@ def test_requests_come_one_by_one_until_it_is_known_who_calls() -> None:
     )
     versions = guarded.one(everything)
     assert versions.api_key == ApiKey.API_VERSIONS
-    assert peer.is_holding
-    assert peer.receive_data(b"") == [], "the first has no answer yet"
+    assert not peer.is_holding, "the first has no answer yet"
+    assert peer.receive_data(b"") == []
     peer.answer(versions, ApiVersionsResponse())
+    assert peer.is_holding
     guarded.shake(guarded.one())
     guarded.let_in(guarded.one())
     rest = peer.receive_data(b"")
@@ -138,7 +139,8 @@ def test_what_is_behind_a_later_handshake_waits_for_its_answer() -> None:
     both = peer.receive_data(heartbeat(1) + handshake(1) + token_request(b"me:secret"))
     assert [each.api_key for each in both] == [12, 17]
     guarded.shake(both[1], now_ms=5_000)
-    assert peer.receive_data(b"") == [], "the heartbeat has no answer yet"
+    assert not peer.is_holding, "the heartbeat has no answer yet"
+    assert peer.receive_data(b"") == []
     peer.answer(both[0], None)
     assert guarded.one().api_key == ApiKey.SASL_AUTHENTICATE
 

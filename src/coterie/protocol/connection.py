@@ -141,9 +141,11 @@ class Connection:
 
     @property
     def is_holding(self) -> bool:
-        """Whether `receive_data(b"")` may find more requests, now or when those in
-        flight are answered."""
-        return bool(self._held) and self.failure is None
+        """Whether `receive_data(b"")` would read more now."""
+        if not self._held or self.failure is not None:
+            return False
+        assert self._sasl is not None
+        return self._sasl.is_open or not self._line
 
     def receive_data(self, data: bytes) -> list[Request]:
         """Take bytes from the peer; the requests that are now whole, in order."""

@@ -150,7 +150,7 @@ class Session(asyncio.Protocol):
             self._end(f"broke the protocol: {connection.failure}")
         elif connection.in_flight >= self._in_flight_max:
             self._pause()
-        elif connection.is_holding:
+        elif self.sasl is not None and connection.is_holding:
             self._write_soon()
 
     def eof_received(self) -> bool | None:
@@ -234,10 +234,15 @@ class Session(asyncio.Protocol):
     def _write_due(self) -> None:
         self._is_write_due = False
         self._write()
-        if self._connection.is_holding and not self._is_closing:
-            self.data_received(b"")
+        if self.sasl is not None and not self._is_closing:
+            self._go_on()
         if self._is_paused:
             self._resume()
+
+    def _go_on(self) -> None:
+        """Read what was held until an answer said how."""
+        if self._connection.is_holding:
+            self.data_received(b"")
 
     def _write(self) -> None:
         transport = self._transport
