@@ -250,7 +250,14 @@ async def test_an_address_is_read_and_written(text: str, address: Address) -> No
     assert str(address) == text.strip()
 
 
-@pytest.mark.parametrize("text", ["broker", ":9092", "broker:", "broker:x"])
+async def test_a_listeners_protocol_before_an_address_says_nothing() -> None:
+    assert Address.parse("SASL_SSL://broker:9092") == Address("broker", 9092)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["broker", ":9092", "broker:", "broker:x", "broker:65536", "broker:\u0663", "x://"],
+)
 async def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ClientError, match="say HOST:PORT"):
         Address.parse(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+import trustme
 
 from coterie.client.oauth import (
     ClientCredentials,
@@ -23,6 +25,7 @@ from coterie.client.oauth import (
 )
 from coterie.client.sasl import TokenProvider
 from coterie.client.secret import Secret
+from coterie.client.tls import TlsOptions, make_context
 from coterie.errors import AuthenticationFailed, ClientError, ConnectionLost
 
 
@@ -139,6 +142,13 @@ def test_client_credentials_are_shown_to_the_authority_alone(
     }
 
 
+def test_what_is_not_encrypted_goes_through_no_proxy(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    assert get(ClientCredentials(grant(authority.url))) == "t.o.k"
+
+
 def test_a_token_is_kept_for_four_fifths_of_its_life(authority: Authority) -> None:
     now_s = 0.0
     provider = ClientCredentials(grant(authority.url), clock_s=lambda: now_s)
@@ -213,6 +223,21 @@ def test_nobody_there_may_pass(authority: Authority) -> None:
     url = "http://127.0.0.1:9/token"
     with pytest.raises(ConnectionLost, match=f"no token from {url}"):
         get(ClientCredentials(grant(url)))
+
+
+def test_an_authority_is_asked_over_tls_when_its_certificate_is_trusted(
+    authority: Authority,
+) -> None:
+    signer = trustme.CA()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    signer.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.server.socket = tls.wrap_socket(authority.server.socket, server_side=True)
+    url = authority.url.replace("http:", "https:")
+    trust = make_context(TlsOptions(trust=signer.cert_pem.bytes().decode()))
+    assert get(ClientCredentials(grant(url, ssl=trust))) == "t.o.k"
+    with pytest.raises(AuthenticationFailed, match="its certificate is not trusted"):
+        get(ClientCredentials(grant(url)))
+    assert len(authority.asked) == 1
 
 
 @pytest.mark.parametrize(

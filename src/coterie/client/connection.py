@@ -41,6 +41,7 @@ from coterie.wire.schema import VERSION_MAX, Message, Versions
 
 M = TypeVar("M", bound=Message)
 
+_PORT_MAX: Final = 65_535
 ANY_VERSION: Final = Versions(0, VERSION_MAX)
 _SOFTWARE: Final = ("coterie", "0.1.0")
 _SASL_KEYS: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
@@ -61,12 +62,14 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read HOST:PORT; an IPv6 host may stand in brackets.
+        """Read HOST:PORT; an IPv6 host may stand in brackets. A listener's protocol may
+        stand before it, as in SASL_SSL://HOST:PORT, and says nothing (as in Java).
 
         Raises ClientError when it is not that.
         """
-        host, _, port = text.strip().rpartition(":")
-        if not host or not port.isdecimal():
+        host, _, port = text.strip().rpartition("://")[2].rpartition(":")
+        is_port = port.isascii() and port.isdigit() and int(port) <= _PORT_MAX
+        if not host or not is_port:
             raise ClientError(f"{text!r} is no address; say HOST:PORT")
         return cls(host.removeprefix("[").removesuffix("]"), int(port))
 

@@ -150,6 +150,16 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+class _NoProxyForHttp(urllib.request.ProxyHandler):
+    """A proxy only passes TLS on; what is not encrypted it could read."""
+
+    def __init__(self) -> None:
+        proxies = urllib.request.getproxies()
+        super().__init__(
+            {kind: url for kind, url in proxies.items() if kind == "https"}
+        )
+
+
 def _ask(grant: Grant) -> bytes:
     form = {"grant_type": "client_credentials", **grant.parameters}
     if grant.scope:
@@ -164,7 +174,9 @@ def _ask(grant: Grant) -> bytes:
         },
     )
     opener = urllib.request.build_opener(
-        _NoRedirect, urllib.request.HTTPSHandler(context=grant.ssl)
+        _NoRedirect,
+        _NoProxyForHttp,
+        urllib.request.HTTPSHandler(context=grant.ssl),
     )
     try:
         with opener.open(request, timeout=grant.timeout_s) as answer:
@@ -173,8 +185,19 @@ def _ask(grant: Grant) -> bytes:
         with error:
             _refuse(grant.url, error)
     except OSError as error:  # URLError and TimeoutError are
-        reason = getattr(error, "reason", error)
-        raise ConnectionLost(f"no token from {grant.url}: {reason}") from error
+        _unreached(grant.url, error)
+
+
+def _unreached(url: str, error: OSError) -> Never:
+    """Raise what it means that nobody was asked. A certificate that is not trusted now
+    will not be later."""
+    reason = getattr(error, "reason", error)
+    verify_message = getattr(reason, "verify_message", None)
+    if verify_message is not None:
+        raise AuthenticationFailed(
+            f"no token from {url}: its certificate is not trusted: {verify_message}"
+        ) from error
+    raise ConnectionLost(f"no token from {url}: {reason}") from error
 
 
 def _body(answer: IO[bytes]) -> bytes:

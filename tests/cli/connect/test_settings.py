@@ -188,6 +188,7 @@ def test_extensions_are_pairs(named: World) -> None:
 # TLS.
 
 
+@pytest.mark.slow
 def test_tls_checks_certificate_and_name_until_told_otherwise(named: World) -> None:
     context = tls(named)
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
@@ -221,6 +222,7 @@ def test_versions_that_are_too_old_are_refused(named: World) -> None:
         tls(named, ENABLED_PROTOCOLS="TLSv1.1")
 
 
+@pytest.mark.slow
 def test_ciphers_of_javas_names_are_left_to_openssl(named: World) -> None:
     usual = [each["name"] for each in tls(named).get_ciphers()]
     java = tls(named, CIPHER_SUITES="TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384")
