@@ -27,6 +27,7 @@ from coterie.errors import ApiError
 from coterie.types import ScramMechanism, TopicPartition
 from coterie.wire.config_kinds import ConfigSource, ResourceKind
 from coterie.wire.error_codes import ErrorCode
+from tests.clients.waiting import eventually
 from tests.data.world import batch_of, produce_request
 from tests.server.harness import WireClient
 
@@ -54,11 +55,18 @@ def codes(errors: object) -> dict[object, ErrorCode]:
 
 
 def produce(bootstrap: str, topic: str, timestamp_ms: int, *values: bytes) -> None:
+    """Put a batch into partition 0, as soon as its leader knows that it leads."""
     host, _, port = bootstrap.partition(":")
-    with WireClient(host, int(port)) as client:
-        batch = batch_of(*values, timestamp_ms=timestamp_ms)
+    batch = batch_of(*values, timestamp_ms=timestamp_ms)
+
+    def is_done() -> bool:
         answer = client.call(produce_request(batch, topic=topic), 12)
-        assert answer.responses[0].partition_responses[0].error_code == 0
+        code = ErrorCode.read(answer.responses[0].partition_responses[0].error_code)
+        assert code is ErrorCode.NONE or code.retriable, code
+        return code is ErrorCode.NONE
+
+    with WireClient(host, int(port)) as client:
+        eventually(is_done, wanted="a leader that takes the batch")
 
 
 async def test_topics_are_made_described_grown_and_deleted(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from coterie.client.options import ClientOptions
     from coterie.client.sasl import OAuthBearer, Plain, Scram
     from coterie.client.secret import Secret
+    from coterie.client.sync import SyncAdmin
 
 _WHERE = {
     "AdminClient": "admin.admin_client",
@@ -32,6 +33,7 @@ _WHERE = {
     "Plain": "sasl",
     "Scram": "sasl",
     "Secret": "secret",
+    "SyncAdmin": "sync",
 }
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "Plain",
     "Scram",
     "Secret",
+    "SyncAdmin",
 ]
 
 

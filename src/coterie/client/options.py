@@ -29,10 +29,11 @@ class ClientOptions:
     was lost can be sent anew before its member is fenced."""
     api_timeout_ms: int = 60_000
     """How long a call that tries again may take in all."""
-    leader_wait_ms: int = 10_000
+    leader_wait_ms: int = 3_000
     """For how long of that a partition is asked for again that has no leader, or one
-    that cannot be reached. Kafka gives a dead broker's partitions to others after 9 s
-    (broker.session.timeout.ms)."""
+    that cannot be reached. Leaders that move are back sooner; Kafka gives the
+    partitions of a broker that died to others after 9 s (broker.session.timeout.ms),
+    and whoever wants them all waits longer than that."""
     retry_backoff_ms: int = 100
     """The wait before a second try; it doubles with each."""
     retry_backoff_max_ms: int = 1_000

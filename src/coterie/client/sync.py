@@ -15,7 +15,7 @@ from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from coterie.auth.acl import EVERY_ACL, Acl, AclFilter
+from coterie.auth.acl import Acl, AclFilter
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.cluster_values import ClusterDescription
 from coterie.client.admin.config_values import ConfigEntry, ConfigResource
@@ -252,7 +252,7 @@ class SyncAdmin:
         have set something (KIP-1142)."""
         return self._wait(self._admin.list_config_resources(kinds))
 
-    def describe_acls(self, wanted: AclFilter = EVERY_ACL) -> tuple[Acl, ...]:
+    def describe_acls(self, wanted: AclFilter | None = None) -> tuple[Acl, ...]:
         """The bindings that a filter means, sorted."""
         return self._wait(self._admin.describe_acls(wanted))
 

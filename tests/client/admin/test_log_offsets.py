@@ -258,6 +258,31 @@ async def test_a_topic_that_is_gone_is_soon_known_to_be() -> None:
         assert len(asked) == leaders.UNKNOWN_TRIES
 
 
+async def test_a_topic_that_is_deleted_in_the_middle_fails_alone() -> None:
+    async with ScriptedCluster() as nodes:
+        [broker] = nodes.brokers
+        nodes.lead(1, "t", 0)
+        nodes.lead(1, "u", 0)
+        gone = offsets_of_node(1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        there = offsets_of_node(1)
+
+        def delete(request: ListOffsetsRequest) -> ListOffsetsResponse:
+            del nodes.leaders[TopicPartition("t", 0)]
+            broker.answers[ApiKey.LIST_OFFSETS] = there
+            answer = there(request)
+            [deleted] = gone(request).topics[:1]
+            assert deleted.name == "t"
+            answer.topics[0] = deleted
+            return answer
+
+        broker.answers[ApiKey.LIST_OFFSETS] = delete
+        results = await list_offsets(nodes.client(), ends("t", 0) | ends("u", 0))
+        assert results.values == {("u", 0): LogOffsetFound(1000)}
+        [error] = results.errors.values()
+        assert "topic t does not exist" in str(error)
+        assert len(broker.asked_of(ListOffsetsRequest)) == 1
+
+
 async def test_a_topic_one_may_not_see_is_asked_for_once() -> None:
     async with ScriptedCluster() as nodes:
         nodes.refused["t"] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -326,7 +351,7 @@ async def test_brokers_that_do_not_even_tell_who_leads_are_not_waited_for() -> N
     async with ScriptedCluster() as nodes:
         nodes.brokers[0].answers[ApiKey.METADATA] = lambda _: SILENCE
         options = replace(BRIEF, request_timeout_ms=10_000)
-        with pytest.raises(RequestTimedOut, match="no broker told who leads in 50 ms"):
+        with pytest.raises(RequestTimedOut, match="no answer within the 50 ms"):
             await list_offsets(nodes.client(options), ends("t", 0))
 
 

@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeVar
 
 from coterie.auth.acl import EVERY_ACL, Acl, AclFilter, Pattern, Permission, known
 from coterie.auth.authorizer import Operation, Principal, ResourceType, parse_principal
+from coterie.client.admin.deadline import Deadline
 from coterie.client.admin.refusals import refusal
 from coterie.client.admin.results import Results
 from coterie.client.cluster import Cluster
@@ -52,12 +53,13 @@ class _Entry(Protocol):
 
 
 async def describe_acls(
-    cluster: Cluster, wanted: AclFilter = EVERY_ACL
+    cluster: Cluster, which: AclFilter | None = None
 ) -> tuple[Acl, ...]:
-    """The bindings that a filter means, sorted.
+    """The bindings that a filter means, sorted; None means every one.
 
     Raises ApiError, and UnsupportedByBroker for brokers before Kafka 2.0.
     """
+    wanted = which or EVERY_ACL
     if (unknown := _unknown(wanted)) is not None:
         raise unknown
     request = DescribeAclsRequest(
@@ -70,7 +72,7 @@ async def describe_acls(
         permission_type=wanted.permission,
     )
     versions = _versions([wanted.resource_type])
-    answer = await cluster.retrying(
+    answer = await Deadline(cluster).retrying(
         lambda: cluster.call(request, DescribeAclsResponse, wanted=versions)
     )
     if answer.error_code:
@@ -108,7 +110,7 @@ async def create_acls(cluster: Cluster, acls: Iterable[Acl]) -> Results[Acl, Non
         ]
     )
     versions = _versions([acl.resource_type for acl in wanted])
-    answer = await cluster.retrying(
+    answer = await Deadline(cluster).retrying(
         lambda: cluster.call(request, CreateAclsResponse, wanted=versions)
     )
     _check_count(answer.results, wanted)
@@ -147,7 +149,7 @@ async def delete_acls(
         ]
     )
     versions = _versions([each.resource_type for each in wanted])
-    connection = await cluster.retrying(cluster.connection)
+    connection = await Deadline(cluster).retrying(cluster.connection)
     answer = await connection.call(request, DeleteAclsResponse, wanted=versions)
     _check_count(answer.filter_results, wanted)
     values: dict[AclFilter, Results[Acl, None]] = {}

@@ -1,14 +1,13 @@
 """The half of AdminClient that is not about groups: topics, logs, configurations, ACLs.
 
-Rules of this file: those of admin_client.py.
+Rules of this file: those of admin_client.py. A family is imported when it is first
+called: a command that lists groups does not pay for ACLs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
-
-from coterie.auth.acl import EVERY_ACL
 
 if TYPE_CHECKING:
     from coterie.auth.acl import Acl, AclFilter
@@ -170,8 +169,8 @@ class BrokerCalls:
 
     # Who may do what.
 
-    async def describe_acls(self, wanted: AclFilter = EVERY_ACL) -> tuple[Acl, ...]:
-        """The bindings that a filter means, sorted; every one by default.
+    async def describe_acls(self, wanted: AclFilter | None = None) -> tuple[Acl, ...]:
+        """The bindings that a filter means, sorted; None means every one.
 
         Raises ApiError, and UnsupportedByBroker for brokers before Kafka 2.0.
         """

@@ -18,6 +18,7 @@ from coterie.client.admin.config_values import (
     ConfigResource,
     ConfigSynonym,
 )
+from coterie.client.admin.deadline import Deadline
 from coterie.client.admin.refusals import refusal
 from coterie.client.admin.results import Progress, Results, results_of
 from coterie.client.cluster import Cluster
@@ -156,7 +157,7 @@ async def list_config_resources(
     request = ListConfigResourcesRequest(resource_types=sorted(kinds))
     is_old = set(kinds) == {ResourceKind.CLIENT_METRICS}
     wanted = Versions(0 if is_old else _KINDS_SINCE, VERSION_MAX)
-    answer = await cluster.retrying(
+    answer = await Deadline(cluster).retrying(
         lambda: cluster.call(request, ListConfigResourcesResponse, wanted=wanted)
     )
     if answer.error_code:
@@ -180,6 +181,7 @@ async def _ask_all(
 ) -> Results[ConfigResource, V]:
     """Raises what happens when any broker would do and none does."""
     wanted = list(dict.fromkeys(resources))
+    deadline = Deadline(cluster)
     outcomes: dict[ConfigResource, V | CoterieError] = {}
     open_ones = set(wanted)
 
@@ -192,14 +194,14 @@ async def _ask_all(
     async def ask_node(node_id: int | None, its_own: list[ConfigResource]) -> None:
         said: Outcomes[V]
         try:
-            said = await ask(node_id, its_own)
+            said = await deadline.limit(partial(ask, node_id, its_own))
         except CoterieError as error:
             said = dict.fromkeys(its_own, error)
         settle(its_own, said)
 
     by_node = _by_node(wanted)
     for some in in_chunks(by_node.pop(None, []), RESOURCES_PER_REQUEST):
-        settle(some, await cluster.retrying(partial(ask, None, some)))
+        settle(some, await deadline.retrying(partial(ask, None, some)))
     await asyncio.gather(*(ask_node(*each) for each in by_node.items()))
     return results_of(wanted, outcomes)
 

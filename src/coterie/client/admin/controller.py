@@ -2,19 +2,23 @@
 
 Rules of this file: a change is asked for again only when it is certain that nothing was
 done: the controller could not be reached, or is another node. When an answer is lost,
-the caller learns that the outcome is unknown, and looks.
+the caller learns that the outcome is unknown, and looks. So a request that is under way
+is not cut off by the deadline of the whole call, but has its own time-out.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TypeVar
 
 from coterie.client.admin.bulk import backoff_s
+from coterie.client.admin.deadline import Deadline
 from coterie.client.cluster import Cluster
 from coterie.client.connection import ANY_VERSION, BrokerConnection
 from coterie.client.options import ClientOptions
+from coterie.errors import ClientError
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Message, Versions
 
@@ -34,15 +38,20 @@ async def call_controller(
 
     Raises what `BrokerConnection.call` does.
     """
-    loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + cluster.options.api_timeout_ms / 1000
+    deadline = Deadline(cluster)
+    answer: M | None = None
     tries = 1
     while True:
-        connection = await cluster.retrying(lambda: _controller(cluster))
+        try:
+            connection = await deadline.retrying(partial(_controller, cluster))
+        except ClientError:
+            if answer is None:
+                raise
+            return answer
         answer = await connection.call(request, response, wanted=wanted)
         delay_s = backoff_s(cluster.options, tries)
         found = set(codes(answer))
-        if found != {ErrorCode.NOT_CONTROLLER} or loop.time() + delay_s > deadline_s:
+        if found != {ErrorCode.NOT_CONTROLLER} or not deadline.leaves(delay_s):
             return answer
         await asyncio.sleep(delay_s)
         tries += 1

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from coterie.client.admin.bulk import backoff_s, in_chunks
+from coterie.client.admin.deadline import Deadline
 from coterie.client.admin.refusals import refusal
 from coterie.client.admin.results import Progress, Results
 from coterie.client.cluster import Cluster
@@ -69,12 +70,12 @@ async def ask_leaders(
 
 
 async def topics_of(
-    cluster: Cluster, names: Iterable[TopicName]
+    cluster: Cluster, deadline: Deadline, names: Iterable[TopicName]
 ) -> dict[TopicName, MetadataResponseTopic]:
     """What a broker knows of topics, their errors included, by name."""
     found = {}
     for some in in_chunks(sorted(set(names)), TOPICS_PER_REQUEST):
-        answer = await cluster.retrying(partial(cluster.metadata, some))
+        answer = await deadline.retrying(partial(cluster.metadata, some))
         found.update({topic.name or "": topic for topic in answer.topics})
     return found
 
@@ -97,36 +98,32 @@ class _Call(Generic[W, V]):
         self._ask = ask
         self._progress = progress
         self._loop = asyncio.get_running_loop()
-        start_s = self._loop.time()
-        self._deadline_s = start_s + options.api_timeout_ms / 1000
-        wait_ms = min(options.leader_wait_ms, options.api_timeout_ms)
-        self._last_try_s = start_s + wait_ms / 1000
+        self._deadline = Deadline(cluster)
+        self._last_try_s = self._loop.time() + options.leader_wait_ms / 1000
         self._permits = asyncio.Semaphore(IN_FLIGHT_MAX)
         self._unknown: Counter[TopicPartition] = Counter()
         self._tasks = asyncio.TaskGroup()
 
     async def run(self) -> None:
         """Fill `values` and `errors`."""
+        found = await self._topics(self._wanted)
+        with contextlib.suppress(RequestTimedOut):
+            await self._deadline.limit(lambda: self._pursue(found))
         limit_ms = self._cluster.options.api_timeout_ms
-        try:
-            async with asyncio.timeout_at(self._deadline_s):
-                found = await self._topics(self._wanted)
-        except TimeoutError:
-            raise RequestTimedOut(
-                f"no broker told who leads in {limit_ms} ms"
-            ) from None
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(self._deadline_s), self._tasks:
-                self._ask_all(self._wanted, found, 1)
         for key in self._wanted.keys() - self.values.keys() - self.errors.keys():
             self.errors[key] = RequestTimedOut(
                 f"the leader of {_name(key)} gave no answer in {limit_ms} ms"
             )
 
+    async def _pursue(self, found: Mapping[TopicName, MetadataResponseTopic]) -> None:
+        async with self._tasks:
+            self._ask_all(self._wanted, found, 1)
+
     async def _topics(
         self, keys: Iterable[TopicPartition]
     ) -> dict[TopicName, MetadataResponseTopic]:
-        return await topics_of(self._cluster, {key.topic for key in keys})
+        names = {key.topic for key in keys}
+        return await topics_of(self._cluster, self._deadline, names)
 
     def _ask_all(
         self,
@@ -184,7 +181,7 @@ class _Call(Generic[W, V]):
             self._tasks.create_task(self._ask_again(again, tries))
 
     def _may_pass(self, key: TopicPartition, error: CoterieError) -> bool:
-        if self._loop.time() >= self._last_try_s:
+        if self._loop.time() >= self._last_try_s or not self._deadline.leaves(0):
             return False
         if isinstance(error, ApiError):
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

@@ -13,6 +13,7 @@ from typing import Final
 
 from coterie.client.admin.bulk import backoff_s
 from coterie.client.admin.controller import broker_timeout_ms, call_controller
+from coterie.client.admin.deadline import Deadline
 from coterie.client.admin.leaders import UNKNOWN_TRIES, topics_of
 from coterie.client.admin.offset_values import PartitionDescription, TopicDescription
 from coterie.client.admin.refusals import refusal
@@ -55,18 +56,19 @@ async def describe_topics(
 
     One that is unknown is asked for a few times: it may have been made just now.
     """
+    deadline = Deadline(cluster)
     if names is None:
-        answer = await cluster.retrying(lambda: cluster.metadata(None))
+        answer = await deadline.retrying(lambda: cluster.metadata(None))
         found = {topic.name or "": topic for topic in answer.topics}
         return _described(sorted(found), found)
     wanted = list(dict.fromkeys(names))
-    found = await topics_of(cluster, wanted)
+    found = await topics_of(cluster, deadline, wanted)
     for tries in range(1, UNKNOWN_TRIES):
         unsure = [name for name in wanted if _may_come(found.get(name))]
         if not unsure:
             break
         await asyncio.sleep(backoff_s(cluster.options, tries))
-        found |= await topics_of(cluster, unsure)
+        found |= await topics_of(cluster, deadline, unsure)
     return _described(wanted, found)
 
 

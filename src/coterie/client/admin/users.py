@@ -14,6 +14,7 @@ from typing import Final
 
 from coterie.auth.scram import salted_password
 from coterie.client.admin.controller import call_controller
+from coterie.client.admin.deadline import Deadline
 from coterie.client.admin.refusals import refusal
 from coterie.client.admin.results import Results, results_of
 from coterie.client.admin.user_values import ScramDeletion, ScramInfo, ScramUpsertion
@@ -50,7 +51,7 @@ async def describe_scram_users(
     request = DescribeUserScramCredentialsRequest(
         users=None if named is None else [UserName(name=name) for name in named]
     )
-    answer = await cluster.retrying(
+    answer = await Deadline(cluster).retrying(
         lambda: cluster.call(request, DescribeUserScramCredentialsResponse)
     )
     if answer.error_code:
