@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 
 import pytest
 
+from coterie.cli.kafka_consumer_groups import main
 from coterie.client.admin.group_values import GroupState, GroupType
 from coterie.errors import ApiError, ConnectionLost
 from coterie.types import TopicPartition
@@ -277,3 +279,23 @@ def test_a_cluster_that_cannot_be_reached_is_exit_code_1(
     ran = typed("--list --strict")
     assert ran.stdout.startswith(f"{what}org.apache.kafka.common.errors.Timeout")
     assert ran.exit_code == 1
+
+
+class Terminal(StringIO):
+    """A stream that people look at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_is_not_at_the_mercy_of_a_client_id(
+    cluster: FakeCluster, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.add(group("odd", member("\x1b[2J")))
+    assert "\x1b[2J-id" in typed("--describe --group odd --members").stdout
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    words = "--bootstrap-server x:1 --describe --group odd --members"
+    assert main(words.split()) == 0
+    assert "\\x1b[2J-id" in terminal.getvalue()
+    assert "\x1b" not in terminal.getvalue()

@@ -47,11 +47,16 @@ def run(words: Sequence[str]) -> int:
 
 
 def _print(report: Report) -> None:
-    """In order also where both streams are one terminal."""
+    """In order, should both streams be one terminal; which no client id commands."""
+    from coterie.cli.output.emit import write
+    from coterie.cli.output.values import plain
+
     for is_beside, parts in groupby(report.parts, key=lambda part: part.is_beside):
         stream = sys.stderr if is_beside else sys.stdout
-        stream.writelines(part.text for part in parts)
-        stream.flush()
+        texts = (part.text for part in parts)
+        if stream.isatty():
+            texts = ("\n".join(map(plain, text.split("\n"))) for text in texts)
+        write(stream, texts)
 
 
 def _report(words: Sequence[str]) -> Report:

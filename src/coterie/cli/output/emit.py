@@ -45,8 +45,8 @@ def emit(
 ) -> int:
     """Print it as `options.output` says; the exit code."""
     where = surroundings or Surroundings()
-    _write(where.stdout, render(outcome, options, where))
-    _write(where.stderr, [plain(line) + "\n" for line in asides(outcome)])
+    write(where.stdout, render(outcome, options, where))
+    write(where.stderr, [plain(line) + "\n" for line in asides(outcome)])
     return int(outcome.exit_code)
 
 
@@ -65,7 +65,7 @@ def columns_of(outcome: Outcome, options: argparse.Namespace) -> list[Column]:
     return [each for each in outcome.columns if is_wide or not each.is_wide]
 
 
-def _write(stream: TextIO, pieces: Iterable[str]) -> None:
+def write(stream: TextIO, pieces: Iterable[str]) -> None:
     """Write what the stream's encoding cannot say as escapes. A reader that went away,
     as `head` does, has what it wanted."""
     encoding = stream.encoding or "utf-8"
