@@ -28,7 +28,7 @@ from coterie.client.admin.offset_values import (
 from coterie.client.admin.results import Results
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
 from coterie.operations.admin import Progress
-from coterie.types import GroupId, TopicName, TopicPartition
+from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
 NODE = Node(1, "broker", 9092)
@@ -68,6 +68,8 @@ class FakeAdmin:
     topic_errors: dict[TopicName, CoterieError] = field(default_factory=dict)
     node_errors: dict[int, CoterieError] = field(default_factory=dict)
     cannot_filter: bool = False
+    cannot_read: bool = False
+    """No record may be fetched."""
     calls: list[tuple[str, object]] = field(default_factory=list)
     logs_asked: list[tuple[set[TopicPartition], bool]] = field(default_factory=list)
     """What each look at logs asked for, and whether only for what is committed."""
@@ -169,6 +171,21 @@ class FakeAdmin:
             else:
                 values[at] = _found(self.logs[at], spec)
         return Results(values, errors)
+
+    async def record_times(
+        self, wanted: Mapping[TopicPartition, LogOffset]
+    ) -> Results[TopicPartition, int]:
+        self.calls.append(("record_times", dict(wanted)))
+        refused = ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if self.cannot_read:
+            return Results({}, dict.fromkeys(wanted, refused))
+        return Results(
+            {
+                at: self.logs[at].times[offset - self.logs[at].start]
+                for at, offset in wanted.items()
+                if at in self.logs and offset >= self.logs[at].start
+            }
+        )
 
     async def describe_topics(
         self, names: Iterable[TopicName] | None = None

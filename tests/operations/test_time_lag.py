@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from coterie.operations.lag import group_lag, with_time_lags
 from coterie.operations.time_lag import (
+    FETCHES_MAX,
     ROUNDS_MAX,
     Behind,
     TimeLag,
@@ -26,10 +27,29 @@ DAY = 86_400_000
 
 def look(log: FakeLog, next_offset: int, now_ms: int) -> TimeLag:
     place = Behind(T0, next_offset, log.end)
-    admin = FakeAdmin(logs={T0: log})
+    admin = FakeAdmin(logs={T0: log}, cannot_read=True)
     found = asyncio.run(time_lags(admin, [place], now_ms=now_ms))
-    assert len(admin.calls) <= ROUNDS_MAX
+    assert len(admin.logs_asked) <= ROUNDS_MAX
     return found[place]
+
+
+def test_the_record_itself_says_when_it_was_written() -> None:
+    admin = FakeAdmin(logs={T0: FakeLog(5, [1_000, 2_000, 3_000])})
+    place, later = Behind(T0, 6, 8), Behind(T0, 7, 8)
+    found = asyncio.run(time_lags(admin, [place, later, place], now_ms=10_000))
+    assert found[place] == TimeLag(8_000, TimeLagMethod.EXACT, 0)
+    assert found[later] == TimeLag(7_000, TimeLagMethod.EXACT, 0)
+    assert not admin.logs_asked
+    assert len(admin.calls) == 2
+
+
+def test_many_records_are_searched_for_by_time_all_at_once() -> None:
+    partitions = [TopicPartition("t", number) for number in range(FETCHES_MAX + 1)]
+    admin = FakeAdmin(logs={at: FakeLog(0, [1_000, 2_000]) for at in partitions})
+    places = [Behind(at, 0, 2) for at in partitions]
+    found = asyncio.run(time_lags(admin, places, now_ms=10_000))
+    assert {each.ms for each in found.values()} == {9_000}
+    assert [name for name, _ in admin.calls] == ["list_offsets"]
 
 
 def test_who_read_everything_is_not_behind_and_nobody_is_asked() -> None:
@@ -104,5 +124,4 @@ def test_groups_at_the_same_place_are_looked_up_once_and_others_apart() -> None:
     admin.calls.clear()
     timed = asyncio.run(with_time_lags(admin, found, now_ms=10_000))
     assert [row.time_lag_ms for row in timed.rows] == [9_000, 9_000, 7_000, 0]
-    first_round = [call for name, call in admin.calls if name == "list_offsets"][:2]
-    assert len(first_round) == 2
+    assert [call for _, call in admin.calls] == [{T0: 0}, {T0: 2}]

@@ -177,6 +177,15 @@ class SyncAdmin:
             )
         )
 
+    def record_times(
+        self,
+        wanted: Mapping[TopicPartition, LogOffset],
+        *,
+        progress: Progress | None = None,
+    ) -> Results[TopicPartition, int]:
+        """When the first record at or after an offset of each was written, in ms."""
+        return self._wait(self._admin.record_times(wanted, progress=progress))
+
     def delete_records(
         self,
         before: Mapping[TopicPartition, LogOffset],

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from coterie.client.admin.remove_members import MemberToRemove
     from coterie.client.admin.results import Results
-    from coterie.types import GroupId, TopicName, TopicPartition
+    from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Told how many of how many are done."""
@@ -85,6 +85,16 @@ class AltersOffsets(Protocol):
         self, group_id: GroupId, offsets: Mapping[TopicPartition, CommittedOffset]
     ) -> Results[TopicPartition, None]:
         """Commit for a group that has no members."""
+        ...
+
+
+class RecordReader(GroupReader, Protocol):
+    """What it takes to tell when records were written, too."""
+
+    async def record_times(
+        self, wanted: Mapping[TopicPartition, LogOffset]
+    ) -> Results[TopicPartition, int]:
+        """When records were written, in ms."""
         ...
 
 

@@ -14,7 +14,6 @@ or group, beside all the others.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -30,7 +29,7 @@ from coterie.client.admin.offset_values import (
 )
 from coterie.client.admin.results import Results
 from coterie.errors import CoterieError
-from coterie.operations.admin import GroupReader, Progress
+from coterie.operations.admin import GroupReader, Progress, RecordReader
 from coterie.operations.time_lag import Behind, TimeLag, TimeLagMethod, time_lags
 from coterie.types import GroupId, LogOffset, MemberId, TopicName, TopicPartition
 
@@ -131,15 +130,13 @@ async def group_lag(
     group_ids: Iterable[GroupId],
     *,
     topics: Collection[TopicName] | None = None,
-    with_time: bool = False,
     committed_only: bool = False,
     progress: Progress | None = None,
 ) -> GroupLagReport:
     """How far each group is behind, on all its partitions or those of some topics.
 
-    With `with_time` also in milliseconds, from the clock of this machine (see
-    `with_time_lags`). With `committed_only`, a log ends where its first open
-    transaction starts.
+    With `committed_only`, a log ends where its first open transaction starts. How far
+    in milliseconds is for `with_time_lags` to add.
     """
     wanted = tuple(dict.fromkeys(group_ids))
     stages = _Stages(progress, len(wanted))
@@ -160,12 +157,9 @@ async def group_lag(
         ),
     )
     logs = _Logs(starts, ends)
-    report = GroupLagReport(
+    return GroupLagReport(
         tuple(_group(each, described, commits, logs, asked) for each in wanted)
     )
-    if not with_time:
-        return report
-    return await with_time_lags(admin, report, now_ms=time.time_ns() // 1_000_000)
 
 
 def _partitions(
@@ -300,7 +294,7 @@ def _measure(
 
 
 async def with_time_lags(
-    admin: GroupReader, report: GroupLagReport, *, now_ms: int
+    admin: RecordReader, report: GroupLagReport, *, now_ms: int
 ) -> GroupLagReport:
     """The report with how many milliseconds before `now_ms` the first record was
     written that a group has not read (`time_lag`).

@@ -1,37 +1,42 @@
 """How far behind a group is in milliseconds: how long ago the first record that it has
 not read was written.
 
-A broker does not say when the record at an offset was written, but it says which record
-is the first one written at or after a time (ListOffsets). So times are tried until the
-offset is met, or until the times around it lie close together. That takes no more than
-the right to describe the topic, and one request a broker for each round, for all
-partitions of it.
-
 Three methods, and a result always says which:
 
-- exact: nothing is left to read (0), or the record was met; its timestamp counts.
+- exact: nothing is left to read (0), or the record was seen; its timestamp counts.
 - interpolated: the timestamp lies between two known times; it is guessed between them
   as if records came evenly, and `error_ms` is how far off that can be.
 - unknown: the broker could not say. There is no number then.
 
-All of it believes timestamps that grow with offsets. Where producers write them
-(message.timestamp.type=CreateTime) and their clocks differ, so may the answer; a record
-from the future counts as just written.
+A record is seen by fetching its batch, which takes the right to read the topic and a
+request for each. Where that is refused, and where records are many, times are tried
+instead: a broker says which record is the first one written at or after a time
+(ListOffsets), until the offset is met or the times around it lie close together. That
+takes no more than the right to describe the topic, and one request a broker and round
+for all partitions of it.
+
+Timestamps are believed to grow with offsets. Where producers write them
+(message.timestamp.type=CreateTime) and their clocks differ, an answer may be off by
+that; a record from the future counts as just written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from math import isqrt
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from coterie.client.admin.offset_values import AtTime, LogOffsetFound
 from coterie.client.admin.results import Results
-from coterie.operations.admin import GroupReader
+from coterie.operations.admin import GroupReader, RecordReader
 from coterie.types import LogOffset, TopicPartition
 
+T = TypeVar("T")
+
+FETCHES_MAX: Final = 200
+"""So many records are fetched; more are searched for by time."""
 ROUNDS_MAX: Final = 12
 """How many times are tried before what is known must do."""
 _CLOSE_MS: Final = 1_000
@@ -66,16 +71,19 @@ class TimeLag:
 
 
 async def time_lags(
-    admin: GroupReader, places: Iterable[Behind], *, now_ms: int
+    admin: RecordReader, places: Iterable[Behind], *, now_ms: int
 ) -> dict[Behind, TimeLag]:
     """How long ago the first record from each place on was written."""
-    found: dict[Behind, TimeLag] = {}
-    searches: list[_Search] = []
-    for place in places:
-        if place.next_offset >= place.end:
-            found[place] = TimeLag(0, TimeLagMethod.EXACT, 0)
-        else:
-            searches.append(_Search(place, now_ms))
+    wanted = list(dict.fromkeys(places))
+    found = {
+        each: TimeLag(0, TimeLagMethod.EXACT, 0)
+        for each in wanted
+        if each.next_offset >= each.end
+    }
+    behind = [each for each in wanted if each not in found]
+    if len(behind) <= FETCHES_MAX:
+        found |= await _fetched(admin, behind, now_ms)
+    searches = [_Search(each, now_ms) for each in behind if each not in found]
     for _ in range(ROUNDS_MAX):
         if not (open_ones := [each for each in searches if not each.is_done]):
             break
@@ -83,18 +91,41 @@ async def time_lags(
     return found | {each.place: each.answer() for each in searches}
 
 
+async def _fetched(
+    admin: RecordReader, places: Iterable[Behind], now_ms: int
+) -> dict[Behind, TimeLag]:
+    """What the records themselves say; nothing of those that cannot be seen."""
+    found: dict[Behind, TimeLag] = {}
+    for some in _one_a_partition(places, lambda each: each.partition):
+        wanted = {at: each.next_offset for at, each in some.items()}
+        times = await admin.record_times(wanted)
+        found |= {
+            some[at]: TimeLag(max(0, now_ms - time_ms), TimeLagMethod.EXACT, 0)
+            for at, time_ms in times.values.items()
+            if time_ms >= 0
+        }
+    return found
+
+
+def _one_a_partition(
+    items: Iterable[T], partition: Callable[[T], TopicPartition]
+) -> Iterator[dict[TopicPartition, T]]:
+    """Items in as few rounds as can be, in none of which a partition comes twice."""
+    rounds: list[dict[TopicPartition, T]] = []
+    for item in items:
+        at = partition(item)
+        fitting = next((each for each in rounds if at not in each), None)
+        if fitting is None:
+            rounds.append(fitting := {})
+        fitting[at] = item
+    yield from rounds
+
+
 async def _try_times(admin: GroupReader, searches: Iterable[_Search]) -> None:
     """One round. Two places of one partition take two requests."""
-    waiting = list(searches)
-    while waiting:
-        by_partition: dict[TopicPartition, _Search] = {}
-        for each in waiting:
-            by_partition.setdefault(each.place.partition, each)
-        guesses = {at: AtTime(each.guess_ms()) for at, each in by_partition.items()}
-        answers = await admin.list_offsets(guesses)
-        _learn(by_partition, guesses, answers)
-        asked = set(by_partition.values())
-        waiting = [each for each in waiting if each not in asked]
+    for some in _one_a_partition(searches, lambda each: each.place.partition):
+        guesses = {at: AtTime(each.guess_ms()) for at, each in some.items()}
+        _learn(some, guesses, await admin.list_offsets(guesses))
 
 
 def _learn(

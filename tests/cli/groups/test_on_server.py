@@ -92,19 +92,15 @@ def test_two_groups_on_the_same_partitions_have_each_its_own_lag(cli: Cli) -> No
         (each["group_id"], each["partition"], each["committed_offset"], each["lag"])
         for each in items
     ] == [("a", 0, 4, 6), ("a", 1, 0, 0), ("b", 0, 10, 0)]
-    assert {each["time_lag_method"] for each in items} <= {"exact", "interpolated"}
+    assert {each["time_lag_method"] for each in items} == {"exact"}
     assert {each["member_id"] for each in items} == {None}
 
 
 def test_the_time_of_the_first_unread_record_is_found(cli: Cli) -> None:
     rows = cli.items("groups describe a --topic t --time-lag")
-    (lag_ms, error_ms, _), *_ = [
-        (row["time_lag_ms"], row["time_lag_error_ms"], row["time_lag_method"])
-        for row in rows
-    ]
+    lag_ms = rows[0]["time_lag_ms"]
     # Since the records were written it is later by as long as the tests take.
-    assert 6 * HOUR_MS - error_ms <= lag_ms <= 6 * HOUR_MS + error_ms + 120_000
-    assert error_ms < HOUR_MS // 5
+    assert 6 * HOUR_MS <= lag_ms <= 6 * HOUR_MS + 120_000
 
 
 def test_who_reads_a_topic(cli: Cli) -> None:

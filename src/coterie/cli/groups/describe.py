@@ -4,9 +4,10 @@ Commits are read before the ends of the logs, so lag is never negative by a race
 counts what the log still has: a commit below its start or beyond its end is clamped,
 STATUS and lag_raw tell. What is not known is "-", or null, never 0.
 
-TIME-LAG is how long ago the first unread record was written. METHOD is exact, or
-interpolated between two records, off by at most the time under +/-. In json, jsonl and
-csv it is null unless --wide or --time-lag asks for it.
+TIME-LAG is how long ago the first unread record was written. METHOD is exact when that
+record was fetched, which takes the right to read the topic; else it was searched for by
+time and is interpolated, off by at most the time under +/-. In json, jsonl and csv it
+is null unless --wide or --time-lag asks for it.
 
 MARGIN is how many offsets may be deleted before the group misses any. EXPIRY is what
 offsets.retention.minutes counts from: since_commit, since_empty, or stopped. When an

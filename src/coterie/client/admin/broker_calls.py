@@ -56,6 +56,19 @@ class BrokerCalls:
             self._cluster, wanted, committed_only=committed_only, progress=progress
         )
 
+    async def record_times(
+        self,
+        wanted: Mapping[TopicPartition, LogOffset],
+        *,
+        progress: Progress | None = None,
+    ) -> Results[TopicPartition, int]:
+        """When the first record at or after an offset of each partition was written, in
+        ms, or -1 when it does not say. It takes the right to read the topic, and one
+        request for each partition."""
+        from coterie.client.admin import record_times
+
+        return await record_times.record_times(self._cluster, wanted, progress=progress)
+
     async def delete_records(
         self,
         before: Mapping[TopicPartition, LogOffset],
