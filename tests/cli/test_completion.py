@@ -38,7 +38,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[argparse.Namespace]:
     ("words", "offered"),
     [
         (["to"], ["topics"]),
-        (["groups", "de"], ["describe"]),
+        (["groups", "des"], ["describe"]),
         (["topics", ""], ["consumers"]),
         (["nothing", ""], []),
         (["comp"], ["completion"]),
