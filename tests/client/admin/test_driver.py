@@ -318,6 +318,22 @@ async def test_a_request_whose_connection_was_lost_is_sent_again() -> None:
         assert fleet.count(FindCoordinatorRequest) == 2
 
 
+async def test_what_waits_behind_a_lost_connection_is_not_sent_there() -> None:
+    async with Fleet(2) as fleet, fleet.admin() as admin:
+        first, second = fleet.brokers
+        names = [f"group {number}" for number in range(12 * GROUP_CHUNK)]
+        fleet.where = dict.fromkeys(names, 1)
+
+        def moves_and_dies(request: Any) -> Any:
+            fleet.where = {}
+            return HANG_UP
+
+        second.answers[ApiKey.DELETE_GROUPS] = moves_and_dies
+        assert len((await admin.delete_groups(names)).all()) == len(names)
+        assert len(second.asked_of(DeleteGroupsRequest)) <= driver.IN_FLIGHT_MAX
+        assert len(first.asked_of(DeleteGroupsRequest)) == 12
+
+
 @pytest.mark.slow
 async def test_a_broker_that_is_silent_fails_its_own_groups_only() -> None:
     async with Fleet(2) as fleet, fleet.admin(IN_A_SECOND) as admin:

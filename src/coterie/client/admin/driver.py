@@ -9,9 +9,9 @@ groups, and gives what it said of each: a value, or the error of that group.
 How a call runs: coordinators that are not known are looked up in batches (KIP-699);
 then the groups of one coordinator go to it together. What may pass is asked again until
 the deadline, `api_timeout_ms` for the whole call: in place while a coordinator loads,
-with a new look-up when it is missing or elsewhere (A-64), and a request whose
-connection was lost with all its groups. From then on every request goes its own way, so
-that a broker that is slow or dead holds up nobody else's groups.
+with a new look-up when it is missing or elsewhere (A-64) or its connection was lost.
+The groups of each coordinator go their own way, so that a broker that is slow or dead
+holds up nobody else's.
 
 Rules of this file: the outcome of a group is told once; an error of a group, or of the
 broker it is on, raises nothing. What raises is that no broker can be reached at all.
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from coterie.client.admin.bulk import backoff_s, in_chunks
@@ -111,20 +111,46 @@ class GroupDriver(Generic[V]):
                 there.setdefault(place, []).append(group_id)
             else:
                 errors[group_id] = place
-        asking = [
-            self._ask_one(node, some, tries)
-            for node, its_own in there.items()
-            for some in in_chunks(its_own, self._chunk)
-        ]
+        asking = (self._ask_all(node, own, tries) for node, own in there.items())
         await asyncio.gather(*asking, self._judge(errors, tries))
 
-    async def _ask_one(
+    async def _ask_all(
         self, node: Node, group_ids: Sequence[GroupId], tries: int
     ) -> None:
+        """Ask a coordinator about all that are its own, a few requests at a time. When
+        it cannot be asked, the rest of them waits for no time-out of its own."""
+        portions = in_chunks(group_ids, self._chunk)
+        errors: dict[GroupId, CoterieError] = {}
+        failure: CoterieError | None = None
+
+        async def work() -> None:
+            nonlocal failure
+            for some in portions:
+                if failure is None:
+                    said, failure = await self._ask_one(node, some)
+                else:
+                    said = dict.fromkeys(some, failure)
+                errors.update(self._note(node, some, said))
+
+        await _at_once(work)
+        await self._judge(errors, tries)
+
+    async def _ask_one(
+        self, node: Node, group_ids: Sequence[GroupId]
+    ) -> tuple[Outcomes[V], CoterieError | None]:
+        """The outcomes of one request, and what the next one would fail with, too."""
         try:
-            said = await self._limited(node.node_id, lambda: self._ask(node, group_ids))
+            said = await self._limited(
+                node.node_id, partial(self._ask, node, group_ids)
+            )
         except CoterieError as error:
-            said = dict.fromkeys(group_ids, error)
+            return dict.fromkeys(group_ids, error), error if may_pass(error) else None
+        return said, None
+
+    def _note(
+        self, node: Node, group_ids: Iterable[GroupId], said: Outcomes[V]
+    ) -> Mapping[GroupId, CoterieError]:
+        """Keep the values; the errors."""
         errors: dict[GroupId, CoterieError] = {}
         values: dict[GroupId, V] = {}
         for group_id in group_ids:
@@ -134,7 +160,7 @@ class GroupDriver(Generic[V]):
             else:
                 values[group_id] = outcome
         self._settle(values, {})
-        await self._judge(errors, tries)
+        return errors
 
     async def _judge(self, errors: Mapping[GroupId, CoterieError], tries: int) -> None:
         """What may pass is tried again in a while; the rest is the outcome."""
@@ -169,19 +195,23 @@ class GroupDriver(Generic[V]):
         """The coordinator of each group, or why it was not found."""
         places = {each: self._known(each) for each in group_ids}
         unknown = [each for each, place in places.items() if place is None]
-        found = await asyncio.gather(
-            *(self._look_up(some) for some in in_chunks(unknown, self._lookup_chunk))
-        )
+        found: dict[GroupId, Node | CoterieError] = {}
+        portions = in_chunks(unknown, self._lookup_chunk)
+
+        async def work() -> None:
+            for some in portions:
+                found.update(await self._look_up(some))
+
+        await _at_once(work)
         located = {each: place for each, place in places.items() if place is not None}
-        return {**located, **{k: v for part in found for k, v in part.items()}}
+        return {**located, **found}
 
     async def _look_up(
         self, group_ids: Sequence[GroupId]
     ) -> Mapping[GroupId, Node | CoterieError]:
+        look = partial(self._cluster.find_coordinators, group_ids)
         try:
-            found = await self._limited(
-                ANY_NODE, lambda: self._cluster.find_coordinators(group_ids)
-            )
+            found = await self._limited(ANY_NODE, look)
         except CoterieError as error:
             return dict.fromkeys(group_ids, error)
         return {each: _place(each, found.get(each)) for each in group_ids}
@@ -220,6 +250,12 @@ class GroupDriver(Generic[V]):
         self._errors.update(errors)
         if self._progress is not None and (values or errors):
             self._progress(len(self._values) + len(self._errors), self._all)
+
+
+async def _at_once(work: Callable[[], Awaitable[None]]) -> None:
+    """Several of the same worker, who take from the same heap. So no more tasks are
+    made than there are requests on their way."""
+    await asyncio.gather(*(work() for _ in range(IN_FLIGHT_MAX)))
 
 
 def is_representable(group_id: object) -> bool:
