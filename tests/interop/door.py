@@ -69,7 +69,7 @@ def open_door(directory: Path, *settings: str) -> ServerProcess:
         "authorizer=acl",
         "super.users=User:admin",
         f"sasl.users.file={users}",
-        f"sasl.enabled.mechanisms={MECHANISM}",
+        "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         *settings,
     ]
     words = [word for setting in said for word in ("--set", setting)]
