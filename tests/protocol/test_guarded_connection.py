@@ -91,6 +91,16 @@ def test_anything_else_ends_the_connection_unread(before: bytes) -> None:
     assert not peer.is_holding
 
 
+@pytest.mark.fact("G1-03")
+def test_versions_from_the_future_are_answered_and_may_be_asked_again() -> None:
+    guarded = Guarded()
+    future = bytearray(asked(ApiVersionsRequest(), 4, 7))
+    future[6:8] = b"\0\x63"
+    assert guarded.connection.receive_data(bytes(future) + VERSIONS) != []
+    answer = guarded.connection.data_to_send()
+    assert answer[4:10] == b"\0\0\0\7\0\x23", "correlation id, UNSUPPORTED_VERSION"
+
+
 def test_a_token_before_a_handshake_ends_the_connection() -> None:
     guarded = Guarded()
     assert guarded.connection.receive_data(token_request(b"me:secret")) == []

@@ -11,14 +11,20 @@ import pytest
 
 from coterie.auth.authorizer import AllowAll, Caller, Operation, ResourceType
 from coterie.log.memory import MemoryLog
+from coterie.server.session import Session
 from coterie.types import SecurityProtocol
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.api_versions import ApiVersionsRequest
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+)
 from coterie.wire.messages.metadata import MetadataRequest
 from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest
+from coterie.wire.messages.sync_group import SyncGroupRequest
 from tests.server.harness import ThreadServer, WireClient
 from tests.server.secured import (
     MECHANISMS,
@@ -251,6 +257,59 @@ def test_a_session_that_is_over_serves_nothing_but_a_new_one(tmp_path: Path) -> 
             assert late.call(MetadataRequest(topics=[])).brokers
             later.send(HeartbeatRequest(group_id="g"), 4)
             assert later.is_closed()
+
+
+def test_steady_heartbeats_end_with_their_session(tmp_path: Path) -> None:
+    """They are answered by a memo, and a session that is over is asked nothing."""
+    settings = {
+        "connections_max_reauth_ms": 60_000,
+        "group_max_session_timeout_ms": 10**7,
+    }
+    with (
+        secured(tmp_path, group_initial_rebalance_delay_ms=0, **settings) as server,
+        server.client() as client,
+    ):
+        sign_in(client)
+        heartbeat = settled_member(client)
+        memo = the_session(server)._steady
+        for _ in range(3):
+            assert client.call(heartbeat, 3).error_code == 0
+        assert len(memo._known) == 1
+        assert sign_in(client).error_code == 0
+        assert client.call(heartbeat, 3).error_code == 0
+        broker = server.server.assembly.broker
+        now_ms = broker.clock()
+        broker.clock = memo._clock = lambda: now_ms + 70_000
+        client.send(heartbeat, 3)
+        assert client.is_closed()
+
+
+def settled_member(client: WireClient) -> HeartbeatRequest:
+    """Joins a group alone; the heartbeat of its member."""
+    protocol = JoinGroupRequestProtocol(name="range", metadata=bytes(6))
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10**6,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
+    joined = client.call(join, 3)
+    assert joined.error_code == 0
+    member = {
+        "group_id": "g",
+        "generation_id": joined.generation_id,
+        "member_id": joined.member_id,
+    }
+    assert client.call(SyncGroupRequest(**member), 3).error_code == 0
+    return HeartbeatRequest(**member)
+
+
+def the_session(server: ThreadServer) -> Session:
+    listener = server.server._listener
+    assert listener is not None
+    (session,) = listener._sessions
+    return session
 
 
 # Users.

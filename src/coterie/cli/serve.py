@@ -22,13 +22,15 @@ examples:
       serve other machines, which reach this one as kafka.example; who may do what is
       then said by --set super.users=User:NAME and the access control lists they make,
       or everybody may do everything by --set authorizer=allow-all
+  coterie serve --listen SASL_SSL://0.0.0.0:9092 --config coterie.toml
+      ask clients for a name and a password, under TLS: docs/security.md says what the
+      file needs, and coterie users add makes the first user
   coterie serve --memory --listen 127.0.0.1:0
       keep nothing, on a free port: the line on stdout says which
   coterie serve --set num.partitions=3 --set group.initial.rebalance.delay.ms=0
       change settings, under Kafka's names; --config FILE reads many from a TOML file
   coterie serve --memory --nodes 3
       be three Kafka nodes, on ports 9092, 9093 and 9094
-
   coterie serve --metrics-port 9644
       let Prometheus scrape http://127.0.0.1:9644/metrics
 
