@@ -12,9 +12,10 @@ PASSWORDS: Final = {
     "admin": "admin-secret",
     "alice": "alice-secret",
     "rita": "rita-secret",
+    "otto": "otto-secret",
 }
-"""Of its users by PLAIN; those by SCRAM are made by the tests. Rita's rights are one
-test's alone."""
+"""Of its users by PLAIN; those by SCRAM are made by the tests. Rita's rights
+and Otto's are one test's alone each."""
 _PREFIX: Final = "COTERIE_KAFKA_AT_"
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer"
 _MODULES: Final = "org.apache.kafka.common.security"

@@ -2,153 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 import pytest
 
-from coterie.auth.acl import Pattern, Permission
-from coterie.auth.authorizer import Operation, ResourceType
-from coterie.wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
-from coterie.wire.messages.create_acls import AclCreation, CreateAclsRequest
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.describe_acls import DescribeAclsRequest
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.clients.waiting import eventually
-from tests.server.apis.acl_rows import Right, Row
-from tests.server.apis.acl_rows_offsets import commit
+from coterie.auth.authorizer import OPERATIONS, Operation
+from tests.server.apis.acl_rows import topic
 from tests.server.apis.acl_table import COMMON_ROWS
-from tests.server.harness import WireClient
+from tests.server.apis.test_authorized_operations import KINDS, bits, right_to
 
 from .door import Door
+from .guarded import World
 
 pytestmark = pytest.mark.slow
 
-USER = "rita"
-PARTITIONS = {"t": 4, "u": 4, "d": 1}
-BOUND_TO_USER: dict[str, Any] = {
-    "resource_type_filter": ResourceType.ANY,
-    "resource_name_filter": None,
-    "pattern_type_filter": Pattern.ANY,
-    "principal_filter": f"User:{USER}",
-    "host_filter": None,
-    "operation": Operation.ANY,
-    "permission_type": Permission.ANY,
-}
-
-
-class World:
-    """What the rows speak of, on a broker, and its admin's connection."""
-
-    def __init__(self, door: Door) -> None:
-        self._door = door
-        self._admin: WireClient = door.client("admin")
-        self._rights: set[Right] | None = None
-        self.make_topics()
-        for key_type, key in (0, "g"), (0, "c"), (1, "x"):
-            is_found = partial(self._is_found, key_type, key)
-            eventually(is_found, wanted=f"a node for {key}")
-        eventually(self._commits, wanted="offsets of g")
-
-    def close(self) -> None:
-        self.grant(set())
-        self._admin.close()
-
-    def topic_id(self, name: str) -> bytes:
-        asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
-        [found] = self._admin.call(asked, 12).topics
-        assert found.error_code == 0
-        return bytes(found.topic_id)
-
-    def make_topics(self) -> None:
-        """What rows that spoil took away is made again, what they made is not there."""
-        new = DeleteTopicState(name="new")
-        self._admin.call(DeleteTopicsRequest(topics=[new], timeout_ms=5_000), 6)
-        topics = [
-            CreatableTopic(name=name, num_partitions=count, replication_factor=1)
-            for name, count in PARTITIONS.items()
-        ]
-        self._admin.call(CreateTopicsRequest(topics=topics, timeout_ms=5_000), 7)
-        for name in PARTITIONS:
-            eventually(partial(self._has, name), wanted=f"topic {name}")
-
-    def join(self) -> None:
-        """Group c has a member that lives."""
-        heartbeat = ConsumerGroupHeartbeatRequest(
-            group_id="c",
-            member_id="first",
-            rebalance_timeout_ms=10_000,
-            subscribed_topic_names=["t"],
-            topic_partitions=[],
-        )
-        assert self._admin.call(heartbeat, 1).error_code == 0
-
-    def grant(self, rights: set[Right]) -> None:
-        """Let the user have these rights and no others; wait until that counts."""
-        everything = DeleteAclsFilter(**BOUND_TO_USER)
-        self._admin.call(DeleteAclsRequest(filters=[everything]), 3)
-        creations = [
-            AclCreation(
-                resource_type=right.resource_type,
-                resource_name=right.name,
-                principal=f"User:{USER}",
-                host="*",
-                operation=right.operation,
-                permission_type=Permission.ALLOW,
-            )
-            for right in rights
-        ]
-        made = self._admin.call(CreateAclsRequest(creations=creations), 3)
-        assert {result.error_code for result in made.results} <= {0}
-        eventually(lambda: self._granted() == rights, wanted=f"{rights} to count")
-
-    def told(self, row: Row, rights: set[Right]) -> object:
-        """What the user is told who has these rights and no others."""
-        if row.spoils:
-            self.make_topics()
-        if any(right.name == "c" for right in row.without):
-            self.join()
-        self.grant(rights)
-        client = self._door.client(USER)
-        try:
-            return row.told(client.call(row.request(self), row.version))
-        finally:
-            client.close()
-
-    def _granted(self) -> set[Right]:
-        found = self._admin.call(DescribeAclsRequest(**BOUND_TO_USER), 3)
-        return {
-            Right(
-                Operation(acl.operation),
-                ResourceType(each.resource_type),
-                each.resource_name,
-            )
-            for each in found.resources
-            for acl in each.acls
-        }
-
-    def _has(self, name: str) -> bool:
-        asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
-        [found] = self._admin.call(asked, 12).topics
-        return found.error_code == 0 and len(found.partitions) == PARTITIONS[name]
-
-    def _is_found(self, key_type: int, key: str) -> bool:
-        asked = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
-        [found] = self._admin.call(asked, 4).coordinators
-        return bool(found.error_code == 0)
-
-    def _commits(self) -> bool:
-        answer = self._admin.call(commit(self), 9)
-        return all(p.error_code == 0 for t in answer.topics for p in t.partitions)
-
 
 def test_every_right_is_asked_for_and_no_other(door: Door) -> None:
-    world = World(door)
+    world = World(door, "rita")
     differences = []
     for row in COMMON_ROWS:
         given, needed = set(row.given), set(row.without)
@@ -164,3 +32,17 @@ def test_every_right_is_asked_for_and_no_other(door: Door) -> None:
                 differences.append((row.title, rights, told, wanted))
     world.close()
     assert differences == []
+
+
+@pytest.mark.fact("C-25", "D-33")
+def test_what_may_be_done_is_told_in_the_same_bits(door: Door) -> None:
+    world = World(door, "otto")
+    visible = topic(Operation.DESCRIBE)
+    for asks, of, name in (case.values for case in KINDS):
+        world.join()
+        every = right_to(of, Operation.ALL, name)
+        world.grant(every, visible)
+        assert asks(world) == bits(*OPERATIONS[every.resource_type])
+        world.grant(right_to(of, Operation.DESCRIBE, name), visible)
+        assert asks(world) == bits(Operation.DESCRIBE)
+    world.close()

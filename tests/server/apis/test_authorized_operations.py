@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -17,6 +17,7 @@ from coterie.wire.messages.describe_topic_partitions import (
     TopicRequest,
 )
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from coterie.wire.schema import Message
 from tests.server.apis.acl_rows import Right, cluster, group, topic
 from tests.server.apis.guarded import ALICE, GuardedOffice
 
@@ -31,47 +32,54 @@ def office() -> Iterator[GuardedOffice]:
         yield office
 
 
+class Asked(Protocol):
+    """Any broker, as whoever has been given rights."""
+
+    def call(self, request: Message, version: int) -> Any:
+        """What is answered."""
+
+
 def bits(*operations: Operation) -> int:
     return sum(1 << operation for operation in operations)
 
 
-def of_group(office: GuardedOffice, *, asked: bool = True) -> int:
+def of_group(broker: Asked, *, asked: bool = True) -> int:
     request = DescribeGroupsRequest(groups=["g"], include_authorized_operations=asked)
-    [found] = office.call(request, 5).groups
+    [found] = broker.call(request, 5).groups
     return int(found.authorized_operations)
 
 
-def of_consumer_group(office: GuardedOffice, *, asked: bool = True) -> int:
+def of_consumer_group(broker: Asked, *, asked: bool = True) -> int:
     request = ConsumerGroupDescribeRequest(
         group_ids=["c"], include_authorized_operations=asked
     )
-    [found] = office.call(request, 1).groups
+    [found] = broker.call(request, 1).groups
     return int(found.authorized_operations)
 
 
-def of_cluster(office: GuardedOffice, *, asked: bool = True) -> int:
+def of_cluster(broker: Asked, *, asked: bool = True) -> int:
     request = DescribeClusterRequest(include_cluster_authorized_operations=asked)
-    return int(office.call(request, 1).cluster_authorized_operations)
+    return int(broker.call(request, 1).cluster_authorized_operations)
 
 
-def of_cluster_in_metadata(office: GuardedOffice, *, asked: bool = True) -> int:
+def of_cluster_in_metadata(broker: Asked, *, asked: bool = True) -> int:
     request = MetadataRequest(topics=[], include_cluster_authorized_operations=asked)
-    return int(office.call(request, 10).cluster_authorized_operations)
+    return int(broker.call(request, 10).cluster_authorized_operations)
 
 
-def of_topic_in_metadata(office: GuardedOffice, *, asked: bool = True) -> int:
+def of_topic_in_metadata(broker: Asked, *, asked: bool = True) -> int:
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name="t")],
         include_topic_authorized_operations=asked,
     )
-    [found] = office.call(request, 12).topics
+    [found] = broker.call(request, 12).topics
     return int(found.topic_authorized_operations)
 
 
-def of_topic(office: GuardedOffice, *, asked: bool = True) -> int:
+def of_topic(broker: Asked, *, asked: bool = True) -> int:
     """This API has no question: it always tells."""
     request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")])
-    [found] = office.call(request, 0).topics
+    [found] = broker.call(request, 0).topics
     return int(found.topic_authorized_operations)
 
 
