@@ -146,6 +146,8 @@ PREFIXED = Pattern.PREFIXED
         ([allow("t"), deny("*")], False),
         ([allow("*"), deny("t")], True),
         ([allow("*"), deny("t", PREFIXED)], True),
+        ([allow("*"), deny("h", PREFIXED)], True),
+        ([allow("t"), deny("h", PREFIXED)], True),
         ([allow("*"), deny("*")], False),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coterie.auth.acl import Pattern, Permission
+from coterie.auth.acl import AclFilter, Pattern, Permission
 from coterie.auth.acl_authorizer import AclAuthorizer
 from coterie.auth.authorizer import (
     CLUSTER_NAME,
@@ -17,6 +17,8 @@ from coterie.auth.authorizer import (
     ResourceType,
 )
 from coterie.errors import LogFull
+from coterie.server.assembly import Assembly
+from coterie.settings import Settings
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from coterie.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -118,6 +120,7 @@ def test_a_binding_is_there_once_however_often_it_is_made(office: Office) -> Non
         ({"operation": 0}, "Invalid operation UNKNOWN"),
         ({"permission_type": Permission.ANY}, "Invalid permissionType ANY"),
         ({"principal": "alice"}, "write it like User:alice"),
+        ({"host": ""}, "Host pattern cannot be empty"),
     ],
 )
 def test_what_cannot_be_is_refused_and_the_rest_made(
@@ -185,12 +188,13 @@ def test_filters_are_each_answered_and_held_against_what_was_there(
     filters = [
         DeleteAclsFilter(**{**EVERYTHING, "operation": Operation.READ}),
         DeleteAclsFilter(**{**EVERYTHING, "operation": 0}),
+        DeleteAclsFilter(**{**EVERYTHING, "pattern_type_filter": 99}),
         DeleteAclsFilter(**EVERYTHING),
     ]
-    response = office.call(DeleteAclsRequest(filters=filters), 3)
-    first, unknown, last = response.filter_results
-    assert unknown.error_code == ErrorCode.INVALID_REQUEST
-    assert [len(each.matching_acls) for each in (first, unknown, last)] == [1, 0, 2]
+    results = office.call(DeleteAclsRequest(filters=filters), 3).filter_results
+    no = ErrorCode.INVALID_REQUEST
+    assert [each.error_code for each in results] == [0, no, no, 0]
+    assert [len(each.matching_acls) for each in results] == [1, 0, 0, 2]
     assert described(office) == []
 
 
@@ -257,3 +261,20 @@ def test_to_see_bindings_takes_describe_and_to_change_them_alter(
     office.principal = ALICE.principal
     assert create(office, binding()) == [0]
     assert len(described(office)) == 3
+
+
+def test_bindings_wait_on_disk_for_the_day_when_they_count(office: Office) -> None:
+    assert create(office, binding(), binding(resource_name="gone")) == [0, 0]
+    only = DeleteAclsFilter(**{**EVERYTHING, "resource_name_filter": "gone"})
+    assert office.call(DeleteAclsRequest(filters=[only]), 3).filter_results
+    kept = office.log.reopen()
+    authorizer = AclAuthorizer()
+
+    async def start(authorizer: AclAuthorizer | None) -> None:
+        assembly = Assembly(Settings(), kept, authorizer=authorizer)
+        assert (assembly.broker.acls is None) is (authorizer is None)
+
+    office.loop.run_until_complete(start(None))
+    office.loop.run_until_complete(start(authorizer))
+    assert [acl.name for acl in authorizer.picked_by(AclFilter())] == ["g"]
+    assert authorizer.authorize(ALICE, Operation.READ, ResourceType.GROUP, "g")

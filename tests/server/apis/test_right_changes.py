@@ -93,3 +93,14 @@ def test_offsets_are_hidden_as_soon_as_the_right_is_gone(office: GuardedOffice) 
     assert seen() == (0, ["t"])
     office.grant(topic(DESCRIBE))
     assert seen() == (NO_GROUP, [])
+
+
+def test_a_topic_that_may_not_be_seen_is_not_made(office: GuardedOffice) -> None:
+    make = acl_rows_topics.metadata("new", create=True)
+    office.grant(topic(Operation.CREATE, "new"))
+    [refused] = office.call(make, 12).topics
+    assert (refused.name, refused.error_code) == ("new", NO_TOPIC)
+    assert office.broker.catalog.topic_id("new") is None
+    office.grant(topic(Operation.CREATE, "new"), topic(DESCRIBE, "new"))
+    assert office.call(make, 12).topics[0].error_code == 0
+    assert office.broker.catalog.topic_id("new") is not None
