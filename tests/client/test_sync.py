@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -49,6 +49,29 @@ def test_every_coroutine_of_the_admin_client_is_there_with_its_signature() -> No
         assert not inspect.iscoroutinefunction(method), name
         assert inspect.signature(method) == inspect.signature(awaited[name]), name
         assert method.__doc__, name
+
+
+class Recorder:
+    """Stands for an AdminClient, and gives back what it is asked."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        async def call(*args: object, **kwargs: object) -> object:
+            return name, args, kwargs
+
+        return call
+
+
+@pytest.mark.parametrize("name", sorted(public_methods(SyncAdmin).keys() - {"close"}))
+def test_every_call_is_handed_on_with_all_its_arguments(name: str) -> None:
+    with SyncAdmin("127.0.0.1:1") as admin:
+        real, admin._admin = admin._admin, cast("AdminClient", Recorder())
+        method = getattr(admin, name)
+        parameters = inspect.signature(method).parameters.values()
+        given = {each.name: object() for each in parameters}
+        _, args, kwargs = method(**given)
+        asked = inspect.signature(getattr(real, name)).bind(*args, **kwargs)
+        assert asked.arguments == given
+        admin._admin = real
 
 
 def test_calls_wait_for_their_answers(admin: SyncAdmin) -> None:

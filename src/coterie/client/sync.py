@@ -11,6 +11,7 @@ client's own thread. Ctrl-C ends the call that waits, and leaves the client usab
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -39,6 +40,7 @@ from coterie.client.admin.topic_values import CreatedTopic, NewTopic
 from coterie.client.admin.user_values import ScramDeletion, ScramInfo, ScramUpsertion
 from coterie.client.loop_thread import LoopThread
 from coterie.client.options import ClientOptions
+from coterie.errors import ClientError
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 from coterie.wire.config_kinds import ResourceKind
 
@@ -69,9 +71,9 @@ class SyncAdmin:
     def close(self) -> None:
         """Close every connection; calls that wait get ConnectionLost. Twice does no
         harm."""
-        if not self._thread.is_closed:
+        with contextlib.suppress(ClientError):  # another thread was quicker
             self._wait(self._admin.close())
-            self._thread.close()
+        self._thread.close()
 
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:
         return self._thread.wait(call)

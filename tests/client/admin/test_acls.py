@@ -137,7 +137,10 @@ async def test_without_an_authorizer_the_broker_says_what_to_do() -> None:
         async with AdminClient(f"{host}:{port}", OPTIONS) as admin:
             with pytest.raises(ApiError, match="SECURITY_DISABLED: No authorizer"):
                 await admin.describe_acls()
-            assert list((await admin.create_acls([READ])).errors) == [READ]
+            made = await admin.create_acls([READ])
+            assert code_of(made.errors[READ]) is ErrorCode.SECURITY_DISABLED
+            gone = await admin.delete_acls([AclFilter()])
+            assert code_of(gone.errors[AclFilter()]) is ErrorCode.SECURITY_DISABLED
 
 
 async def test_words_of_newer_brokers_are_unknown() -> None:

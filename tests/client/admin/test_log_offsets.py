@@ -148,6 +148,9 @@ async def test_what_a_broker_is_too_old_for_fails_alone(
         assert results.one(TopicPartition("t", 0)).offset == 1000
         with pytest.raises(UnsupportedByBroker, match=f"{spec.name} needs {since}"):
             results.one(TopicPartition("t", 1))
+        alone = await list_offsets(nodes.client(), {TopicPartition("t", 1): spec})
+        assert len(alone.errors) == 1
+        assert len(nodes.brokers[0].asked_of(ListOffsetsRequest)) == 1
 
 
 async def test_brokers_before_kafka_0_11_know_no_committed_offsets() -> None:

@@ -141,6 +141,25 @@ async def test_a_cluster_without_controller_says_so_in_the_end() -> None:
             results.one("t")
 
 
+async def test_a_controller_that_is_not_to_be_found_any_more_said_its_last_word() -> (
+    None
+):
+    async with ScriptedCluster() as nodes:
+        [broker] = nodes.brokers
+
+        def resign(_: Any) -> Any:
+            nodes.controller_id = 9
+            return created(ErrorCode.NOT_CONTROLLER)
+
+        broker.answers[ApiKey.CREATE_TOPICS] = resign
+        results = await create_topics(nodes.client(BRIEF), [NewTopic("t", 1, 1)])
+        with pytest.raises(ApiError, match="NOT_CONTROLLER"):
+            results.one("t")
+        nodes.controller_id = 9
+        with pytest.raises(ConnectionLost, match="no node 9"):
+            await create_topics(nodes.client(BRIEF), [NewTopic("t", 1, 1)])
+
+
 @pytest.mark.parametrize(
     ("said", "error"), [(HANG_UP, ConnectionLost), (SILENCE, RequestTimedOut)]
 )

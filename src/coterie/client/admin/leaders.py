@@ -133,9 +133,10 @@ class _Call(Generic[W, V]):
     ) -> None:
         outcomes: dict[TopicPartition, V | CoterieError] = {}
         led: dict[int, list[TopicPartition]] = defaultdict(list)
+        leaders = _Leaders(topics)
         for key in keys:
             try:
-                led[leader_of(key, topics.get(key.topic))].append(key)
+                led[leaders.of(key)].append(key)
             except ApiError as error:
                 outcomes[key] = error
         for node_id, mine in led.items():
@@ -191,23 +192,35 @@ class _Call(Generic[W, V]):
         return isinstance(error, ConnectionLost | RequestTimedOut)
 
 
-def leader_of(key: TopicPartition, topic: MetadataResponseTopic | None) -> int:
-    """The node that leads a partition, of its topic as a broker knows it.
+class _Leaders:
+    """Who leads the partitions of some topics, as a broker knows them."""
 
-    Raises ApiError when the topic or the partition is unknown or has no leader.
-    """
-    if topic is None or topic.error_code:
-        code = topic.error_code if topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        raise refusal(code, f"topic {key.topic}")
-    for each in topic.partitions:
-        if each.partition_index == key.partition:
-            # Codes beside a leader tell of replicas, which are no concern here.
-            if each.leader_id < 0:
-                code = each.error_code or ErrorCode.LEADER_NOT_AVAILABLE
-                raise refusal(code, f"partition {_name(key)}")
-            return each.leader_id
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    raise refusal(code, f"partition {_name(key)}")
+    def __init__(self, topics: Mapping[TopicName, MetadataResponseTopic]) -> None:
+        self._topics = topics
+        self._partitions = {
+            (name, each.partition_index): each
+            for name, topic in topics.items()
+            for each in topic.partitions
+        }
+
+    def of(self, key: TopicPartition) -> int:
+        """The node that leads a partition.
+
+        Raises ApiError when the topic or the partition is unknown or has no leader.
+        """
+        found = self._partitions.get(key)
+        if found is None:
+            topic = self._topics.get(key.topic)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if topic is None or topic.error_code:
+                code = topic.error_code if topic else unknown
+                raise refusal(code, f"topic {key.topic}")
+            raise refusal(unknown, f"partition {_name(key)}")
+        # Codes beside a leader tell of replicas, which are no concern here.
+        if found.leader_id < 0:
+            code = found.error_code or ErrorCode.LEADER_NOT_AVAILABLE
+            raise refusal(code, f"partition {_name(key)}")
+        return found.leader_id
 
 
 def _name(key: TopicPartition) -> str:

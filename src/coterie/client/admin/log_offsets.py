@@ -104,7 +104,7 @@ async def _ask(
 
 def _number(spec: OffsetSpec) -> int:
     """What the protocol calls it. Nothing was written before 1970."""
-    return max(spec.timestamp_ms, 0) if isinstance(spec, AtTime) else spec.value
+    return max(spec.timestamp_ms, 0) if isinstance(spec, AtTime) else int(spec)
 
 
 def _outcomes(
