@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from coterie.cli.kafka_consumer_groups.checks import check
 from coterie.cli.kafka_consumer_groups.grammar import UsageError, parse
+from coterie.coordinator.consumer.regex import check_regex
+from coterie.errors import ApiError
 
 from .running import run_here
 
@@ -197,6 +201,7 @@ def test_the_version_is_ours() -> None:
     assert run_here("--version").stdout.startswith("0.")
 
 
+@pytest.mark.fact("E14-14")
 @pytest.mark.parametrize(
     ("regex", "exit_code", "verdict"),
     [
@@ -221,3 +226,5 @@ def test_a_regular_expression_is_judged_in_the_words_of_javas_re2(
     assert ran.stdout == f"The regular expression `{regex}` is {verdict}.\n"
     assert ran.exit_code == exit_code
     assert ran.stderr == ""
+    with pytest.raises(ApiError) if exit_code else nullcontext():
+        check_regex(regex)  # the coordinator is of the same opinion

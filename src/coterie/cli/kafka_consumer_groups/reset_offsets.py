@@ -73,8 +73,11 @@ def _in_order(reset: GroupReset, line: CommandLine) -> GroupReset:
     if not line.is_strict:
         return reset
     rows = {row.at: row for row in reset.rows}
-    ordered = tuple(rows[each] for each in hash_map_order(rows, partition_hash))
-    return replace(reset, rows=ordered)
+    # Keys that share a bucket come as they were put in: as the broker told them.
+    told = () if reset.seen is None else reset.seen.offsets.offsets
+    put_in = dict.fromkeys((*(each for each in told if each in rows), *rows))
+    ordered = hash_map_order(put_in, partition_hash)
+    return replace(reset, rows=tuple(rows[each] for each in ordered))
 
 
 async def _write(admin: Admin, reset: GroupReset, line: CommandLine) -> Report:
