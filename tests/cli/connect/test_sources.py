@@ -210,6 +210,15 @@ def test_a_wrong_name_in_a_shared_file_is_told_and_left_out(world: World) -> Non
     ]
 
 
+def test_a_file_that_leaves_its_values_to_java_is_told(world: World) -> None:
+    file = world.write(
+        "client.properties", "config.providers=env\nclient.id=${env:A}\n"
+    )
+    findings = world.findings("--command-config", str(file))
+    [warning] = findings.warnings
+    assert warning.endswith("is for Java; ${...} in values stays as it is")
+
+
 @pytest.mark.parametrize("flag", ["x", "=x", ""])
 def test_an_assignment_has_a_name_and_a_value(flag: str, world: World) -> None:
     with pytest.raises(SettingError, match="write -X KEY=VALUE"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coterie.cli.connect.keys import (
     ALIASES,
@@ -35,7 +35,8 @@ class Source(NamedTuple):
         return f"{self.kind} {self.where}".rstrip()
 
 
-DEFAULT = Source("default")
+DEFAULT: Final = Source("default")
+_PROVIDERS: Final = "config.providers"
 
 
 class Found(NamedTuple):
@@ -96,6 +97,11 @@ class Findings:
     def _add_unknown(self, written: str, source: Source) -> None:
         if is_meaningless(written):
             self.notes.append(f"{source}: {written} means nothing to this client")
+            return
+        if written == _PROVIDERS:
+            self.warnings.append(
+                f"{source}: {written} is for Java; ${{...}} in values stays as it is"
+            )
             return
         near = nearest(written, [*KEYS, *ALIASES, *EXPANDED])
         sentence = f"{source}: there is no setting {written}"

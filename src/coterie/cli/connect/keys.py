@@ -162,7 +162,7 @@ _OTHERS: Final = frozenset(
 )
 _OTHERS_BEGIN: Final = (
     *("allow.", "api.version.", "auto.", "bootstrap.controllers", "broker.address."),
-    *("client.software", "compression.", "config.providers", "consume.", "enable.auto"),
+    *("client.software", "compression.", "consume.", "enable.auto"),
     *("enable.gapless", "enable.idempotence", "enable.metrics.push", "enable.random"),
     *("enable.partition", "enable.sasl.oauthbearer", "enable.sparse", "fetch."),
     *("group.", "interceptor", "key.", "log.", "log_level", "max.", "message."),
