@@ -4,6 +4,8 @@ becomes of one that fails."""
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -63,6 +65,40 @@ def test_a_family_of_commands_says_which_it_has(
     with pytest.raises(SystemExit) as left:
         cli.main([family])
     assert left.value.code == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["a", "b", "--wide"],
+        ["a", "--wide", "b"],
+        ["--wide", "a", "b"],
+        ["--wide", "--", "a", "b"],
+    ],
+)
+def test_groups_may_be_named_before_between_and_after_options(line: list[str]) -> None:
+    options = cli.make_parser("groups describe").parse_args(
+        ["groups", "describe", *line]
+    )
+    assert (options.groups, options.wide, options.by) == (["a", "b"], True, "partition")
+
+
+VERBS = [each for each in cli.VERBS if not each.has_own_grammar]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_the_examples_of_a_verb_are_about_it_and_can_be_typed(verb: cli.Verb) -> None:
+    examples = [
+        line.strip()
+        for line in verb.load().EXAMPLES.replace("\\\n", "").splitlines()
+        if line.startswith("  coterie ")
+    ]
+    assert examples
+    assert any(each.startswith(f"coterie {verb.name}") for each in examples)
+    for example in examples:
+        words = shlex.split(re.split(r" [|>&]", example)[0])[1:]
+        if words[: len(verb.words)] == verb.words:
+            assert cli.make_parser(verb.name).parse_args(words).command == verb.name
 
 
 _LOADED = """

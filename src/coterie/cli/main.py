@@ -13,12 +13,12 @@ from functools import partial
 from importlib import import_module
 from keyword import iskeyword
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001
+    Commands: TypeAlias = argparse._SubParsersAction[Any]  # noqa: SLF001
 
 
 class Verb(NamedTuple):
@@ -99,9 +99,26 @@ examples:
 """
 
 
+class _Parser(argparse.ArgumentParser):
+    """One that takes names of groups or topics takes them before, between and after
+    the options."""
+
+    takes_names = False
+
+    def parse_known_args(  # type: ignore[override]
+        self,
+        args: Sequence[str] | None = None,
+        namespace: argparse.Namespace | None = None,
+    ) -> tuple[argparse.Namespace, list[str]]:
+        if not self.takes_names or "--" in (args or ()):
+            return super().parse_known_args(args, namespace)
+        self.takes_names = False  # for what follows comes back here
+        return self.parse_known_intermixed_args(args, namespace)
+
+
 def make_parser(called: str | None = None) -> argparse.ArgumentParser:
     """The parser of the whole command line; only the verb called knows its options."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="coterie",
         description="Kafka's group coordinator in Python.",
         epilog=_EXAMPLES,
@@ -111,7 +128,7 @@ def make_parser(called: str | None = None) -> argparse.ArgumentParser:
         "--version", action=_ShowVersion, nargs=0, help="show the version and exit"
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    families = {"": commands}
+    families: dict[str, Commands] = {"": commands}
     for verb in VERBS:
         *family, name = verb.words
         subparser = _add_verb(_family(families, family), name, verb)
@@ -133,10 +150,11 @@ def _family(families: dict[str, Commands], words: list[str]) -> Commands:
 
 
 def _add_verb(commands: Commands, name: str, verb: Verb) -> argparse.ArgumentParser:
-    shape = argparse.RawDescriptionHelpFormatter
-    if verb.is_hidden:
-        return commands.add_parser(name, formatter_class=shape)
-    return commands.add_parser(name, help=verb.summary, formatter_class=shape)
+    shown: dict[str, Any] = {} if verb.is_hidden else {"help": verb.summary}
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, formatter_class=argparse.RawDescriptionHelpFormatter, **shown
+    )
+    return parser
 
 
 def _fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
@@ -145,6 +163,9 @@ def _fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
     parser.epilog = module.EXAMPLES
     module.configure(parser)
     parser.set_defaults(run=module.run, command=verb.name)
+    assert isinstance(parser, _Parser)
+    positional = [each.nargs for each in parser._get_positional_actions()]  # noqa: SLF001
+    parser.takes_names = positional in (["*"], ["+"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
