@@ -28,7 +28,7 @@ from coterie.operations.compare import (
     members_left,
     offsets_left,
 )
-from coterie.operations.plan import Action, PlanItem, entries_of
+from coterie.operations.plan import Action, MemberEntry, PlanItem, entries_of
 from coterie.operations.resetting import write_offsets
 from coterie.operations.seen import GroupSeen, see_groups
 from coterie.operations.snapshots import GroupBefore
@@ -69,8 +69,10 @@ class ItemResult:
     verdict: Verdict
     reasons: tuple[str, ...] = ()
     """What changed, or what went wrong; a sentence each."""
-    errors: Mapping[TopicPartition, CoterieError] = field(default_factory=dict)
-    """Of partitions that were not written."""
+    errors: Mapping[TopicPartition | MemberEntry, CoterieError] = field(
+        default_factory=dict
+    )
+    """Of partitions that were not written, and members that were not removed."""
 
 
 class Keeper(Protocol):
@@ -241,7 +243,7 @@ async def _write(admin: GroupWriter, checked: _Checked) -> ItemResult:
         _told(f"{at.topic}-{at.partition}", errors[at]) for at in sorted(errors)
     )
     result = _result(item, len(altered.values) + len(forgotten.values), told)
-    return replace(result, errors=errors)
+    return replace(result, errors=dict(errors.items()))
 
 
 async def _delete_offsets(
@@ -258,20 +260,25 @@ async def _delete_offsets(
 async def _remove_members(
     admin: GroupWriter, item: PlanItem, seen: GroupSeen
 ) -> ItemResult:
-    left = [
-        MemberToRemove(each.member_id, each.instance_id)
+    left = {
+        MemberToRemove(each.member_id, each.instance_id): each
         for each in members_left(item, seen)
-    ]
+    }
     try:
         results = await admin.remove_members(item.group_id, left, reason=item.reason)
     except CoterieError as error:
         return _result(item, 0, (str(error),))
-    errors = tuple(
-        _told(each.instance_id or each.member_id, error)
+    errors: dict[TopicPartition | MemberEntry, CoterieError] = {
+        left[each]: error
         for each, error in results.errors.items()
         if not _has_left(error)
+    }
+    told = tuple(
+        _told(each.instance_id or each.member_id, error)
+        for each, error in results.errors.items()
+        if left[each] in errors
     )
-    return _result(item, len(left) - len(errors), errors)
+    return replace(_result(item, len(left) - len(told), told), errors=errors)
 
 
 def _has_left(error: CoterieError) -> bool:
@@ -285,19 +292,7 @@ def _result(item: PlanItem, done: int, errors: tuple[str, ...]) -> ItemResult:
     return ItemResult(item, Verdict.PARTIAL if done else Verdict.FAILED, errors)
 
 
-_MEANINGS: Final[Mapping[ErrorCode, str]] = {
-    ErrorCode.UNKNOWN_MEMBER_ID: "the group has members now",
-    ErrorCode.NON_EMPTY_GROUP: "the group has members now",
-    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "a member reads this topic",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the cluster has no such partition",
-    ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
-}
-
-
 def _told(name: str, error: CoterieError) -> str:
-    """An error with the name of what it is about, and with what its code means."""
+    """An error with the name of what it is about."""
     text = str(error)
-    if not text.startswith(name):
-        text = f"{name}: {text}"
-    meaning = _MEANINGS.get(error.code) if isinstance(error, ApiError) else None
-    return f"{text} ({meaning})" if meaning else text
+    return text if name in text else f"{name}: {text}"

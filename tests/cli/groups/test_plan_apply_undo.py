@@ -94,11 +94,14 @@ def test_what_changed_since_is_refused_and_the_rest_is_done(shell: WriteShell) -
     ]
     assert shell.code == 1
     assert (
-        "error: group g: REFUSED: a-0 was at 5 (epoch 1) and is at 6 (epoch 1)"
+        "group g is refused: a-0 was at 5 (epoch 1) and is at 6 (epoch 1)"
         in shell.error
     )
+    assert shell.error.endswith("ok=1 failed=2\n")
     assert sorted(shell.admin.groups) == ["g", "live"]
     assert [each["verdict"] for each in results(shell)] == ["refused", "done"]
+    (item,) = shell.json("apply HOME/p.json --item delete-group:g")["items"][:1]
+    assert item["error"]["code"] == "REFUSED"
 
 
 def test_force_does_what_was_refused(shell: WriteShell) -> None:

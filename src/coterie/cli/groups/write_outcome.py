@@ -16,12 +16,12 @@ from coterie.cli.output.values import (
     show_error,
 )
 from coterie.cli.running import Run
-from coterie.errors import CoterieError
 from coterie.operations.apply import ItemResult, Verdict
-from coterie.operations.plan import Action, PlanItem
+from coterie.operations.plan import Action, MemberEntry, PlanItem
 from coterie.operations.planning import Planned
 from coterie.operations.reset import Note, ResetRow
 from coterie.operations.snapshots import SnapshotWriter
+from coterie.types import TopicPartition
 
 OFFSET_COLUMNS: Final = (
     Column("group_id", "GROUP"),
@@ -44,7 +44,6 @@ MEMBER_COLUMNS: Final = (
     Column("instance_id", "INSTANCE-ID"),
     Column("result", "RESULT"),
 )
-_PLANNED: Final = "planned"
 _NOT_GOOD: Final = frozenset({Verdict.REFUSED, Verdict.FAILED, Verdict.PARTIAL})
 
 
@@ -73,7 +72,7 @@ def checked_of(
         {each.item.item_id: each for each in results},
         notes=(
             *_kafka_notes(run, writing),
-            *_forced_notes(results),
+            *_reasons(results),
             *notes,
         ),
     )
@@ -91,9 +90,15 @@ def done_of(
         run,
         writing,
         {each.item.item_id: each for each in results},
-        notes=(*_kafka_notes(run, writing), *_forced_notes(results), undo_note(kept)),
+        notes=(*_kafka_notes(run, writing), *_reasons(results), undo_note(kept)),
     )
     return replace(outcome, summary={"executed": True, "snapshot_id": kept})
+
+
+def _failures(planned: Iterable[Planned]) -> Iterator[Failure]:
+    for each in planned:
+        if each.error is not None:
+            yield Failure.of("group", each.group_id, each.error)
 
 
 def undo_note(snapshot_id: str | None) -> str:
@@ -123,15 +128,15 @@ def _outcome(
         schema=f"coterie.{run.options.command.replace(' ', '.')}",
         columns=MEMBER_COLUMNS if is_about_members else _offset_columns(items),
         items=items,
-        failures=(*writing.failures, *_failures(writing.planned, results.values())),
+        failures=(*writing.failures, *_failures(writing.planned)),
         summary={"executed": False, "snapshot_id": None},
         notes=tuple(note for note in notes if note),
     )
 
 
 def _offset_columns(items: Sequence[Item]) -> tuple[Column, ...]:
-    """The columns; errors have one when there are any."""
-    has_errors = any(item["error"] for item in items)
+    """The columns; errors have one when it says more than the result."""
+    has_errors = any(item["result"] == Verdict.FAILED.value for item in items)
     error = Column("error", "ERROR", is_wide=not has_errors, show=show_error)
     return (*OFFSET_COLUMNS, error)
 
@@ -143,9 +148,10 @@ def _result(planned: Planned, by_id: Mapping[str, ItemResult]) -> ItemResult | N
 def offset_items(planned: Planned, result: ItemResult | None) -> Iterator[Item]:
     """One item for each row of a group."""
     for row in planned.rows:
-        error = row.error
-        if result is not None and error is None:
-            error = result.errors.get(row.at)
+        is_written = _is_written(planned, row)
+        error = error_item(row.error)
+        if error is None and is_written and result is not None:
+            error = _error_of(result, row.at)
         yield {
             "group_id": row.group_id,
             "topic": row.topic or None,
@@ -155,69 +161,56 @@ def offset_items(planned: Planned, result: ItemResult | None) -> Iterator[Item]:
             "delta": row.delta,
             "lag_after": row.lag_after,
             "notes": [note.value for note in row.notes],
-            "result": _row_result(planned, row, result, error),
+            "result": _word(result, error, is_written),
             "log_start_offset": row.log_start,
             "log_end_offset": row.log_end,
             "leader_epoch": None if row.new is None else row.new.leader_epoch,
             "metadata": None if row.new is None else row.new.metadata,
-            "error": error_item(error),
+            "error": error,
         }
-
-
-def _row_result(
-    planned: Planned,
-    row: ResetRow,
-    result: ItemResult | None,
-    error: CoterieError | None,
-) -> str:
-    if error is not None:
-        return "failed"
-    is_written = planned.item is not None and (
-        row.at in planned.item.wanted or planned.item.action is Action.DELETE_GROUP
-    )
-    if not is_written:
-        return "nothing to do"
-    return _verdict(result)
-
-
-def _verdict(result: ItemResult | None) -> str:
-    """The verdict in a word; what failed of a part has its own."""
-    if result is None or result.verdict is Verdict.READY:
-        return _PLANNED
-    return "done" if result.verdict is Verdict.PARTIAL else result.verdict.value
 
 
 def member_items(planned: Planned, result: ItemResult | None) -> Iterator[Item]:
     """One item for each member that is to leave."""
     for member in planned.item.members if planned.item else ():
+        error = None if result is None else _error_of(result, member)
         yield {
             "group_id": planned.group_id,
             "member_id": member.member_id or None,
             "instance_id": member.instance_id,
-            "result": _verdict(result),
-            "error": None,
+            "result": _word(result, error),
+            "error": error,
         }
 
 
-def _failures(
-    planned: Iterable[Planned], results: Iterable[ItemResult]
-) -> Iterator[Failure]:
-    for each in planned:
-        if each.error is not None:
-            yield Failure.of("group", each.group_id, each.error)
-    for result in results:
-        if result.verdict in _NOT_GOOD and not result.errors:
-            yield failure_of(result)
-
-
-def failure_of(result: ItemResult) -> Failure:
-    """Why an item was not done."""
-    return Failure(
-        "group",
-        result.item.group_id,
-        result.verdict.name,
-        "; ".join(result.reasons),
+def _is_written(planned: Planned, row: ResetRow) -> bool:
+    """Whether a row is about something that the item writes."""
+    return planned.item is not None and (
+        row.at in planned.item.wanted or planned.item.action is Action.DELETE_GROUP
     )
+
+
+def _error_of(result: ItemResult, part: TopicPartition | MemberEntry) -> Item | None:
+    """Why a part of an item was not done: for its own reason, or that of the whole."""
+    if part in result.errors:
+        return error_item(result.errors[part])
+    if result.errors or result.verdict not in _NOT_GOOD:
+        return None
+    return {"code": result.verdict.name, "message": "; ".join(result.reasons)}
+
+
+def _word(
+    result: ItemResult | None, error: Item | None, is_written: bool = True
+) -> str:
+    """What became of a part of an item, in a word."""
+    verdict = None if result is None else result.verdict
+    if error is not None:
+        return "refused" if verdict is Verdict.REFUSED else "failed"
+    if not is_written:
+        return "nothing to do"
+    if verdict is None or verdict is Verdict.READY:
+        return "planned"
+    return "done" if verdict is Verdict.PARTIAL else str(verdict.value)
 
 
 def _kafka_notes(run: Run, writing: Writing) -> Iterator[str]:
@@ -226,11 +219,14 @@ def _kafka_notes(run: Run, writing: Writing) -> Iterator[str]:
         yield from (f"  {each}" for each in writing.kafka_commands)
 
 
-def _forced_notes(results: Iterable[ItemResult]) -> Iterator[str]:
+def _reasons(results: Iterable[ItemResult]) -> Iterator[str]:
+    """Why items were not done, or had to be forced; a sentence a group."""
     for each in results:
-        if each.verdict in {Verdict.READY, Verdict.DONE} and each.reasons:
-            told = "; ".join(each.reasons)
-            yield f"group {each.item.group_id} is written to by force: {told}"
+        how = "is written to by force"
+        if each.verdict in _NOT_GOOD:
+            how = {Verdict.REFUSED: "is refused"}.get(each.verdict, "failed")
+        if each.reasons:
+            yield f"group {each.item.group_id} {how}: {'; '.join(each.reasons)}"
 
 
 def planned_of(item: PlanItem) -> Planned:

@@ -1,0 +1,335 @@
+"""Plans, applied to groups on a server of our own.
+
+With COTERIE_TEST_BOOTSTRAP=HOST:PORT it is another broker: Apache Kafka is the judge.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+
+from coterie.client import AdminClient
+from coterie.client.admin.group_values import GroupState
+from coterie.client.admin.offset_values import CommittedOffset
+from coterie.client.admin.remove_members import MemberToRemove
+from coterie.operations.apply import ItemResult, Verdict, apply_items
+from coterie.operations.plan import Action, PlanItem
+from coterie.operations.planning import (
+    Planned,
+    items_of,
+    plan_clone,
+    plan_delete_groups,
+    plan_delete_offsets,
+    plan_offsets,
+    plan_remove_members,
+)
+from coterie.operations.reset import (
+    Scenario,
+    ShiftBy,
+    ToCommits,
+    ToEarliest,
+    ToLatest,
+    ToTime,
+)
+from coterie.operations.resetting import plan_resets, write_offsets
+from coterie.operations.scope import TopicSelector
+from coterie.operations.seen import see_groups
+from coterie.operations.undo import plan_undo
+from coterie.types import GroupId, TopicPartition
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from coterie.wire.record_batch import LogRecord, encode_batch
+from tests.client.diary import Diary
+from tests.client.scripted import OPTIONS
+from tests.operations.world import MemoryKeeper
+from tests.server.harness import ThreadServer, WireClient
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
+
+ELSEWHERE = os.environ.get("COTERIE_TEST_BOOTSTRAP", "")
+LIMIT_MS = 10_000
+RECORDS = 10
+
+
+@dataclass
+class Stage:
+    """A broker, a topic of two partitions with ten records each, and a group."""
+
+    host: str
+    port: int
+    topic: str
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def group(self) -> GroupId:
+        return f"group of {self.topic}"
+
+    def at(self, partition: int) -> TopicPartition:
+        return TopicPartition(self.topic, partition)
+
+    def client(self) -> WireClient:
+        return WireClient(self.host, self.port)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[tuple[str, int]]:
+    if ELSEWHERE:
+        host, _, port = ELSEWHERE.partition(":")
+        yield host, int(port)
+        return
+    with ThreadServer(
+        group_consumer_heartbeat_interval_ms=20,
+        group_consumer_assignment_interval_ms=0,
+    ) as server:
+        yield server.addresses[0]
+
+
+@pytest.fixture
+def stage(address: tuple[str, int]) -> Stage:
+    made = Stage(*address, f"orders-{uuid4().hex[:8]}")
+    topic = CreatableTopic(name=made.topic, num_partitions=2, replication_factor=1)
+    with made.client() as client:
+        client.call(CreateTopicsRequest(topics=[topic], timeout_ms=LIMIT_MS))
+        for partition in range(2):
+            answer = client.call(records(made.topic, partition), 9)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+    return made
+
+
+def records(topic: str, partition: int) -> ProduceRequest:
+    """Ten records, with the times 0, 1000, ... ms."""
+    batch = encode_batch(
+        [LogRecord(each, 1000 * each, b"key", b"value") for each in range(RECORDS)]
+    )
+    data = PartitionProduceData(index=partition, records=batch)
+    topic_data = TopicProduceData(name=topic, partition_data=[data])
+    return ProduceRequest(acks=-1, timeout_ms=LIMIT_MS, topic_data=[topic_data])
+
+
+@pytest_asyncio.fixture
+async def admin(stage: Stage) -> AsyncIterator[AdminClient]:
+    async with AdminClient(stage.bootstrap, OPTIONS) as client:
+        yield client
+
+
+async def offsets_of(
+    admin: AdminClient, group_id: GroupId
+) -> Mapping[TopicPartition, CommittedOffset]:
+    return (await see_groups(admin, [group_id])).one(group_id).committed
+
+
+async def commit(admin: AdminClient, stage: Stage, *offsets: int) -> None:
+    """Commit for the group, one offset a partition, as somebody without membership."""
+    commits = {
+        stage.at(number): CommittedOffset(offset, 0, f"by {number}")
+        for number, offset in enumerate(offsets)
+    }
+    assert not (await admin.alter_group_offsets(stage.group, commits)).errors
+
+
+async def applied(
+    admin: AdminClient, items: tuple[PlanItem, ...], keeper: MemoryKeeper | None = None
+) -> list[Verdict]:
+    results = await apply_items(admin, items, keeper or MemoryKeeper())
+    return [each.verdict for each in results]
+
+
+async def reset(admin: AdminClient, stage: Stage) -> tuple[PlanItem, ...]:
+    wanted: Mapping[GroupId, Scenario] = {stage.group: ToEarliest()}
+    return items_of(await plan_offsets(admin, Action.RESET, wanted))
+
+
+@pytest.mark.fact("C-60")
+@pytest.mark.parametrize(
+    ("scenario", "offset"),
+    [
+        (ToEarliest(), 0),
+        (ToLatest(), 10),
+        (ShiftBy(-2), 3),
+        (ShiftBy(99), 10),
+        (ToTime(3_500), 4),
+        (ToTime(99_000), 10),
+    ],
+)
+async def test_scenarios_on_a_log(
+    stage: Stage, admin: AdminClient, scenario: Scenario, offset: int
+) -> None:
+    await commit(admin, stage, 5)
+    (planned,) = await plan_resets(admin, {stage.group: scenario})
+    written = await write_offsets(admin, stage.group, planned.writes)
+    assert not written.errors
+    found = (await offsets_of(admin, stage.group))[stage.at(0)]
+    assert (found.offset, found.metadata) == (offset, "by 0")
+
+
+@pytest.mark.fact("C-61", "E29-07")
+async def test_a_group_with_members_is_not_reset(
+    stage: Stage, admin: AdminClient
+) -> None:
+    diary = Diary()
+    member = diary.member(
+        stage.bootstrap, group_id=stage.group, topics=[stage.topic], client=OPTIONS
+    )
+    async with member:
+        await diary.holds(2)
+        (live,) = await plan_resets(admin, {stage.group: ToEarliest()})
+        assert "but the current state is Stable" in str(live.error)
+    (left,) = await plan_resets(
+        admin, {stage.group: ToEarliest()}, (TopicSelector(stage.topic),)
+    )
+    assert left.error is None
+    assert len(left.writes) == 2
+
+
+async def actions(admin: AdminClient, stage: Stage) -> dict[str, tuple[Planned, ...]]:
+    """A plan of each kind that writes offsets."""
+    group = stage.group
+    exact = ToCommits({stage.at(0): CommittedOffset(1, 0, "x")})
+    scope = (TopicSelector(stage.topic, (1,)),)
+    return {
+        "reset": await plan_offsets(admin, Action.RESET, {group: ToLatest()}),
+        "set": await plan_offsets(admin, Action.SET, {group: exact}),
+        "clone": (await plan_clone(admin, group, f"{group}-clone"),),
+        "delete offsets": await plan_delete_offsets(admin, [group], scope),
+        "delete": await plan_delete_groups(admin, [group]),
+    }
+
+
+@pytest.mark.parametrize(
+    "action", ["reset", "set", "clone", "delete offsets", "delete"]
+)
+async def test_undo_gives_the_offsets_seen_and_twice_is_once(
+    stage: Stage, admin: AdminClient, action: str
+) -> None:
+    await commit(admin, stage, 5, 7)
+    clone = f"{stage.group}-clone"
+    before = await offsets_of(admin, stage.group)
+    items = items_of((await actions(admin, stage))[action])
+    keeper = MemoryKeeper()
+    assert await applied(admin, items, keeper) == [Verdict.DONE]
+    after = await offsets_of(admin, stage.group), await offsets_of(admin, clone)
+    assert after != (before, {})
+    assert await applied(admin, items) == [Verdict.ALREADY]
+    assert after == (
+        await offsets_of(admin, stage.group),
+        await offsets_of(admin, clone),
+    )
+    undo = await plan_undo(admin, keeper.snapshot)
+    assert await applied(admin, items_of(undo)) == [Verdict.DONE]
+    assert await offsets_of(admin, stage.group) == before
+    seen = (await see_groups(admin, [clone])).one(clone)
+    assert (seen.committed, seen.state) == ({}, GroupState.DEAD)
+
+
+@pytest.mark.parametrize("action", ["reset", "set", "delete offsets", "delete"])
+async def test_a_commit_after_the_plan_is_never_touched(
+    stage: Stage, admin: AdminClient, action: str
+) -> None:
+    await commit(admin, stage, 5, 7)
+    items = items_of((await actions(admin, stage))[action])
+    await commit(admin, stage, 6, 8)
+    assert await applied(admin, items) == [Verdict.REFUSED]
+    offsets = await offsets_of(admin, stage.group)
+    assert [each.offset for each in offsets.values()] == [6, 8]
+
+
+async def test_a_member_after_the_plan_keeps_its_group(
+    stage: Stage, admin: AdminClient
+) -> None:
+    await commit(admin, stage, 5, 7)
+    items = await reset(admin, stage)
+    delete = items_of(await plan_delete_groups(admin, [stage.group]))
+    diary = Diary()
+    member = diary.member(
+        stage.bootstrap, group_id=stage.group, topics=[stage.topic], client=OPTIONS
+    )
+    async with member:
+        await diary.holds(2)
+        assert await applied(admin, items) == [Verdict.REFUSED]
+        assert await applied(admin, delete) == [Verdict.REFUSED]
+        forced = await apply_items(admin, items, MemoryKeeper(), force=True)
+        assert told(forced) == {"the group has members; stop them first"}
+    assert await applied(admin, items) == [Verdict.REFUSED]
+    offsets = await offsets_of(admin, stage.group)
+    assert [each.offset for each in offsets.values()] == [5, 7]
+
+
+def told(results: tuple[ItemResult, ...]) -> set[str]:
+    (result,) = results
+    assert result.verdict is Verdict.FAILED
+    return {reason.partition(": ")[2] for reason in result.reasons}
+
+
+@pytest.mark.parametrize("partition", [0, 1])
+async def test_a_transaction_after_the_plan_is_never_touched(
+    stage: Stage, admin: AdminClient, partition: int
+) -> None:
+    """Also one that is about to make the first commit of a partition."""
+    await commit(admin, stage, 5)
+    scope = (TopicSelector(stage.topic),)
+    wanted: Mapping[GroupId, Scenario] = {stage.group: ToEarliest()}
+    items = items_of(await plan_offsets(admin, Action.RESET, wanted, scope))
+    with stage.client() as client:
+        begin_transaction(stage, client, partition)
+        (result,) = await apply_items(admin, items, MemoryKeeper())
+    assert result.verdict is Verdict.REFUSED
+    assert "cannot be read" in result.reasons[0]
+    found = await admin.list_group_offsets(stage.group, [stage.at(0)])
+    assert found.offsets == {stage.at(0): CommittedOffset(5, 0, "by 0")}
+
+
+def begin_transaction(stage: Stage, client: WireClient, partition: int) -> None:
+    """Leave a transaction open that commits an offset for the group."""
+    name = f"tx of {stage.topic}"
+    made = client.call(
+        InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=LIMIT_MS), 4
+    )
+    ids = {
+        "transactional_id": name,
+        "producer_id": made.producer_id,
+        "producer_epoch": made.producer_epoch,
+        "group_id": stage.group,
+    }
+    assert client.call(AddOffsetsToTxnRequest(**ids), 3).error_code == 0
+    offset = TxnOffsetCommitRequestPartition(
+        partition_index=partition, committed_offset=9
+    )
+    topic = TxnOffsetCommitRequestTopic(name=stage.topic, partitions=[offset])
+    answer = client.call(TxnOffsetCommitRequest(**ids, topics=[topic]), 2)
+    assert answer.topics[0].partitions[0].error_code == 0
+
+
+async def test_members_are_removed(stage: Stage, admin: AdminClient) -> None:
+    diary = Diary()
+    member = diary.member(
+        stage.bootstrap,
+        group_id=stage.group,
+        topics=[stage.topic],
+        instance_id="till-1",
+        client=OPTIONS,
+    )
+    async with member:
+        await diary.holds(2)
+        wanted = [MemberToRemove(instance_id="till-1")]
+        planned = await plan_remove_members(admin, stage.group, wanted)
+        assert await applied(admin, items_of([planned])) == [Verdict.DONE]
+        await diary.until(lambda: any(what == "lost" for what, _ in diary.entries))
