@@ -85,7 +85,7 @@ class Session:
                 self._ids.append(found)
         for number, real in enumerate(self._ids):
             text = text.replace(real, f"20261121-10000{number}-5eed")
-        text = text.replace(str(self._directory), "/home/me")
+        text = text.replace(f"{self._directory}/state", "~/.local/state")
         text = _CONSUMER.sub("tNzsBaNYT5y01RFlmktinA", text)
         text = _TIME.sub("2026-11-21T10:00:00.000Z", text)
         return "".join(f"{line.rstrip()}\n" for line in text.splitlines())

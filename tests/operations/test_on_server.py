@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -43,6 +45,7 @@ from coterie.operations.undo import plan_undo
 from coterie.types import GroupId, TopicPartition
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.produce import (
     PartitionProduceData,
@@ -57,6 +60,7 @@ from coterie.wire.messages.txn_offset_commit import (
 from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.client.diary import Diary
 from tests.client.scripted import OPTIONS
+from tests.clients.waiting import eventually
 from tests.operations.world import MemoryKeeper
 from tests.server.harness import ThreadServer, WireClient
 
@@ -110,9 +114,14 @@ def stage(address: tuple[str, int]) -> Stage:
     with made.client() as client:
         client.call(CreateTopicsRequest(topics=[topic], timeout_ms=LIMIT_MS))
         for partition in range(2):
-            answer = client.call(records(made.topic, partition), 9)
-            assert answer.responses[0].partition_responses[0].error_code == 0
+            produced = partial(is_produced, client, records(made.topic, partition))
+            eventually(produced, wanted="the records are written")
     return made
+
+
+def is_produced(client: WireClient, request: ProduceRequest) -> bool:
+    answer = client.call(request, 9)
+    return bool(answer.responses[0].partition_responses[0].error_code == 0)
 
 
 def records(topic: str, partition: int) -> ProduceRequest:
@@ -300,22 +309,31 @@ async def test_a_transaction_after_the_plan_is_never_touched(
 def begin_transaction(stage: Stage, client: WireClient, partition: int) -> None:
     """Leave a transaction open that commits an offset for the group."""
     name = f"tx of {stage.topic}"
-    made = client.call(
-        InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=LIMIT_MS), 4
+    request = InitProducerIdRequest(
+        transactional_id=name, transaction_timeout_ms=LIMIT_MS
     )
+    find = FindCoordinatorRequest(key=name, key_type=1)  # which makes Kafka's topic
+    eventually(lambda: ready(client.call(find, 3)), wanted="a coordinator")
+    made = eventually(lambda: ready(client.call(request, 4)), wanted="a producer id")
     ids = {
         "transactional_id": name,
         "producer_id": made.producer_id,
         "producer_epoch": made.producer_epoch,
         "group_id": stage.group,
     }
-    assert client.call(AddOffsetsToTxnRequest(**ids), 3).error_code == 0
+    group = AddOffsetsToTxnRequest(**ids)
+    eventually(lambda: ready(client.call(group, 3)), wanted="a transaction")
     offset = TxnOffsetCommitRequestPartition(
         partition_index=partition, committed_offset=9
     )
     topic = TxnOffsetCommitRequestTopic(name=stage.topic, partitions=[offset])
     answer = client.call(TxnOffsetCommitRequest(**ids, topics=[topic]), 2)
     assert answer.topics[0].partitions[0].error_code == 0
+
+
+def ready(answer: Any) -> Any:
+    """The answer of a coordinator that is ready; else None."""
+    return answer if answer.error_code == 0 else None
 
 
 async def test_members_are_removed(stage: Stage, admin: AdminClient) -> None:
