@@ -338,3 +338,21 @@ def test_a_server_without_users_says_so(caplog: pytest.LogCaptureFixture) -> Non
     with ThreadServer(protocol=SecurityProtocol.SASL_PLAINTEXT):
         pass
     assert "there are no users, so nobody can come in" in caplog.text
+
+
+def test_a_bug_in_a_mechanism_costs_one_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def buggy(*_: object) -> bool:
+        raise AssertionError("a bug")
+
+    with secured(tmp_path) as server:
+        monkeypatch.setattr("coterie.auth.sasl.is_password", buggy)
+        with server.client() as client:
+            handshake(client, "PLAIN")
+            token = plain_token("alice", USERS["alice"])
+            client.send(SaslAuthenticateRequest(auth_bytes=token), 2)
+            assert client.is_closed()
+        with server.client() as client:
+            assert sign_in(client).error_code == 0
+    assert "a bug in checking a password" in caplog.text

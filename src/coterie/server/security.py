@@ -6,7 +6,6 @@ import asyncio
 import logging
 import ssl
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from coterie.auth.authorizer import ANONYMOUS, Principal
@@ -41,6 +40,9 @@ class Security:
             settings.connection_failed_authentication_delay_ms / 1_000
         )
         """How long it has to wait for a refusal."""
+        self.workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="passwords")
+        """The threads in which passwords are checked: few, so that who tries passwords
+        does not take the machine from everybody else. They begin when needed."""
         self._settings = settings
         self._mechanisms: Mechanisms = {}
         self._rules: PrincipalRules | None = None
@@ -49,11 +51,9 @@ class Security:
         if protocol.has_sasl:
             self._mechanisms = self._make_mechanisms(lookup)
 
-    @cached_property
-    def workers(self) -> ThreadPoolExecutor:
-        """The threads in which passwords are checked: few, as the work is all theirs,
-        and who tries passwords shall not take the machine from everybody else."""
-        return ThreadPoolExecutor(_WORKERS, thread_name_prefix="passwords")
+    def close(self) -> None:
+        """Check no more passwords."""
+        self.workers.shutdown(wait=False, cancel_futures=True)
 
     def authentication(self) -> Authentication | None:
         """The authentication of a new connection; None where there is no SASL."""

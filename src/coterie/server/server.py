@@ -154,6 +154,7 @@ class Server:
         finally:
             self._listener.close_sessions()
             await asyncio.sleep(_DRAIN_S)
+            self._listener.security.close()
 
 
 async def serve(plan: ServerPlan, ready: Callable[[str], None]) -> None:

@@ -216,9 +216,22 @@ class Session(asyncio.Protocol):
         self, work: Callable[[], bytes], done: Callable[[Callable[[], bytes]], None]
     ) -> None:
         """Do work in another thread, then give `done` what returns or raises what came
-        of it."""
-        future = self._loop.run_in_executor(self._sessions.security.workers, work)
-        future.add_done_callback(lambda each: done(each.result))
+        of it; nobody is told when the connection is gone."""
+
+        def computed(future: asyncio.Future[bytes]) -> None:
+            if future.cancelled():
+                return  # the server stops
+            future.exception()  # asked for, so that the loop does not miss it
+            if self._transport is None:
+                return
+            try:
+                done(future.result)
+            except Exception:
+                _LOGGER.exception("%s: a bug in checking a password", self.client_host)
+                self._abort()
+
+        workers = self._sessions.security.workers
+        self._loop.run_in_executor(workers, work).add_done_callback(computed)
 
     def close(self) -> None:
         """Close the connection, once what was answered in this turn is sent."""
