@@ -214,7 +214,7 @@ class BrokerConnection(asyncio.Protocol):
         if isinstance(exc, ssl.SSLError) and not self._versions:
             # With TLS 1.3 a refusal of our certificate comes after the handshake.
             self._end(_tls_failure(self.address, exc))
-        reason = f": {exc}" if exc else self._guess()
+        reason = (f": {exc}" if exc else "") + self._guess()
         self._end(ConnectionLost(f"{self.address} closed the connection{reason}"))
 
     def data_received(self, data: bytes) -> None:
@@ -244,8 +244,8 @@ class BrokerConnection(asyncio.Protocol):
     # The inner works.
 
     def _guess(self) -> str:
-        """What a broker may want that hangs up without a word before its first answer,
-        or at the first request that is not about versions."""
+        """What a broker may want that hangs up before its first answer, or at the first
+        request that is not about versions."""
         options = self._options
         if not self._waiting or self._has_served:
             return ""
@@ -255,7 +255,7 @@ class BrokerConnection(asyncio.Protocol):
             wanted = "SASL"
         else:
             return ""
-        return f" without a word (does it want {wanted}?)"
+        return f" (does it want {wanted}?)"
 
     async def _negotiate(self) -> None:
         """Learn the broker's versions. One that does not know our ApiVersions says so

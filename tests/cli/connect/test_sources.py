@@ -265,6 +265,14 @@ def test_a_file_with_secrets_that_others_may_read_is_told(world: World) -> None:
     assert world.findings("--profile", "b").warnings == []
 
 
+def test_an_entry_of_jaas_that_is_wrong_is_told_with_its_place(world: World) -> None:
+    file = world.write("client.properties", "\nsasl.jaas.config=x password=hunter2;")
+    with pytest.raises(SettingError) as refused:
+        world.findings("--command-config", str(file))
+    assert str(refused.value).startswith(f"{file} line 2: sasl.jaas.config says no")
+    assert "hunter2" not in str(refused.value)
+
+
 def test_findings_show_no_secret(world: World) -> None:
     world.environ["COTERIE_SASL_PASSWORD"] = "hunter2"
     assert "hunter2" not in repr(world.findings())
