@@ -100,7 +100,6 @@ def test_who_subscribes_by_name_reads_a_topic_before_it_owns_any_of_it() -> None
     assert select(Selection(topics=frozenset({"u"})), admin).ids == ("billing", "new")
 
 
-@pytest.mark.fact("E28-07")
 def test_a_broker_that_cannot_filter_is_asked_for_everything() -> None:
     admin = cluster()
     admin.cannot_filter = True

@@ -127,6 +127,15 @@ def test_json_is_one_document_with_an_envelope() -> None:
     }
 
 
+def test_json_has_one_key_and_one_item_a_line() -> None:
+    lines = printed("-o", "json").splitlines()
+    assert lines[1] == '  "schema": "coterie.group",'
+    assert lines[6] == '  "items": ['
+    assert json.loads(lines[7].rstrip(",")) == GOOD
+    empty = Outcome(schema="s", columns=COLUMNS, items=())
+    assert '  "items": [],' in run(empty, "-o", "json")[1].splitlines()
+
+
 def test_json_lines_are_the_items_and_then_what_has_none() -> None:
     lines = [json.loads(line) for line in printed("-o", "jsonl").splitlines()]
     assert lines == [GOOD, BAD, {"error": FAILURE.as_item()}]

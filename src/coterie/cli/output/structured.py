@@ -13,8 +13,9 @@ from datetime import datetime
 from io import StringIO
 from typing import Final
 
-from coterie.cli.output.values import Json, Outcome, show_value
+from coterie.cli.output.values import Json, Outcome
 
+_AS_TEXT: Final = json.JSONEncoder(ensure_ascii=False)
 _AS_LINE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -22,8 +23,7 @@ def render(outcome: Outcome, form: str, command: str, now: datetime) -> Iterator
     """The outcome as `form` has it, piece by piece: of many items, the text takes more
     room than all the rest."""
     if form == "json":
-        document = envelope(outcome, command, now)
-        yield json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        yield from _document(envelope(outcome, command, now))
     elif form == "jsonl":
         yield from _lines(outcome)
     else:
@@ -44,6 +44,27 @@ def envelope(outcome: Outcome, command: str, now: datetime) -> dict[str, Json]:
         "errors": [each.as_item() for each in outcome.failures],
         "summary": {"ok": ok, "failed": failed, **outcome.summary},
     }
+
+
+def _document(document: Mapping[str, Json]) -> Iterator[str]:
+    """One key a line, and one item a line."""
+    before = "{"
+    for key, value in document.items():
+        yield f'{before}\n  "{key}": '
+        if isinstance(value, list | tuple) and value:
+            yield from _array(value)
+        else:
+            yield _AS_TEXT.encode(value)
+        before = ","
+    yield "\n}\n"
+
+
+def _array(values: Sequence[Json]) -> Iterator[str]:
+    before = "["
+    for value in values:
+        yield f"{before}\n    {_AS_TEXT.encode(value)}"
+        before = ","
+    yield "\n  ]"
 
 
 def _lines(outcome: Outcome) -> Iterator[str]:
@@ -74,15 +95,17 @@ def _csv(outcome: Outcome) -> Iterator[str]:
 def _field(value: Json) -> str:
     if value is None:
         return ""
+    if isinstance(value, str):
+        return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, Mapping) and "code" in value:
-        return str(value["code"])
+    if isinstance(value, int | float):
+        return str(value)
     if isinstance(value, Mapping):
+        if "code" in value:
+            return str(value["code"])
         return ";".join(f"{key}:{_list(each)}" for key, each in value.items())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return ";".join(_field(each) for each in value)
-    return value if isinstance(value, str) else show_value(value)
+    return ";".join(_field(each) for each in value)
 
 
 def _list(value: Json) -> str:
