@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +45,7 @@ from tests.clients.members import POLL_S, settings_of
 from tests.clients.waiting import eventually
 
 from .door import Door
+from .kafka import run
 
 pytestmark = pytest.mark.slow
 
@@ -181,6 +185,34 @@ def test_kafka_python_makes_finds_and_deletes_bindings(door: Door, group: str) -
     assert error.errno == 0
     assert deleted == [acl]
     client.close()
+
+
+def test_our_command_makes_finds_and_deletes_bindings(
+    door: Door, group: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "admin.properties"
+    file.write_text("".join(f"{k}={v}\n" for k, v in door.settings("admin").items()))
+    file.chmod(0o600)
+
+    def items(words: str) -> list[tuple[str, ...]]:
+        program = str(Path(sys.executable).with_name("coterie"))
+        command = [program, "acls", *words.split(), "--output", "json"]
+        ran = run([*command, "--command-config", str(file)], ANSWER_S)
+        assert ran.exit_code == 0, ran
+        found = json.loads(ran.stdout)["items"]
+        return [(each["operation"], each.get("result", "there")) for each in found]
+
+    words = f"--principal {ALICE} --operation read --operation delete --group {group}"
+    assert items(f"add {words} --prefixed --execute") == [
+        ("read", "added"),
+        ("delete", "added"),
+    ]
+    applies = f"list --principal {ALICE} --group {group}-1 --pattern match"
+    both = [("read", "there"), ("delete", "there")]
+    eventually(lambda: items(applies) == both, wanted="both bindings")
+    removed = [("read", "removed"), ("delete", "removed")]
+    assert items(f"remove --group {group} --execute") == removed
+    eventually(lambda: items(applies) == [], wanted="no binding")
 
 
 def test_whoever_may_not_alter_the_cluster_makes_no_bindings(

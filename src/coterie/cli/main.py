@@ -58,6 +58,9 @@ VERBS: Final = (
     Verb("users add", "add a user to a server's data, or change the password"),
     Verb("users list", "which users a server's data has"),
     Verb("users remove", "take a user away from a server's data"),
+    Verb("acls list", "who is allowed or denied what"),
+    Verb("acls add", "allow somebody something, or deny it"),
+    Verb("acls remove", "take back what is allowed or denied"),
     Verb("config explain", "every setting of the connection, and where it is from"),
     Verb("config check", "connect to every broker, and say as whom"),
     Verb("groups reset", "choose where groups read next"),
@@ -83,6 +86,7 @@ VERBS: Final = (
 
 FAMILIES: Final = {
     "groups": "look at consumer groups and change them",
+    "acls": "look at who may do what, and change it",
     "config": "look at how a cluster is reached",
     "groups offsets": "look at what groups committed and change it",
     "users": "look at who may come in by SASL, and change it",

@@ -1,0 +1,1 @@
+"""The commands about access control lists, one verb a file."""
