@@ -130,8 +130,8 @@ class BrokerConnection(asyncio.Protocol):
             raise _tls_failure(address, error) from error
         except (OSError, RequestTimedOut) as error:  # TimeoutError is an OSError
             connection.close()
-            reason = str(error) or "it took too long"
-            if options.ssl is not None and isinstance(error, TimeoutError):
+            reason = _reason(error)
+            if options.ssl and isinstance(error, TimeoutError | ConnectionResetError):
                 reason += " (does it speak TLS?)"
             raise ConnectionLost(f"{address} cannot be reached: {reason}") from error
         except BaseException:
@@ -392,6 +392,13 @@ class BrokerConnection(asyncio.Protocol):
             if not waiting.answer.done():
                 waiting.answer.set_exception(_for_others(error))
         self._waiting.clear()
+
+
+def _reason(error: Exception) -> str:
+    """Why there is no connection; what asyncio raises is often without words."""
+    if isinstance(error, ConnectionResetError):
+        return "it hung up"
+    return str(error) or "it took too long"
 
 
 def _tls_failure(address: Address, error: ssl.SSLError) -> ClientError:
