@@ -4,6 +4,7 @@ becomes of one that fails."""
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shlex
 import subprocess
@@ -99,6 +100,20 @@ def test_the_examples_of_a_verb_are_about_it_and_can_be_typed(verb: cli.Verb) ->
         words = shlex.split(re.split(r" [|>&]", example)[0])[1:]
         if words[: len(verb.words)] == verb.words:
             assert cli.make_parser(verb.name).parse_args(words).command == verb.name
+
+
+@pytest.mark.slow
+def test_every_command_and_option_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main(["--help-json"])
+    assert left.value.code == 0
+    document = json.loads(capsys.readouterr().out)
+    commands = {each["name"]: each for each in document["commands"]}
+    assert set(commands) == {each.name for each in cli.VERBS if not each.is_hidden}
+    arguments = commands["groups describe"]["arguments"]
+    groups, by = arguments[0], next(one for one in arguments if "--by" in one["names"])
+    assert (groups["value"], groups["repeatable"]) == ("GROUP", True)
+    assert (by["default"], by["choices"][0]) == ("partition", "partition")
 
 
 _LOADED = """

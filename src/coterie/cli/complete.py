@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from coterie.cli.main import VERBS, Verb, make_parser
+from coterie.cli.main import VERBS, Verb
 
 _TIMEOUT_MS: Final = "1500"
 _GROUPS: Final = "groups"
@@ -86,15 +86,9 @@ def _choices(action: argparse.Action) -> list[str]:
 
 def _actions(verb: Verb) -> list[argparse.Action]:
     """The arguments that a verb takes."""
-    parser = make_parser(verb.name)
-    for word in verb.words:
-        commands = next(
-            each
-            for each in parser._actions  # noqa: SLF001 - argparse has no other way
-            if isinstance(each, argparse._SubParsersAction)  # noqa: SLF001
-        )
-        parser = commands.choices[word]
-    return parser._actions  # noqa: SLF001
+    from coterie.cli.help_json import parser_of
+
+    return parser_of(verb)._actions  # noqa: SLF001 - argparse has no other way
 
 
 def _live(kind: str | None, before: Sequence[str]) -> Iterable[str]:

@@ -131,6 +131,12 @@ def make_parser(called: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument(
         "--version", action=_ShowVersion, nargs=0, help="show the version and exit"
     )
+    parser.add_argument(
+        "--help-json",
+        action=_ShowHelpJson,
+        nargs=0,
+        help="show every command and its options as JSON, and exit",
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     families: dict[str, Commands] = {"": commands}
     for verb in VERBS:
@@ -213,6 +219,16 @@ class _ShowVersion(argparse.Action):
         from importlib.metadata import version
 
         print(f"coterie {version('coterie')}")
+        parser.exit()
+
+
+class _ShowHelpJson(argparse.Action):
+    """Imports every verb."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from coterie.cli.help_json import print_help
+
+        print_help()
         parser.exit()
 
 

@@ -122,6 +122,12 @@ _KEYS: Final = {
         Column("state", "STATE"),
         Column("members", "#MEMBERS"),
         Column("topics", "#TOPICS"),
+        Column("coordinator", "COORDINATOR", is_wide=True),
+        Column("assignor", "ASSIGNOR", is_wide=True),
+        Column("group_epoch", "EPOCH", is_wide=True),
+        Column("target_assignment_epoch", "TARGET-EPOCH", is_wide=True),
+        Column("generation_id", "GENERATION", is_wide=True),
+        Column("leader_id", "LEADER", is_wide=True),
     ),
 }
 _SUMS: Final = (
@@ -151,10 +157,7 @@ def rollup_items(report: GroupLagReport, by: By) -> tuple[Item, ...]:
 
 def _rollup_item(sums: Rollup, group: GroupDescription | None, by: By) -> Item:
     keys: dict[By, dict[str, Json]] = {
-        By.GROUP: {
-            "members": len(group.members) if group else None,
-            "topics": sums.topics,
-        },
+        By.GROUP: {**_of_group(group), "topics": sums.topics},
         By.TOPIC: {"topic": sums.key},
         By.MEMBER: {"member_id": sums.key, "client_id": sums.client_id},
         By.HOST: {"host": sums.key},
@@ -171,4 +174,17 @@ def _rollup_item(sums: Rollup, group: GroupDescription | None, by: By) -> Item:
         "lag_max": sums.lag_max,
         "time_lag_ms": sums.time_lag_ms,
         "error": error_item(sums.error),
+    }
+
+
+def _of_group(group: GroupDescription | None) -> dict[str, Json]:
+    """What only rows of whole groups say."""
+    return {
+        "members": len(group.members) if group else None,
+        "coordinator": str(group.coordinator) if group else None,
+        "assignor": group.assignor or None if group else None,
+        "group_epoch": group.group_epoch if group else None,
+        "target_assignment_epoch": group.assignment_epoch if group else None,
+        "generation_id": group.generation_id if group else None,
+        "leader_id": group.leader_id if group else None,
     }
