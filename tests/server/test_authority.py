@@ -59,7 +59,8 @@ def test_everybody_may_do_everything_on_a_loopback_listener_only(
     for hosts in ["0.0.0.0"], ["127.0.0.1", "10.0.0.7"], [""]:
         assert isinstance(choose_authorizer(Settings(), hosts), AclAuthorizer)
         [line] = caplog.messages
-        assert "nobody may do anything that no ACL allows; name super.users" in line
+        assert "nobody may do everything, others what an ACL allows" in line
+        assert "name super.users, who add ACLs then (coterie acls add)" in line
         assert "or start with authorizer=allow-all" in line
         caplog.clear()
 
@@ -83,7 +84,8 @@ def test_super_users_are_written_as_kafka_writes_them(
     told = broker_config_value(settings, "super.users")
     assert told == "User:alice;User:CN=bob,OU=ops"
     authorizer = choose_authorizer(settings, ["10.0.0.7"])
-    assert "super users (User:alice, User:CN=bob,OU=ops)" in caplog.text
+    assert "super users (User:alice, User:CN=bob,OU=ops) may do eve" in caplog.text
+    assert "let them add ACLs (coterie acls add), or start with" in caplog.text
     for principal, may in (ALICE, True), (DN, True), (Principal("User", "eve"), False):
         assert authorizer.authorize(Caller(principal, "10.0.0.8"), *DELETE) is may
 

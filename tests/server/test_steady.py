@@ -10,15 +10,7 @@ from typing import Any
 
 import pytest
 
-from coterie.auth.acl import Acl, Permission
-from coterie.auth.acl_authorizer import AclAuthorizer
-from coterie.auth.authorizer import (
-    ANONYMOUS,
-    Authorizer,
-    Operation,
-    Principal,
-    ResourceType,
-)
+from coterie.auth.authorizer import Authorizer
 from coterie.coordinator.consumer.group import ConsumerGroup, Refresh
 from coterie.coordinator.state import State
 from coterie.log.memory import MemoryLog
@@ -30,12 +22,10 @@ from coterie.server.session import Limits, Session
 from coterie.server.steady import SteadyHeartbeats
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
-from coterie.wire.codec import decode, encode
-from coterie.wire.error_codes import ErrorCode
-from coterie.wire.headers import RequestFront, read_response, write_request
+from coterie.wire.codec import encode
+from coterie.wire.headers import RequestFront, write_request
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
 )
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
@@ -57,7 +47,6 @@ SETTINGS = Settings(
     group_consumer_assignment_interval_ms=0,
     offsets_topic_num_partitions=1,
 )
-ADMIN = Principal("User", "admin")
 ROUNDS = 60
 NO_TOPICS = bytes(6) + b"\xff" * 4
 """A subscription."""
@@ -328,60 +317,6 @@ def test_the_memo_waits_behind_what_is_not_durable() -> None:
         world.assembly.broker.flusher.flush()
 
     in_a_world(test)
-
-
-def test_who_may_not_read_the_group_any_more_hears_it_at_once() -> None:
-    read = Acl(ANONYMOUS, Permission.ALLOW, Operation.READ, ResourceType.GROUP, "*")
-    acls = AclAuthorizer(super_users=[ADMIN])
-
-    def test(world: World) -> None:
-        acls.replay(read.key, read.to_value())
-        world.slow.session.principal = ADMIN
-        world.create_topic()
-        world.consumer_join("m")
-        heartbeat = ConsumerGroupHeartbeatRequest(
-            group_id="c", member_id="m", member_epoch=1
-        )
-
-        def code() -> tuple[int, bool]:
-            """The error, and whether it came from the memo."""
-            with counted_answers(world.fast) as answers:
-                data = world.fast.send(heartbeat, 1)
-            _, at = read_response(data[4:], tagged=True)
-            told, _ = decode(ConsumerGroupHeartbeatResponse, 1, data[4:], at)
-            return told.error_code, answers[0]
-
-        assert [code(), code()] == [(0, False), (0, True)]
-        acls.replay(read.key, None)
-        timers = world.assembly.broker.runtime.shards[0].timers
-        due = {key: entry.deadline_ms for key, entry in timers.entries.items()}
-        no = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        assert [code(), code()] == [(no, False), (no, False)]
-        # Who is refused is not heard of: the session goes on towards its end.
-        assert due == {key: each.deadline_ms for key, each in timers.entries.items()}
-        acls.replay(read.key, read.to_value())
-        assert [code(), code()] == [(0, False), (0, True)]
-
-    in_a_world(test, acls)
-
-
-@pytest.mark.parametrize("version", range(5))
-def test_a_refusal_is_never_answered_from_the_memo(version: int) -> None:
-    acls = AclAuthorizer(super_users=[ADMIN])
-
-    def test(world: World) -> None:
-        allowed = Acl(
-            ANONYMOUS, Permission.ALLOW, Operation.READ, ResourceType.GROUP, "g"
-        )
-        acls.replay(allowed.key, allowed.to_value())
-        generation, [member] = world.join([""])
-        acls.clear()
-        with counted_answers(world.fast) as answers:
-            for _ in range(3):
-                world.heartbeat(generation, member, version)
-        assert answers == [False] * 3
-
-    in_a_world(test, acls)
 
 
 @pytest.mark.fact("E22-25")

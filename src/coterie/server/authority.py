@@ -48,10 +48,10 @@ def is_loopback(host: str) -> bool:
 
 def _advice(settings: Settings, host: str) -> str:
     named = ", ".join(settings.super_users)
-    who = f"besides super users ({named}) " if named else ""
+    who = f"super users ({named})" if named else "nobody"
+    first = "let them add ACLs" if named else "name super.users, who add ACLs then"
     return (
         f"other machines can reach {host or 'every address'}, so access control lists "
-        f"count: {who}nobody may do anything that no ACL allows; name super.users and "
-        "let them create ACLs, or start with authorizer=allow-all to let everybody do "
-        "everything"
+        f"count: {who} may do everything, others what an ACL allows; {first} (coterie "
+        "acls add), or start with authorizer=allow-all to let everybody do everything"
     )
