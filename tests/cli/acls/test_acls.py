@@ -148,3 +148,20 @@ def test_a_server_without_lists_says_so(capsys: pytest.CaptureFixture[str]) -> N
         shell("list", code=1)
         assert "SECURITY_DISABLED" in shell.error
         assert "start the server with authorizer=acl" in shell.error
+
+
+def test_the_keys_of_items_are_a_promise_to_scripts(shell: Shell) -> None:
+    words = "add --principal User:alice --operation read --group g --execute"
+    keys = [
+        "resource_type",
+        "name",
+        "pattern",
+        "principal",
+        "host",
+        "permission",
+        "operation",
+    ]
+    [added] = shell.items(words)
+    [listed] = shell.items("list")
+    assert [*added] == [*keys, "result", "error"]
+    assert [*listed] == [*keys, "error"]
