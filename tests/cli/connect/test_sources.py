@@ -273,6 +273,13 @@ def test_an_entry_of_jaas_that_is_wrong_is_told_with_its_place(world: World) -> 
     assert "hunter2" not in str(refused.value)
 
 
+def test_a_folder_may_be_called_anything(world: World) -> None:
+    file = world.write("kept in here/p.toml", '[a]\n"sasl.password" = "x"\n', 0o644)
+    world.environ["COTERIE_PROFILES"] = str(file)
+    [warning] = world.findings("--profile", "a").warnings
+    assert warning.startswith(f"{file} holds secrets")
+
+
 def test_findings_show_no_secret(world: World) -> None:
     world.environ["COTERIE_SASL_PASSWORD"] = "hunter2"
     assert "hunter2" not in repr(world.findings())

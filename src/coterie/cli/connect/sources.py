@@ -36,6 +36,7 @@ _NAMED_FILE: Final = "command.config"
 class Profile(NamedTuple):
     """A profile that counts: its settings, and the file that it builds on."""
 
+    file: Path
     source: Source
     settings: dict[str, str]
     command_config: Path | None
@@ -55,7 +56,7 @@ def read_sources(
     if profile:
         for name, value in profile.settings.items():
             findings.add(name, value, profile.source)
-        _check_mode(findings, profile.source.where.rpartition(" in ")[2])
+        _check_mode(findings, profile.file)
     _read_environment(findings, environ)
     _read_flags(findings, options)
     return findings
@@ -119,16 +120,16 @@ def _read_file(findings: Findings, file: Path) -> None:
 
     for key, value, line in read_properties(file):
         findings.add(key, value, Source("file", f"{file} line {line}"))
-    _check_mode(findings, str(file))
+    _check_mode(findings, file)
 
 
-def _check_mode(findings: Findings, where: str) -> None:
+def _check_mode(findings: Findings, file: Path) -> None:
     """Warn of a file with secrets that others may read."""
-    if os.name != "posix" or not findings.has_secret_from(where):
+    if os.name != "posix" or not findings.has_secret_from(str(file)):
         return
-    if Path(where).stat().st_mode & 0o077:
+    if file.stat().st_mode & 0o077:
         findings.warnings.append(
-            f"{where} holds secrets and others may read it; chmod 600 {where}"
+            f"{file} holds secrets and others may read it; chmod 600 {file}"
         )
 
 
@@ -169,7 +170,7 @@ def _profile(
     for key, value in settings.items():
         if (known := KEYS.get(canonical(key))) and known.kind is Kind.PATH:
             settings[key] = str(_beside(file, value))
-    return Profile(source, settings, _beside(file, below) if below else None)
+    return Profile(file, source, settings, _beside(file, below) if below else None)
 
 
 def _read_profiles(file: Path) -> dict[str, Any]:
