@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 
 from coterie.cli.output.progress import Bar
 from coterie.cli.output.terminal import LiveTable, terminal_table
 from coterie.cli.output.values import Column, Item, show_duration
 
-COLUMNS = (Column("name", "NAME"), Column("lag", "LAG"))
-ITEM: Item = {"name": "a-rather-long-name", "lag": 7}
+COLUMNS = (Column("name", "NAME"), Column("end", "LOG-END-OFFSET"))
+ITEM: Item = {"name": "a-rather-long-name", "end": 1234567}
 
 
 class Terminal(StringIO):
@@ -17,11 +18,30 @@ class Terminal(StringIO):
         return True
 
 
-def test_a_narrow_terminal_folds_cells_and_loses_nothing() -> None:
-    text = terminal_table(COLUMNS, [ITEM], width=16)
-    letters = "".join(each for each in text if each.isalpha() or each == "-")
-    assert "a-rather-long-name" in letters
-    assert all(len(line) < 60 for line in text.splitlines())
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def lines_of(width: int) -> list[str]:
+    text = ESCAPES.sub("", terminal_table(COLUMNS, [ITEM], width=width))
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def test_a_wide_terminal_has_one_line_a_row() -> None:
+    assert lines_of(80) == [
+        "NAME                LOG-END-OFFSET",
+        "a-rather-long-name         1234567",
+    ]
+
+
+def test_a_narrow_terminal_breaks_titles_at_hyphens_and_text_but_no_number() -> None:
+    lines = lines_of(20)
+    assert [line.split()[-1] for line in lines[:4]] == [
+        "LOG-END-",
+        "OFFSET",
+        "1234567",
+        "ong-name",
+    ]
+    assert "".join(line[:10].strip() for line in lines[2:]) == "a-rather-long-name"
 
 
 def test_a_live_table_shows_rows_and_what_stands_below() -> None:

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Final, Self, TextIO
 
-from rich import box
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -17,29 +16,44 @@ from rich.text import Text
 from coterie.cli.output.text import is_number
 from coterie.cli.output.values import Column, Item, plain, show
 
+_GAP: Final = 2
+"""Blanks between columns."""
+
 
 def terminal_table(
     columns: Sequence[Column], items: Sequence[Item], *, width: int | None = None
 ) -> str:
-    """The table as wide as the terminal lets it be; a cell that does not fit goes on
-    below, so that nothing is lost."""
+    """The table as wide as the terminal lets it be.
+
+    Where that is not enough, titles break at their last hyphen and then text goes on
+    below, but no number does: nothing is lost.
+    """
     text = StringIO()
     console = Console(file=text, force_terminal=True, width=width)
-    console.print(make_table(columns, items))
+    console.print(make_table(columns, items, console.width))
     return text.getvalue()
 
 
-def make_table(columns: Sequence[Column], items: Sequence[Item]) -> Table:
-    """The table as rich has it."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for column in columns:
+def make_table(columns: Sequence[Column], items: Sequence[Item], width: int) -> Table:
+    """The table as rich has it, for so many letters a line."""
+    rows = [[show(column, item) for column in columns] for item in items]
+    titles = [column.title for column in columns]
+    needed = [max(map(len, each)) for each in zip(titles, *rows, strict=True)]
+    if sum(needed) + _GAP * (len(columns) - 1) > width:
+        titles = ["-\n".join(title.rsplit("-", 1)) for title in titles]
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    for column, title in zip(columns, titles, strict=True):
         number = is_number(column, items)
         table.add_column(
-            column.title, justify="right" if number else "left", overflow="fold"
+            Text(title, style="bold", justify="right" if number else "left"),
+            justify="right" if number else "left",
+            overflow="fold",
+            no_wrap=number,
+            vertical="top",
         )
-    for item in items:
+    for item, row in zip(items, rows, strict=True):
         style = "red" if item.get("error") else None
-        table.add_row(*(Text(show(each, item)) for each in columns), style=style)
+        table.add_row(*map(Text, row), style=style)
     return table
 
 
@@ -47,8 +61,8 @@ class LiveTable:
     """A table that is drawn over itself. Its last state stays when it ends."""
 
     def __init__(self, stdout: TextIO) -> None:
-        console = Console(file=stdout, force_terminal=True)
-        self._live = Live(console=console, auto_refresh=False)
+        self._console = Console(file=stdout, force_terminal=True)
+        self._live = Live(console=self._console, auto_refresh=False)
 
     def __enter__(self) -> Self:
         self._live.__enter__()
@@ -67,4 +81,5 @@ class LiveTable:
     ) -> None:
         """Draw these rows, and lines below them."""
         lines = (Text(plain(each)) for each in below)
-        self._live.update(Group(make_table(columns, items), *lines), refresh=True)
+        table = make_table(columns, items, self._console.width)
+        self._live.update(Group(table, *lines), refresh=True)
