@@ -235,15 +235,23 @@ def test_groups_are_deleted_each_for_itself() -> None:
 
 
 def test_nothing_is_written_when_nothing_can_be_kept() -> None:
+    kept: list[int] = []
+
     class Full:
-        def keep(self, groups: object) -> None:
-            raise SettingError("the disk is full")
+        def keep(self, groups: Sequence[GroupBefore]) -> None:
+            kept.append(len(groups))
+            if len(kept) > 1:
+                raise SettingError("the disk is full")
 
     model = small_cluster()
-    items = reset_items(model, {"g": ToEarliest()})
-    with pytest.raises(SettingError, match="full"):
-        run(apply_items(model, items, Full()))
-    assert "alter_group_offsets" not in model.calls
+    ids = [f"many-{number:03d}" for number in range(120)]
+    model.groups |= {each: ModelGroup({A0: CommittedOffset(5)}) for each in ids}
+    items = reset_items(model, dict.fromkeys(ids, ToLatest()))
+    results = run(apply_items(model, items, Full()))
+    assert kept == [50, 50]
+    assert verdicts(results) == [Verdict.DONE] * 50 + [Verdict.FAILED] * 70
+    assert results[-1].reasons == ("the disk is full",)
+    assert model.calls.count("alter_group_offsets") == 50
 
 
 def test_many_items_are_kept_and_done_some_at_a_time() -> None:

@@ -120,4 +120,4 @@ def test_the_results_of_another_plan_are_refused(tmp_path: Path) -> None:
 def test_results_that_cannot_be_kept_are_an_error(tmp_path: Path) -> None:
     results = ResultFile(tmp_path / "nowhere" / "r", PLAN)
     with pytest.raises(SettingError, match="No such file"):
-        results.add(ItemResult(ITEM, Verdict.DONE), NOW_MS, "s")
+        results.begin()

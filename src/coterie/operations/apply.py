@@ -20,7 +20,7 @@ from typing import Final, Protocol, TypeAlias
 
 from coterie.client.admin.remove_members import MemberToRemove
 from coterie.client.admin.results import Results
-from coterie.errors import ApiError, CoterieError
+from coterie.errors import ApiError, CoterieError, SettingError
 from coterie.operations.admin import GroupReader, GroupWriter
 from coterie.operations.compare import (
     changes_since,
@@ -109,14 +109,17 @@ async def apply_items(
 ) -> tuple[ItemResult, ...]:
     """Do items, in their order; `on_result` hears of each when it is over.
 
-    Raises SettingError when old offsets cannot be kept: then nothing more is written.
+    When old offsets cannot be kept, the item fails and nothing more is written.
     """
     results: list[ItemResult] = []
+    full: SettingError | None = None
     for batch in _batches(items):
         checked = await _check(admin, batch, force)
         ready = [each for each in checked if each.result.verdict is Verdict.READY]
-        keeper.keep([_before(each.result.item, each.seen) for each in ready])
-        written = await _write_all(admin, ready)
+        full = full or _keep(keeper, ready)
+        written = (
+            await _write_all(admin, ready) if full is None else _failed(ready, full)
+        )
         for each in checked:
             result = written.get(each.result.item.item_id, each.result)
             if result.verdict is Verdict.DONE and each.result.reasons:
@@ -125,6 +128,25 @@ async def apply_items(
             if on_result is not None:
                 on_result(result)
     return tuple(results)
+
+
+def _keep(keeper: Keeper, ready: Sequence[_Checked]) -> SettingError | None:
+    """Keep the groups whose offsets are about to be written; why they cannot be."""
+    kept = [
+        _before(each.result.item, each.seen)
+        for each in ready
+        if each.result.item.action is not Action.REMOVE_MEMBERS
+    ]
+    try:
+        keeper.keep(kept)
+    except SettingError as error:
+        return error
+    return None
+
+
+def _failed(ready: Sequence[_Checked], error: SettingError) -> Mapping[str, ItemResult]:
+    items = [each.result.item for each in ready]
+    return {item.item_id: _result(item, 0, (str(error),)) for item in items}
 
 
 def refuse_cluster(

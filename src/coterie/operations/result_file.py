@@ -71,6 +71,13 @@ class ResultFile:
         line = self.last[item.item_id]
         return ItemResult(item, line.verdict, line.reasons)
 
+    def begin(self) -> None:
+        """Make the file if it is new, so that it is known early whether it can be.
+        Raises SettingError."""
+        if self._is_new:
+            self._append(encode_line(ResultHead(self._plan_id)))
+            self._is_new = False
+
     def add(self, result: ItemResult, at_ms: int, snapshot_id: str) -> None:
         """Note a result; it is on the disk when this returns."""
         item = result.item
@@ -83,13 +90,15 @@ class ResultFile:
             utc_text(at_ms),
             snapshot_id,
         )
-        head = encode_line(ResultHead(self._plan_id)) if self._is_new else b""
+        self.begin()
+        self._append(encode_line(line))
+        self.last[item.item_id] = line
+
+    def _append(self, data: bytes) -> None:
         try:
-            append_durably(self.path, head + encode_line(line), is_new=self._is_new)
+            append_durably(self.path, data, is_new=self._is_new)
         except OSError as error:
             raise SettingError(f"{self.path}: {error.strerror}") from error
-        self._is_new = False
-        self.last[item.item_id] = line
 
     def _read(self) -> tuple[ResultLine, ...]:
         try:

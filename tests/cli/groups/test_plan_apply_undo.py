@@ -151,6 +151,25 @@ def test_what_is_asked_for_wrongly_is_exit_code_2(
     assert message in shell.error
 
 
+def test_results_that_cannot_be_written_are_known_before(shell: WriteShell) -> None:
+    shell("plan HOME/p.json reset g --to-earliest")
+    shell.write("apply HOME/p.json --results HOME/nowhere/r")
+    assert shell.code == 2
+    assert "nowhere/r: No such file" in shell.error
+    assert "alter_group_offsets" not in shell.admin.calls
+
+
+@pytest.mark.parametrize(
+    "action",
+    ["reset", "set", "import", "delete-offsets", "delete", "clone", "remove-members"],
+)
+def test_every_action_has_an_example(shell: WriteShell, action: str) -> None:
+    with pytest.raises(SystemExit):
+        shell(f"plan FILE {action} --help")
+    told = shell.capture.readouterr().out
+    assert f"example:\n  coterie groups plan FILE {action} " in told
+
+
 def test_snapshots_are_listed(shell: WriteShell) -> None:
     shell.write("reset g --to-earliest")
     table = shell("undo --list --snapshots HOME/snapshots")

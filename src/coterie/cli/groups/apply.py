@@ -74,6 +74,8 @@ async def apply(run: Run) -> Outcome:
         is_wanted,
         open_snapshot,
     )
+    from coterie.cli.output.asking import tell
+    from coterie.errors import SettingError
     from coterie.operations.apply import Verdict
     from coterie.operations.plan import read_plan
     from coterie.operations.result_file import SUFFIX, ResultFile
@@ -101,9 +103,14 @@ async def apply(run: Run) -> Outcome:
     ready = [each.item for each in checked if each.verdict is not Verdict.REFUSED]
     refused = [each for each in checked if each.verdict is Verdict.REFUSED]
     keeper = await open_snapshot(run, plan.plan_id)
+    file.begin()
 
     def note(result: ItemResult) -> None:
-        file.add(result, run.where.now_ms(), keeper.snapshot_id)
+        kept = keeper.snapshot_id if keeper.has_kept else ""
+        try:
+            file.add(result, run.where.now_ms(), kept)
+        except SettingError as error:  # it is done all the same, and looks done
+            tell(run.where, f"{result.item.item_id} could not be noted: {error}")
 
     for each in refused:
         note(each)

@@ -44,6 +44,7 @@ class _Action(NamedTuple):
     name: str
     summary: str
     module: str
+    example: str
 
     def load(self) -> ModuleType:
         """Its module."""
@@ -51,13 +52,40 @@ class _Action(NamedTuple):
 
 
 _ACTIONS: Final = (
-    _Action("reset", "choose where groups read next", "reset"),
-    _Action("set", "commit exact offsets", "offsets.set"),
-    _Action("import", "commit the offsets of a file", "offsets.import_"),
-    _Action("delete-offsets", "delete committed offsets", "offsets.delete"),
-    _Action("delete", "delete groups that have no members", "delete"),
-    _Action("clone", "give one group the offsets of another", "clone"),
-    _Action("remove-members", "make members leave a group", "remove_members"),
+    _Action(
+        "reset", "choose where groups read next", "reset", "reset billing --to-earliest"
+    ),
+    _Action("set", "commit exact offsets", "offsets.set", "set billing orders:0=1500"),
+    _Action(
+        "import",
+        "commit the offsets of a file",
+        "offsets.import_",
+        "import offsets.json",
+    ),
+    _Action(
+        "delete-offsets",
+        "delete committed offsets",
+        "offsets.delete",
+        "delete-offsets billing --partitions refunds",
+    ),
+    _Action(
+        "delete",
+        "delete groups that have no members",
+        "delete",
+        "delete --empty --orphaned",
+    ),
+    _Action(
+        "clone",
+        "give one group the offsets of another",
+        "clone",
+        "clone billing billing-v2",
+    ),
+    _Action(
+        "remove-members",
+        "make members leave a group",
+        "remove_members",
+        "remove-members billing --all",
+    ),
 )
 
 
@@ -68,7 +96,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for action in _ACTIONS:
         module = action.load()
         subparser = actions.add_parser(
-            action.name, help=action.summary, description=module.__doc__
+            action.name,
+            help=action.summary,
+            description=module.__doc__,
+            epilog=f"example:\n  coterie groups plan FILE {action.example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.configure_plan(subparser)
         add_kafka_option(subparser)
