@@ -14,6 +14,7 @@ from coterie.auth.authorizer import Authorizer
 from coterie.coordinator.consumer.group import ConsumerGroup, Refresh
 from coterie.coordinator.state import State
 from coterie.log.memory import MemoryLog
+from coterie.runtime.shards import Phase
 from coterie.server.assembly import Assembly
 from coterie.server.dispatch import load_handlers
 from coterie.server.node import Node
@@ -120,7 +121,9 @@ class World:
         broker = self.assembly.broker
         broker.nodes.append(Node(1, "localhost", 1, broker))
         self.assembly.start()
-        broker.flusher.flush()
+        while any(each.phase is not Phase.ACTIVE for each in broker.runtime.shards):
+            self.assembly._loader.run_slice()  # a busy machine takes more than one
+            broker.flusher.flush()
         self.fast = Client(broker.nodes[0], loop)
         self.slow = Client(broker.nodes[0], loop)
         self.slow.session._steady.learn = lambda *_: None  # type: ignore[method-assign]

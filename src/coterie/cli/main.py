@@ -125,7 +125,7 @@ class _Parser(argparse.ArgumentParser):
 
 def make_parser(called: str | None = None) -> argparse.ArgumentParser:
     """The parser of the whole command line; when it is known which verb is called, of
-    that one alone, with its options: making all of them takes a tenth of a short run."""
+    that one alone, with its options: making all takes a tenth of a short run."""
     parser = _Parser(
         prog="coterie",
         description="Kafka's group coordinator in Python.",
