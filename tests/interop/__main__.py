@@ -2,7 +2,8 @@
 
 Kafka's jars are fetched into FOLDER, and one node of it serves the whole run. Where
 they cannot be had, that is said loudly and fails nothing: the same tests have run
-against Coterie alone in `make test`. Our members of KIP-848 groups run on it, too.
+against Coterie alone in `make test`. Our members of KIP-848 groups and our plans
+run on it, too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tests.interop.node import open_node, variable_of
 
 TESTS: Final = str(Path(__file__).parent)
 MEMBERS: Final = "tests/client/test_group_member_server.py"
+PLANS: Final = "tests/operations/test_on_server.py"
 FOREIGN_BROKER: Final = "COTERIE_TEST_BOOTSTRAP"
 
 
@@ -40,7 +42,7 @@ def main(words: list[str]) -> int:
         environment = {**os.environ, JARS: str(jars), **found}
         compared = _pytest([TESTS, *words[1:]], environment)
         environment[FOREIGN_BROKER] = node.addresses["PLAIN"]
-        members = _pytest([MEMBERS], environment)
+        members = _pytest([MEMBERS, PLANS], environment)
     return compared or members
 
 

@@ -115,6 +115,7 @@ def test_force_does_what_was_refused(shell: WriteShell) -> None:
 
 def test_what_is_done_is_skipped_the_next_time(shell: WriteShell) -> None:
     shell("plan HOME/p.json reset g h --to-earliest")
+    assert "reset:h" in shell("apply HOME/p.json --wide")
     shell.write("apply HOME/p.json --item reset:h")
     shell.admin.groups["h"].offsets[A0] = CommittedOffset(10)
     shell.write("apply HOME/p.json")

@@ -120,6 +120,7 @@ def test_json_has_every_value(shell: WriteShell) -> None:
     }
     assert document["items"] == [
         {
+            "item_id": "reset:g",
             "group_id": "g",
             "topic": "a",
             "partition": 0,

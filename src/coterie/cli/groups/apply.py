@@ -138,5 +138,7 @@ def chosen_items(plan: Plan, ids: Sequence[str] | None) -> tuple[PlanItem, ...]:
     known = {item.item_id for item in plan.items}
     for each in ids or ():
         if each not in known:
-            raise SettingError(f"the plan has no item {each!r}; its items have an id")
+            raise SettingError(
+                f"the plan has no item {each!r}; --wide shows the ids that it has"
+            )
     return tuple(item for item in plan.items if not ids or item.item_id in ids)

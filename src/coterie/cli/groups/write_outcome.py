@@ -33,6 +33,7 @@ OFFSET_COLUMNS: Final = (
     Column("lag_after", "LAG-AFTER"),
     Column("notes", "NOTE"),
     Column("result", "RESULT"),
+    Column("item_id", "ITEM", is_wide=True),
     Column("log_start_offset", "LOG-START", is_wide=True),
     Column("log_end_offset", "LOG-END", is_wide=True),
     Column("leader_epoch", "LEADER-EPOCH", is_wide=True),
@@ -43,6 +44,8 @@ MEMBER_COLUMNS: Final = (
     Column("member_id", "MEMBER-ID"),
     Column("instance_id", "INSTANCE-ID"),
     Column("result", "RESULT"),
+    Column("item_id", "ITEM", is_wide=True),
+    Column("error", "ERROR", is_wide=True, show=show_error),
 )
 _NOT_GOOD: Final = frozenset({Verdict.REFUSED, Verdict.FAILED, Verdict.PARTIAL})
 
@@ -153,6 +156,7 @@ def offset_items(planned: Planned, result: ItemResult | None) -> Iterator[Item]:
         if error is None and is_written and result is not None:
             error = _error_of(result, row.at)
         yield {
+            "item_id": None if planned.item is None else planned.item.item_id,
             "group_id": row.group_id,
             "topic": row.topic or None,
             "partition": None if row.partition < 0 else row.partition,
@@ -172,9 +176,12 @@ def offset_items(planned: Planned, result: ItemResult | None) -> Iterator[Item]:
 
 def member_items(planned: Planned, result: ItemResult | None) -> Iterator[Item]:
     """One item for each member that is to leave."""
-    for member in planned.item.members if planned.item else ():
+    if planned.item is None:
+        return
+    for member in planned.item.members:
         error = None if result is None else _error_of(result, member)
         yield {
+            "item_id": planned.item.item_id,
             "group_id": planned.group_id,
             "member_id": member.member_id or None,
             "instance_id": member.instance_id,
