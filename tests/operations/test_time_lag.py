@@ -74,6 +74,13 @@ def test_records_without_timestamps_say_nothing() -> None:
     assert look(FakeLog(0, [-1, -1]), 1, 10_000) == TimeLag()
 
 
+def test_a_record_without_a_timestamp_among_others_says_nothing() -> None:
+    place = Behind(T0, 1, 3)
+    admin = FakeAdmin(logs={T0: FakeLog(0, [1_000, -1, 3_000])})
+    found = asyncio.run(time_lags(admin, [place], now_ms=10_000))
+    assert found[place].method is not TimeLagMethod.EXACT
+
+
 def test_a_log_that_cannot_be_asked_says_nothing() -> None:
     place = Behind(T0, 1, 2)
     found = asyncio.run(time_lags(FakeAdmin(), [place], now_ms=10))

@@ -70,9 +70,6 @@ class Condition:
         """Whether it is true of a number."""
         return number is not None and _COMPARISONS[self.comparison](number, self.bound)
 
-    def __str__(self) -> str:
-        return f"{self.comparison}{self.bound}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:

@@ -272,3 +272,10 @@ def test_groups_without_members_and_groups_that_are_missing(shell: Shell) -> Non
         "error: group absent: GROUP_ID_NOT_FOUND: no group absent",
         "ok=0 failed=1",
     ]
+
+
+def test_a_member_may_keep_its_protocol_to_itself(shell: Shell) -> None:
+    told = replace(group("orders", MODERN), type=GroupType.CONSUMER, group_epoch=8)
+    shell.admin.groups["orders"] = told
+    (item,) = shell.json("groups members orders")["items"]
+    assert (item["protocol"], item["group_epoch"]) == (None, 8)

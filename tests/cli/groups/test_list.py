@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,13 @@ def test_selections(shell: Shell, options: str, ids: list[str]) -> None:
 def test_ids_from_a_file(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "ids").write_text("orders\n\naudit\n")
     assert len(shell(f"groups list --file {tmp_path}/ids -o jsonl").splitlines()) == 2
+
+
+def test_ids_from_stdin(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", StringIO("orders\n"))
+    assert [
+        each["group_id"] for each in shell.json("groups list --file -")["items"]
+    ] == ["orders"]
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,15 @@ import json
 import signal
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
 
+from coterie.cli.groups.watch import watch
+from coterie.cli.main import make_parser
 from coterie.cli.output import emit
+from coterie.cli.running import run_command
 from coterie.client.admin.group_values import GroupDescription
 from coterie.client.admin.results import Results
 from coterie.errors import ApiError, ConnectionLost
@@ -19,6 +23,12 @@ from coterie.wire.error_codes import ErrorCode
 from tests.operations.fake_admin import FakeLog, group, member
 
 from .cli_cluster import CliAdmin, Shell, is_golden, make_shell
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
 
 T0 = TopicPartition("t", 0)
 
@@ -119,3 +129,14 @@ def test_an_interval_is_a_number_of_seconds(shell: Shell, value: str) -> None:
     with pytest.raises(SystemExit) as left:
         shell(f"groups watch --interval={value}")
     assert left.value.code == 2
+
+
+def test_at_a_terminal_the_table_is_drawn_over_itself(shell: Shell) -> None:
+    line = ["groups", "watch", "--count", "2", "--interval", "0"]
+    options = make_parser("groups watch").parse_args(line)
+    where = emit.Surroundings(stdout=Terminal(), stderr=StringIO())
+    assert run_command(options, watch, where) == 0
+    shown = where.stdout
+    assert isinstance(shown, StringIO)
+    assert "orders" in shown.getvalue()
+    assert shown.getvalue().count("\x1b[1A") > 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import os
 from datetime import UTC, datetime
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 
 import pytest
 
@@ -187,3 +188,21 @@ def test_values_of_every_kind_have_a_text() -> None:
     _, text, _ = run(outcome)
     assert text.splitlines()[1] == "yes  no  a:1;b:-  -"
     assert run(outcome, "-o", "csv")[1].splitlines()[1] == "true,false,a:1;b:,"
+
+
+def test_a_reader_that_went_away_has_what_it_wanted() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    options = argparse.Namespace(output="jsonl", wide=False, command="groups list")
+    fine = Outcome(schema="s", columns=COLUMNS, items=(GOOD,))
+    with os.fdopen(writer, "w") as gone:
+        assert emit(fine, options, Surroundings(gone, StringIO(), lambda: NOW)) == 0
+
+
+def test_what_an_encoding_cannot_say_is_escaped() -> None:
+    options = argparse.Namespace(output="table", wide=False)
+    item: Item = {"group_id": "größe", "lag": 1, "members": [], "error": None}
+    outcome = Outcome(schema="s", columns=COLUMNS, items=(item,))
+    ascii_only = TextIOWrapper(BytesIO(), "ascii")
+    emit(outcome, options, Surroundings(ascii_only, StringIO(), lambda: NOW))
+    assert b"gr\\xf6\\xdfe" in ascii_only.buffer.getvalue()
