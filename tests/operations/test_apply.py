@@ -1,10 +1,11 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import pytest
 
 from coterie.client.admin.offset_values import CommittedOffset
 from coterie.client.admin.remove_members import MemberToRemove
-from coterie.errors import ConnectionLost, SettingError
+from coterie.client.admin.results import Results
+from coterie.errors import ApiError, ConnectionLost, SettingError
 from coterie.operations.apply import (
     ItemResult,
     Verdict,
@@ -12,7 +13,7 @@ from coterie.operations.apply import (
     check_items,
     refuse_cluster,
 )
-from coterie.operations.plan import PlanItem
+from coterie.operations.plan import MemberEntry, PlanItem
 from coterie.operations.planning import (
     items_of,
     plan_clone,
@@ -24,6 +25,7 @@ from coterie.operations.reset import ToEarliest, ToLatest
 from coterie.operations.scope import TopicSelector
 from coterie.operations.snapshots import GroupBefore
 from coterie.types import TopicPartition
+from coterie.wire.error_codes import ErrorCode
 from tests.operations.cluster_model import ClusterModel, ModelGroup
 from tests.operations.world import (
     A0,
@@ -283,3 +285,63 @@ def test_another_cluster_is_refused() -> None:
     (result,) = refuse_cluster(items, "one", "two")
     assert result.verdict is Verdict.REFUSED
     assert result.reasons == ("the plan is for cluster one, and this is two",)
+
+
+class HangsUp(ClusterModel):
+    """A cluster that can be read, and hangs up when it is written to."""
+
+    async def delete_groups(self, *_: object) -> Results[str, None]:
+        raise ConnectionLost("hung up")
+
+    async def delete_group_offsets(self, *_: object) -> Results[TopicPartition, None]:
+        raise ConnectionLost("hung up")
+
+    async def alter_group_offsets(self, *_: object) -> Results[TopicPartition, None]:
+        raise ConnectionLost("hung up")
+
+    async def remove_members(
+        self, *_: object, reason: str = ""
+    ) -> Results[MemberToRemove, None]:
+        raise ConnectionLost("hung up")
+
+
+def test_a_cluster_that_hangs_up_is_the_error_of_each_item() -> None:
+    small = small_cluster()
+    model = HangsUp(groups=small.groups, logs=small.logs)
+    items = (
+        *reset_items(model, {"g": ToEarliest()}),
+        *delete_items(model, "h"),
+        *items_of([run(plan_remove_members(model, "live", None))]),
+    )
+    results = applied(model, items)
+    assert verdicts(results) == [Verdict.FAILED] * 3
+    assert [each.reasons for each in results] == [
+        ("a-0: hung up", "b-0: hung up"),
+        ("hung up",),
+        ("hung up",),
+    ]
+    forget = items_of(run(plan_delete_offsets(model, ["g"], None)))
+    assert applied(model, forget)[0].reasons == ("a-0: hung up", "b-0: hung up")
+
+
+def test_a_member_that_could_not_be_removed_is_told() -> None:
+    class Refuses(ClusterModel):
+        async def remove_members(
+            self,
+            group_id: str,
+            members: Collection[MemberToRemove] | None = None,
+            *,
+            reason: str = "",
+        ) -> Results[MemberToRemove, None]:
+            first, second = members or ()
+            gone = ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+            stays = ApiError(ErrorCode.FENCED_INSTANCE_ID)
+            return Results({}, {first: gone, second: stays})
+
+    small = small_cluster()
+    model = Refuses(groups=small.groups, logs=small.logs)
+    items = items_of([run(plan_remove_members(model, "live", None))])
+    (result,) = applied(model, items)
+    assert result.verdict is Verdict.PARTIAL
+    assert result.reasons == ("m2: FENCED_INSTANCE_ID",)
+    assert list(result.errors) == [MemberEntry("m2")]
