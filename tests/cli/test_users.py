@@ -104,6 +104,8 @@ def test_at_a_terminal_it_is_asked_for_twice(
         (["add", ""], "x\n", "a user's name must not be empty"),
         (["add", "a", "--iterations", "4095"], "x\n", "from 4096 to 16384, not 4095"),
         (["add", "a", "--password-file", "/nowhere/it/is"], "", "cannot be read"),
+        (["add", "a\udcff"], "x\n", "a user's name must be UTF-8"),
+        (["add", "a"], "x\udcff\n", "the password must be UTF-8"),
     ],
 )
 def test_what_makes_no_sense_is_exit_code_2_and_a_sentence(

@@ -46,6 +46,28 @@ def test_two_processes_cannot_open_one_store(tmp_path: Path) -> None:
     SqliteLog(tmp_path).close()
 
 
+def test_only_its_owner_reads_a_new_store(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    before = os.umask(0o022)
+    try:
+        log = SqliteLog(directory)
+    finally:
+        os.umask(before)
+    modes = {each.name: each.stat().st_mode & 0o777 for each in directory.iterdir()}
+    log.close()
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert FILE_NAME in modes
+    assert set(modes.values()) == {0o600}, modes
+
+
+def test_a_store_that_was_shared_stays_shared(tmp_path: Path) -> None:
+    SqliteLog(tmp_path).close()
+    path = tmp_path / FILE_NAME
+    path.chmod(0o640)
+    SqliteLog(tmp_path).close()
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
 def test_a_file_that_is_not_a_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
     path.write_bytes(b"something else entirely" * 100)

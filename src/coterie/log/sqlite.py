@@ -51,6 +51,8 @@ WAL_BYTES: Final = (CHECKPOINT_PAGES + 64) * (4_096 + 24)
 """The length the write-ahead log is given at start. A sync of a file that grows also
 waits for the file system's journal, which takes about as long again."""
 TRANSACTIONAL, CONTROL = 1, 2
+_OURS: Final = 0o600
+_OURS_TO_ENTER: Final = 0o700
 
 _SCHEMA: Final = f"""
 BEGIN IMMEDIATE;
@@ -116,11 +118,12 @@ class SqliteLog(StagingLog):
 
     def __init__(self, directory: Path, *, synchronous: str = "FULL") -> None:
         super().__init__()
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=_OURS_TO_ENTER, parents=True, exist_ok=True)
         self._lock = _lock(directory / LOCK_NAME)
         self.path = directory / FILE_NAME
         with contextlib.ExitStack() as undo:
             undo.callback(os.close, self._lock)
+            os.close(_open_file(self.path))
             self._open(synchronous, undo)
             _sync_directory(directory)
             _sync_directory(directory.parent)
@@ -406,13 +409,19 @@ def _put(
 def _lock(path: Path) -> int:
     """Lock the store for this process; the lock goes with the process, however it
     ends. Raises LogError when another process holds it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = _open_file(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)
         raise LogError(_IN_USE.format(path=path.parent)) from None
     return descriptor
+
+
+def _open_file(path: Path) -> int:
+    """Open a file, made for us alone if it is not there: a store has what is kept of
+    passwords, and messages. What SQLite makes beside a database has its mode."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OURS)
 
 
 def _sync_directory(directory: Path) -> None:

@@ -73,7 +73,9 @@ def run(options: argparse.Namespace) -> int:
         )
     if not options.user:
         raise SettingError("a user's name must not be empty")
+    _check_text("a user's name", options.user)
     password = read_password(options)
+    _check_text("the password", password)
 
     def add(store: UserStore) -> int:
         from coterie.server.passwords import password_entry
@@ -88,6 +90,16 @@ def run(options: argparse.Namespace) -> int:
         return 0
 
     return with_store(options, add)
+
+
+def _check_text(what: str, text: str) -> None:
+    """Raise SettingError for bytes that were no UTF-8, and so are nobody's."""
+    from coterie.errors import SettingError
+
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SettingError(f"{what} must be UTF-8") from None
 
 
 def read_password(options: argparse.Namespace) -> str:
