@@ -62,3 +62,10 @@ class ScramCredential(NamedTuple):
 
     def __repr__(self) -> str:
         return "ScramCredential(...)"
+
+
+class ScramShape(NamedTuple):
+    """What anybody is told of a credential before they show a password."""
+
+    salt_bytes: int
+    iterations: int

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Mapping
 
 import pytest
 from scramp import ScramClient
 
-from coterie.auth.sasl import PlainExchange, ScramExchange, mechanisms
-from coterie.auth.scram import make_credential
+from coterie.auth.sasl import PlainExchange, ScramExchange, mechanisms, nobody
+from coterie.auth.scram import make_credential, stand_in
 from coterie.errors import ApiError
-from coterie.types import ScramCredential, ScramMechanism
+from coterie.types import ScramCredential, ScramMechanism, ScramShape
 from coterie.wire.error_codes import ErrorCode
 from tests.auth.test_scram import EXAMPLE, ITERATIONS, SALT
 
 SHA_256, SHA_512 = ScramMechanism
+INVALID = "Authentication failed: Invalid username or password"
 USERS: Mapping[tuple[str, ScramMechanism], ScramCredential] = {
     ("user", SHA_256): EXAMPLE,
     ("ällie,=", SHA_512): make_credential(SHA_512, "p", SALT, ITERATIONS),
@@ -54,9 +56,9 @@ def test_a_user_with_the_longer_hash_alone_comes_by_plain_too() -> None:
 @pytest.mark.parametrize(
     ("token", "says"),
     [
-        (b"\0user\0pencils", "Authentication failed: Invalid username or password"),
-        (b"\0nobody\0pencil", "Authentication failed: Invalid username or password"),
-        (b"\0nobody\0\xff", "Authentication failed: Invalid username or password"),
+        (b"\0user\0pencils", INVALID),
+        (b"\0nobody\0pencil", INVALID),
+        (b"\0nobody\0\xff", INVALID),
         (b"\0\0pencil", "Authentication failed: username not specified"),
         (b"\0user\0", "Authentication failed: password not specified"),
         (
@@ -107,6 +109,75 @@ def test_another_implementation_gets_in(
         exchange.respond(client.get_client_final().encode())().decode()
     )
     assert exchange.user == user
+
+
+@pytest.mark.parametrize("name", ["\ufb01", "a\u00adb", "\U0001f600", "=2C,"])
+def test_a_name_is_the_characters_it_has(name: str) -> None:
+    """RFC 4013 would make others of the first two, and refuse the third."""
+    held = {name: EXAMPLE}
+    exchange = ScramExchange(SHA_256, lambda user, _: held.get(user))
+    talk(exchange, name, "pencil")
+    assert exchange.user == name
+
+
+def talk(exchange: ScramExchange, name: str, password: str) -> bytes:
+    client = ScramClient(["SCRAM-SHA-256"], "user", password)
+    front, _, nonce = client.get_client_first().rpartition("n=user")
+    client.client_first_bare = f"n={escaped(name)}{nonce}"
+    first = exchange.respond(f"{front}{client.client_first_bare}".encode())()
+    client.set_server_first(first.decode())
+    return exchange.respond(client.get_client_final().encode())()
+
+
+def escaped(name: str) -> str:
+    return name.replace("=", "=3D").replace(",", "=2C")
+
+
+def shown(user: str, mechanism: ScramMechanism) -> ScramCredential:
+    return stand_in(mechanism, user, ScramShape(len(SALT), ITERATIONS), b"secret")
+
+
+def test_a_name_that_nobody_has_is_refused_as_a_wrong_password_is() -> None:
+    for name in ("user", "nobody", "ällie,="):
+        exchange = ScramExchange(SHA_256, lookup, shown, nonce="nonce")
+        first = exchange.respond(f"n,,n={escaped(name)},r=abc".encode())()
+        parts = dict(part.split("=", 1) for part in first.decode().split(","))
+        assert (parts["r"], parts["i"]) == ("abcnonce", str(ITERATIONS))
+        assert len(b64decode(parts["s"])) == len(SALT)
+        exchange = ScramExchange(SHA_256, lookup, shown)
+        with pytest.raises(ApiError) as refused:
+            talk(exchange, name, "pen")
+        assert refused.value.message is None
+        assert exchange.user is None
+
+
+def test_nobody_comes_in_by_a_stand_in_were_its_password_known() -> None:
+    exchange = ScramExchange(SHA_256, nobody, lambda *_: EXAMPLE)
+    with pytest.raises(ApiError):
+        talk(exchange, "nobody", "pencil")
+    assert exchange.user is None
+    plain = PlainExchange(nobody, lambda *_: EXAMPLE)
+    assert refusal(plain, b"\0nobody\0pencil") == INVALID
+
+
+def test_plain_hashes_for_nobody_as_for_most_users(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked = []
+
+    def check(mechanism: ScramMechanism, held: ScramCredential, _: str) -> bool:
+        checked.append((mechanism, held.iterations))
+        return False
+
+    monkeypatch.setattr("coterie.auth.sasl.is_password", check)
+
+    def slow(user: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        shape = ScramShape(len(SALT), 9_999)
+        return None if mechanism is SHA_256 else stand_in(mechanism, user, shape, b"")
+
+    assert refusal(PlainExchange(nobody, slow), b"\0nobody\0pencil") == INVALID
+    assert refusal(PlainExchange(nobody), b"\0nobody\0pencil") == INVALID
+    assert checked == [(SHA_512, 9_999), (SHA_256, 4_096)]
 
 
 def test_a_wrong_password_is_refused_at_the_last_token_without_a_reason() -> None:

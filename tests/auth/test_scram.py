@@ -11,8 +11,9 @@ from coterie.auth.scram import (
     is_password,
     make_credential,
     salted_password,
+    stand_in,
 )
-from coterie.types import ScramMechanism
+from coterie.types import ScramMechanism, ScramShape
 
 SHA_256, SHA_512 = ScramMechanism
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
@@ -43,6 +44,24 @@ def test_only_the_password_is_the_password(mechanism: ScramMechanism) -> None:
     assert is_password(mechanism, held, "grün ")
     assert not is_password(mechanism, held, "grün")
     assert not is_password(mechanism, held, "")
+
+
+@pytest.mark.parametrize("mechanism", ScramMechanism)
+def test_a_stand_in_looks_like_a_credential_and_is_the_same_each_time(
+    mechanism: ScramMechanism,
+) -> None:
+    held = make_credential(mechanism, "pencil", SALT, ITERATIONS)
+    shape = ScramShape(len(SALT), ITERATIONS)
+    made = stand_in(mechanism, "nobody", shape, b"secret")
+    assert list(map(len, made[:3])) == list(map(len, held[:3]))
+    assert made.iterations == ITERATIONS
+    assert made == stand_in(mechanism, "nobody", shape, b"secret")
+    others = {
+        made.salt,
+        stand_in(mechanism, "somebody", shape, b"secret").salt,
+        stand_in(mechanism, "nobody", shape, b"another").salt,
+    }
+    assert len(others) == 3
 
 
 def test_a_credential_does_not_tell_itself() -> None:

@@ -70,6 +70,13 @@ def test_scram_convinces_a_broker_and_is_convinced(mechanism: str) -> None:
     assert broker.name == "a=l,ice"
 
 
+@pytest.mark.parametrize("name", ["\ufb01", "a\u00adb", "\U0001f600", "=2C,"])
+def test_scram_sends_the_characters_of_a_name_as_they_are(name: str) -> None:
+    first = next(begin(Scram("SCRAM-SHA-256", name, Secret("secret")))).decode()
+    said = first.partition(",n=")[2].partition(",r=")[0]
+    assert said.replace("=2C", ",").replace("=3D", "=") == name
+
+
 def test_scram_hashes_the_bytes_of_a_password_as_they_are() -> None:
     """RFC 4013 would make two letters of this one; Kafka does not."""
     conversation = begin(Scram("SCRAM-SHA-256", "alice", Secret("\ufb01")))

@@ -58,14 +58,16 @@ class Listening(AllowAll):
         return True
 
 
-def secured(directory: Path, **settings: Any) -> ThreadServer:
+def secured(
+    directory: Path, *, log: MemoryLog | None = None, **settings: Any
+) -> ThreadServer:
     values: dict[str, Any] = {
         "sasl_enabled_mechanisms": MECHANISMS,
         "sasl_users_file": str(users_file(directory)),
         "connection_failed_authentication_delay_ms": 20,
         **settings,
     }
-    return ThreadServer(protocol=SecurityProtocol.SASL_PLAINTEXT, **values)
+    return ThreadServer(protocol=SecurityProtocol.SASL_PLAINTEXT, log=log, **values)
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +145,36 @@ def test_whoever_is_refused_hears_why_and_is_cut_off(
     assert "could not say who it is: Authentication failed" in caplog.text
 
 
+def test_who_asks_does_not_learn_which_users_there_are(tmp_path: Path) -> None:
+    """In Kafka a SCRAM client is refused a token earlier when there is no such user."""
+    log = MemoryLog()
+    with secured(tmp_path, log=log) as server:
+        first = {user: shown(server, user) for user in ("alice", "mallory", "bob")}
+        again = {user: shown(server, user) for user in first}
+        kept = dict(server.server.assembly.broker.log.items("broker"))
+    assert first == again, "the same each time"
+    assert len({salt for salt, _ in first.values()}) == 3
+    assert {(len(salt), rounds) for salt, rounds in first.values()} == {(44, "4096")}
+    for key, value in kept.items():
+        log.put("broker", key, value)
+    log.flush()
+    with secured(tmp_path, log=log) as server:
+        assert shown(server, "mallory") == first["mallory"], "after a restart as well"
+
+
+def shown(server: ThreadServer, user: str) -> tuple[str, str]:
+    """The salt and the rounds that anybody is told of a user."""
+    with server.client() as client:
+        handshake(client, "SCRAM-SHA-256")
+        first = send_token(client, f"n,,n={user},r=abc".encode())
+        assert first.error_code == 0
+        _, salt, rounds = (part[2:] for part in first.auth_bytes.decode().split(","))
+        last = send_token(client, b"c=biws,r=abc,p=AAAA")
+        assert last.error_message.startswith("Authentication failed during authentica")
+        assert last.error_message.endswith("with SASL mechanism SCRAM-SHA-256")
+        return salt, rounds
+
+
 def test_a_bare_token_that_is_wrong_is_not_answered(client: WireClient) -> None:
     handshake(client, "PLAIN", version=0)
     with pytest.raises(EOFError):
@@ -191,7 +223,7 @@ def test_who_is_in_stays_in_when_it_knocks_again(client: WireClient) -> None:
 def test_whoever_says_nothing_is_cut_off(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = {"connection_authentication_timeout_ms": 200}
+    settings: dict[str, Any] = {"connection_authentication_timeout_ms": 200}
     with secured(tmp_path, **settings) as server:
         with server.client() as client:
             handshake(client, "PLAIN")
@@ -261,7 +293,7 @@ def test_a_session_that_is_over_serves_nothing_but_a_new_one(tmp_path: Path) -> 
 
 def test_steady_heartbeats_end_with_their_session(tmp_path: Path) -> None:
     """They are answered by a memo, and a session that is over is asked nothing."""
-    settings = {
+    settings: dict[str, Any] = {
         "connections_max_reauth_ms": 60_000,
         "group_max_session_timeout_ms": 10**7,
     }

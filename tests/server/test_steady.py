@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from coterie.auth.authorizer import Authorizer
+from coterie.auth.sasl import nobody
 from coterie.coordinator.consumer.group import ConsumerGroup, Refresh
 from coterie.coordinator.state import State
 from coterie.log.memory import MemoryLog
@@ -73,7 +74,7 @@ class Transport(asyncio.Transport):
 
 
 def open_to_all() -> Security:
-    return Security(SecurityProtocol.PLAINTEXT, Settings(), lambda *_: None)
+    return Security(SecurityProtocol.PLAINTEXT, Settings(), nobody, nobody)
 
 
 class Anyone:

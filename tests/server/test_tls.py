@@ -13,6 +13,7 @@ import pytest
 import trustme
 
 from coterie.auth.authorizer import ANONYMOUS, Principal
+from coterie.auth.sasl import nobody
 from coterie.errors import SettingError
 from coterie.server.security import Security
 from coterie.settings import Settings
@@ -215,7 +216,7 @@ def _is_cut_off(connection: socket.socket) -> bool:
 
 def refusal(protocol: SecurityProtocol = SSL, **values: Any) -> str:
     with pytest.raises(SettingError) as refused:
-        Security(protocol, Settings(**values), lambda *_: None)
+        Security(protocol, Settings(**values), nobody, nobody)
     return str(refused.value)
 
 
@@ -260,7 +261,8 @@ def test_an_encrypted_key_needs_its_password(
     Security(
         SSL,
         Settings(ssl_keystore_location=str(path), ssl_key_password="right"),
-        lambda *_: None,
+        nobody,
+        nobody,
     )
     said = refusal(ssl_keystore_location=str(path), ssl_key_password=password)
     assert says in said
@@ -304,7 +306,7 @@ def test_beside_sasl_no_certificate_is_asked_for(
     settings = Settings(
         ssl_keystore_location=str(certificates.server), ssl_client_auth="required"
     )
-    made = Security(SASL_SSL, settings, lambda *_: None)
+    made = Security(SASL_SSL, settings, nobody, nobody)
     assert made.tls is not None
     assert made.tls.verify_mode is ssl.CERT_NONE
     assert "SASL_SSL clients are asked for no certificate" in caplog.text

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from typing import Final
 
-from coterie.types import ScramCredential, ScramMechanism
+from coterie.types import ScramCredential, ScramMechanism, ScramShape
 
 ITERATIONS_MIN: Final = 4_096
 ITERATIONS_MAX: Final = 16_384
@@ -51,6 +51,20 @@ def make_credential(
     """The credential of a password; some milliseconds of work."""
     salted = salted_password(mechanism, password, salt, iterations)
     return credential_from_salted(mechanism, salted, salt, iterations)
+
+
+def stand_in(
+    mechanism: ScramMechanism, user: str, shape: ScramShape, secret: bytes
+) -> ScramCredential:
+    """What is shown of a user there is not, the same each time: nobody learns by asking
+    who there is. Whoever does not know the secret cannot tell it from a credential, and
+    nobody has a password for it."""
+    name = f"{mechanism.sasl_name}/{user}".encode()
+    stream = hashlib.shake_256(hmac.digest(secret, name, "sha256"))
+    key_bytes = hashlib.new(_HASHES[mechanism]).digest_size
+    made = stream.digest(shape.salt_bytes + 2 * key_bytes)
+    salt, keys = made[: shape.salt_bytes], made[shape.salt_bytes :]
+    return ScramCredential(salt, keys[:key_bytes], keys[key_bytes:], shape.iterations)
 
 
 def is_password(

@@ -7,11 +7,12 @@ left is gone. The rules and words of refusals are those of Kafka's controller.
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
 from coterie.catalog.entries import Entry, Kind
-from coterie.types import ScramCredential, ScramMechanism
+from coterie.types import ScramCredential, ScramMechanism, ScramShape
 
 _BINARY: Final = ("salt", "stored_key", "server_key")
 
@@ -25,10 +26,13 @@ class Users:
 
     def __init__(self) -> None:
         self._users: dict[str, dict[ScramMechanism, ScramCredential]] = {}
+        self._shapes = {each: Counter[ScramShape]() for each in ScramMechanism}
 
     def clear(self) -> None:
         """Forget every user, to be loaded again."""
         self._users.clear()
+        for shapes in self._shapes.values():
+            shapes.clear()
 
     def names(self) -> list[str]:
         """Every user's name, in order."""
@@ -42,14 +46,23 @@ class Users:
         """A user's credential for a mechanism, if there is one."""
         return self.credentials(user).get(mechanism)
 
+    def usual_shape(self, mechanism: ScramMechanism) -> ScramShape | None:
+        """What most credentials for a mechanism look like; None where there are
+        none."""
+        found = self._shapes[mechanism].most_common(1)
+        return found[0][0] if found else None
+
     def replay(self, name: str, value: Mapping[str, Any] | None) -> None:
         """Apply an entry."""
         mechanism, user = _from_entry_name(name)
+        shapes = self._shapes[mechanism]
         own = self._users.setdefault(user, {})
+        before = own.pop(mechanism, None)
+        if before is not None:
+            shapes -= Counter({_shape(before): 1})
         if value is not None:
-            own[mechanism] = _from_value(value)
-        else:
-            own.pop(mechanism, None)
+            own[mechanism] = made = _from_value(value)
+            shapes[_shape(made)] += 1
         if not own:
             del self._users[user]
 
@@ -60,6 +73,10 @@ def credential_entry(
     """Keep a user's credential for a mechanism; None takes it away."""
     name = f"{mechanism.sasl_name}/{user}"
     return Entry(Kind.SCRAM_CREDENTIAL, name, credential and _to_value(credential))
+
+
+def _shape(credential: ScramCredential) -> ScramShape:
+    return ScramShape(len(credential.salt), credential.iterations)
 
 
 def _to_value(credential: ScramCredential) -> dict[str, Any]:

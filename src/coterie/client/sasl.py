@@ -89,8 +89,8 @@ def _plain(username: str, password: Secret) -> Conversation:
 def _scram(mechanism: str, username: str, password: Secret) -> Conversation:
     from scramp import ScramClient, ScramException
 
-    client = ScramClient([mechanism], username, "")
-    client.password = _AsItIs(password)
+    client = ScramClient([mechanism], "user", "")
+    client.username, client.password = _Name(username), _Password(password)
     try:
         said = yield client.get_client_first().encode()
         client.set_server_first(said.decode())
@@ -103,9 +103,20 @@ def _scram(mechanism: str, username: str, password: Secret) -> Conversation:
         ) from error
 
 
-class _AsItIs:
-    """A password for the library, which would prepare it (RFC 4013). Kafka and its
-    clients hash the bytes they are given."""
+class _Name:
+    """A name for the library, which would prepare it (RFC 4013). Kafka and its clients
+    prepare no strings."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def escape(self) -> str:
+        """The name as messages have it."""
+        return self._name.replace("=", "=3D").replace(",", "=2C")
+
+
+class _Password:
+    """A password for the library: the bytes that were given are hashed."""
 
     def __init__(self, password: Secret) -> None:
         self._password = password

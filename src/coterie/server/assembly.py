@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import secrets
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -43,6 +44,7 @@ from coterie.types import LogOffset, TopicName
 
 _SPACE: Final = "broker"
 _CLUSTER_ID: Final = b"cluster.id"
+_SECRET: Final = b"secret"
 
 
 class RuntimeEnvironment:
@@ -148,7 +150,8 @@ class Assembly:
                 settings.max_incremental_fetch_session_cache_slots, fresh_session_id
             ),
             clock=clock,
-            cluster_id=_cluster_id(log),
+            cluster_id=_kept(log, _CLUSTER_ID, _fresh_cluster_id).decode(),
+            secret=_kept(log, _SECRET, secrets.token_bytes),
         )
 
     def start(self) -> None:
@@ -238,11 +241,14 @@ def _check_racks(settings: Settings, node_count: int) -> None:
         )
 
 
-def _cluster_id(log: Log) -> str:
-    """The cluster's id, made when a store is new (staged then)."""
-    found = log.get(_SPACE, _CLUSTER_ID)
-    if found is not None:
-        return found.decode()
-    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=")
-    log.put(_SPACE, _CLUSTER_ID, cluster_id)
-    return cluster_id.decode()
+def _kept(log: Log, key: bytes, make: Callable[[], bytes]) -> bytes:
+    """What a store has for itself, made when it is new (staged then)."""
+    found = log.get(_SPACE, key)
+    if found is None:
+        found = make()
+        log.put(_SPACE, key, found)
+    return found
+
+
+def _fresh_cluster_id() -> bytes:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=")

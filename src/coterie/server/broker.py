@@ -27,7 +27,8 @@ coordinates a transactional id."""
 @dataclass(slots=True, kw_only=True, eq=False)
 class Broker:
     """The parts of a server. `clock` gives ms since the epoch and never steps back;
-    `acls` is the authorizer, if it is one that decides by bindings."""
+    `acls` is the authorizer, if it is one that decides by bindings; `secret` is known
+    to the store and nobody else."""
 
     settings: Settings
     log: Log
@@ -41,6 +42,7 @@ class Broker:
     fetch_sessions: FetchSessions
     clock: Callable[[], int]
     cluster_id: str
+    secret: bytes = field(repr=False)
     nodes: list[Node] = field(default_factory=list)
 
     def shard_of(self, group_id: GroupId) -> int:

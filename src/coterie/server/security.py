@@ -30,7 +30,11 @@ class Security:
     """
 
     def __init__(
-        self, protocol: SecurityProtocol, settings: Settings, lookup: Lookup
+        self,
+        protocol: SecurityProtocol,
+        settings: Settings,
+        lookup: Lookup,
+        stand_in: Lookup,
     ) -> None:
         self.protocol = protocol
         self.tls: ssl.SSLContext | None = None
@@ -49,7 +53,7 @@ class Security:
         if protocol.has_tls:
             self.tls = self._make_context()
         if protocol.has_sasl:
-            self._mechanisms = self._make_mechanisms(lookup)
+            self._mechanisms = self._make_mechanisms(lookup, stand_in)
 
     def close(self) -> None:
         """Check no more passwords."""
@@ -93,7 +97,8 @@ class Security:
             )
         return make_context(self._settings, asks_certificates=asks)
 
-    def _make_mechanisms(self, lookup: Lookup) -> Mechanisms:
+    def _make_mechanisms(self, lookup: Lookup, stand_in: Lookup) -> Mechanisms:
         from coterie.auth.sasl import mechanisms
 
-        return mechanisms(self._settings.sasl_enabled_mechanisms, lookup)
+        names = self._settings.sasl_enabled_mechanisms
+        return mechanisms(names, lookup, stand_in)

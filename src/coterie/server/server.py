@@ -81,7 +81,9 @@ class Server:
         and OSError when an address cannot be had.
         """
         plan = self._plan
-        security = Security(plan.protocol, plan.settings, self._credential)
+        security = Security(
+            plan.protocol, plan.settings, self._credential, self._stand_in
+        )
         passwords = _read_users(plan.settings)
         assembly = Assembly(
             plan.settings,
@@ -115,6 +117,13 @@ class Server:
         self, user: str, mechanism: ScramMechanism
     ) -> ScramCredential | None:
         return self.assembly.broker.catalog.users.find(user, mechanism)
+
+    def _stand_in(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        from coterie.auth.scram import stand_in
+
+        broker = self.assembly.broker
+        shape = broker.catalog.users.usual_shape(mechanism)
+        return shape and stand_in(mechanism, user, shape, broker.secret)
 
     def _make_users(self, passwords: Mapping[str, str]) -> None:
         broker = self.assembly.broker
