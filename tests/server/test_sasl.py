@@ -145,6 +145,7 @@ def test_whoever_is_refused_hears_why_and_is_cut_off(
     assert "could not say who it is: Authentication failed" in caplog.text
 
 
+@pytest.mark.slow
 def test_who_asks_does_not_learn_which_users_there_are(tmp_path: Path) -> None:
     """In Kafka a SCRAM client is refused a token earlier when there is no such user."""
     log = MemoryLog()
