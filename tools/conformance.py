@@ -34,7 +34,6 @@ RESULTS: Final = ROOT / "build" / "facts.json"
 PROVEN: Final = "proven"
 DEVIATION: Final = "deviation"
 NOT_YET: Final = "not yet"
-SERVER_LAYERS: Final = frozenset("WSR")
 CLASSIC_RECORDS: Final = frozenset(
     {"E22-01", "E22-02", "E22-04", "E22-05", "E22-06", "E22-32", "E22-46", "E22-47"}
 )
@@ -68,25 +67,24 @@ class Area(NamedTuple):
 
     name: str
     sections: str
-    server_only: bool = False
     only: frozenset[str] = frozenset()
 
     def holds(self, fact: Fact) -> bool:
         """Whether the fact belongs to the area."""
         if not re.fullmatch(self.sections, fact.section_number):
             return False
-        if self.only and fact.id not in self.only:
-            return False
-        return not self.server_only or fact.layer in SERVER_LAYERS
+        return not self.only or fact.id in self.only
 
 
 AREAS: Final = (
-    Area("A OffsetFetch, server rows", r"A\.\d+", server_only=True),
-    Area("B.1, B.2 FindCoordinator", r"B\.[12]"),
-    Area("C.3 DescribeGroups", r"C\.3"),
-    Area("D DeleteGroups and OffsetDelete, server rows", r"D\.\d+", server_only=True),
+    Area("A KIP-88, OffsetFetch", r"A\.\d+"),
+    Area("A.6, A.7 its client and tool", r"A\.[67]"),
+    Area("B KIP-699, FindCoordinator in batches", r"B\.\d+"),
+    Area("C KIP-181, DescribeGroups, and the tool", r"C\.\d+"),
+    Area("D KIP-229, DeleteGroups, and OffsetDelete", r"D\.\d+"),
     Area("E KIP-848, all of E1 to E31", r"E\d+.*"),
     Area("E19 classic groups", r"E19"),
+    Area("E27 to E29 rights, lists, admin client and tool", r"E2[789]"),
     Area("E22 records of types 0 to 2", r"E22\.\d", only=CLASSIC_RECORDS),
     Area("G what real clients need", r"G\.\d"),
     Area("H edge cases of Kafka's own tests", r"H\.\d+"),

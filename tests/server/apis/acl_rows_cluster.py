@@ -124,7 +124,7 @@ ROWS: Final = [
         {"g": 0},
         {group(DESCRIBE_CONFIGS): {"g": NO_GROUP}},
         4,
-        facts=("E21-09",),
+        facts=("E21-09", "E27-12"),
     ),
     Row(
         "DescribeConfigs of a broker",
@@ -151,7 +151,7 @@ ROWS: Final = [
         {"g": 0},
         {group(ALTER_CONFIGS): {"g": NO_GROUP}},
         1,
-        facts=("E21-09",),
+        facts=("E21-09", "E27-12"),
     ),
     Row(
         "AlterConfigs of a broker",

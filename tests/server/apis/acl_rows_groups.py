@@ -97,6 +97,7 @@ OF_MEMBERS = [
         79,
         {group(READ): NO_GROUP},
         9,
+        facts=("E27-05",),
     ),
     Row(
         "SyncGroup",
@@ -105,6 +106,7 @@ OF_MEMBERS = [
         25,
         {group(READ): NO_GROUP},
         4,
+        facts=("E27-05",),
     ),
     Row(
         "Heartbeat",
@@ -113,6 +115,7 @@ OF_MEMBERS = [
         25,
         {group(READ): NO_GROUP},
         4,
+        facts=("E27-05",),
     ),
     Row(
         "LeaveGroup",
@@ -123,6 +126,7 @@ OF_MEMBERS = [
         (0, 1),
         {group(READ): (NO_GROUP, 0)},
         5,
+        facts=("E27-05",),
     ),
     Row(
         "ConsumerGroupHeartbeat",
@@ -133,7 +137,7 @@ OF_MEMBERS = [
         25,
         {group(READ, "c"): NO_GROUP, topic(DESCRIBE): NO_TOPIC},
         1,
-        facts=("E7-03", "F5-29"),
+        facts=("E7-03", "F5-29", "E27-01"),
     ),
     Row(
         "PrepareAssignment",
@@ -143,6 +147,7 @@ OF_MEMBERS = [
         {group(READ, "c"): NO_GROUP},
         0,
         settings={"group_consumer_client_assignors_enable": True},
+        facts=("E27-02",),
     ),
     Row(
         "InstallAssignment",
@@ -152,6 +157,7 @@ OF_MEMBERS = [
         {group(READ, "c"): NO_GROUP},
         0,
         settings={"group_consumer_client_assignors_enable": True},
+        facts=("E27-02",),
     ),
 ]
 
@@ -166,7 +172,7 @@ OF_GROUPS = [
             group(DESCRIBE, "none"): {"g": 0, "none": NO_GROUP},
         },
         4,
-        facts=("B-13",),
+        facts=("B-13", "E27-11"),
     ),
     Row(
         "FindCoordinator of one",
@@ -175,7 +181,7 @@ OF_GROUPS = [
         0,
         {group(DESCRIBE): NO_GROUP},
         3,
-        facts=("B-13",),
+        facts=("B-13", "E27-11"),
     ),
     Row(
         "FindCoordinator of a transaction",
@@ -184,7 +190,7 @@ OF_GROUPS = [
         {"x": 0},
         {transaction(DESCRIBE): {"x": NO_TRANSACTION}},
         4,
-        facts=("B-13",),
+        facts=("B-13", "E27-11"),
     ),
     Row(
         "FindCoordinator of a share",
@@ -205,7 +211,7 @@ OF_GROUPS = [
             group(DESCRIBE, "none"): {"g": 0, "none": NO_GROUP},
         },
         6,
-        facts=("C-25",),
+        facts=("C-25", "E27-03"),
     ),
     Row(
         "ConsumerGroupDescribe",
@@ -216,7 +222,7 @@ OF_GROUPS = [
         [(0, 1)],
         {group(DESCRIBE, "c"): [(NO_GROUP, 0)], topic(DESCRIBE): [(NO_TOPIC, 0)]},
         1,
-        facts=("E16-06", "F5-29"),
+        facts=("E16-06", "F5-29", "E27-03"),
     ),
     Row(
         "ListGroups",
@@ -229,6 +235,7 @@ OF_GROUPS = [
         {group(DESCRIBE): (0, {"c"}), group(DESCRIBE, "c"): (0, {"g"})},
         5,
         instead=((cluster(DESCRIBE),),),
+        facts=("E27-04",),
     ),
     Row(
         "DeleteGroups",
@@ -242,7 +249,7 @@ OF_GROUPS = [
             group(DELETE, "gone"): {"none": 69, "gone": NO_GROUP},
         },
         2,
-        facts=("D-34",),
+        facts=("D-34", "E27-09"),
     ),
 ]
 
@@ -295,6 +302,7 @@ OF_TRANSACTIONS = [
         0,
         {transaction(WRITE): NO_TRANSACTION, group(READ): NO_GROUP},
         3,
+        facts=("E27-10",),
     ),
     Row(
         "TxnOffsetCommit",
@@ -308,6 +316,7 @@ OF_TRANSACTIONS = [
             topic(READ, "u"): {"t": 0, "u": NO_TOPIC},
         },
         3,
+        facts=("E27-06",),
     ),
     Row(
         "EndTxn",

@@ -88,7 +88,7 @@ ROWS: Final = [
             topic(READ, "u"): {"t": 0, "u": NO_TOPIC},
         },
         9,
-        facts=("E17-08",),
+        facts=("E17-08", "E27-06"),
     ),
     Row(
         "OffsetCommit of a member that is none",
@@ -106,6 +106,7 @@ ROWS: Final = [
         [("t", 25)],
         {group(READ): [("t", NO_GROUP)], topic(READ): [("t", NO_TOPIC)]},
         9,
+        facts=("E27-06",),
     ),
     Row(
         "OffsetCommit by id",
@@ -115,6 +116,7 @@ ROWS: Final = [
         {group(READ): [NO_GROUP] * 2, topic(READ): [0, NO_TOPIC]},
         10,
         given=(topic(READ, "u"),),
+        facts=("E27-06",),
     ),
     Row(
         "OffsetFetch",
@@ -127,6 +129,7 @@ ROWS: Final = [
             topic(DESCRIBE, "u"): (0, {"t": 0, "u": NO_TOPIC}),
         },
         9,
+        facts=("E27-07",),
     ),
     Row(
         "OffsetFetch of all",
@@ -139,6 +142,7 @@ ROWS: Final = [
             topic(DESCRIBE, "u"): (0, {"t": 0}),
         },
         9,
+        facts=("E27-07",),
     ),
     Row(
         "OffsetFetch of old",
@@ -150,6 +154,7 @@ ROWS: Final = [
             topic(DESCRIBE): (0, {"t": NO_TOPIC}),
         },
         5,
+        facts=("E27-07",),
     ),
     Row(
         "OffsetFetch of very old",
@@ -158,6 +163,7 @@ ROWS: Final = [
         {"t": 0},
         {group(DESCRIBE): {"t": NO_GROUP}, topic(DESCRIBE): {"t": NO_TOPIC}},
         1,
+        facts=("E27-07",),
     ),
     Row(
         "OffsetDelete",
@@ -170,7 +176,7 @@ ROWS: Final = [
             topic(READ, "u"): (0, {"t": 0, "u": NO_TOPIC}),
         },
         0,
-        facts=("D-51",),
+        facts=("D-51", "E27-08"),
     ),
     Row(
         "OffsetDelete in no group",
@@ -209,5 +215,6 @@ ROWS: Final = [
             topic(DESCRIBE, "u"): [(0, [0, NO_TOPIC])],
         },
         10,
+        facts=("E27-07",),
     ),
 ]
