@@ -246,3 +246,9 @@ def test_an_authority_is_asked_over_tls_when_its_certificate_is_trusted(
 def test_secrets_are_sent_over_tls_alone(url: str) -> None:
     with pytest.raises(ClientError, match="an https:// address can"):
         grant(url)
+
+
+def test_a_secret_in_the_address_is_refused_and_not_shown() -> None:
+    with pytest.raises(ClientError, match="at idp has a name or a pass") as refused:
+        grant("https://me:hunter2@idp/token")
+    assert "hunter2" not in str(refused.value)

@@ -24,6 +24,7 @@ from coterie.server.authority import choose_authorizer, is_loopback
 from coterie.server.config import make_settings
 from coterie.server.server import Server, ServerPlan
 from coterie.settings import Settings
+from coterie.types import SecurityProtocol
 
 ALICE = Principal("User", "alice")
 DN = Principal("User", "CN=bob,OU=ops")
@@ -131,3 +132,35 @@ def test_a_server_for_other_machines_starts_with_access_control_lists(
     assert "other machines can reach 0.0.0.0" in caplog.text
     assert asyncio.run(answers(every_address, authorizer="allow-all"))
     assert asyncio.run(answers(every_address, super_users=("User:ANONYMOUS",)))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "host", "mechanisms", "is_warned"),
+    [
+        ("SASL_PLAINTEXT", "0.0.0.0", ("PLAIN",), True),
+        ("SASL_PLAINTEXT", "127.0.0.1", ("PLAIN",), False),
+        ("SASL_PLAINTEXT", "0.0.0.0", ("SCRAM-SHA-256",), False),
+        ("PLAINTEXT", "0.0.0.0", ("PLAIN",), False),
+    ],
+)
+def test_passwords_that_others_can_read_on_their_way_are_a_warning(
+    caplog: pytest.LogCaptureFixture,
+    protocol: str,
+    host: str,
+    mechanisms: tuple[str, ...],
+    is_warned: bool,
+) -> None:
+    async def start_and_stop() -> None:
+        settings = Settings(sasl_enabled_mechanisms=mechanisms)
+        plan = ServerPlan(
+            settings=settings,
+            host=host,
+            port=0,
+            protocol=SecurityProtocol[protocol],
+        )
+        server = Server(plan, AllowAll())
+        await server.start(MemoryLog())
+        await server.stop()
+
+    asyncio.run(start_and_stop())
+    assert ("PLAIN is enabled without TLS" in caplog.text) is is_warned

@@ -111,6 +111,11 @@ class Grant:
 
     def __post_init__(self) -> None:
         parts = urllib.parse.urlsplit(self.url)
+        if "@" in parts.netloc:
+            raise ClientError(
+                f"the address for tokens at {parts.hostname} has a name or a password "
+                "in it; they go into client.id and client.secret"
+            )
         is_near = parts.scheme == "http" and parts.hostname in _LOOPBACK
         if not parts.hostname or (parts.scheme != "https" and not is_near):
             raise ClientError(

@@ -16,7 +16,7 @@ from coterie.errors import LogError
 from coterie.log.log import Log
 from coterie.log.memory import MemoryLog
 from coterie.server.assembly import Assembly
-from coterie.server.authority import choose_authorizer
+from coterie.server.authority import choose_authorizer, is_loopback
 from coterie.server.dispatch import load_handlers
 from coterie.server.listener import Listener
 from coterie.server.node import Node
@@ -84,6 +84,7 @@ class Server:
         security = Security(
             plan.protocol, plan.settings, self._credential, self._stand_in
         )
+        _warn_of_clear_passwords(plan)
         passwords = _read_users(plan.settings)
         assembly = Assembly(
             plan.settings,
@@ -193,6 +194,20 @@ def _read_users(settings: Settings) -> Mapping[str, str]:
     from coterie.server.users_file import read_users
 
     return read_users(Path(settings.sasl_users_file))
+
+
+def _warn_of_clear_passwords(plan: ServerPlan) -> None:
+    is_clear = plan.protocol is SecurityProtocol.SASL_PLAINTEXT
+    if (
+        is_clear
+        and "PLAIN" in plan.settings.sasl_enabled_mechanisms
+        and not is_loopback(plan.host)
+    ):
+        _LOGGER.warning(
+            "PLAIN is enabled without TLS, and other machines can reach %s: anybody on "
+            "the way can read passwords; listen with SASL_SSL, or enable SCRAM alone",
+            plan.host or "every address",
+        )
 
 
 def _open_log(plan: ServerPlan) -> Log:

@@ -52,6 +52,24 @@ def test_secrets_are_masked_in_every_form(
     assert items["ssl.keystore.key"]["written_as"] == "ssl.key.pem"
 
 
+def test_a_key_among_certificates_and_a_password_in_an_address_are_masked(
+    world: World,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----"
+    monkeypatch.setenv("COTERIE_SSL_CERTIFICATE_PEM", key)
+    url = "sasl.oauthbearer.token.endpoint.url"
+    rest = ("--bootstrap-server", "a:1", "-X", f"{url}=https://me:hunter2@idp/token")
+    for form in ("table", "wide", "json", "csv"):
+        main(["config", "explain", "-o", form, *rest])
+        said = capsys.readouterr()
+        assert "hunter2" not in said.out + said.err
+    _, _, items = explained(capsys, *rest)
+    assert items["ssl.keystore.certificate.chain"]["is_secret"] is True
+    assert items[url]["value"] == "https://********@idp/token"
+
+
 def test_what_was_overridden_is_told(
     world: World,
     capsys: pytest.CaptureFixture[str],

@@ -97,6 +97,28 @@ def test_a_value_that_does_not_count_is_not_judged(named: World) -> None:
     assert target.options.request_timeout_ms == 7
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "servers", "is_warned"),
+    [
+        ("PLAIN", "kafka.example:9092", True),
+        ("PLAIN", "localhost:1,kafka.example:9092", True),
+        ("PLAIN", "localhost:1,127.0.0.1:2,[::1]:3", False),
+        ("SCRAM-SHA-256", "kafka.example:9092", False),
+    ],
+)
+def test_a_password_that_others_can_read_on_its_way_is_a_warning(
+    world: World, mechanism: str, servers: str, is_warned: bool
+) -> None:
+    world.environ["COTERIE_BOOTSTRAP_SERVER"] = servers
+    sasl(world, mechanism, SASL_USERNAME="alice", SASL_PASSWORD="secret")
+    warnings = world.target().warnings
+    assert [each.startswith("PLAIN without TLS") for each in warnings] == (
+        [True] if is_warned else []
+    )
+    world.environ["COTERIE_SECURITY_PROTOCOL"] = "SASL_SSL"
+    assert world.target().warnings == ()
+
+
 def test_sasl_that_is_not_switched_on_is_doubted(named: World) -> None:
     flags = ("-X", "sasl.mechanism=PLAIN", "-X", "ssl.ca.location=ca.pem")
     first, second = named.target(*flags).warnings

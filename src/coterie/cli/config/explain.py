@@ -7,6 +7,7 @@ that more than defaults. Secrets are masked. Nothing is connected to.
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.connect import add_connection_options
@@ -77,12 +78,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _item(name: str, found: Found, overridden: list[Found]) -> Item:
-    from coterie.cli.connect.keys import KEYS
+    from coterie.cli.connect.keys import KEYS, is_private_key
 
-    is_secret = not isinstance(found.value, str)
+    is_secret = not isinstance(found.value, str) or is_private_key(found.value)
     return {
         "setting": name,
-        "value": str(found.value),
+        "value": _shown(str(found.value), is_secret=is_secret),
         "is_secret": is_secret,
         "source": str(found.source),
         "source_kind": found.source.kind,
@@ -91,6 +92,13 @@ def _item(name: str, found: Found, overridden: list[Found]) -> Item:
         "summary": KEYS[name].summary,
         "error": None,
     }
+
+
+def _shown(text: str, *, is_secret: bool) -> str:
+    """The text without what nobody may see: secrets, and a password in an address."""
+    from coterie.client.secret import MASK
+
+    return MASK if is_secret else re.sub(r"://[^/@\s]*@", f"://{MASK}@", text)
 
 
 def _first_line(value: Json) -> str:

@@ -135,6 +135,12 @@ def is_secret(name: str) -> bool:
     return name == JAAS or (key is not None and key.kind is Kind.SECRET)
 
 
+def is_private_key(text: str) -> bool:
+    """Whether a text that should be certificates has a private key in it: some have
+    both in one file."""
+    return "PRIVATE KEY-----" in text
+
+
 def is_meaningless(name: str) -> bool:
     """Whether other clients have that setting, and it says nothing to this one: a file
     is often shared with a consumer."""

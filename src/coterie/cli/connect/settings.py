@@ -70,7 +70,7 @@ def make_target(counts: Mapping[str, Found]) -> Target:
         retry_backoff_ms=said.whole("retry.backoff.ms"),
         retry_backoff_max_ms=said.whole("retry.backoff.max.ms"),
     )
-    doubts = tuple(_doubts(said, protocol))
+    doubts = (*_doubts(said, protocol), *_readable(options, bootstrap))
     return Target(bootstrap, options, doubts, _known_as(said, options))
 
 
@@ -102,6 +102,23 @@ def _doubts(said: Said, protocol: str) -> list[str]:
             f"is {protocol}"
         )
     return doubts
+
+
+def _readable(options: ClientOptions, bootstrap: str) -> list[str]:
+    """A password that leaves this machine for all to read."""
+    is_plain = options.sasl is not None and options.sasl.mechanism == "PLAIN"
+    is_near = all(map(_is_near, bootstrap.split(",")))
+    if not is_plain or options.ssl is not None or is_near:
+        return []
+    return [
+        "PLAIN without TLS sends the password so that anybody on the way can read it; "
+        "use SASL_SSL, or SCRAM"
+    ]
+
+
+def _is_near(address: str) -> bool:
+    host = address.strip().rpartition("://")[2].rpartition(":")[0].strip("[]")
+    return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 # TLS.

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from coterie.cli.connect.found import Findings, Source, nearest
-from coterie.cli.connect.keys import ALIASES, KEYS, Kind, canonical, is_secret
+from coterie.cli.connect.keys import (
+    ALIASES,
+    KEYS,
+    Kind,
+    canonical,
+    is_private_key,
+    is_secret,
+)
 from coterie.errors import SettingError
 
 _PREFIX: Final = "COTERIE_"
@@ -79,7 +86,7 @@ def _read_flags(findings: Findings, options: argparse.Namespace) -> None:
                 f"-X {assignment} sets nothing; write -X KEY=VALUE, "
                 "for example -X client.id=me"
             )
-        if is_secret(name):
+        if is_secret(name) or is_private_key(value):
             raise SettingError(
                 f"-X {name}: a secret on the command line is seen by everybody on this "
                 "machine; put it into a profile, the file of --command-config, "
