@@ -10,6 +10,10 @@ from hypothesis import strategies as st
 
 from coterie.errors import MalformedFrame
 from coterie.wire.codec import decode, encode
+from coterie.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 from coterie.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatResponse,
@@ -24,6 +28,7 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from coterie.wire.messages.produce import ProduceRequest
+from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from coterie.wire.primitives import Prepared, read_uvarint, write_uvarint
 from coterie.wire.schema import Message
 from tests.wire.hand import int16, int32, text
@@ -257,3 +262,13 @@ def test_values_compare_by_fields_and_say_them() -> None:
     assert HeartbeatRequest(group_id="g") != HeartbeatRequest(group_id="h")
     assert HeartbeatRequest() != FetchRequest()
     assert "group_id='g'" in repr(HeartbeatRequest(group_id="g"))
+
+
+def test_passwords_are_not_seen_where_messages_are_shown() -> None:
+    upsertion = ScramCredentialUpsertion(name="alice", salted_password=b"hunter2")
+    for shown in (
+        repr(SaslAuthenticateRequest(auth_bytes=b"\0alice\0hunter2")),
+        repr(AlterUserScramCredentialsRequest(upsertions=[upsertion])),
+    ):
+        assert "hunter2" not in shown
+        assert "=..." in shown

@@ -61,6 +61,7 @@ class Field(NamedTuple):
     element: str | type[Struct] | None
     tag: int | None
     tagged: Versions
+    is_secret: bool
 
 
 _IMPLICIT_DEFAULTS: Final[Mapping[str, object]] = {
@@ -90,6 +91,7 @@ def _field(
         element=element,
         tag=options.pop("tag", None),
         tagged=Versions.parse(options.pop("tagged", "none")),
+        is_secret=options.pop("is_secret", False),
     )
     assert not options, f"a field has no {', '.join(options)}"
     return declared
@@ -97,7 +99,8 @@ def _field(
 
 def boolean(versions: str = "0+", **options: Any) -> Any:
     """One byte, 0 or 1. Options of this and all the others: `default`, `nullable`,
-    `tag` with `tagged` (the versions in which the field is a tagged one)."""
+    `tag` with `tagged` (the versions in which the field is a tagged one), `is_secret`
+    for what is not to be seen where a message is shown."""
     return _field("bool", versions, **options)
 
 
@@ -217,7 +220,10 @@ class Struct(metaclass=StructMeta):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        inner = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.FIELDS)
+        inner = ", ".join(
+            f"{name}={'...' if field.is_secret else repr(getattr(self, name))}"
+            for name, field in self.FIELDS.items()
+        )
         return f"{type(self).__name__}({inner})"
 
 

@@ -24,7 +24,7 @@ class ScramCredentialUpsertion(Struct):
     mechanism: int = int8()
     iterations: int = int32()
     salt: bytes = binary()
-    salted_password: bytes = binary()
+    salted_password: bytes = binary(is_secret=True)
 
 
 class AlterUserScramCredentialsRequest(Message, key=51, versions="0", flexible="0+"):

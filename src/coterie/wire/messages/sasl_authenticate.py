@@ -10,7 +10,7 @@ from coterie.wire.schema import Message, binary, int16, int64, string
 
 
 class SaslAuthenticateRequest(Message, key=36, versions="0-2", flexible="2+"):
-    auth_bytes: bytes = binary()
+    auth_bytes: bytes = binary(is_secret=True)
 
 
 class SaslAuthenticateResponse(Message, key=36, versions="0-2", flexible="2+"):
