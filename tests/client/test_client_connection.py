@@ -198,8 +198,11 @@ async def test_a_closed_connection_says_so() -> None:
 async def test_nobody_there_is_told_with_the_address() -> None:
     async with ScriptedBroker() as broker:
         pass
-    with pytest.raises(ConnectionLost, match=rf"127.0.0.1:{broker.port} cannot"):
+    with pytest.raises(
+        ConnectionLost, match=rf"127.0.0.1:{broker.port} cannot"
+    ) as lost:
         await connect(broker)
+    assert str(lost.value).endswith("cannot be reached: nobody listens there")
 
 
 async def test_a_broker_that_never_says_its_versions_cannot_be_reached() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -249,3 +250,27 @@ async def test_a_closed_cluster_connects_no_more() -> None:
         await cluster.close()
         with pytest.raises(ConnectionLost, match="the client is closed"):
             await cluster.coordinator("g")
+
+
+async def test_a_cluster_that_never_answered_is_given_up_before_a_call_is() -> None:
+    async with ScriptedBroker() as broker:
+        pass
+    options = replace(OPTIONS, api_timeout_ms=600_000, first_contact_ms=1)
+    cluster = Cluster(broker.bootstrap, options)
+    with pytest.raises(ConnectionLost, match="nobody listens there"):
+        await cluster.coordinator("g")
+
+
+async def test_a_cluster_that_answered_once_is_tried_for_as_long_as_a_call() -> None:
+    async with ScriptedBroker() as broker:
+        cluster = Cluster(broker.bootstrap, replace(OPTIONS, first_contact_ms=0))
+        await cluster.connection()
+        found = Coordinator(
+            key="g", node_id=broker.node_id, host="127.0.0.1", port=broker.port
+        )
+        broker.answers[ApiKey.FIND_COORDINATOR] = in_turn(
+            HANG_UP, FindCoordinatorResponse(coordinators=[found])
+        )
+        connection = await cluster.coordinator("g")
+        assert connection.is_open
+        await cluster.close()

@@ -72,6 +72,7 @@ class Cluster:
         self._connections: dict[Address, BrokerConnection] = {}
         self._locks: dict[Address, asyncio.Lock] = {}
         self._is_closed = False
+        self._was_reached = False
 
     async def close(self) -> None:
         """Close every connection; none is made any more."""
@@ -127,6 +128,7 @@ class Cluster:
             connection = self._connections.get(address)
             if connection is None or not connection.is_open:
                 connection = await BrokerConnection.open(address, self.options)
+                self._was_reached = True
                 self._connections[address] = connection
                 if self._is_closed:  # meanwhile
                     connection.close()
@@ -240,16 +242,20 @@ class Cluster:
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """What `attempt` gives, tried again while it fails with something that may
-        pass, for at most `api_timeout_ms`; then its last failure."""
+        pass, for at most `api_timeout_ms`, or `first_contact_ms` while no broker was
+        ever reached; then its last failure."""
         options = self.options
         loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + options.api_timeout_ms / 1000
+        started_s = loop.time()
         delay_ms = options.retry_backoff_ms
         while True:
             try:
                 return await attempt()
             except CoterieError as error:
-                is_late = loop.time() + delay_ms / 1000 > deadline_s
+                limit_ms = options.api_timeout_ms
+                if not self._was_reached:
+                    limit_ms = min(limit_ms, options.first_contact_ms)
+                is_late = loop.time() + delay_ms / 1000 > started_s + limit_ms / 1000
                 if is_late or self._is_closed or not may_pass(error):
                     raise
             await asyncio.sleep(delay_ms / 1000)

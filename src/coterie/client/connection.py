@@ -15,8 +15,10 @@ harms nobody else.
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import math
+import socket
 import ssl
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self, TypeVar, cast
@@ -398,6 +400,10 @@ def _reason(error: Exception) -> str:
     """Why there is no connection; what asyncio raises is often without words."""
     if isinstance(error, ConnectionResetError):
         return "it hung up"
+    if f"[Errno {errno.ECONNREFUSED}]" in str(error):  # of one address, or of several
+        return "nobody listens there"
+    if isinstance(error, socket.gaierror):
+        return error.strerror or str(error)
     return str(error) or "it took too long"
 
 

@@ -29,6 +29,10 @@ class ClientOptions:
     was lost can be sent anew before its member is fenced."""
     api_timeout_ms: int = 60_000
     """How long a call that tries again may take in all."""
+    first_contact_ms: int = 60_000
+    """For how long of that a cluster is tried of which no broker was ever reached. Its
+    address is more likely wrong than all its brokers are about to come back, so that
+    somebody who waits at a terminal is better told soon."""
     leader_wait_ms: int = 3_000
     """For how long of that a partition is asked for again that has no leader, or one
     that cannot be reached. Leaders that move are back sooner; Kafka gives the

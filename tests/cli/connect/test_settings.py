@@ -279,3 +279,12 @@ def test_javas_stores_and_librdkafkas_files_are_both_read(named: World) -> None:
         named.environ = dict(base)
         assert len(tls(named, **each).get_ca_certs()) == 1
         assert named.target().known_as == "its certificate"
+
+
+def test_an_address_that_never_answers_is_given_up_soon_or_as_late_as_is_said(
+    named: World,
+) -> None:
+    options = named.target().options
+    assert (options.api_timeout_ms, options.first_contact_ms) == (60_000, 5_000)
+    options = named.target("--timeout", "90000").options
+    assert (options.api_timeout_ms, options.first_contact_ms) == (90_000, 90_000)

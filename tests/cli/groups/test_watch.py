@@ -140,3 +140,19 @@ def test_at_a_terminal_the_table_is_drawn_over_itself(shell: Shell) -> None:
     assert isinstance(shown, StringIO)
     assert "orders" in shown.getvalue()
     assert shown.getvalue().count("\x1b[1A") > 0
+
+
+def test_it_ends_when_its_reader_has_gone_away(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in `coterie groups watch | head -1`."""
+    monkeypatch.setattr(emit, "write", lambda stream, pieces: False)
+    shell("groups watch --interval 0 --output jsonl")
+    assert shell.code == 0
+
+
+def test_a_count_is_1_or_more(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        make_parser("groups watch").parse_args(["groups", "watch", "--count", "0"])
+    assert left.value.code == 2
+    assert "'0' is no count; say 1 or more" in capsys.readouterr().err

@@ -43,7 +43,8 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         metavar="MS",
         type=_milliseconds,
-        help="how long a call may take in all, tries included",
+        help="how long a call may take in all, tries included (default 60000, but 5000 "
+        "where no broker ever answers)",
     )
     group.add_argument(
         "--verbose",

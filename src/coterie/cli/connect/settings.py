@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Never
 
-from coterie.cli.connect.found import Found, nearest
+from coterie.cli.connect.found import DEFAULT, Found, nearest
 from coterie.cli.connect.keys import (
     CLIENT_ID,
     CLIENT_SECRET,
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _FILE_URL: Final = "file:"
 _LIFE_S: Final = 3_600
+FIRST_CONTACT_MS: Final = 5_000
+"""For how long an address is tried that never answered, unless a time-out is named."""
 
 
 class Target(NamedTuple):
@@ -59,6 +61,7 @@ def make_target(counts: Mapping[str, Found]) -> Target:
         )
     protocol = said.word("security.protocol")
     api_timeout_ms = said.whole("default.api.timeout.ms")
+    is_limit_named = counts["default.api.timeout.ms"].source != DEFAULT
     connect_ms = said.whole("socket.connection.setup.timeout.ms")
     options = ClientOptions(
         client_id=said.text("client.id") or "",
@@ -67,6 +70,7 @@ def make_target(counts: Mapping[str, Found]) -> Target:
         connect_timeout_ms=min(connect_ms, api_timeout_ms),
         request_timeout_ms=min(said.whole("request.timeout.ms"), api_timeout_ms),
         api_timeout_ms=api_timeout_ms,
+        first_contact_ms=api_timeout_ms if is_limit_named else FIRST_CONTACT_MS,
         retry_backoff_ms=said.whole("retry.backoff.ms"),
         retry_backoff_max_ms=said.whole("retry.backoff.max.ms"),
     )

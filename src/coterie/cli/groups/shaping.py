@@ -24,7 +24,7 @@ def add_shape_options(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMN",
         help="order rows by a column, greatest numbers first: lag, time_lag_ms, ...",
     )
-    more("--top", metavar="N", type=_count, help="only the first N rows")
+    more("--top", metavar="N", type=whole_count, help="only the first N rows")
     more(
         "--fail-if-lag",
         metavar="COND",
@@ -42,7 +42,8 @@ def add_shape_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _count(text: str) -> int:
+def whole_count(text: str) -> int:
+    """Read how many, for argparse: 1 or more."""
     if not text.isascii() or not text.isdigit() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no count; say 1 or more")
     return int(text)

@@ -6,7 +6,7 @@ one table follows another; --output jsonl writes a line for each group and look,
 observed_at.
 
 A look that fails is told of, and the next one is tried. Ctrl-C ends it with 130;
---count with the exit code of the last look.
+--count, or a reader that went away, with the exit code of the last look.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from coterie.cli.connect import add_connection_options
 from coterie.cli.groups.selecting import add_selection_options
-from coterie.cli.groups.shaping import add_shape_options
+from coterie.cli.groups.shaping import add_shape_options, whole_count
 from coterie.cli.output.options import add_output_options
 from coterie.errors import CoterieError, SettingError
 
@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="how long to wait between two looks (default 2)",
     )
     parser.add_argument(
-        "--count", metavar="N", type=int, help="end after so many looks"
+        "--count", metavar="N", type=whole_count, help="end after so many looks"
     )
     add_shape_options(parser)
     add_output_options(parser)
@@ -103,25 +103,31 @@ async def watch(run: Run) -> Exit:
                 raise
             except CoterieError as error:
                 outcome = failed_run(error)
-            show(outcome)
-            if number == run.options.count:
+            is_read = show(outcome)
+            if number == run.options.count or not is_read:
                 break
             await asyncio.sleep(run.options.interval)
     return outcome.exit_code
 
 
-def _shower(run: Run, stack: ExitStack) -> Callable[[Outcome], object]:
-    """What shows an outcome: over the last one at a terminal, else below it."""
-    from coterie.cli.output.emit import asides, columns_of, emit
+def _shower(run: Run, stack: ExitStack) -> Callable[[Outcome], bool]:
+    """What shows an outcome, over the last one at a terminal, else below it, and says
+    whether somebody still reads."""
+    from coterie.cli.output import emit
 
-    if run.options.output == "jsonl" or not run.where.stdout.isatty():
-        return lambda outcome: emit(outcome, run.options, run.where)
+    options, where = run.options, run.where
+    if options.output == "jsonl" or not where.stdout.isatty():
+        return lambda outcome: emit.show(outcome, options, where)
     from coterie.cli.output.terminal import LiveTable
 
-    table = stack.enter_context(LiveTable(run.where.stdout))
-    return lambda outcome: table.show(
-        columns_of(outcome, run.options), outcome.items, asides(outcome)
-    )
+    table = stack.enter_context(LiveTable(where.stdout))
+
+    def redraw(outcome: Outcome) -> bool:
+        columns = emit.columns_of(outcome, options)
+        table.show(columns, outcome.items, emit.asides(outcome))
+        return True
+
+    return redraw
 
 
 class _Watcher:

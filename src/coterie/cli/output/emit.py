@@ -44,10 +44,15 @@ def emit(
     surroundings: Surroundings | None = None,
 ) -> int:
     """Print it as `options.output` says; the exit code."""
-    where = surroundings or Surroundings()
-    write(where.stdout, render(outcome, options, where))
-    write(where.stderr, [plain(line) + "\n" for line in asides(outcome)])
+    show(outcome, options, surroundings or Surroundings())
     return int(outcome.exit_code)
+
+
+def show(outcome: Outcome, options: argparse.Namespace, where: Surroundings) -> bool:
+    """Print it as `options.output` says; whether stdout still has a reader."""
+    is_read = write(where.stdout, render(outcome, options, where))
+    write(where.stderr, [plain(line) + "\n" for line in asides(outcome)])
+    return is_read
 
 
 def asides(outcome: Outcome) -> list[str]:
@@ -65,9 +70,9 @@ def columns_of(outcome: Outcome, options: argparse.Namespace) -> list[Column]:
     return [each for each in outcome.columns if is_wide or not each.is_wide]
 
 
-def write(stream: TextIO, pieces: Iterable[str]) -> None:
-    """Write what the stream's encoding cannot say as escapes. A reader that went away,
-    as `head` does, has what it wanted."""
+def write(stream: TextIO, pieces: Iterable[str]) -> bool:
+    """Write what the stream's encoding cannot say as escapes; whether it was taken. A
+    reader that went away, as `head` does, has what it wanted."""
     encoding = stream.encoding or "utf-8"
     try:
         for block in _blocks(pieces):
@@ -76,6 +81,8 @@ def write(stream: TextIO, pieces: Iterable[str]) -> None:
     except BrokenPipeError:
         with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123
             os.dup2(nowhere.fileno(), stream.fileno())
+        return False
+    return True
 
 
 def _blocks(pieces: Iterable[str]) -> Iterator[str]:
