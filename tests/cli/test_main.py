@@ -84,6 +84,52 @@ def test_groups_may_be_named_before_between_and_after_options(line: list[str]) -
     assert (options.groups, options.wide, options.by) == (["a", "b"], True, "partition")
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "groups list --sate Empty",
+            "coterie groups list: there is no --sate (did you mean --state?); see "
+            "coterie groups list --help\n",
+        ),
+        (
+            "groups plan p.json reset g --to-latest --qqq=1",
+            "coterie groups plan: there is no --qqq=1; see coterie groups plan "
+            "--help\n",
+        ),
+        (
+            "groups clone a",
+            "coterie groups clone: the following arguments are required: DESTINATION;"
+            " see coterie groups clone --help\n",
+        ),
+    ],
+)
+def test_a_line_that_is_wrong_is_told_of_in_one_sentence(
+    line: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main(line.split())
+    assert left.value.code == 2
+    assert capsys.readouterr().err == said
+
+
+def test_options_are_written_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is nearly --execute does not write."""
+    with pytest.raises(SystemExit):
+        cli.main(["groups", "delete", "g", "--exec"])
+    assert "there is no --exec (did you mean --execute?)" in capsys.readouterr().err
+
+
+def test_a_command_that_is_not_there_is_told_with_those_that_people_use(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["group", "list"])
+    said = capsys.readouterr().err
+    assert "invalid choice: 'group' (choose from 'serve', 'groups'" in said
+    assert "'complete'" not in said
+
+
 VERBS = [each for each in cli.VERBS if not each.has_own_grammar]
 
 

@@ -42,7 +42,7 @@ def test_what_makes_no_sense_is_exit_code_2(
     with pytest.raises(SystemExit) as left:
         main(arguments)
     assert left.value.code == 2
-    assert "usage: coterie" in capsys.readouterr().err
+    assert "see coterie" in capsys.readouterr().err
 
 
 def test_a_setting_that_is_unknown_is_exit_code_2_and_a_sentence(

@@ -14,7 +14,7 @@ from functools import partial
 from importlib import import_module
 from keyword import iskeyword
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -108,19 +108,45 @@ examples:
 
 class _Parser(argparse.ArgumentParser):
     """One that takes names of groups or topics takes them before, between and after
-    the options."""
+    the options. Options are written out: `--exec` must not write, and what is short
+    for one option today is short for two tomorrow."""
 
+    is_verb = False
+    """It has all the options of a verb: what it does not know, nobody does."""
     takes_names = False
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
 
     def parse_known_args(  # type: ignore[override]
         self,
         args: Sequence[str] | None = None,
         namespace: argparse.Namespace | None = None,
     ) -> tuple[argparse.Namespace, list[str]]:
-        if not self.takes_names or "--" in (args or ()):
+        if not self.is_verb:
             return super().parse_known_args(args, namespace)
-        self.takes_names = False  # for what follows comes back here
-        return self.parse_known_intermixed_args(args, namespace)
+        self.is_verb = False  # for what follows comes back here
+        parse = super().parse_known_args
+        if self.takes_names and "--" not in (args or ()):
+            parse = self.parse_known_intermixed_args
+        options, unknown = parse(args, namespace)
+        if unknown:
+            self.error("; ".join(map(self._unknown, unknown)))
+        return options, []
+
+    def _unknown(self, word: str) -> str:
+        from difflib import get_close_matches
+
+        near = get_close_matches(word.partition("=")[0], self._option_string_actions)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        return f"there is no {word}{hint}"
+
+    def error(self, message: str) -> NoReturn:
+        """One sentence: in the names of twenty options it would drown."""
+        for verb in VERBS:
+            if verb.is_hidden:
+                message = message.replace(f", {verb.name!r}", "")
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def make_parser(called: str | None = None) -> argparse.ArgumentParser:
@@ -180,6 +206,7 @@ def _fill(parser: argparse.ArgumentParser, verb: Verb) -> None:
     module.configure(parser)
     parser.set_defaults(run=module.run, command=verb.name)
     assert isinstance(parser, _Parser)
+    parser.is_verb = True
     positional = [each.nargs for each in parser._get_positional_actions()]  # noqa: SLF001
     parser.takes_names = positional in (["*"], ["+"])
 
