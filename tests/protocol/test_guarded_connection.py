@@ -148,10 +148,14 @@ def test_what_is_behind_a_later_handshake_waits_for_its_answer() -> None:
     peer = guarded.signed_in()
     both = peer.receive_data(heartbeat(1) + handshake(1) + token_request(b"me:secret"))
     assert [each.api_key for each in both] == [12, 17]
+    assert peer.is_holding
+    assert not peer.is_stuck
     guarded.shake(both[1], now_ms=5_000)
     assert not peer.is_holding, "the heartbeat has no answer yet"
+    assert peer.is_stuck, "so whatever comes now would be held, too"
     assert peer.receive_data(b"") == []
     peer.answer(both[0], None)
+    assert not peer.is_stuck
     assert guarded.one().api_key == ApiKey.SASL_AUTHENTICATE
 
 

@@ -25,6 +25,7 @@ from coterie.wire.messages.metadata import MetadataRequest
 from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest
 from coterie.wire.messages.sync_group import SyncGroupRequest
+from tests.clients.waiting import eventually
 from tests.server.harness import ThreadServer, WireClient
 from tests.server.secured import (
     MECHANISMS,
@@ -275,6 +276,31 @@ def test_a_session_says_how_long_it_lasts_and_is_begun_again(tmp_path: Path) -> 
             assert client.is_closed()
 
 
+@pytest.mark.slow
+def test_nothing_is_read_that_would_have_to_be_held(tmp_path: Path) -> None:
+    """A join waits for others, so the token behind a new handshake waits for it, and
+    whatever is behind that stays with the client."""
+    settings: dict[str, Any] = {
+        "connections_max_reauth_ms": 60_000,
+        "group_initial_rebalance_delay_ms": 1_000,
+    }
+    with secured(tmp_path, **settings) as server, server.client() as client:
+        sign_in(client, mechanism="PLAIN")
+        token = SaslAuthenticateRequest(auth_bytes=plain_token("alice", USERS["alice"]))
+        frames = [
+            client.frame(join_request(), 3),
+            client.frame(SaslHandshakeRequest(mechanism="PLAIN"), 1),
+            client.frame(token, 2),
+        ]
+        client.socket.sendall(b"".join(frame for frame, _ in frames))
+        session = the_session(server)
+        eventually(lambda: session._is_paused, wanted="reading pauses")
+        assert session.in_flight == 2
+        assert [client.receive().error_code for _ in frames] == [0, 0, 0]
+        assert client.call(MetadataRequest(topics=[])).brokers
+        assert not session._is_paused
+
+
 def test_a_session_that_is_over_serves_nothing_but_a_new_one(tmp_path: Path) -> None:
     with secured(tmp_path, connections_max_reauth_ms=60_000) as server:
         broker = server.server.assembly.broker
@@ -319,15 +345,7 @@ def test_steady_heartbeats_end_with_their_session(tmp_path: Path) -> None:
 
 def settled_member(client: WireClient) -> HeartbeatRequest:
     """Joins a group alone; the heartbeat of its member."""
-    protocol = JoinGroupRequestProtocol(name="range", metadata=bytes(6))
-    join = JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=10**6,
-        rebalance_timeout_ms=10_000,
-        protocol_type="consumer",
-        protocols=[protocol],
-    )
-    joined = client.call(join, 3)
+    joined = client.call(join_request(10**6), 3)
     assert joined.error_code == 0
     member = {
         "group_id": "g",
@@ -336,6 +354,17 @@ def settled_member(client: WireClient) -> HeartbeatRequest:
     }
     assert client.call(SyncGroupRequest(**member), 3).error_code == 0
     return HeartbeatRequest(**member)
+
+
+def join_request(session_timeout_ms: int = 30_000) -> JoinGroupRequest:
+    protocol = JoinGroupRequestProtocol(name="range", metadata=bytes(6))
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
 
 
 def the_session(server: ThreadServer) -> Session:

@@ -140,6 +140,11 @@ class Connection:
         return len(self._line)
 
     @property
+    def is_stuck(self) -> bool:
+        """Whether what came is held until an answer is given, and more would be."""
+        return bool(self._held) and not self.is_holding
+
+    @property
     def is_holding(self) -> bool:
         """Whether `receive_data(b"")` would read more now."""
         if not self._held or self.failure is not None:

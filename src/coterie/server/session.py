@@ -148,7 +148,7 @@ class Session(asyncio.Protocol):
         self._write()
         if connection.failure is not None:
             self._end(f"broke the protocol: {connection.failure}")
-        elif connection.in_flight >= self._in_flight_max:
+        elif self._takes_no_more():
             self._pause()
         elif self.sasl is not None and connection.is_holding:
             self._write_soon()
@@ -274,9 +274,14 @@ class Session(asyncio.Protocol):
         self._is_paused = True
         transport.pause_reading()
 
+    def _takes_no_more(self) -> bool:
+        connection = self._connection
+        return connection.in_flight >= self._in_flight_max or connection.is_stuck
+
     def _resume(self) -> None:
-        is_full = self._connection.in_flight >= self._in_flight_max
-        if self._transport is None or self._is_choked or is_full or not self._is_paused:
+        if self._transport is None or self._is_choked or not self._is_paused:
+            return
+        if self._takes_no_more():
             return
         self._is_paused = False
         if not self._transport.is_closing():
