@@ -94,7 +94,7 @@ def test_a_clone_has_metadata_and_epochs() -> None:
     ("source", "destination", "message"),
     [
         ("nobody", "new", "no offsets to clone"),
-        ("g", "live", "is inactive"),
+        ("g", "live", "stop them, or remove them"),
     ],
 )
 def test_a_clone_needs_offsets_and_an_inactive_group(

@@ -65,8 +65,14 @@ def _planned_offsets(
     action: Action, reset: GroupReset, keeps_metadata: bool
 ) -> Planned:
     rows = reset.rows if keeps_metadata else drop_metadata(reset.rows)
+    if reset.seen is not None and reset.seen.state.is_active:
+        return Planned(reset.group_id, error=_still_active(reset.seen))
     if reset.error is not None or reset.seen is None:
         return Planned(reset.group_id, error=reset.error)
+    if not rows and reset.seen.description is None:
+        missing = "there is no such group; choose partitions, and it is made"
+        error = ApiError(ErrorCode.GROUP_ID_NOT_FOUND, missing)
+        return Planned(reset.group_id, error=error)
     item = _item(action, reset.seen, {row.at: row.new for row in rows if row.is_write})
     return Planned(reset.group_id, item if item.offsets else None, rows)
 
@@ -119,17 +125,21 @@ def _planned_delete(group_id: GroupId, groups: Results[GroupId, GroupSeen]) -> P
     try:
         seen = _existing(group_id, groups)
         if seen.state.is_active:
-            raise ApiError(
-                ErrorCode.NON_EMPTY_GROUP,
-                f"the group has members, its state is {seen.state.value}: stop them, or"
-                " remove them with `coterie groups remove-members`",
-            )
+            raise _still_active(seen)
         for error in seen.offsets.errors.values():
             raise error
     except CoterieError as error:
         return Planned(group_id, error=error)
     rows = _deleted_rows(seen, seen.committed) or (ResetRow(group_id, "", -1),)
     return Planned(group_id, _item(Action.DELETE_GROUP, seen, {}), rows)
+
+
+def _still_active(seen: GroupSeen) -> ApiError:
+    return ApiError(
+        ErrorCode.NON_EMPTY_GROUP,
+        f"the group has members, its state is {seen.state.value}: stop them, or"
+        " remove them with `coterie groups remove-members`",
+    )
 
 
 async def plan_delete_offsets(

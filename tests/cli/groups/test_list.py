@@ -98,7 +98,7 @@ def test_ids_from_stdin(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
         ("--type odd", "--type: there is no 'odd'; types are classic, consumer,"),
         ("--regex (", "--regex: '(' is none: "),
         ("--lag lots", "--lag: 'lots' is no condition: say >1000"),
-        ("--file /absent/file", "--file: /absent/file cannot be read: "),
+        ("--file /absent/file", "/absent/file cannot be read: No such"),
         ("--all orders", "--all means every group; name none besides"),
     ],
 )
@@ -150,3 +150,9 @@ def test_a_run_that_fails_is_told_in_the_form_that_was_asked_for(shell: Shell) -
     assert (shell.code, document["items"]) == (1, [])
     assert document["errors"][0]["message"] == "no broker could be reached"
     assert document["errors"][0]["kind"] == "run"
+
+
+@pytest.mark.parametrize("verb", ["list", "describe", "lag", "members"])
+def test_a_pattern_that_nothing_matches_is_told(shell: Shell, verb: str) -> None:
+    assert shell(f"groups {verb} --glob nothing-*") == ""
+    assert (shell.code, shell.error) == (0, "no group is selected\n")

@@ -50,8 +50,9 @@ def test_a_group_with_members_is_an_error_beside_the_others(shell: WriteShell) -
     shell.write("reset g live --to-earliest")
     assert shell.code == 1
     assert (
-        "error: group live: OperationRefused: Assignments can only be reset if the"
-        " group 'live' is inactive, but the current state is Stable." in shell.error
+        "error: group live: NON_EMPTY_GROUP: the group has members, its state is"
+        " Stable: stop them, or remove them with `coterie groups remove-members`"
+        in shell.error
     )
     assert shell.admin.groups["g"].offsets[B0] == CommittedOffset(0)
 
@@ -235,3 +236,11 @@ def test_snapshots_have_a_place_of_their_own(shell: WriteShell) -> None:
     shell("reset g --to-earliest --execute")
     (kept,) = (shell.home / "state" / "coterie" / "snapshots").iterdir()
     assert kept.suffix == ".jsonl"
+
+
+def test_a_name_with_a_slip_in_it_is_no_success(shell: WriteShell) -> None:
+    assert shell("reset nobody --to-earliest") == ""
+    assert shell.code == 1
+    assert "error: group nobody: GROUP_ID_NOT_FOUND: there is no" in shell.error
+    assert "planned" in shell("reset nobody --to-earliest --partitions a:0")
+    assert shell.code == 0

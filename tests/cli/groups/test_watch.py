@@ -89,7 +89,7 @@ def test_a_look_that_fails_is_told_of_and_the_next_one_is_tried(shell: Shell) ->
     lost, found = [json.loads(line) for line in text.splitlines()]
     assert (lost["error"]["code"], found["group_id"]) == ("ConnectionLost", "orders")
     assert shell.code == 0
-    assert shell.error.startswith("error: run: ConnectionLost: broker:9092 hung up\n")
+    assert shell.error.startswith("error: broker:9092 hung up\n")
 
 
 def test_the_last_look_decides_the_exit_code(shell: Shell) -> None:

@@ -206,3 +206,11 @@ def test_what_an_encoding_cannot_say_is_escaped() -> None:
     ascii_only = TextIOWrapper(BytesIO(), "ascii")
     emit(outcome, options, Surroundings(ascii_only, StringIO(), lambda: NOW))
     assert b"gr\\xf6\\xdfe" in ascii_only.buffer.getvalue()
+
+
+def test_a_failure_says_what_it_is_about_once_and_of_a_whole_run_only_why() -> None:
+    code = ErrorCode.GROUP_ID_NOT_FOUND
+    error = ApiError(code, "group g: GROUP_ID_NOT_FOUND: Group g not found.")
+    said = "group g: GROUP_ID_NOT_FOUND: Group g not found."
+    assert str(Failure.of("group", "g", error)) == said
+    assert str(Failure.of("run", "", ConnectionLost("b:1 hung up"))) == "b:1 hung up"

@@ -12,8 +12,10 @@ def read_text(file: str) -> str:
     """What is in a file. Raises SettingError."""
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingError(f"{file} cannot be read: {error}") from error
+    except OSError as error:
+        raise SettingError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingError(f"{file} cannot be read: it is not UTF-8") from error
 
 
 def write_new(file: str, data: bytes) -> None:

@@ -51,7 +51,11 @@ def run(options: argparse.Namespace) -> int:
 
 async def look(run: Run) -> Outcome:
     """The groups that are meant. One that was named and is not there is a failure."""
-    from coterie.cli.groups.selecting import read_selection, selection_failures
+    from coterie.cli.groups.selecting import (
+        NO_GROUP,
+        read_selection,
+        selection_failures,
+    )
     from coterie.cli.output.values import Column, Failure, Outcome
     from coterie.operations.select import select_groups
 
@@ -75,6 +79,7 @@ async def look(run: Run) -> Outcome:
         items=tuple(_item(each) for each in selected.groups),
         failures=(*selection_failures(selected), *missing),
         summary={"groups": len(selected.groups)},
+        notes=() if selected.groups or selected.missing else (NO_GROUP,),
     )
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from coterie.cli.groups.selecting import read_selection, selection_failures
+from coterie.cli.groups.selecting import (
+    NO_GROUP,
+    first_names,
+    read_selection,
+    selection_failures,
+)
 from coterie.cli.groups.shaping import wants_time
 from coterie.cli.output.values import Failure
 from coterie.operations.lag import (
@@ -24,8 +29,6 @@ if TYPE_CHECKING:
     from coterie.client.admin.group_values import GroupDescription
     from coterie.operations.select import Selection
     from coterie.types import TopicName
-
-_NAMED_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ def _of_topics(
 
 def remarks(report: GroupLagReport) -> tuple[str, ...]:
     """What people should know about groups before they believe a table."""
+    if not report.groups:
+        return (NO_GROUP,)
     described = [each.description for each in report.groups if each.description]
     found = (
         *_states(described, "no active members in", lambda each: not each.members),
@@ -96,9 +101,7 @@ def _states(
     holds: Callable[[GroupDescription], bool],
 ) -> list[str]:
     names = [each.group_id for each in groups if holds(each)]
-    rest = len(names) - _NAMED_MAX
-    named = ", ".join(names[:_NAMED_MAX]) + (f" and {rest} more" if rest > 0 else "")
-    return [f"{sentence} {named}"] if names else []
+    return [f"{sentence} {first_names(names)}"] if names else []
 
 
 def _commits(groups: Iterable[GroupLag]) -> list[str]:

@@ -54,7 +54,12 @@ def run(options: argparse.Namespace) -> int:
 
 async def look(run: Run) -> Outcome:
     """A row for each member; a group that failed is a failure."""
-    from coterie.cli.groups.selecting import read_selection, selection_failures
+    from coterie.cli.groups.selecting import (
+        NO_GROUP,
+        first_names,
+        read_selection,
+        selection_failures,
+    )
     from coterie.cli.output.values import Column, Failure, Outcome
     from coterie.operations.select import select_groups
 
@@ -94,7 +99,10 @@ async def look(run: Run) -> Outcome:
             *(Failure.of("group", group_id, error) for group_id, error in errors),
         ),
         summary={"groups": len(groups), "members": len(items)},
-        notes=(f"no active members in {', '.join(empty)}",) if empty else (),
+        notes=(
+            *([] if selected.ids else [NO_GROUP]),
+            *([f"no active members in {first_names(empty)}"] if empty else []),
+        ),
     )
 
 

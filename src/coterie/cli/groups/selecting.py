@@ -5,21 +5,21 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from coterie.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from coterie.cli.output.values import Failure
     from coterie.client.admin.group_values import GroupState, GroupType
     from coterie.operations.select import Selected, Selection
+    from coterie.types import GroupId
 
+NO_GROUP: Final = "no group is selected"
 _NAMED_MAX: Final = 5
-"""How many groups the sentence names."""
+"""How many groups a sentence names."""
 
 
 def add_selection_options(parser: argparse.ArgumentParser) -> None:
@@ -105,14 +105,9 @@ def _listed(values: Iterable[str] | None) -> list[str]:
 
 
 def _ids_in(files: Iterable[str]) -> list[str]:
-    return [line for file in files for line in _read(file).splitlines() if line]
+    from coterie.cli.groups.files import read_text
 
-
-def _read(file: str) -> str:
-    try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingError(f"--file: {file} cannot be read: {error}") from None
+    return [line for file in files for line in read_text(file).splitlines() if line]
 
 
 def _regex(text: str) -> re.Pattern[str]:
@@ -146,10 +141,15 @@ def said(selected: Selected) -> str:
     """One sentence that says how many groups were selected, and names the first."""
     ids = selected.ids
     if not ids:
-        return "no group is selected"
+        return NO_GROUP
+    are = "groups are" if len(ids) > 1 else "group is"
+    return f"{len(ids)} {are} selected: {first_names(ids)}"
+
+
+def first_names(ids: Sequence[GroupId]) -> str:
+    """Some groups, by the names of the first."""
     rest = len(ids) - _NAMED_MAX
-    named = ", ".join(ids[:_NAMED_MAX]) + (f" and {rest} more" if rest > 0 else "")
-    return f"{len(ids)} group{'s are' if len(ids) > 1 else ' is'} selected: {named}"
+    return ", ".join(ids[:_NAMED_MAX]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def selection_failures(selected: Selected) -> tuple[Failure, ...]:

@@ -52,7 +52,10 @@ _NOT_GOOD: Final = frozenset({Verdict.REFUSED, Verdict.FAILED, Verdict.PARTIAL})
 
 def preview_of(run: Run, writing: Writing, *notes: str) -> Outcome:
     """What is planned."""
-    empty = not any(each.item or each.error for each in writing.planned)
+    empty = not any(
+        each.item or each.error or any(row.error for row in each.rows)
+        for each in writing.planned
+    )
     return _outcome(
         run,
         writing,

@@ -71,8 +71,10 @@ class Failure:
         }
 
     def __str__(self) -> str:
-        name = f"{self.kind} {self.id}" if self.id else self.kind
-        return f"{name}: {self.code}: {self.message}"
+        if not self.id:
+            return self.message
+        about = f"{self.kind} {self.id}: {self.code}: "
+        return about + self.message.removeprefix(about)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
