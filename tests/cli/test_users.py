@@ -126,3 +126,12 @@ def test_data_in_use_is_left_alone(
         assert users("add", "alice", stdin="secret\n") == 1
     assert "is in use by another server" in capsys.readouterr().err
     assert held(tmp_path, "alice") == {}
+
+
+@pytest.mark.parametrize("words", [["list"], ["remove", "alice"]])
+def test_only_who_adds_a_user_makes_a_directory(
+    users: Users, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert users(*words) == 1
+    assert "there is no " in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()

@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"{options.user} is in {options.data}")
         return 0
 
-    return with_store(options, add)
+    return with_store(options, add, may_be_new=True)
 
 
 def _check_text(what: str, text: str) -> None:

@@ -23,12 +23,20 @@ def add_data_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def with_store(options: argparse.Namespace, work: Callable[[UserStore], int]) -> int:
-    """Do work on the users of a directory; its exit code, or 1 with a sentence."""
+def with_store(
+    options: argparse.Namespace,
+    work: Callable[[UserStore], int],
+    *,
+    may_be_new: bool = False,
+) -> int:
+    """Do work on the users of a directory; its exit code, or 1 with a sentence. Only
+    who adds a user makes a directory."""
     from coterie.errors import LogError
     from coterie.server.user_store import UserStore
 
     try:
+        if not may_be_new and not options.data.is_dir():
+            raise LogError(f"there is no {options.data}; name the data with --data")
         with UserStore(options.data) as store:
             return work(store)
     except LogError as error:
