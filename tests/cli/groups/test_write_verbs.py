@@ -66,8 +66,10 @@ def test_a_group_is_no_clone_of_itself(shell: WriteShell) -> None:
 
 def test_members_are_removed(shell: WriteShell) -> None:
     assert shell.write("remove-members live --member m1") == (
-        "GROUP  MEMBER-ID  INSTANCE-ID  RESULT\nlive   m1         -            done\n"
+        "GROUP  CONSUMER-ID  INSTANCE-ID  RESULT\n"
+        "live   m1           -            done\n"
     )
+    assert shell.error == "1 member of live is selected\n"
     assert shell.admin.groups["live"].members == ("m2",)
     assert shell("remove-members live --all").splitlines()[1].endswith("planned")
     shell("remove-members g --all")
@@ -145,7 +147,7 @@ def test_offsets_are_deleted(shell: WriteShell) -> None:
 def test_what_is_exported_can_be_imported(shell: WriteShell) -> None:
     before = dict(shell.admin.groups["g"].offsets)
     shell("offsets export g h --to HOME/offsets.json")
-    assert shell.error == "3 offsets of 2 groups were exported\n"
+    assert shell.error == "offsets of 2 groups that were exported: 3\n"
     shell.write("delete g")
     shell.write("offsets import HOME/offsets.json")
     assert shell.code == 0

@@ -13,6 +13,7 @@ import pytest
 
 from coterie.cli.output.emit import Surroundings, emit
 from coterie.cli.output.options import add_output_options
+from coterie.cli.output.text import text_table
 from coterie.cli.output.values import (
     Column,
     Exit,
@@ -214,3 +215,16 @@ def test_a_failure_says_what_it_is_about_once_and_of_a_whole_run_only_why() -> N
     said = "group g: GROUP_ID_NOT_FOUND: Group g not found."
     assert str(Failure.of("group", "g", error)) == said
     assert str(Failure.of("run", "", ConnectionLost("b:1 hung up"))) == "b:1 hung up"
+
+
+def test_names_of_any_script_stand_in_columns() -> None:
+    columns = (Column("group_id", "GROUP"), Column("state", "STATE"))
+    ids = ("\u65e5\u672c", "u\u0308ber", "ascii")
+    items = [{"group_id": each, "state": "Empty"} for each in ids]
+    lines = text_table(columns, items).splitlines()
+    assert lines == [
+        "GROUP  STATE",
+        "\u65e5\u672c   Empty",
+        "u\u0308ber   Empty",
+        "ascii  Empty",
+    ]

@@ -49,3 +49,9 @@ def test_a_topic_that_is_gone_may_still_have_groups(shell: Shell) -> None:
         ("topic", "gone")
     ]
     assert shell.code == 1
+
+
+def test_a_topic_that_nobody_reads_is_told(shell: Shell) -> None:
+    shell.admin.logs[TopicPartition("unread", 0)] = FakeLog.of(0, 1)
+    assert shell("topics consumers unread") == ""
+    assert (shell.code, shell.error) == (0, "no group reads unread\n")

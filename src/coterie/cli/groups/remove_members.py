@@ -71,7 +71,8 @@ async def plan(run: Run) -> Writing:
     if planned.item is not None:
         planned = replace(planned, item=replace(planned.item, reason=options.reason))
     count = len(planned.item.members) if planned.item else 0
-    said = f"{count} members of {options.group} are selected"
+    members, are = ("member", "is") if count == 1 else ("members", "are")
+    said = f"{count} {members} of {options.group} {are} selected"
     return Writing(
         (planned,), (), said, ("(it cannot remove members of consumer groups)",)
     )

@@ -34,14 +34,14 @@ OFFSET_COLUMNS: Final = (
     Column("notes", "NOTE"),
     Column("result", "RESULT"),
     Column("item_id", "ITEM", is_wide=True),
-    Column("log_start_offset", "LOG-START", is_wide=True),
-    Column("log_end_offset", "LOG-END", is_wide=True),
+    Column("log_start_offset", "LOG-START-OFFSET", is_wide=True),
+    Column("log_end_offset", "LOG-END-OFFSET", is_wide=True),
     Column("leader_epoch", "LEADER-EPOCH", is_wide=True),
     Column("metadata", "METADATA", is_wide=True),
 )
 MEMBER_COLUMNS: Final = (
     Column("group_id", "GROUP"),
-    Column("member_id", "MEMBER-ID"),
+    Column("member_id", "CONSUMER-ID"),
     Column("instance_id", "INSTANCE-ID"),
     Column("result", "RESULT"),
     Column("item_id", "ITEM", is_wide=True),

@@ -11,16 +11,29 @@ def text_table(columns: Sequence[Column], items: Sequence[Item]) -> str:
     """Columns as wide as they need to be, two blanks apart; numbers to the right."""
     rows = [[show(column, item) for column in columns] for item in items]
     titles = [column.title for column in columns]
-    widths = [max(map(len, each)) for each in zip(titles, *rows, strict=True)]
+    widths = [max(map(cells, each)) for each in zip(titles, *rows, strict=True)]
     right = [is_number(column, items) for column in columns]
     return "".join(
         "  ".join(
-            cell.rjust(width) if is_right else cell.ljust(width)
+            " " * (width - cells(cell)) + cell
+            if is_right
+            else cell + " " * (width - cells(cell))
             for cell, width, is_right in zip(row, widths, right, strict=True)
         ).rstrip()
         + "\n"
         for row in [titles, *rows]
     )
+
+
+def cells(text: str) -> int:
+    """How wide text is: a letter of Chinese takes two cells, an accent of its own
+    none."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    wide = sum(2 if east_asian_width(each) in "WF" else 1 for each in text)
+    return wide - sum(1 for each in text if combining(each))
 
 
 def markdown(columns: Sequence[Column], items: Sequence[Item]) -> str:

@@ -75,13 +75,11 @@ async def look(run: Run) -> Outcome:
         group,
         *(each for each in rest if each.key != "topics"),
     )
-    return outcome_of(
-        run,
-        "coterie.topics.consumers",
-        replace(looked, failures=failures),
-        columns,
-        items,
-    )
+    looked = replace(looked, failures=failures)
+    outcome = outcome_of(run, "coterie.topics.consumers", looked, columns, items)
+    if items:
+        return outcome
+    return replace(outcome, notes=(f"no group reads {', '.join(topics)}",))
 
 
 def _item(topic: str, group: GroupLag) -> Item:

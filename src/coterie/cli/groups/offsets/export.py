@@ -66,6 +66,7 @@ async def export(run: Run) -> Outcome:
     else:
         write_new(run.options.to, data)
     count = sum(len(each.committed) for each in read.groups)
+    groups = "1 group" if len(read.groups) == 1 else f"{len(read.groups)} groups"
     unread = (
         Failure.of("offset", f"{each.group_id} {at.topic}-{at.partition}", error)
         for each in read.groups
@@ -76,7 +77,7 @@ async def export(run: Run) -> Outcome:
         columns=(),
         items=(),
         failures=(*read.failures, *unread),
-        notes=(f"{count} offsets of {len(read.groups)} groups were exported",),
+        notes=(f"offsets of {groups} that were exported: {count}",),
     )
 
 
