@@ -15,16 +15,24 @@ from coterie.server.session import Session
 from coterie.types import SecurityProtocol
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.api_versions import ApiVersionsRequest
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest
+from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
 )
 from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest
 from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.clients.waiting import eventually
 from tests.server.harness import ThreadServer, WireClient
 from tests.server.secured import (
@@ -278,27 +286,46 @@ def test_a_session_says_how_long_it_lasts_and_is_begun_again(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_nothing_is_read_that_would_have_to_be_held(tmp_path: Path) -> None:
-    """A join waits for others, so the token behind a new handshake waits for it, and
+    """A fetch waits for records, so the token behind a new handshake waits for it, and
     whatever is behind that stays with the client."""
-    settings: dict[str, Any] = {
-        "connections_max_reauth_ms": 60_000,
-        "group_initial_rebalance_delay_ms": 1_000,
-    }
-    with secured(tmp_path, **settings) as server, server.client() as client:
+    with (
+        secured(tmp_path, connections_max_reauth_ms=60_000) as server,
+        server.client() as client,
+    ):
         sign_in(client, mechanism="PLAIN")
+        session = the_session(server)
+        wanted = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=5_000), 5)
         token = SaslAuthenticateRequest(auth_bytes=plain_token("alice", USERS["alice"]))
         frames = [
-            client.frame(join_request(), 3),
+            client.frame(waiting_fetch(), 11),
             client.frame(SaslHandshakeRequest(mechanism="PLAIN"), 1),
             client.frame(token, 2),
         ]
         client.socket.sendall(b"".join(frame for frame, _ in frames))
-        session = the_session(server)
         eventually(lambda: session._is_paused, wanted="reading pauses")
         assert session.in_flight == 2
+        with server.client() as other:
+            sign_in(other)
+            other.call(one_record(), 9)
         assert [client.receive().error_code for _ in frames] == [0, 0, 0]
         assert client.call(MetadataRequest(topics=[])).brokers
         assert not session._is_paused
+
+
+def waiting_fetch() -> FetchRequest:
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
+    topic = FetchTopic(topic="t", partitions=[part])
+    return FetchRequest(
+        max_wait_ms=60_000, min_bytes=1, max_bytes=1_000, topics=[topic]
+    )
+
+
+def one_record() -> ProduceRequest:
+    batch = encode_batch([LogRecord(0, 1, b"k", b"v")])
+    part = PartitionProduceData(index=0, records=batch)
+    topic = TopicProduceData(name="t", partition_data=[part])
+    return ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[topic])
 
 
 def test_a_session_that_is_over_serves_nothing_but_a_new_one(tmp_path: Path) -> None:
@@ -345,7 +372,15 @@ def test_steady_heartbeats_end_with_their_session(tmp_path: Path) -> None:
 
 def settled_member(client: WireClient) -> HeartbeatRequest:
     """Joins a group alone; the heartbeat of its member."""
-    joined = client.call(join_request(10**6), 3)
+    protocol = JoinGroupRequestProtocol(name="range", metadata=bytes(6))
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10**6,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
+    joined = client.call(join, 3)
     assert joined.error_code == 0
     member = {
         "group_id": "g",
@@ -354,17 +389,6 @@ def settled_member(client: WireClient) -> HeartbeatRequest:
     }
     assert client.call(SyncGroupRequest(**member), 3).error_code == 0
     return HeartbeatRequest(**member)
-
-
-def join_request(session_timeout_ms: int = 30_000) -> JoinGroupRequest:
-    protocol = JoinGroupRequestProtocol(name="range", metadata=bytes(6))
-    return JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=session_timeout_ms,
-        rebalance_timeout_ms=10_000,
-        protocol_type="consumer",
-        protocols=[protocol],
-    )
 
 
 def the_session(server: ThreadServer) -> Session:
