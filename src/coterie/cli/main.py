@@ -76,6 +76,7 @@ VERBS: Final = (
     Verb("groups plan", "write what is to be done to a file, for review"),
     Verb("groups apply", "do what a plan file says"),
     Verb("groups undo", "take back what an earlier command wrote"),
+    Verb("pipeline generate", "write a log to test on, and what happened in it"),
     Verb(
         "kafka-consumer-groups",
         "Apache Kafka's kafka-consumer-groups.sh: the same options and tables",
@@ -92,6 +93,7 @@ FAMILIES: Final = {
     "groups offsets": "look at what groups committed and change it",
     "users": "look at who may come in by SASL, and change it",
     "topics": "look at topics as groups see them",
+    "pipeline": "turn the coordinator's log into tables",
 }
 """Words that take a further one."""
 
