@@ -73,6 +73,13 @@ class ItemResult:
         default_factory=dict
     )
     """Of partitions that were not written, and members that were not removed."""
+    is_answered: bool = True
+    """Whether the cluster answered; without an answer it may have been done."""
+
+    @property
+    def may_have_written(self) -> bool:
+        """Whether there may be something to take back."""
+        return self.verdict in {Verdict.DONE, Verdict.PARTIAL} or not self.is_answered
 
 
 class Keeper(Protocol):
@@ -240,13 +247,22 @@ async def _delete_groups(
     try:
         results = await admin.delete_groups([item.group_id for item in items])
     except CoterieError as error:
-        return tuple(_result(item, 0, (str(error),)) for item in items)
+        return tuple(_unwritten(item, error) for item in items)
     return tuple(
-        _result(item, 0, (_told("", results.errors[item.group_id]),))
+        _unwritten(item, results.errors[item.group_id])
         if item.group_id in results.errors
         else _result(item, 1, ())
         for item in items
     )
+
+
+def _unwritten(item: PlanItem, error: CoterieError) -> ItemResult:
+    """Nothing of an item was done, as far as is known."""
+    return replace(_result(item, 0, (str(error),)), is_answered=_is_refusal(error))
+
+
+def _is_refusal(error: CoterieError) -> bool:
+    return isinstance(error, ApiError)
 
 
 async def _write(admin: GroupWriter, checked: _Checked) -> ItemResult:
@@ -265,7 +281,8 @@ async def _write(admin: GroupWriter, checked: _Checked) -> ItemResult:
         _told(f"{at.topic}-{at.partition}", errors[at]) for at in sorted(errors)
     )
     result = _result(item, len(altered.values) + len(forgotten.values), told)
-    return replace(result, errors=dict(errors.items()))
+    is_answered = all(_is_refusal(each) for each in errors.values())
+    return replace(result, errors=dict(errors.items()), is_answered=is_answered)
 
 
 async def _delete_offsets(
@@ -289,7 +306,7 @@ async def _remove_members(
     try:
         results = await admin.remove_members(item.group_id, left, reason=item.reason)
     except CoterieError as error:
-        return _result(item, 0, (str(error),))
+        return _unwritten(item, error)
     errors: dict[TopicPartition | MemberEntry, CoterieError] = {
         left[each]: error
         for each, error in results.errors.items()

@@ -8,6 +8,8 @@ import sys
 import pytest
 
 from coterie.client.admin.offset_values import CommittedOffset
+from coterie.errors import ApiError, ConnectionLost, CoterieError
+from coterie.wire.error_codes import ErrorCode
 from tests.operations.world import A0, B0
 
 from .write_shell import WriteShell, shell
@@ -43,6 +45,30 @@ def test_the_selection_is_told_before_it_is_done(shell: WriteShell) -> None:
     (kept,) = shell.snapshot_ids
     assert last == f"to take it back: coterie groups undo {kept} --execute"
     assert shell.admin.groups["g"].offsets[A0] == CommittedOffset(2, 1, "m")
+
+
+@pytest.mark.parametrize(
+    ("error", "may_be_undone"),
+    [
+        (ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED), False),
+        (ConnectionLost("no answer"), True),
+    ],
+)
+def test_what_was_not_written_is_not_offered_to_be_taken_back(
+    shell: WriteShell,
+    monkeypatch: pytest.MonkeyPatch,
+    error: CoterieError,
+    may_be_undone: bool,
+) -> None:
+    """Without an answer it may have been written."""
+
+    async def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(shell.admin, "alter_group_offsets", fail)
+    shell.write("reset g --to-earliest")
+    assert shell.code == 1
+    assert ("to take it back" in shell.error) is may_be_undone
 
 
 @pytest.mark.fact("C-61")

@@ -91,7 +91,7 @@ def done_of(
     keeper: SnapshotWriter | None = None,
 ) -> Outcome:
     """What was done, and how to take it back."""
-    kept = keeper.snapshot_id if keeper is not None and keeper.has_kept else None
+    kept = snapshot_of(keeper, results)
     outcome = _outcome(
         run,
         writing,
@@ -99,6 +99,16 @@ def done_of(
         notes=(*_kafka_notes(run, writing), *_reasons(results), undo_note(kept)),
     )
     return replace(outcome, summary={"executed": True, "snapshot_id": kept})
+
+
+def snapshot_of(
+    keeper: SnapshotWriter | None, results: Iterable[ItemResult]
+) -> str | None:
+    """The snapshot that takes it back, if there may be anything to take back."""
+    if keeper is None or not keeper.has_kept:
+        return None
+    written = any(each.may_have_written for each in results)
+    return keeper.snapshot_id if written else None
 
 
 def _failures(planned: Iterable[Planned]) -> Iterator[Failure]:
