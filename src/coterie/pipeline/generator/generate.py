@@ -8,7 +8,7 @@ order gives the same bytes.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -29,7 +29,7 @@ _START_MS: Final = 1_767_225_600_000
 _TEAMS: Final = ("billing", "search", "orders", "fraud", "mail", "ads", "stock")
 _WORKS: Final = ("loader", "mirror", "report", "index", "alert", "export")
 _SAMPLES: Final = 100
-_SWEEP_MS: Final = 3_600_000
+_SWEEP_MS: Final = 6 * 3_600_000
 _ARRIVE_WITHIN: Final = 20
 """Groups begin within the first of so many parts of the time."""
 
@@ -45,7 +45,7 @@ class Order:
     seed: int = 1
     partitions: int = 50
     codec: Codec = Codec.NONE
-    retention_days: int = field(default=7)
+    retention_days: int = 7
 
     def check(self) -> None:
         """Raises SettingError, which says what would be right."""

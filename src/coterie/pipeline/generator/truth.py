@@ -24,10 +24,11 @@ that had an owner before and have another one after.
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TextIO
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import msgspec
 
 FILES: Final = (
     "groups",
@@ -41,6 +42,7 @@ FILES: Final = (
     "current_offsets",
 )
 
+_encode: Final = msgspec.json.Encoder().encode
 Key = tuple[str, str, int]
 """Group, topic, partition."""
 
@@ -66,8 +68,8 @@ class Truth:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._stack = ExitStack()
-        self._files: dict[str, TextIO] = {
-            name: self._stack.enter_context((folder / f"{name}.jsonl").open("w"))
+        self._files: dict[str, BinaryIO] = {
+            name: self._stack.enter_context((folder / f"{name}.jsonl").open("wb"))
             for name in FILES
         }
         self.counts = dict.fromkeys(FILES, 0)
@@ -79,7 +81,7 @@ class Truth:
     def write(self, name: str, **fields: Any) -> None:
         """Write a line."""
         self.counts[name] += 1
-        self._files[name].write(json.dumps(fields, separators=(",", ":")) + "\n")
+        self._files[name].write(_encode(fields) + b"\n")
 
     def joined(self, group_id: str, member_id: str, **fields: Any) -> None:
         """A session begins."""
