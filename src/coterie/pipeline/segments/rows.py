@@ -1,0 +1,259 @@
+"""Record batches, checked by `walk`, to bronze rows in Arrow.
+
+Fields are found by `lockstep`; keys and values then are slices of one buffer, copied
+once, by Arrow. A batch that lockstep rejects is decoded by `wire.record_batch`, which
+is the oracle of both: it gives its rows, or says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from coterie.errors import MalformedFrame
+from coterie.pipeline.segments.lockstep import PADDING, Fields, find_fields
+from coterie.pipeline.segments.schema import BRONZE, HEADERS
+from coterie.pipeline.segments.varints import Bytes, Ints
+from coterie.wire.compression import decompress
+from coterie.wire.record_batch import (
+    CONTROL,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    BatchHeader,
+    LogRecord,
+    decode_records,
+)
+
+BODY_BYTES_MAX: Final = 256 * 1024 * 1024
+"""How much is put into one buffer; Arrow's offsets end at 2 GiB."""
+_TIME_DELTA_MAX: Final = 2**61
+"""Times farther from the base than this are left to the oracle: it has no overflow."""
+
+
+class Rows:
+    """What batches gave: Arrow record batches in log order, and which batches gave
+    nothing, by index, with the reason."""
+
+    def __init__(self) -> None:
+        self.tables: list[Any] = []
+        self.faults: list[tuple[int, str]] = []
+
+
+def decode_batches(batches: Sequence[tuple[BatchHeader, bytes]]) -> Rows:
+    """The rows of whole batches whose checksums are right."""
+    rows = Rows()
+    group: list[tuple[int, BatchHeader, bytes]] = []
+    size = 0
+    for index, (header, batch) in enumerate(batches):
+        try:
+            body = decompress(header.codec, bytes(batch[HEADER_BYTES:]))
+        except MalformedFrame as error:
+            rows.faults.append((index, str(error)))
+            continue
+        if group and size + len(body) > BODY_BYTES_MAX:
+            _decode_group(group, batches, rows)
+            group, size = [], 0
+        group.append((index, header, body))
+        size += len(body)
+    if group:
+        _decode_group(group, batches, rows)
+    return rows
+
+
+def _decode_group(
+    group: list[tuple[int, BatchHeader, bytes]],
+    batches: Sequence[tuple[BatchHeader, bytes]],
+    rows: Rows,
+) -> None:
+    bodies = [body for _, _, body in group]
+    headers = [header for _, header, _ in group]
+    data = np.frombuffer(b"".join([*bodies, PADDING]), np.uint8)
+    ends = np.cumsum([len(body) for body in bodies])
+    begins = np.concatenate(([0], ends[:-1])).astype(np.int64)
+    counts = np.array([header.record_count for header in headers], np.int64)
+    fields, bad = find_fields(data, begins, ends, counts)
+    base = np.array([each.base_timestamp_ms for each in headers], np.int64)
+    far = (np.abs(fields.timestamp_delta) > _TIME_DELTA_MAX) | (
+        np.abs(base[fields.batch]) > _TIME_DELTA_MAX
+    )
+    bad[fields.batch[far]] = True
+    lists, unread = _read_headers(data, fields)
+    bad[unread] = True
+    keep = ~bad[fields.batch]
+    table = _assemble(data, fields, headers, lists)
+    if not bad.any():
+        if len(table):
+            rows.tables.append(table)
+        return
+    table = table.filter(pa.array(keep))
+    owner = fields.batch[keep]
+    rows.tables += _mended(group, batches, (table, owner, np.flatnonzero(bad)), rows)
+
+
+def _mended(
+    group: list[tuple[int, BatchHeader, bytes]],
+    batches: Sequence[tuple[BatchHeader, bytes]],
+    good: tuple[Any, Ints, Ints],
+    rows: Rows,
+) -> Iterator[Any]:
+    """The rows of the good batches, and in their places what the oracle makes of the
+    others."""
+    table, owner, bad = good
+    done = 0
+    for each in bad:
+        before = int(np.searchsorted(owner, each))
+        if before > done:
+            yield table.slice(done, before - done)
+            done = before
+        index, header, _ = group[each]
+        try:
+            records = decode_records(bytes(batches[index][1]), header)
+            yield scalar_rows(header, records)
+        except (MalformedFrame, OverflowError) as error:
+            rows.faults.append((index, str(error)))
+    if done < len(table):
+        yield table.slice(done)
+
+
+def scalar_rows(header: BatchHeader, records: Sequence[LogRecord]) -> Any:
+    """The rows of records that were decoded one by one."""
+    count = len(records)
+    columns = [
+        [each.offset for each in records],
+        [each.timestamp_ms for each in records],
+        [header.is_log_append_time] * count,
+        [each.key for each in records],
+        [each.value for each in records],
+        [
+            [{"name": name, "value": value} for name, value in each.headers]
+            for each in records
+        ],
+        [header.leader_epoch] * count,
+        [header.producer_id] * count,
+        [header.producer_epoch] * count,
+        [header.is_transactional] * count,
+        [header.is_control] * count,
+        [header.base_offset] * count,
+    ]
+    arrays = [
+        pa.array(column, field.type)
+        for column, field in zip(columns, BRONZE, strict=True)
+    ]
+    return pa.record_batch(arrays, schema=BRONZE)
+
+
+def _assemble(
+    data: Bytes, fields: Fields, headers: Sequence[BatchHeader], lists: Any
+) -> Any:
+    batch = fields.batch
+    facts = np.array(
+        [
+            (
+                each.base_offset,
+                each.base_timestamp_ms,
+                each.max_timestamp_ms,
+                each.leader_epoch,
+                each.producer_id,
+                each.producer_epoch,
+                each.attributes,
+            )
+            for each in headers
+        ],
+        np.int64,
+    ).T
+    base, time, newest, epoch, producer, producer_epoch, attributes = facts
+    is_append = (attributes & LOG_APPEND_TIME) != 0
+    delta = np.where(is_append[batch], 0, fields.timestamp_delta)
+    key, value = _slices(data, fields)
+    arrays = [
+        pa.array(base[batch] + fields.offset_delta),
+        pa.array(np.where(is_append, newest, time)[batch] + delta),
+        pa.array(is_append[batch]),
+        key,
+        value,
+        lists,
+        pa.array(epoch.astype(np.int32)[batch]),
+        pa.array(producer[batch]),
+        pa.array(producer_epoch.astype(np.int16)[batch]),
+        pa.array(((attributes & TRANSACTIONAL) != 0)[batch]),
+        pa.array(((attributes & CONTROL) != 0)[batch]),
+        pa.array(base[batch]),
+    ]
+    return pa.record_batch(arrays, schema=BRONZE)
+
+
+def _slices(data: Bytes, fields: Fields) -> tuple[Any, Any]:
+    """Keys and values: segments of one buffer are an Arrow array of four a record, of
+    which every fourth is a key and every fourth a value."""
+    count = len(fields.batch)
+    edges = np.empty(4 * count + 1, np.int32)
+    edges[0:-1:4], edges[1::4] = fields.key_at, fields.key_end
+    edges[2::4], edges[3::4] = fields.value_at, fields.value_end
+    edges[-1] = fields.value_end[-1] if count else 0
+    pieces = pa.BinaryArray.from_buffers(
+        pa.binary(), 4 * count, [None, pa.py_buffer(edges), pa.py_buffer(data)]
+    )
+    at = np.arange(0, 4 * count, 4)
+    keys = pa.array(at, mask=fields.key_is_null)
+    values = pa.array(at + 2, mask=fields.value_is_null)
+    return pieces.take(keys), pieces.take(values)
+
+
+def _read_headers(data: Bytes, fields: Fields) -> tuple[Any, list[int]]:
+    """The headers of each record, which few have, and batches where they are wrong."""
+    having = np.flatnonzero(fields.header_count)
+    counts = np.zeros(len(fields.batch), np.int32)
+    names: list[str] = []
+    values: list[bytes | None] = []
+    unread: list[int] = []
+    for row in having.tolist():
+        at, end = int(fields.headers_at[row]), int(fields.end[row])
+        try:
+            found = _headers(bytes(data[at:end]), int(fields.header_count[row]))
+        except MalformedFrame:
+            unread.append(int(fields.batch[row]))
+            continue
+        counts[row] = len(found)
+        names += [name for name, _ in found]
+        values += [value for _, value in found]
+    edges = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    pairs = pa.StructArray.from_arrays(
+        [pa.array(names, pa.string()), pa.array(values, pa.binary())],
+        fields=list(HEADERS.value_type),
+    )
+    return pa.ListArray.from_arrays(pa.array(edges), pairs, type=HEADERS), unread
+
+
+def _headers(data: bytes, count: int) -> list[tuple[str, bytes | None]]:
+    """The headers of one record. Raises MalformedFrame; the oracle says why."""
+    found, at = [], 0
+    try:
+        for _ in range(count):
+            size, at = _varint(data, at)
+            if not 0 <= size <= len(data) - at:
+                raise MalformedFrame("the name of a header")
+            name, at = data[at : at + size].decode(), at + size
+            size, at = _varint(data, at)
+            if size > len(data) - at:
+                raise MalformedFrame("the value of a header")
+            found.append((name, None if size < 0 else data[at : at + size]))
+            at += max(size, 0)
+    except (IndexError, UnicodeDecodeError) as error:
+        raise MalformedFrame(f"headers: {error}") from None
+    if at != len(data):
+        raise MalformedFrame("headers end elsewhere")
+    return found
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    byte, value, shift = data[at], 0, 0
+    while byte >= 0x80 and shift < 63:
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        byte = data[at]
+    value |= (byte & 0x7F) << shift
+    return (value >> 1) ^ -(value & 1), at + 1

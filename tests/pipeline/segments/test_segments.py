@@ -1,0 +1,222 @@
+"""Segments to rows: held against the scalar decoder, cut and broken anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie.errors import LogError
+from coterie.pipeline.segments import lockstep
+from coterie.pipeline.segments.reader import Place, read_blobs, read_segment
+from coterie.pipeline.segments.rows import scalar_rows
+from coterie.pipeline.segments.transactions import Transactions, outcome
+from coterie.wire.compression import Codec
+from coterie.wire.record_batch import (
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    LogRecord,
+    Producer,
+    decode_records,
+    encode_batch,
+    encode_marker,
+    split_batches,
+)
+
+content = st.none() | st.binary(max_size=200)
+header_lists = st.lists(st.tuples(st.text(max_size=5), content), max_size=2)
+records = st.tuples(st.integers(-1, 2**45), content, content, header_lists.map(tuple))
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[bytes]:
+    """Batches one after the other, with holes, as compaction leaves them."""
+    offset, batches = 0, []
+    for _ in range(draw(st.integers(1, 6))):
+        rows = []
+        for time, key, value, headers in draw(
+            st.lists(records, min_size=1, max_size=9)
+        ):
+            offset += draw(st.integers(1, 4))
+            rows.append(LogRecord(offset, time, key, value, headers))
+        attributes = draw(st.sampled_from([0, LOG_APPEND_TIME, TRANSACTIONAL]))
+        codec = draw(st.sampled_from(Codec))
+        offset += 1
+        batches.append(
+            encode_batch(
+                rows,
+                producer=Producer(draw(st.integers(-1, 9)), 1, 0),
+                attributes=attributes,
+                codec=codec,
+                base_offset=rows[0].offset - 1,
+                last_offset=offset,
+            )
+        )
+    return batches
+
+
+def oracle(data: bytes) -> list[dict[str, Any]]:
+    return [
+        row
+        for header, batch in split_batches(data)
+        for row in scalar_rows(header, decode_records(batch, header)).to_pylist()
+    ]
+
+
+def rows_of(chunks: Any) -> list[dict[str, Any]]:
+    return [
+        row for chunk in chunks for table in chunk.tables for row in table.to_pylist()
+    ]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("log") / "00000000000000000000.log"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("narrow", [0, 10**6], ids=["lockstep", "one by one"])
+def test_rows_are_the_oracles_in_chunks_of_any_size(narrow: int, file: Path) -> None:
+    @settings(max_examples=40, deadline=None)
+    @given(logs(), st.integers(1, 2_000))
+    def check(log: list[bytes], chunk_bytes: int) -> None:
+        data = b"".join(log)
+        file.write_bytes(data)
+        chunks = list(read_segment(file, chunk_bytes=chunk_bytes))
+        assert rows_of(chunks) == oracle(data)
+        assert not [fault for chunk in chunks for fault in chunk.faults]
+        assert rows_of(read_blobs("store", log)) == oracle(data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lockstep, "_NARROW", narrow)
+        check()
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(logs(), st.data())
+def test_a_cut_leaves_the_whole_batches_and_says_what_is_missing(
+    file: Path, log: list[bytes], data: st.DataObject
+) -> None:
+    whole = b"".join(log)
+    cut = data.draw(st.integers(0, len(whole)))
+    file.write_bytes(whole[:cut])
+    chunks = list(read_segment(file))
+    kept = b""
+    for batch in log:
+        if len(kept) + len(batch) > cut:
+            break
+        kept += batch
+    assert rows_of(chunks) == oracle(kept)
+    faults = [fault for chunk in chunks for fault in chunk.faults]
+    if cut == len(kept):
+        assert not faults
+    else:
+        assert (faults[0].position, faults[0].source) == (len(kept), str(file))
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(logs(), st.data())
+def test_a_broken_byte_costs_its_own_batch_only(
+    file: Path, log: list[bytes], data: st.DataObject
+) -> None:
+    broken = data.draw(st.integers(0, len(log) - 1))
+    byte = data.draw(
+        st.integers(8, len(log[broken]) - 1).filter(lambda at: not 12 <= at < 16)
+    )
+    bit = 1 << data.draw(st.integers(0, 7))
+    bad = bytearray(log[broken])
+    bad[byte] ^= bit
+    file.write_bytes(b"".join([*log[:broken], bytes(bad), *log[broken + 1 :]]))
+    chunks = list(read_segment(file))
+    others = b"".join([*log[:broken], *log[broken + 1 :]])
+    assert rows_of(chunks) == oracle(others)
+    faults = [fault for chunk in chunks for fault in chunk.faults]
+    assert faults[0].position == len(b"".join(log[:broken]))
+    assert faults[0].reason
+    assert sum(fault.size_bytes for fault in faults) == len(bad)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(logs(), st.integers(1, 500))
+def test_reading_goes_on_from_any_place(
+    file: Path, log: list[bytes], chunk_bytes: int
+) -> None:
+    file.write_bytes(b"".join(log))
+    chunks = list(read_segment(file, chunk_bytes=chunk_bytes))
+    for number, chunk in enumerate(chunks):
+        rest = read_segment(file, chunk.place, chunk.transactions)
+        assert rows_of(rest) == rows_of(chunks[number + 1 :])
+
+
+def test_a_place_in_a_file_that_was_compacted_goes_by_the_offset(file: Path) -> None:
+    batches = [encode_batch([LogRecord(at, 1, b"k", b"v" * at)]) for at in range(9)]
+    file.write_bytes(b"".join(batches[4:]))
+    place = Place(len(batches[0]) + 3, 6)
+    assert [row["record_offset"] for row in rows_of(read_segment(file, place))] == [
+        6,
+        7,
+        8,
+    ]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_batches_of_old_formats_are_set_apart_with_the_reason(
+    magic: int, file: Path
+) -> None:
+    new = encode_batch([LogRecord(7, 1, b"k", b"v")])
+    old = bytes(8) + (22).to_bytes(4, "big") + bytes([1, 2, 3, 4, magic]) + bytes(17)
+    file.write_bytes(old + new)
+    (chunk,) = read_segment(file)
+    (fault,) = chunk.faults
+    assert f"record format {magic}, of brokers before 0.11" in str(fault)
+    assert (fault.position, fault.size_bytes) == (0, 34)
+    assert rows_of([chunk]) == oracle(new)
+
+
+def test_zeros_to_the_end_are_named(file: Path) -> None:
+    new = encode_batch([LogRecord(7, 1, b"k", b"v")])
+    file.write_bytes(new + bytes(500))
+    (chunk,) = read_segment(file)
+    assert "made longer in advance" in chunk.faults[0].reason
+    assert rows_of([chunk]) == oracle(new)
+
+
+def test_a_file_that_is_not_there_is_named(file: Path) -> None:
+    with pytest.raises(LogError, match=r"nowhere\.log"):
+        list(read_segment(file.with_name("nowhere.log")))
+
+
+@pytest.mark.fact("K-08")
+@pytest.mark.parametrize("chunk_bytes", [1, 10**6])
+def test_transactional_batches_count_after_their_producers_commit(
+    file: Path, chunk_bytes: int
+) -> None:
+    def batch(offset: int, producer: int) -> bytes:
+        return encode_batch(
+            [LogRecord(offset, 1, b"k", b"v")],
+            producer=Producer(producer, 0, 0),
+            attributes=TRANSACTIONAL,
+        )
+
+    log = [
+        *(batch(0, 1), batch(1, 2), batch(2, 1), batch(3, 3)),
+        encode_marker(4, 1, 2, 0, commit=False),
+        encode_marker(5, 1, 1, 0, commit=True),
+        encode_batch([LogRecord(6, 1, b"k", b"v")]),
+        batch(7, 2),
+    ]
+    file.write_bytes(b"".join(log))
+    chunks = list(read_segment(file, chunk_bytes=chunk_bytes))
+    ended = [each for chunk in chunks for each in chunk.ended]
+    found = [outcome(header, ended) for chunk in chunks for header in chunk.headers]
+    assert found == [
+        *("committed", "aborted", "committed", "open"),
+        *(None, None, None, "open"),
+    ]
+    assert chunks[-1].transactions == Transactions({3: 3, 2: 7})
