@@ -192,7 +192,6 @@ def test_a_file_that_is_not_there_is_named(file: Path) -> None:
         list(read_segment(file.with_name("nowhere.log")))
 
 
-@pytest.mark.fact("K-08")
 @pytest.mark.parametrize("chunk_bytes", [1, 10**6])
 def test_transactional_batches_count_after_their_producers_commit(
     file: Path, chunk_bytes: int
