@@ -92,7 +92,7 @@ def test_a_live_group_is_neither_reset_nor_deleted(
 ) -> None:
     with consuming(bootstrap, group, topic, protocol):
         writer.items("reset", group, "--to-earliest", exit_code=1)
-        assert "the current state is Stable" in writer.errors[0]["message"]
+        assert "its state is Stable" in writer.errors[0]["message"]
         writer.items("delete", group, exit_code=1)
         assert writer.errors[0]["code"] == "NON_EMPTY_GROUP"
         (item, _) = writer.items(

@@ -11,11 +11,13 @@ import concurrent.futures
 import contextlib
 import threading
 from collections.abc import Coroutine
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from coterie.errors import ClientError, ConnectionLost
 
 T = TypeVar("T")
+
+_DEAF_MAX_S: Final = 1.0
 
 
 class LoopThread:
@@ -39,7 +41,7 @@ class LoopThread:
         """
         errand = _Errand(call)
         try:
-            return self._submit(errand).result()
+            return _result(self._submit(errand))
         except concurrent.futures.CancelledError:
             raise ConnectionLost("the client was closed") from None
         except Exception:
@@ -69,6 +71,14 @@ class LoopThread:
                     return asyncio.run_coroutine_threadsafe(errand.run(), self._loop)
         errand.give_up()
         raise ClientError(refused)
+
+
+def _result(future: concurrent.futures.Future[T]) -> T:
+    """What becomes of it. In slices: a signal that comes just before a thread blocks is
+    heard of only when the thread wakes."""
+    while not future.done():
+        concurrent.futures.wait([future], _DEAF_MAX_S)
+    return future.result()
 
 
 class _Errand(Generic[T]):
