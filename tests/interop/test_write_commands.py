@@ -6,10 +6,13 @@ Both servers have to make them do and say the same.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.clients.admin import alter_offsets
 
 from .conftest import Command
 from .groups import PROTOCOLS, consuming, make_empty_group
@@ -20,8 +23,9 @@ pytestmark = pytest.mark.slow
 class Writer:
     """Types `coterie groups ...`; snapshots go to a directory of the test's."""
 
-    def __init__(self, command: Command, home: Path) -> None:
+    def __init__(self, command: Command, bootstrap: str, home: Path) -> None:
         self._command = command
+        self.bootstrap = bootstrap
         self.home = home
 
     def items(
@@ -47,8 +51,8 @@ class Writer:
 
 
 @pytest.fixture
-def writer(coterie: Command, tmp_path: Path) -> Writer:
-    return Writer(coterie, tmp_path)
+def writer(coterie: Command, bootstrap: str, tmp_path: Path) -> Writer:
+    return Writer(coterie, bootstrap, tmp_path)
 
 
 @pytest.fixture(params=PROTOCOLS)
@@ -77,7 +81,10 @@ def test_a_reset_and_its_undo(
     offsets: list[int],
 ) -> None:
     make_empty_group(bootstrap, group, topic, "consumer")
+    shown = writer.items("reset", group, scenario, executed=False)
+    assert writer.offsets(group) == [3, 3]
     items = writer.items("reset", group, scenario)
+    assert [item["new_offset"] for item in shown] == offsets
     assert [item["new_offset"] for item in items] == offsets
     assert [item["prior_offset"] for item in items] == [3, 3]
     assert {item["result"] for item in items} == {"done"}
@@ -116,6 +123,21 @@ def test_a_plan_is_applied_once(
     assert writer.offsets(group) == [2, 0]
 
 
+def test_of_a_plan_only_what_is_as_it_was_seen_is_done(
+    writer: Writer, new_topic: Callable[[str, int], str], group: str, protocol: str
+) -> None:
+    changed, same = f"{group}-changed", f"{group}-same"
+    for each in (changed, same):
+        make_empty_group(writer.bootstrap, each, new_topic(each, 2), protocol)
+    plan = str(writer.home / "plan.json")
+    writer.items("plan", plan, "reset", changed, same, "--to-earliest", executed=False)
+    (item, _) = writer.items("offsets", "list", changed, executed=False)
+    alter_offsets(writer.bootstrap, changed, {(item["topic"], 0): 4})
+    writer.items("apply", plan, exit_code=1)
+    assert writer.offsets(changed) == [4, 3]
+    assert writer.offsets(same) == [0, 0]
+
+
 def test_a_member_that_came_and_left_after_the_plan_is_noticed(
     writer: Writer, bootstrap: str, group: str, topic: str, protocol: str
 ) -> None:
@@ -133,6 +155,8 @@ def test_a_deleted_group_comes_back_with_its_offsets(
     writer: Writer, bootstrap: str, group: str, topic: str, protocol: str
 ) -> None:
     make_empty_group(bootstrap, group, topic, protocol)
+    writer.items("delete", group, executed=False)
+    assert writer.offsets(group) == [3, 3]
     items = writer.items("delete", group, f"no {group}", exit_code=1)
     assert {item["result"] for item in items} == {"done"}
     assert [error["code"] for error in writer.errors] == ["GROUP_ID_NOT_FOUND"]
@@ -165,13 +189,21 @@ def test_offsets_are_deleted_exported_and_imported(
     assert writer.offsets(group) == [3, 3]
 
 
+@pytest.mark.parametrize("is_named", [True, False])
 def test_members_are_removed(
-    writer: Writer, bootstrap: str, group: str, topic: str, protocol: str
+    writer: Writer,
+    bootstrap: str,
+    group: str,
+    topic: str,
+    protocol: str,
+    is_named: bool,
 ) -> None:
     with consuming(bootstrap, group, topic, protocol) as crew:
         (member,) = crew.members
-        (item,) = writer.items("remove-members", group, "--all")
-        assert item["member_id"] == member.consumer.memberid()
+        member_id = str(member.consumer.memberid())
+        which = ("--member", member_id) if is_named else ("--all",)
+        (item,) = writer.items("remove-members", group, *which)
+        assert item["member_id"] == member_id
         assert item["result"] == "done"
         (state,) = writer.items("list", group, executed=False)
         assert state["state"] == "Empty"

@@ -219,3 +219,30 @@ def test_transactional_batches_count_after_their_producers_commit(
         *(None, None, None, "open"),
     ]
     assert chunks[-1].transactions == Transactions({3: 3, 2: 7})
+
+
+def test_a_torn_tail_that_was_written_to_its_end_ends_its_transaction_once(
+    file: Path,
+) -> None:
+    """The file is read from its beginning again, but nothing is followed twice."""
+    log = [
+        encode_batch(
+            [LogRecord(0, 1, b"k", b"v")],
+            producer=Producer(1, 0, 0),
+            attributes=TRANSACTIONAL,
+        ),
+        encode_marker(1, 1, 1, 0, commit=True),
+        encode_batch(
+            [LogRecord(2, 1, b"k", b"v")],
+            producer=Producer(1, 0, 0),
+            attributes=TRANSACTIONAL,
+        ),
+        encode_marker(3, 1, 1, 0, commit=False),
+    ]
+    file.write_bytes(b"".join(log)[:-5])
+    (torn,) = read_segment(file)
+    assert [tuple(each) for each in torn.ended] == [(1, 0, 1, True)]
+    file.write_bytes(b"".join(log))
+    (rest,) = read_segment(file, torn.place, torn.transactions)
+    assert [tuple(each) for each in rest.ended] == [(1, 2, 3, False)]
+    assert rest.transactions == Transactions()

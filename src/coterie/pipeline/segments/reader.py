@@ -80,7 +80,7 @@ def read_segment(
                 at += found.end
                 after = max([offset, *(each.last_offset + 1 for each in found.headers)])
                 source = _Source(str(path), positions, faults)
-                chunk = _chunk(batches, source, transactions, Place(at, after))
+                chunk = _chunk(batches, source, transactions, Place(at, after), offset)
                 yield _from_offset(chunk, offset)
                 offset, transactions = after, chunk.transactions
     except OSError as error:
@@ -137,14 +137,19 @@ def _chunk(
     source: _Source,
     transactions: Transactions,
     place: Place,
+    since: int = 0,
 ) -> Chunk:
+    """Batches below the offset `since` were read, and their transactions followed,
+    before."""
     rows = decode_batches(batches)
     faults = source.faults + [
         Fault(source.name, source.positions[index], len(batches[index][1]), reason)
         for index, reason in rows.faults
     ]
     after, ended = transactions.follow(
-        (header, _marker(header, batch)) for header, batch in batches
+        (header, _marker(header, batch))
+        for header, batch in batches
+        if header.base_offset >= since
     )
     return Chunk(
         tables=tuple(rows.tables),

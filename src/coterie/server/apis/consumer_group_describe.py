@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from coterie.auth.authorizer import Operation
 from coterie.coordinator.describe.describe_consumer_groups import DescribeConsumerGroup
 from coterie.server.apis.consumer_group_heartbeat import PROTOCOL
-from coterie.server.apis.groups import Gathering, ask, group_operations, may_group
+from coterie.server.apis.groups import Gathering, ask, may_group, tell_operations
 from coterie.server.call import Call
 from coterie.types import GroupId
 from coterie.wire.error_codes import ErrorCode
@@ -23,11 +23,7 @@ def handle(call: Call) -> None:
     request: ConsumerGroupDescribeRequest = call.request
 
     def done(groups: Sequence[DescribedGroup]) -> None:
-        if request.include_authorized_operations:
-            for group in groups:
-                if not group.error_code:
-                    operations = group_operations(call, group.group_id)
-                    group.authorized_operations = operations
+        tell_operations(call, groups)
         call.answer(ConsumerGroupDescribeResponse(groups=list(groups)))
 
     gathering = Gathering[DescribedGroup](len(request.group_ids), done)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 from coterie.auth.authorizer import Operation, ResourceType
 from coterie.server.apis.support import operations_of
@@ -22,6 +22,22 @@ def may_group(call: Call, operation: Operation, group_id: GroupId) -> bool:
 def group_operations(call: Call, group_id: GroupId) -> int:
     """What the caller may do to a group, a bit for each operation (KIP-430, D-33)."""
     return operations_of(call, ResourceType.GROUP, group_id)
+
+
+class Described(Protocol):
+    """A group in an answer that describes some."""
+
+    group_id: GroupId
+    error_code: int
+    authorized_operations: int
+
+
+def tell_operations(call: Call, groups: Iterable[Described]) -> None:
+    """Say of each group what the caller may do to it, if that was asked for."""
+    if call.request.include_authorized_operations:
+        for group in groups:
+            if not group.error_code:
+                group.authorized_operations = group_operations(call, group.group_id)
 
 
 def ask(
