@@ -12,7 +12,8 @@ marked `slow`. It fails nothing: the machine may have been busy.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import signal
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +126,12 @@ class SlowTests:
             terminalreporter.section(title)
         for test, seconds in sorted(self._seconds.items()):
             terminalreporter.write_line(f"{seconds:6.2f} s  {test}")
+
+
+@pytest.fixture
+def usual_ctrl_c() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, in a run too whose shell had it ignored: what is
+    started with "&" has."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

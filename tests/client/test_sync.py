@@ -145,6 +145,7 @@ async def test_a_call_that_is_taken_back_before_it_begins_does_not_begin() -> No
     assert not begun.is_set()
 
 
+@pytest.mark.usefixtures("usual_ctrl_c")
 def test_ctrl_c_ends_the_call_that_waits_and_no_more() -> None:
     thread, begun, ended = LoopThread(), threading.Event(), threading.Event()
 

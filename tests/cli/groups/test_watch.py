@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from typing import Any
@@ -96,13 +96,6 @@ def test_the_last_look_decides_the_exit_code(shell: Shell) -> None:
     shell.admin.log_errors[T0] = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
     shell("groups watch --count 2 --interval 0")
     assert shell.code == 1
-
-
-@pytest.fixture
-def usual_ctrl_c() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("usual_ctrl_c")
