@@ -1,0 +1,1 @@
+"""Every table of the lake, declared: one a file."""
