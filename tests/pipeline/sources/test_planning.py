@@ -1,0 +1,104 @@
+"""How what is to be read is divided."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie.pipeline.sources.planning import RANGE_OFFSETS, backlog, plan
+from coterie.pipeline.sources.source import Cuts, Head, OffsetRange
+
+
+def head(*batches: tuple[int, int, int]) -> Head:
+    """A log partition of batches (offsets, records, bytes)."""
+    offsets, records, size_bytes = (
+        np.cumsum(np.array(column, np.int64)) for column in zip(*batches, strict=True)
+    )
+    cuts = Cuts(offsets, records, size_bytes, lambda index: {"batch": index})
+    end = int(offsets[-1])
+    return Head(0, end, end, cuts)
+
+
+def ends(ranges: list[OffsetRange]) -> list[tuple[int, int, int]]:
+    return [each[:3] for each in ranges]
+
+
+def test_without_a_limit_everything_stable_is_read() -> None:
+    heads = {1: Head(0, 7, 9), 0: Head(5, 5, 5), 2: Head(0, 0, 0), 3: Head(0, 4, 4)}
+    assert ends(plan(heads, {3: 4})) == [(0, 0, 5), (1, 0, 7)]
+
+
+def test_many_offsets_are_several_ranges() -> None:
+    ranges = plan({0: Head(0, RANGE_OFFSETS + 3, RANGE_OFFSETS + 3)}, {0: 1})
+    assert ends(ranges) == [
+        (0, 1, RANGE_OFFSETS + 1),
+        (0, RANGE_OFFSETS + 1, RANGE_OFFSETS + 3),
+    ]
+
+
+def test_many_bytes_are_several_ranges_each_with_the_place_of_its_first_batch() -> None:
+    heads = {0: head((10, 10, 60), (10, 10, 60), (10, 10, 30), (10, 10, 500))}
+    ranges = plan(heads, {}, range_bytes=100)
+    assert ends(ranges) == [(0, 0, 10), (0, 10, 30), (0, 30, 40)]
+    assert [each.hint for each in ranges] == [
+        {"batch": 0},
+        {"batch": 1},
+        {"batch": 3},
+    ]
+
+
+def test_a_limit_is_kept_to_the_batch_and_one_batch_is_read_at_least() -> None:
+    heads = {0: head((10, 10, 1), (10, 4, 1), (10, 10, 1))}
+    assert ends(plan(heads, {}, max_records=15)) == [(0, 0, 20)]
+    assert ends(plan(heads, {0: 10}, max_records=3)) == [(0, 10, 20)]
+    assert ends(plan(heads, {0: 10}, max_records=14)) == [(0, 10, 30)]
+
+
+def test_batches_that_compaction_emptied_are_gone_over() -> None:
+    heads = {0: head((10, 10, 1), (10, 0, 1))}
+    assert backlog(heads, {0: 10}) == {0: 1}
+    assert ends(plan(heads, {0: 10}, max_records=5)) == [(0, 10, 20)]
+
+
+def test_what_a_log_partition_does_not_need_others_get() -> None:
+    heads = {0: Head(0, 100, 100), 1: Head(0, 2, 2), 2: Head(0, 50, 50)}
+    assert ends(plan(heads, {}, max_records=42)) == [(0, 0, 20), (1, 0, 2), (2, 0, 20)]
+
+
+def test_with_fewer_records_wanted_than_log_partitions_there_is_progress() -> None:
+    heads = {0: Head(0, 5, 5), 1: Head(0, 9, 9), 2: Head(0, 7, 7)}
+    assert ends(plan(heads, {}, max_records=1)) == [(1, 0, 1)]
+    assert ends(plan(heads, {}, max_records=2)) == [(1, 0, 1), (2, 0, 1)]
+
+
+batches = st.lists(
+    st.tuples(st.integers(1, 9), st.integers(0, 9), st.integers(1, 99)),
+    min_size=1,
+    max_size=9,
+)
+
+
+@settings(max_examples=50)
+@given(
+    st.dictionaries(st.integers(0, 3), batches),
+    st.integers(1, 30),
+    st.integers(1, 200),
+)
+def test_runs_with_any_limit_read_all_once(
+    logs: dict[int, list[tuple[int, int, int]]], max_records: int, range_bytes: int
+) -> None:
+    heads = {partition: head(*each) for partition, each in logs.items()}
+    positions: dict[int, int] = {}
+    while backlog(heads, positions):
+        ranges = plan(
+            heads, positions, max_records=max_records, range_bytes=range_bytes
+        )
+        assert ranges
+        for each in ranges:
+            assert each.from_offset == positions.get(each.log_partition, 0)
+            assert each.until_offset > each.from_offset
+            positions[each.log_partition] = each.until_offset
+    assert positions == {
+        partition: each.stable_offset for partition, each in heads.items()
+    }
