@@ -27,7 +27,7 @@ from coterie.types import GroupId, TopicName
 from coterie.wire.codec import decode, encode
 from coterie.wire.schema import Message
 
-_TYPES: Final[Mapping[int, tuple[type[Message], type[Message]]]] = {
+TYPES: Final[Mapping[int, tuple[type[Message], type[Message]]]] = {
     0: (OffsetCommitKey, OffsetCommitValue),
     1: (OffsetCommitKey, OffsetCommitValue),
     2: (GroupMetadataKey, GroupMetadataValue),
@@ -41,7 +41,7 @@ _COMMON_VERSION: Final = 3
 """The version of nearly all offset values: committed by name, without an expiry."""
 _COMMON_HEAD: Final = struct.Struct(">hqih")
 _PREFIXES: Final[Mapping[type[Message], bytes]] = {
-    key: _INT16.pack(number) for number, (key, _) in _TYPES.items()
+    key: _INT16.pack(number) for number, (key, _) in TYPES.items()
 }
 _VERSION_PREFIXES: Final = tuple(_INT16.pack(version) for version in range(8))
 
@@ -85,7 +85,7 @@ def decode_record(key: bytes | None, value: bytes | None) -> Record | None:
     if key is None or len(key) < _INT16.size:
         raise LogCorrupt("a record without a key")
     (record_type,) = _INT16.unpack_from(key)
-    types = _TYPES.get(record_type)
+    types = TYPES.get(record_type)
     if types is None:
         return None
     try:
