@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.cli.connect.keys import ALIASES, EXPANDED, KEYS
 from coterie.cli.connect.sources import PROFILES
+from coterie.client.settings.keys import ALIASES, EXPANDED, KEYS
 from tests.cli.connect.world import World
 
 PAGE = (Path(__file__).parents[3] / "docs/connecting.md").read_text(encoding="utf-8")

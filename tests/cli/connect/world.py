@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coterie.cli.connect import add_connection_options
-from coterie.cli.connect.found import Findings, effective
-from coterie.cli.connect.settings import Target, make_target
 from coterie.cli.connect.sources import read_sources
 from coterie.client.secret import Secret
+from coterie.client.settings.found import Findings, effective
+from coterie.client.settings.target import Target, make_target
 
 
 def parse(*arguments: str) -> argparse.Namespace:

@@ -14,9 +14,9 @@ from coterie.cli.connect import add_connection_options
 from coterie.cli.output.options import add_output_options
 
 if TYPE_CHECKING:
-    from coterie.cli.connect.settings import Target
     from coterie.cli.output.values import Failure, Item, Json, Outcome
     from coterie.client.connection import BrokerConnection
+    from coterie.client.settings.target import Target
     from coterie.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 
 EXAMPLES: Final = """\

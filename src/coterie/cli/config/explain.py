@@ -14,8 +14,8 @@ from coterie.cli.connect import add_connection_options
 from coterie.cli.output.options import add_output_options
 
 if TYPE_CHECKING:
-    from coterie.cli.connect.found import Found
     from coterie.cli.output.values import Item, Json
+    from coterie.client.settings.found import Found
 
 EXAMPLES: Final = """\
 examples:
@@ -40,11 +40,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show them. What would stop a client is a failure."""
-    from coterie.cli.connect.found import effective
-    from coterie.cli.connect.settings import make_target
     from coterie.cli.connect.sources import read_sources
     from coterie.cli.output.emit import emit
     from coterie.cli.output.values import Column, Failure, Outcome
+    from coterie.client.settings.found import effective
+    from coterie.client.settings.target import make_target
     from coterie.errors import SettingError
 
     findings = read_sources(options)
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _item(name: str, found: Found, overridden: list[Found]) -> Item:
-    from coterie.cli.connect.keys import KEYS, is_private_key
+    from coterie.client.settings.keys import KEYS, is_private_key
 
     is_secret = not isinstance(found.value, str) or is_private_key(found.value)
     return {

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from coterie.errors import ClientError, SettingError
 
 if TYPE_CHECKING:
-    from coterie.cli.connect.settings import Target
     from coterie.client.admin.admin_client import AdminClient
+    from coterie.client.settings.target import Target
 
 
 def open_admin(
@@ -40,9 +40,9 @@ def read_target(
     options: argparse.Namespace, environ: Mapping[str, str] = os.environ
 ) -> Target:
     """Which cluster is meant and how it is talked to; `open_admin` says the rest."""
-    from coterie.cli.connect.found import effective
-    from coterie.cli.connect.settings import make_target
     from coterie.cli.connect.sources import read_sources
+    from coterie.client.settings.found import effective
+    from coterie.client.settings.target import make_target
 
     findings = read_sources(options, environ)
     target = make_target(effective(findings))

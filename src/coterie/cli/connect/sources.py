@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from coterie.cli.connect.found import Findings, Source, nearest
-from coterie.cli.connect.keys import (
+from coterie.client.settings.found import Findings, Source, nearest
+from coterie.client.settings.keys import (
     ALIASES,
     KEYS,
     Kind,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.cli.connect.jaas import read_jaas, read_unsecured
+from coterie.client.settings.jaas import read_jaas, read_unsecured
 from coterie.errors import SettingError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from coterie.cli.connect.keys import (
+from coterie.client.settings.keys import (
     ALIASES,
     EXPANDED,
     JAAS,
@@ -26,7 +26,7 @@ class Source(NamedTuple):
     """Where a value came from: of which kind, and where exactly."""
 
     kind: str
-    """flag, env, profile, file or default."""
+    """flag, env, profile, file, option (of a data source) or default."""
     where: str = ""
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class Findings:
         )
 
     def _add_all(self, written: str, text: str, source: Source) -> None:
-        from coterie.cli.connect.jaas import read_jaas, read_unsecured
+        from coterie.client.settings.jaas import read_jaas, read_unsecured
 
         try:
             parts = read_jaas(text) if written == JAAS else read_unsecured(text)
@@ -107,7 +107,7 @@ class Findings:
         sentence = f"{source}: there is no setting {written}"
         if near:
             sentence += f"; did you mean {near}?"
-        if source.kind in {"flag", "profile"}:
+        if source.kind in {"flag", "profile", "option"}:
             raise SettingError(sentence)
         (self.warnings if near else self.notes).append(sentence)
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from coterie.cli.connect.keys import (
+from coterie.client.settings.keys import (
     CLIENT_ID,
     CLIENT_SECRET,
     EXTENSIONS,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Never
 
-from coterie.cli.connect.found import DEFAULT, Found, nearest
-from coterie.cli.connect.keys import (
+from coterie.client.settings.found import DEFAULT, Found, nearest
+from coterie.client.settings.keys import (
     CLIENT_ID,
     CLIENT_SECRET,
     EXTENSIONS,

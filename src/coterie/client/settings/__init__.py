@@ -1,0 +1,1 @@
+"""Settings of a connection as text, with Kafka's names, and the options they mean."""
