@@ -1,0 +1,78 @@
+"""Samples of partitions' ends from a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from coterie.errors import SettingError
+from coterie.pipeline.sources.ends.of_file import read_samples
+from coterie.pipeline.tables.partition_end_samples import PARTITION_END_SAMPLES
+
+LINE = {
+    "topic": "t",
+    "topic_id": "ab" * 16,
+    "partition": 1,
+    "at_ms": 1_700_000_000_123,
+    "log_start_offset": 3,
+    "end_offset": 42,
+}
+
+
+def write(folder: Path, *lines: object) -> Path:
+    file = folder / "ends.jsonl"
+    texts = (each if isinstance(each, str) else json.dumps(each) for each in lines)
+    file.write_text("\n".join(texts) + "\n")
+    return file
+
+
+def test_a_line_becomes_a_row(tmp_path: Path) -> None:
+    more = {"last_stable_offset": 40, "leader_id": 7, "partition_count": 2}
+    file = write(tmp_path, LINE, {**LINE, **more}, "", {**LINE, "topic_id": None})
+    table = read_samples(file)
+    assert table.schema == PARTITION_END_SAMPLES.schema
+    first, second, third = table.to_pylist()
+    assert first.pop("sample_ts").isoformat() == "2023-11-14T22:13:20.123000+00:00"
+    assert first == {
+        "topic": "t",
+        "topic_id": "ab" * 16,
+        "partition": 1,
+        "log_start_offset": 3,
+        "high_watermark": 42,
+        "last_stable_offset": None,
+        "leader_id": None,
+        "leader_epoch": None,
+        "partition_count": None,
+        "round_trip_ms": None,
+    }
+    assert more.items() <= second.items()
+    assert third["topic_id"] is None
+
+
+def test_an_empty_file_has_no_samples(tmp_path: Path) -> None:
+    table = read_samples(write(tmp_path))
+    assert (table.schema, len(table)) == (PARTITION_END_SAMPLES.schema, 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line 2 is no sample"),
+        ({"topic": "t"}, "partition"),
+        ({**LINE, "end_offset": 2}, "a log from 3 to 2 cannot be"),
+        ({**LINE, "at_ms": -1}, "no time in ms"),
+        ({**LINE, "partition": 2**31}, "no partition 2147483648"),
+    ],
+)
+def test_a_line_that_is_no_sample_is_named(
+    tmp_path: Path, line: object, message: str
+) -> None:
+    with pytest.raises(SettingError, match=message):
+        read_samples(write(tmp_path, LINE, line))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"gone\.jsonl cannot be read"):
+        read_samples(tmp_path / "gone.jsonl")
