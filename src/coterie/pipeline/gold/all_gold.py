@@ -1,0 +1,9 @@
+"""Every gold table, each after those that it is made from."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coterie.pipeline.gold.look import Gold
+
+GOLD: Final[tuple[Gold, ...]] = ()
