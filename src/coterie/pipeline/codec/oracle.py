@@ -54,7 +54,8 @@ def decode(records: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
 
     Markers of transactions and what an aborted one wrote are left out (K-08).
     """
-    return decode_rows(records, rows_that_count(records))
+    found = decode_rows(records, rows_that_count(records))
+    return {name: rows for name, (_, rows) in found.items()}
 
 
 def rows_that_count(records: Any) -> Any:
@@ -67,17 +68,26 @@ def rows_that_count(records: Any) -> Any:
     return np.flatnonzero(~(is_control | aborted))
 
 
-def decode_rows(records: Any, which: Any) -> dict[str, Any]:
-    """`decode` of some of the rows, by their indexes."""
+def decode_rows(records: Any, which: Any) -> dict[str, tuple[Any, Any]]:
+    """`decode` of some of the rows, by their indexes. With the rows of each table comes
+    the index that each of them is from."""
     found: dict[str, tuple[list[int], list[Row]]] = {
         table.name: ([], []) for table in SILVER
     }
-    for index in which.tolist():
-        table, row = _decode_row(records, index)
+    columns = ("key", "value", "is_transactional", "producer_id")
+    some = (records[name].take(pa.array(which)).to_pylist() for name in columns)
+    for index, *record in zip(which.tolist(), *some, strict=True):
+        table, row = _decode_row(*record)
         indexes, rows = found[table.name]
         indexes.append(index)
         rows.append(row)
-    return {table.name: _batch(table, records, *found[table.name]) for table in SILVER}
+    return {
+        table.name: (
+            np.array(found[table.name][0], np.int64),
+            _batch(table, records, *found[table.name]),
+        )
+        for table in SILVER
+    }
 
 
 def read(key: bytes | None, value: bytes | None) -> tuple[Table, Row] | Unread:
@@ -90,28 +100,26 @@ def read(key: bytes | None, value: bytes | None) -> tuple[Table, Row] | Unread:
     if record_type not in TYPES:
         return Unread("unknown_type", _unknown(record_type), record_type)
     try:
-        decode_record(key, None)
-    except LogCorrupt as error:
-        return Unread("bad_key", str(error), record_type)
-    try:
         record = decode_record(key, value)
     except LogCorrupt as error:
-        reason = "bad_value" if _knows(record_type, value) else "unknown_version"
-        return Unread(reason, str(error), record_type)
+        return Unread(_reason(record_type, key, value), str(error), record_type)
     assert record is not None
     return silver_row(record_type, *record)
 
 
-def _decode_row(records: Any, index: int) -> tuple[Table, Row]:
-    key, value = records["key"][index].as_py(), records["value"][index].as_py()
+def _decode_row(
+    key: bytes | None,
+    value: bytes | None,
+    is_transactional: bool,
+    producer_id: int,
+) -> tuple[Table, Row]:
     result = read(key, value)
     if isinstance(result, Unread):
         return QUARANTINE, {**result._asdict(), "key": key, "value": value}
     table, row = result
     if table is OFFSET_COMMITS:
-        transactional = records["is_transactional"][index].as_py()
-        producer = records["producer_id"][index].as_py() if transactional else None
-        row |= {"is_transactional": transactional, "producer_id": producer}
+        row["is_transactional"] = is_transactional
+        row["producer_id"] = producer_id if is_transactional else None
     return table, row
 
 
@@ -123,11 +131,16 @@ def _unknown(record_type: int) -> str:
     return f"Kafka has no type {record_type}"
 
 
-def _knows(record_type: int, value: bytes | None) -> bool:
-    """Whether a value's version is known; one that is cut short has none."""
+def _reason(record_type: int, key: bytes, value: bytes | None) -> str:
+    """What is wrong with a record that does not read."""
+    try:
+        decode_record(key, None)
+    except LogCorrupt:
+        return "bad_key"
     if value is None or len(value) < _INT16.size:
-        return True
-    return _INT16.unpack_from(value)[0] in TYPES[record_type][1].VERSIONS
+        return "bad_value"
+    known = _INT16.unpack_from(value)[0] in TYPES[record_type][1].VERSIONS
+    return "bad_value" if known else "unknown_version"
 
 
 def _batch(
@@ -139,10 +152,17 @@ def _batch(
     """Rows with the columns they share with their records."""
     shared = {column.name for column in AT} & set(records.schema.names)
     places = pa.array(indexes, pa.int64())
+    own = [field for field in table.schema if field.name not in shared]
+    fields = [pa.field(each.name, each.type) for each in own]
+    columns = dict(
+        zip(
+            (each.name for each in own),
+            pa.array(rows, pa.struct(fields)).flatten(),
+            strict=True,
+        )
+    )
     arrays = [
-        records[field.name].take(places)
-        if field.name in shared
-        else pa.array([row.get(field.name) for row in rows], field.type)
-        for field in table.schema
+        columns[name] if name in columns else records[name].take(places)
+        for name in table.schema.names
     ]
     return pa.record_batch(arrays, schema=table.schema)

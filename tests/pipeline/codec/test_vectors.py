@@ -1,0 +1,98 @@
+"""Decoding by vectors is held to the oracle: whatever stands in the log, both give the
+same rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from coterie.pipeline.codec import oracle
+from coterie.pipeline.codec.decode import decode
+from tests.pipeline.codec.generated import generated
+from tests.pipeline.codec.golden import GOLDEN
+from tests.pipeline.codec.records import KeyValue, batch
+from tests.pipeline.codec.strategies import batches
+
+
+def both(records: Any) -> dict[str, Any]:
+    """The rows, when they are the oracle's."""
+    found, expected = decode(records), oracle.decode(records)
+    assert {name: rows.to_pylist() for name, rows in found.items()} == {
+        name: rows.to_pylist() for name, rows in expected.items()
+    }
+    for name, rows in found.items():
+        rows.validate(full=True)
+        assert rows.equals(expected[name], check_metadata=True), name
+    return found
+
+
+@pytest.mark.slow
+@settings(max_examples=400, deadline=None)
+@given(batches())
+def test_the_rows_are_the_oracles(records: Any) -> None:
+    both(records)
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_bytes_of_kafka_cut_anywhere_and_with_any_bit_turned(name: str) -> None:
+    key, value = GOLDEN[name]
+    assert key is not None
+    records = [*_broken(key, value)]
+    if value is not None:
+        records += [(key, each) for each, _ in _broken(value, None)]
+    both(batch(*records))
+
+
+def _broken(data: bytes, other: bytes | None) -> list[KeyValue]:
+    cuts = [data[:end] for end in range(len(data))]
+    turned = [
+        data[:at] + bytes([data[at] ^ (1 << bit)]) + data[at + 1 :]
+        for at in range(len(data))
+        for bit in range(8)
+    ]
+    return [(each, other) for each in (*cuts, *turned)]
+
+
+def test_a_string_that_is_no_utf8_costs_its_own_record_only() -> None:
+    key, value = GOLDEN["offset-commit-v3"]
+    assert key is not None
+    assert value is not None
+    bad_key = key.replace("ü".encode(), b"\xff\xfe")
+    bad_value = value.replace("ä".encode(), b"\xc3\x28")
+    found = both(
+        batch((key, value), (bad_key, value), (key, bad_value), (bad_key, None))
+    )
+    assert found["offset_commits"]["log_offset"].to_pylist() == [0]
+    assert found["quarantine"]["reason"].to_pylist() == [
+        *("bad_key", "bad_value", "bad_key")
+    ]
+
+
+def test_bytes_behind_a_null_are_not_read() -> None:
+    """Arrow lets a null have any bytes."""
+    key, value = GOLDEN["offset-commit-v3"]
+    records = batch((key, value), (key, value))
+    hidden = {
+        name: pa.Array.from_buffers(
+            pa.binary(), 2, [pa.py_buffer(b"\1"), *records[name].buffers()[1:]]
+        )
+        for name in ("key", "value")
+    }
+    no_key, no_value = (
+        records.set_column(records.schema.get_field_index(name), name, column)
+        for name, column in hidden.items()
+    )
+    assert both(no_key)["quarantine"]["reason"].to_pylist() == ["no_key"]
+    assert len(both(no_value)["tombstones"]) == 1
+
+
+@pytest.mark.slow
+def test_the_rows_of_a_generated_log_are_the_oracles(tmp_path: Path) -> None:
+    for records in generated(tmp_path):
+        found = both(records)
+        assert len(found["offset_commits"])
+        assert not len(found["quarantine"])
