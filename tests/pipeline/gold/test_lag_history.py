@@ -1,0 +1,283 @@
+"""How far behind groups were, told by rows made by hand: a topic a case."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+
+from coterie.pipeline.tables.offset_commit_history import OFFSET_COMMIT_HISTORY
+from coterie.pipeline.tables.partition_end_samples import PARTITION_END_SAMPLES
+from coterie.pipeline.tables.partition_ownership_history import (
+    PARTITION_OWNERSHIP_HISTORY,
+)
+from tests.pipeline.gold.hand_made import at, frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+Row: TypeAlias = dict[str, Any]
+Lag: TypeAlias = dict[tuple[str, float], Row]
+"""By topic and minute."""
+
+
+class Rows:
+    """The tables that lag is made of; times are minutes."""
+
+    def __init__(self) -> None:
+        self.samples: list[Row] = []
+        self.history: list[Row] = []
+        self.ownership: list[Row] = []
+
+    def ends(
+        self, topic: str, *ends: int, start: int = 0, first: float = 0, of: str | None
+    ) -> None:
+        """Samples, one a minute from `first` on."""
+        self.samples += [
+            {
+                "topic": topic,
+                "topic_id": of,
+                "sample_ts": at(60 * (first + minute)),
+                "log_start_offset": start,
+                "high_watermark": end,
+            }
+            for minute, end in enumerate(ends)
+        ]
+
+    def commit(
+        self, topic: str, minute: float, offset: int | None, **more: Any
+    ) -> None:
+        """A commit or, without an offset, a tombstone."""
+        row = {
+            "group_id": "g",
+            "topic": topic,
+            "log_offset": len(self.history),
+            "committed_offset": offset,
+            "commit_ts": at(60 * minute),
+            "append_ts": at(60 * minute),
+        }
+        self.history.append(row | more)
+
+    def owned(
+        self,
+        topic: str | None,
+        since: float,
+        until: float | None,
+        by: str,
+        topic_id: str | None = None,
+    ) -> None:
+        """A member has the partition."""
+        seq = len(self.ownership)
+        row = {
+            "group_id": "g",
+            "topic": topic,
+            "topic_id": topic_id,
+            "member_id": by,
+            "valid_from": at(60 * since),
+            "valid_to": None if until is None else at(60 * until),
+            "from_log_offset": seq,
+            "to_log_offset": seq + 1,
+        }
+        self.ownership.append(row)
+
+
+def _made() -> Rows:
+    rows = Rows()
+    _add_places(rows)
+    _add_lives(rows)
+    _add_odd_ones(rows)
+    return rows
+
+
+def _add_places(rows: Rows) -> None:
+    rows.ends("between", 0, 10, 10, 30, 50, of="1")
+    rows.commit("between", 1.5, 5)
+    rows.commit("between", 3.5, 40)
+    rows.ends("head", 10, 10, 10, of="2")
+    rows.commit("head", -3, 10)
+    rows.ends("before", 10, 20, of="3")
+    rows.commit("before", -1, 5)
+    rows.ends("lost", 20, 22, start=8, of="4")
+    rows.commit("lost", -1, 5)
+    rows.ends("beyond", 10, 12, of="5")
+    rows.commit("beyond", -1, 20)
+    rows.ends("gone", 10, 20, 30, of="6")
+    rows.commit("gone", 0.5, 10)
+    rows.commit("gone", 1.5, None)
+
+
+def _add_lives(rows: Rows) -> None:
+    rows.ends("again", 80, 90, 100, of="7")
+    rows.ends("again", 4, 8, 9, first=4, of="8")
+    rows.commit("again", 0.5, 80)
+    rows.commit("again", 4.5, 6)
+    rows.ends("again-told", 90, of="9")
+    rows.ends("again-told", 95, 99, first=1, of="10")
+    rows.commit("again-told", 0.5, 90, topic_id="9")
+    rows.ends("again-unknown", 90, of=None)
+    rows.ends("again-unknown", 10, 20, first=1, of=None)
+    rows.commit("again-unknown", -1, 80)
+    rows.commit("again-unknown", 1.5, 15)
+
+
+def _add_odd_ones(rows: Rows) -> None:
+    rows.ends("two", 10, 20, of="11")
+    rows.commit("two", -1, 10)
+    rows.commit("two", -1, 20, group_id="other")
+    rows.ends("clock", 10, 20, of="12")
+    rows.commit("clock", 0.5, 10)
+    rows.commit("clock", -2, 20)
+    rows.ends("same-moment", 10, 20, of="13")
+    rows.commit("same-moment", 1, 15)
+    rows.ends("twice", 10, 20, of="14")
+    rows.ends("twice", 10, 20, of="14")
+    rows.commit("twice", -1, 10)
+    rows.ends("one-minute", 10, 20, of="15")
+    rows.ends("one-minute", 12, first=0.5, of="15")
+    rows.commit("one-minute", -1, 10)
+    rows.ends("owned", 10, 20, 30, 40, of="16")
+    rows.owned(None, 0.5, 2, "m1", topic_id="16")
+    rows.owned("owned", 2, 2.5, "m2")
+    rows.commit("only-one", -1, 5)
+    rows.ends("only-one", 10, of="17")
+    rows.commit("never-looked-at", 1, 1)
+
+
+@pytest.fixture(scope="module")
+def lag(spark: SparkSession) -> Lag:
+    from coterie.pipeline.gold.lag_history import lag_history
+
+    rows = _made()
+    found = lag_history(
+        frame(spark, PARTITION_END_SAMPLES, rows.samples),
+        frame(spark, OFFSET_COMMIT_HISTORY, rows.history),
+        frame(spark, PARTITION_OWNERSHIP_HISTORY, rows.ownership),
+    )
+    told = found.toArrow().to_pylist()
+    by_key = {
+        (
+            row["topic"] + (":other" if row["group_id"] == "other" else ""),
+            (row["sample_ts"] - at(0)).total_seconds() / 60,
+        ): row
+        for row in told
+    }
+    assert len(by_key) == len(told)
+    return by_key
+
+
+def _minutes(lag: Lag, topic: str) -> list[float]:
+    return sorted(minute for name, minute in lag if name == topic)
+
+
+def _time_lag(lag: Lag, topic: str, minute: float) -> tuple[Any, ...]:
+    row = lag[topic, minute]
+    return row["time_lag_method"], row["time_lag_ms"], row["time_lag_error_ms"]
+
+
+def test_the_next_record_is_placed_between_two_samples(lag: Lag) -> None:
+    assert _time_lag(lag, "between", 2) == ("interpolated", 90_000, 30_000)
+    assert _time_lag(lag, "between", 3) == ("interpolated", 150_000, 30_000)
+    assert _time_lag(lag, "between", 4) == ("interpolated", 30_000, 30_000)
+
+
+def test_how_late_a_commit_was_counts_from_the_commit(lag: Lag) -> None:
+    assert lag["between", 3]["commit_time_lag_ms"] == 60_000
+    assert lag["between", 4]["commit_time_lag_ms"] == 0
+
+
+def test_rates_are_of_the_time_since_the_sample_before(lag: Lag) -> None:
+    row = lag["between", 4]
+    assert row["produce_rate"] == pytest.approx(20 / 60)
+    assert row["consume_rate"] == pytest.approx(35 / 60)
+    assert row["eta_s"] == pytest.approx(10 / (15 / 60))
+    assert lag["between", 3]["eta_s"] is None
+    assert lag["between", 2]["consume_rate"] is None
+
+
+def test_at_the_head_there_is_no_time_lag(lag: Lag) -> None:
+    assert _time_lag(lag, "head", 2) == ("head", 0, 0)
+    assert lag["head", 2]["eta_s"] == 0
+    assert lag["head", 2]["commit_time_lag_ms"] == 0
+
+
+def test_below_the_first_sample_it_is_at_least_so_long(lag: Lag) -> None:
+    assert _time_lag(lag, "before", 1) == ("extrapolated", 60_000, None)
+    assert lag["before", 1]["commit_time_lag_ms"] is None
+
+
+def test_one_sample_says_nothing_of_time(lag: Lag) -> None:
+    assert _time_lag(lag, "before", 0) == (None, None, None)
+    assert _time_lag(lag, "only-one", 0) == (None, None, None)
+    assert lag["only-one", 0]["lag"] == 5
+
+
+def test_without_samples_there_is_no_row(lag: Lag) -> None:
+    assert _minutes(lag, "never-looked-at") == []
+
+
+def test_records_that_went_away_are_lost_and_not_lag(lag: Lag) -> None:
+    row = lag["lost", 1]
+    assert (row["lag_status"], row["lag"], row["lag_raw"]) == ("below_start", 14, 17)
+    assert (row["messages_lost"], row["retention_margin_offsets"]) == (3, -3)
+
+
+def test_beyond_the_end_is_no_lag_below_zero(lag: Lag) -> None:
+    row = lag["beyond", 1]
+    assert (row["lag_status"], row["lag"], row["lag_raw"]) == ("beyond_end", 0, -8)
+    assert row["messages_lost"] == 0
+
+
+def test_rows_begin_with_the_first_offset_and_end_with_a_tombstone(lag: Lag) -> None:
+    assert _minutes(lag, "gone") == [1]
+    assert lag["gone", 1]["committed_ts"] == at(30)
+
+
+def test_a_topic_that_came_back_is_another_one(lag: Lag) -> None:
+    assert _minutes(lag, "again") == [1, 2, 5, 6]
+    assert lag["again", 5]["lag"] == 2
+    assert lag["again", 5]["topic_id"] == "8"
+    assert _time_lag(lag, "again", 5) == ("interpolated", 30_000, 30_000)
+    assert lag["again", 5]["consume_rate"] is None
+
+
+def test_a_commit_that_names_another_topic_id_does_not_hold(lag: Lag) -> None:
+    assert _minutes(lag, "again-told") == []
+
+
+def test_an_end_that_is_lower_is_another_topic_too(lag: Lag) -> None:
+    assert lag["again-unknown", 0]["lag"] == 10
+    assert _minutes(lag, "again-unknown") == [0, 2]
+    assert lag["again-unknown", 2]["lag"] == 5
+
+
+def test_two_groups_on_one_partition_are_apart(lag: Lag) -> None:
+    assert lag["two", 1]["lag"] == 10
+    assert lag["two:other", 1]["lag"] == 0
+
+
+def test_what_is_later_in_the_log_holds_whatever_its_time(lag: Lag) -> None:
+    assert _minutes(lag, "clock") == [1]
+    assert lag["clock", 1]["committed_offset"] == 20
+
+
+def test_a_commit_of_the_same_moment_is_seen(lag: Lag) -> None:
+    assert lag["same-moment", 1]["lag"] == 5
+
+
+def test_samples_that_were_written_twice_count_once(lag: Lag) -> None:
+    assert _minutes(lag, "twice") == [0, 1]
+
+
+def test_of_a_minute_the_last_sample_stands(lag: Lag) -> None:
+    assert _minutes(lag, "one-minute") == [0.5, 1]
+    assert lag["one-minute", 0.5]["lag"] == 2
+
+
+def test_who_owned_it_then_by_name_or_by_id(lag: Lag) -> None:
+    owners = {m: lag["owned", m]["owner_member_id"] for m in _minutes(lag, "owned")}
+    assert owners == {1: "m1", 2: "m2"}
+    assert lag["owned", 1]["lag_status"] == "no_commit"
+    assert lag["owned", 1]["lag"] is None
+    assert lag["owned", 1]["messages_lost"] == 0
