@@ -77,6 +77,16 @@ VERBS: Final = (
     Verb("groups apply", "do what a plan file says"),
     Verb("groups undo", "take back what an earlier command wrote"),
     Verb("pipeline generate", "write a log to test on, and what happened in it"),
+    Verb("pipeline show current", "which groups a lake has, and who is in them"),
+    Verb("pipeline show offsets", "where each group goes on from"),
+    Verb("pipeline show lag", "how far behind groups were, in records and in time"),
+    Verb("pipeline show status", "which groups were in trouble, and why"),
+    Verb("pipeline show history", "what each group committed, and who did it"),
+    Verb("pipeline show rebalances", "when groups rebalanced, why, what it moved"),
+    Verb("pipeline show ownership", "who owned a partition, and at what time"),
+    Verb("pipeline show expiry", "which offsets go by themselves, and when"),
+    Verb("pipeline show stale", "which groups may go"),
+    Verb("pipeline show quality", "how good is what the tables say"),
     Verb(
         "kafka-consumer-groups",
         "Apache Kafka's kafka-consumer-groups.sh: the same options and tables",
@@ -94,6 +104,7 @@ FAMILIES: Final = {
     "users": "look at who may come in by SASL, and change it",
     "topics": "look at topics as groups see them",
     "pipeline": "turn the coordinator's log into tables",
+    "pipeline show": "look at the tables, without Spark",
 }
 """Words that take a further one."""
 

@@ -39,6 +39,7 @@ def envelope(outcome: Outcome, command: str, now: datetime) -> dict[str, Json]:
         "schema_version": outcome.schema_version,
         "command": command,
         "cluster_id": outcome.cluster_id,
+        **outcome.about,
         "generated_at": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "items": outcome.items,
         "errors": [each.as_item() for each in outcome.failures],

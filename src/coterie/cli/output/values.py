@@ -92,6 +92,8 @@ class Outcome:
     failures: tuple[Failure, ...] = ()
     summary: Mapping[str, Json] = field(default_factory=dict)
     cluster_id: str | None = None
+    about: Mapping[str, Json] = field(default_factory=dict)
+    """More keys of the envelope: what the items were read from."""
     schema_version: int = 1
     notes: tuple[str, ...] = ()
     is_condition_true: bool = False
