@@ -53,7 +53,7 @@ class Gold:
 
 def conform(frame: DataFrame, table: Table) -> DataFrame:
     """The table's columns, of its types and in its order."""
-    from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users do
+    from pyspark.sql import functions as F
 
     return frame.select(
         *(
