@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from coterie.pipeline.gold import current_offsets
 from coterie.pipeline.gold.look import Gold
 
-GOLD: Final[tuple[Gold, ...]] = ()
+GOLD: Final[tuple[Gold, ...]] = (current_offsets.GOLD,)

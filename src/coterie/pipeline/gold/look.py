@@ -34,8 +34,9 @@ class Look(Protocol):
         """The rows that this table has not seen. Of a gold table only when it `adds`:
         rows of others come and go."""
 
-    def before(self) -> DataFrame:
-        """This table as it was; empty at first."""
+    def before(self, name: str | None = None) -> DataFrame:
+        """This table as it was; empty at first. Or another gold table as it was when
+        this one was last built: all that `new` gives came after it."""
 
 
 @dataclass(frozen=True, slots=True)
