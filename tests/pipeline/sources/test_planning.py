@@ -15,7 +15,7 @@ def head(*batches: tuple[int, int, int]) -> Head:
     offsets, records, size_bytes = (
         np.cumsum(np.array(column, np.int64)) for column in zip(*batches, strict=True)
     )
-    cuts = Cuts(offsets, records, size_bytes, lambda index: {"batch": index})
+    cuts = Cuts(offsets, records, size_bytes, lambda *indices: {"batches": indices})
     end = int(offsets[-1])
     return Head(0, end, end, cuts)
 
@@ -42,9 +42,9 @@ def test_many_bytes_are_several_ranges_each_with_the_place_of_its_first_batch() 
     ranges = plan(heads, {}, range_bytes=100)
     assert ends(ranges) == [(0, 0, 10), (0, 10, 30), (0, 30, 40)]
     assert [each.hint for each in ranges] == [
-        {"batch": 0},
-        {"batch": 1},
-        {"batch": 3},
+        {"batches": (0, 1)},
+        {"batches": (1, 3)},
+        {"batches": (3, 4)},
     ]
 
 
@@ -79,7 +79,7 @@ batches = st.lists(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(
     st.dictionaries(st.integers(0, 3), batches),
     st.integers(1, 30),

@@ -37,8 +37,8 @@ class Cuts:
     """Records up to there."""
     size_bytes: NDArray[np.int64]
     """Bytes up to there."""
-    hint: Callable[[int], Hint | None]
-    """Where the bytes of the batch with this index are."""
+    hint: Callable[[int, int], Hint | None]
+    """Where the bytes of the batches from one index to before another are."""
 
 
 class Head(NamedTuple):
