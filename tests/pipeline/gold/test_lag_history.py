@@ -6,81 +6,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from coterie.pipeline.tables.offset_commit_history import OFFSET_COMMIT_HISTORY
-from coterie.pipeline.tables.partition_end_samples import PARTITION_END_SAMPLES
-from coterie.pipeline.tables.partition_ownership_history import (
-    PARTITION_OWNERSHIP_HISTORY,
-)
-from tests.pipeline.gold.hand_made import at, frame
+from tests.pipeline.gold.hand_made import at
+from tests.pipeline.gold.lag_rows import Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.slow
 
-Row: TypeAlias = dict[str, Any]
-Lag: TypeAlias = dict[tuple[str, float], Row]
+Lag: TypeAlias = dict[tuple[str, float], dict[str, Any]]
 """By topic and minute."""
-
-
-class Rows:
-    """The tables that lag is made of; times are minutes."""
-
-    def __init__(self) -> None:
-        self.samples: list[Row] = []
-        self.history: list[Row] = []
-        self.ownership: list[Row] = []
-
-    def ends(
-        self, topic: str, *ends: int, start: int = 0, first: float = 0, of: str | None
-    ) -> None:
-        """Samples, one a minute from `first` on."""
-        self.samples += [
-            {
-                "topic": topic,
-                "topic_id": of,
-                "sample_ts": at(60 * (first + minute)),
-                "log_start_offset": start,
-                "high_watermark": end,
-            }
-            for minute, end in enumerate(ends)
-        ]
-
-    def commit(
-        self, topic: str, minute: float, offset: int | None, **more: Any
-    ) -> None:
-        """A commit or, without an offset, a tombstone."""
-        row = {
-            "group_id": "g",
-            "topic": topic,
-            "log_offset": len(self.history),
-            "committed_offset": offset,
-            "commit_ts": at(60 * minute),
-            "append_ts": at(60 * minute),
-        }
-        self.history.append(row | more)
-
-    def owned(
-        self,
-        topic: str | None,
-        since: float,
-        until: float | None,
-        by: str,
-        topic_id: str | None = None,
-    ) -> None:
-        """A member has the partition."""
-        seq = len(self.ownership)
-        row = {
-            "group_id": "g",
-            "topic": topic,
-            "topic_id": topic_id,
-            "member_id": by,
-            "valid_from": at(60 * since),
-            "valid_to": None if until is None else at(60 * until),
-            "from_log_offset": seq,
-            "to_log_offset": seq + 1,
-        }
-        self.ownership.append(row)
 
 
 def _made() -> Rows:
@@ -149,13 +84,7 @@ def _add_odd_ones(rows: Rows) -> None:
 def lag(spark: SparkSession) -> Lag:
     from coterie.pipeline.gold.lag_history import lag_history
 
-    rows = _made()
-    found = lag_history(
-        frame(spark, PARTITION_END_SAMPLES, rows.samples),
-        frame(spark, OFFSET_COMMIT_HISTORY, rows.history),
-        frame(spark, PARTITION_OWNERSHIP_HISTORY, rows.ownership),
-    )
-    told = found.toArrow().to_pylist()
+    told = lag_history(*_made().frames(spark)).toArrow().to_pylist()
     by_key = {
         (
             row["topic"] + (":other" if row["group_id"] == "other" else ""),

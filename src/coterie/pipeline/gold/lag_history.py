@@ -18,9 +18,12 @@ after it. An offset below the start of the partition stands for the first one th
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from coterie.pipeline.gold.look import Gold, Look, conform
 from coterie.pipeline.gold.partition_end_samples import of_minutes, with_lives
 from coterie.pipeline.gold.partition_events import (
     PLACE,
@@ -29,6 +32,7 @@ from coterie.pipeline.gold.partition_events import (
     is_of_this_life,
 )
 from coterie.pipeline.gold.produced import with_produced
+from coterie.pipeline.tables.lag_history import LAG_HISTORY
 
 
 def lag_history(
@@ -149,3 +153,23 @@ def _with_rates(rows: DataFrame) -> DataFrame:
         .withColumn("consume_rate", rate("committed_offset"))
         .withColumn("eta_s", eta_s)
     )
+
+
+def _build(look: Look) -> DataFrame:
+    found = lag_history(
+        look.all("partition_end_samples"),
+        look.all("offset_commit_history"),
+        look.all("partition_ownership_history"),
+    )
+    return conform(found, LAG_HISTORY)
+
+
+GOLD: Final = Gold(
+    LAG_HISTORY,
+    (
+        "partition_end_samples",
+        "offset_commit_history",
+        "partition_ownership_history",
+    ),
+    _build,
+)

@@ -35,11 +35,13 @@ def events(ends: DataFrame, history: DataFrame, ownership: DataFrame) -> DataFra
     """All events of partitions that a group committed for or owned, from
     `with_lives(of_minutes(partition_end_samples))`, `offset_commit_history` and
     `partition_ownership_history`."""
-    changes = _commits(history).unionByName(
-        _owners(named(ownership, ends)), allowMissingColumns=True
+    owned = named(ownership, ends)
+    places = history.select(*PLACE).union(owned.select(*PLACE)).distinct()
+    return (
+        _commits(history)
+        .unionByName(_owners(owned), allowMissingColumns=True)
+        .unionByName(_samples(ends, places), allowMissingColumns=True)
     )
-    places = changes.select(*PLACE).distinct()
-    return changes.unionByName(_samples(ends, places), allowMissingColumns=True)
 
 
 def named(ownership: DataFrame, ends: DataFrame) -> DataFrame:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
+
+from coterie.pipeline.gold.verdict import Rules
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 
@@ -37,3 +39,5 @@ class GoldSettings:
     storm_window_ms: int = 10 * 60 * 1000
     storm_quiet_ms: int = 10 * 60 * 1000
     """A storm is over after so long without a new epoch."""
+    burrow: Rules = field(default_factory=Rules)
+    """How groups are judged."""
