@@ -127,7 +127,7 @@ def _after(data: bytes, at: int, size: int | None, left: int) -> int:
     return len(data)
 
 
-def check_blob(blob: bytes) -> BatchHeader:
+def check_blob(blob: bytes | memoryview) -> BatchHeader:
     """The header of a blob that is one batch. Raises MalformedFrame when it is not."""
     header = read_header(blob)
     if header.size_bytes != len(blob):

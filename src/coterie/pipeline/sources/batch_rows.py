@@ -101,13 +101,16 @@ class RowMaker:
         self.position = int(part.ends[-1])
         yield self._rows(last, _faults_of(part, bad), sorted(gaps))
 
-    def finish(self, until: int, next_base: int | None) -> Iterator[Rows]:
+    def finish(
+        self, until: int, next_base: int | None, reason: str = "missing"
+    ) -> Iterator[Rows]:
         """What is left when no batch of the range comes any more: the offsets up to
-        `until`, or up to the next batch if that begins before."""
+        `until`, or up to the next batch if that begins before, and why they are
+        missing."""
         missing = until if next_base is None else min(until, next_base)
         gaps = []
         if missing > self.position:
-            gaps.append(Gap(self.position, missing, "missing"))
+            gaps.append(Gap(self.position, missing, reason))
         self.position = until
         yield self._rows(_empty(RECORDS), gaps=gaps)
 

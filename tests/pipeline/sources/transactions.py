@@ -1,0 +1,54 @@
+"""Transactions that commit offsets of groups, over the wire."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from coterie.wire.messages.end_txn import EndTxnRequest
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.server.harness import WireClient
+
+LIMIT_MS = 60_000
+
+
+class Transaction:
+    """A transaction of a transactional id, open until it `ends`."""
+
+    def __init__(self, client: WireClient, name: str) -> None:
+        self._client = client
+        self._name = name
+        request = InitProducerIdRequest(
+            transactional_id=name, transaction_timeout_ms=LIMIT_MS
+        )
+        made = client.call(request, 4)
+        assert made.error_code == 0
+        self._ids: dict[str, Any] = {
+            "producer_id": made.producer_id,
+            "producer_epoch": made.producer_epoch,
+        }
+
+    def commits(self, group: str, offset: int, topic: str = "t") -> Self:
+        """Commit an offset of a topic's partition 0."""
+        ids = {**self._ids, "transactional_id": self._name, "group_id": group}
+        added = self._client.call(AddOffsetsToTxnRequest(**ids), 3)
+        assert added.error_code == 0
+        part = TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset
+        )
+        wanted = TxnOffsetCommitRequestTopic(name=topic, partitions=[part])
+        answer = self._client.call(TxnOffsetCommitRequest(**ids, topics=[wanted]), 2)
+        assert answer.topics[0].partitions[0].error_code == 0
+        return self
+
+    def ends(self, *, commit: bool) -> None:
+        """Commit or abort it."""
+        request = EndTxnRequest(
+            **self._ids, transactional_id=self._name, committed=commit
+        )
+        assert self._client.call(request, 3).error_code == 0
