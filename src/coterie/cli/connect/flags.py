@@ -5,20 +5,24 @@ from __future__ import annotations
 import argparse
 
 
-def add_connection_options(parser: argparse.ArgumentParser) -> None:
+def add_connection_options(
+    parser: argparse.ArgumentParser, *, names_cluster: bool = True
+) -> None:
     """Declare the connection's flags, as a group of their own in `--help`.
 
-    `open_admin` reads them; a parser that has only some of them will do.
+    `open_admin` reads them; a parser that has only some of them will do. Without
+    `names_cluster` something else says which cluster is meant.
     """
     group = parser.add_argument_group(
         "connection", "docs/connecting.md has examples; `coterie config check` tries it"
     )
-    group.add_argument(
-        "--bootstrap-server",
-        metavar="HOST:PORT[,...]",
-        help="brokers to start from; any of the cluster does "
-        "(or COTERIE_BOOTSTRAP_SERVER)",
-    )
+    if names_cluster:
+        group.add_argument(
+            "--bootstrap-server",
+            metavar="HOST:PORT[,...]",
+            help="brokers to start from; any of the cluster does "
+            "(or COTERIE_BOOTSTRAP_SERVER)",
+        )
     group.add_argument(
         "--profile",
         metavar="NAME",

@@ -118,11 +118,18 @@ def open_source(text: str, **options: Any) -> Source:
 
     Options are the source's own. Raises SettingError when it is none of these.
     """
-    kind, _, where = text.partition(":")
-    if kind not in _MODULES or not where:
-        kind, where = _guess(text), text
+    kind, where = read_name(text)
     source: Source = import_module(_MODULES[kind]).open_it(where, **options)
     return source
+
+
+def read_name(text: str) -> tuple[str, str]:
+    """The kind of source that `text` names ("segments", "store" or "kafka"), and where
+    it is. Raises SettingError as `open_source` does."""
+    kind, _, where = text.partition(":")
+    if kind in _MODULES and where:
+        return kind, where
+    return _guess(text), text
 
 
 def _guess(text: str) -> str:
