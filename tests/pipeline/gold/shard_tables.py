@@ -1,0 +1,99 @@
+"""What the tables about groups say of a shard, read from its state: the coordinator's
+own word, to hold against what gold tables make of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from coterie.coordinator.classic.group import ClassicGroup
+from coterie.coordinator.consumer.group import ConsumerGroup
+from coterie.coordinator.state import State
+from tests.pipeline.gold.generated import time_of
+
+Rows: TypeAlias = dict[str, list[dict[str, Any]]]
+
+
+def tables_of(state: State, called: str) -> Rows:
+    """Rows of current_offsets, current_groups, current_members and, of regular
+    expressions, consumer_group_records; of group "g", by another name."""
+    found: Rows = {
+        "current_offsets": list(_offsets(state, called)),
+        "current_groups": [],
+        "current_members": [],
+        "consumer_group_records": [],
+    }
+    classic = state.classic_groups.get("g")
+    if classic is not None:
+        found["current_groups"].append(_classic(classic, called))
+        found["current_members"] += _classic_members(classic, called)
+    consumer = state.consumer_groups.get("g")
+    if consumer is not None:
+        found["current_groups"].append(_consumer(consumer, called))
+        found["current_members"] += _consumer_members(consumer, called)
+        found["consumer_group_records"] += [
+            {
+                "record_type": 16,
+                "group_id": called,
+                "regex": regex,
+                "regex_topics": sorted(resolved.topics),
+            }
+            for regex, resolved in consumer.regexes.items()
+        ]
+    return found
+
+
+def _offsets(state: State, called: str) -> Iterator[dict[str, Any]]:
+    for name, each in state.offsets.stored.items("g"):
+        expire_ms = each.expire_timestamp_ms
+        yield {
+            "group_id": called,
+            "topic": name.topic,
+            "partition": name.partition,
+            "committed_offset": each.offset,
+            "commit_ts": time_of(each.commit_timestamp_ms),
+            "expire_ts": None if expire_ms == -1 else time_of(expire_ms),
+        }
+
+
+def _classic(group: ClassicGroup, called: str) -> dict[str, Any]:
+    is_known = not group.members and group.state_timestamp_ms != -1
+    return {
+        "group_id": called,
+        "group_type": "simple" if group.protocol_type is None else "classic",
+        "protocol_type": group.protocol_type,
+        "state": "Stable" if group.members else "Empty",
+        "member_count": len(group.members),
+        "empty_since_ts": time_of(group.state_timestamp_ms) if is_known else None,
+    }
+
+
+def _classic_members(group: ClassicGroup, called: str) -> Iterator[dict[str, Any]]:
+    topics = group.subscribed_topics()
+    for member_id in group.members:
+        yield {
+            "group_id": called,
+            "member_id": member_id,
+            "protocol": "classic",
+            "subscribed_topics": None if topics is None else sorted(topics),
+        }
+
+
+def _consumer(group: ConsumerGroup, called: str) -> dict[str, Any]:
+    return {
+        "group_id": called,
+        "group_type": "consumer",
+        "protocol_type": "consumer",
+        "state": group.state.value,
+        "member_count": len(group.members),
+    }
+
+
+def _consumer_members(group: ConsumerGroup, called: str) -> Iterator[dict[str, Any]]:
+    for member in group.members.values():
+        yield {
+            "group_id": called,
+            "member_id": member.member_id,
+            "protocol": "consumer",
+            "subscribed_topics": sorted(member.topic_names),
+        }

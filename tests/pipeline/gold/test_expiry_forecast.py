@@ -1,0 +1,272 @@
+"""The forecast says when an offset goes; the coordinator's own code lets it go then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import pytest
+
+from coterie.pipeline.gold.settings import GoldSettings
+from coterie.pipeline.tables.all_tables import TABLES
+from tests.coordinator.classic.members import join, leave, protocols, stable_group
+from tests.coordinator.consumer.groups import GroupDriver
+from tests.coordinator.offsets.test_expire import empty_group_of_an_old_broker
+from tests.coordinator.shard_driver import WEEK_MS, ShardDriver
+from tests.pipeline.gold.generated import time_of
+from tests.pipeline.gold.hand_made import frame
+from tests.pipeline.gold.shard_tables import Rows, tables_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+NOW_MS: Final = 1_800_000_000_000
+DAY_MS: Final = 24 * 3_600_000
+T0, U0 = ("t", 0), ("u", 0)
+Make: TypeAlias = Callable[[], ShardDriver]
+
+
+class Case(NamedTuple):
+    """A group about which one offset is asked."""
+
+    make: Make
+    basis: str
+    topic: str = "t"
+    is_trap: bool = False
+    lag: int | None = None
+
+
+def _driver() -> ShardDriver:
+    return ShardDriver(now_ms=NOW_MS)
+
+
+def _simple() -> ShardDriver:
+    driver = _driver()
+    driver.commit({T0: 1})
+    driver.now_ms += DAY_MS
+    return driver
+
+
+def _explicit(retention_ms: int = 10 * DAY_MS) -> ShardDriver:
+    driver = _driver()
+    driver.commit({T0: 1}, version=4, retention_time_ms=retention_ms)
+    return driver
+
+
+def _classic_empty() -> ShardDriver:
+    driver = _driver()
+    driver.commit({T0: 1})
+    members = stable_group(driver, 1)
+    driver.now_ms += 8 * DAY_MS
+    leave(driver, *members)
+    driver.now_ms += DAY_MS
+    return driver
+
+
+def _classic_empty_of_old() -> ShardDriver:
+    driver = _driver()
+    empty_group_of_an_old_broker(driver)
+    driver.now_ms += DAY_MS
+    driver.commit({T0: 1})
+    return driver
+
+
+def _classic_stable() -> ShardDriver:
+    driver = _driver()
+    driver.commit({T0: 1, U0: 2})
+    stable_group(driver, 1)
+    return driver
+
+
+def _classic_unreadable() -> ShardDriver:
+    driver = _driver()
+    driver.commit({U0: 2})
+    stable_group(driver, 1, protocols=protocols(range=b"?"))
+    return driver
+
+
+def _connect() -> ShardDriver:
+    driver = _driver()
+    driver.commit({T0: 1}, version=4, retention_time_ms=10)
+    stable_group(driver, 1, protocol_type="connect", protocols=protocols(any=b"x"))
+    return driver
+
+
+def _consumer(days: int = 1) -> GroupDriver:
+    driver = GroupDriver(now_ms=NOW_MS)
+    driver.commit({("foo", 0): 1, ("bar", 0): 2})
+    driver.join("m", ["foo"])
+    driver.now_ms += days * DAY_MS
+    return driver
+
+
+def _consumer_empty(days: int = 1) -> GroupDriver:
+    driver = _consumer(days)
+    driver.heartbeat("m", -1)
+    return driver
+
+
+def _consumer_regex() -> GroupDriver:
+    driver = GroupDriver(now_ms=NOW_MS)
+    driver.commit({("foo", 0): 1, ("bar", 0): 2})
+    driver.join("m", [], subscribed_topic_regex="f.*")
+    driver.advance(2_000)
+    assert driver.group.regexes["f.*"].topics
+    driver.now_ms += 8 * DAY_MS
+    return driver
+
+
+def _consumer_explicit() -> GroupDriver:
+    driver = GroupDriver(now_ms=NOW_MS)
+    driver.join("m", ["foo"])
+    driver.heartbeat("m", -1)
+    driver.commit({("foo", 0): 1}, version=4, retention_time_ms=DAY_MS)
+    return driver
+
+
+CASES: Final = {
+    "simple": Case(_simple, "simple_commit"),
+    "explicit": Case(_explicit, "explicit"),
+    "explicit-past": Case(lambda: _later(_explicit(DAY_MS), 2), "explicit"),
+    "explicit-consumer": Case(_consumer_explicit, "explicit", "foo"),
+    "classic-empty": Case(_classic_empty, "empty_since", lag=7),
+    "classic-empty-of-old": Case(_classic_empty_of_old, "empty_since"),
+    "classic-read": Case(_classic_stable, "never"),
+    "classic-not-read": Case(_classic_stable, "commit_not_subscribed", "u"),
+    "classic-unreadable": Case(_classic_unreadable, "never", "u"),
+    "classic-connect": Case(_connect, "never"),
+    "consumer-read": Case(_consumer, "never", "foo"),
+    "consumer-not-read": Case(_consumer, "consumer_commit", "bar"),
+    "consumer-empty": Case(_consumer_empty, "consumer_commit", "foo"),
+    "consumer-empty-late": Case(lambda: _consumer_empty(9), "consumer_commit", "foo"),
+    "consumer-trap": Case(lambda: _consumer(8), "never", "foo", is_trap=True),
+    "consumer-regex": Case(_consumer_regex, "never", "foo", is_trap=True),
+    "consumer-regex-other": Case(_consumer_regex, "consumer_commit", "bar"),
+    "consumer-no-trap": Case(lambda: _consumer(6), "never", "foo"),
+}
+"""A row of peer-tools c.8 has a case at least; what goes at once has one too."""
+
+
+def _later(driver: ShardDriver, days: int) -> ShardDriver:
+    driver.now_ms += days * DAY_MS
+    return driver
+
+
+def _has(driver: ShardDriver, case: Case) -> bool:
+    return (case.topic, 0) in driver.offsets()
+
+
+@pytest.fixture(scope="module")
+def forecast(spark: SparkSession) -> dict[str, dict[str, Any]]:
+    """The row of each case. All are judged in one go, as of one time, so the clocks of
+    what happened are set back from it."""
+    from coterie.pipeline.gold.expiry_forecast import expiry_forecast
+    from coterie.pipeline.gold.subscriptions import subscriptions
+
+    as_of_ms = NOW_MS + 10 * DAY_MS
+    rows: Rows = {"tombstones": [], "lag_history": []}
+    for name, case in CASES.items():
+        driver = case.make()
+        for table, found in tables_of(driver.state, name).items():
+            rows.setdefault(table, []).extend(
+                _moved(each, as_of_ms - driver.now_ms) for each in found
+            )
+        if case.lag is not None:
+            place = {"group_id": name, "topic": case.topic, "partition": 0}
+            rows["lag_history"].append(place | {"lag": case.lag})
+    tables = {name: frame(spark, TABLES[name], each) for name, each in rows.items()}
+    subscribed = subscriptions(
+        tables["current_members"],
+        tables["consumer_group_records"],
+        tables["tombstones"],
+    )
+    settings = GoldSettings(as_of_ts=time_of(as_of_ms), retention_ms=WEEK_MS)
+    told = expiry_forecast(
+        tables["current_offsets"],
+        tables["current_groups"],
+        subscribed,
+        tables["lag_history"],
+        settings,
+    )
+    return {
+        row["group_id"]: row
+        for row in told.toArrow().to_pylist()
+        if row["topic"] == CASES[row["group_id"]].topic
+    }
+
+
+def _moved(row: dict[str, Any], by_ms: int) -> dict[str, Any]:
+    shift = time_of(by_ms) - time_of(0)
+    return {
+        name: value + shift if name.endswith("_ts") and value is not None else value
+        for name, value in row.items()
+    }
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_row_says_what_counts(forecast: dict[str, dict[str, Any]], name: str) -> None:
+    row, case = forecast[name], CASES[name]
+    assert (row["basis"], row["is_trap"]) == (case.basis, case.is_trap)
+    assert row["at_risk_messages"] == case.lag
+    assert (row["expires_ts"] is None) == (case.basis == "never")
+    assert (row["retention_ms"] is None) == (case.basis in {"never", "explicit"})
+
+
+@pytest.mark.fact("E17-18")
+@pytest.mark.parametrize("name", CASES)
+def test_the_coordinator_takes_it_away_when_the_forecast_says(
+    forecast: dict[str, dict[str, Any]], name: str
+) -> None:
+    row, case = forecast[name], CASES[name]
+    driver = case.make()
+    assert _has(driver, case)
+    if row["remaining_ms"] is None:
+        driver.sweep(4 * WEEK_MS)
+        assert _has(driver, case)
+        return
+    if row["remaining_ms"] > 0:
+        driver.sweep(row["remaining_ms"] - 1)
+        assert _has(driver, case)
+        driver.sweep(1)
+    else:
+        driver.sweep()
+    assert not _has(driver, case)
+
+
+def test_what_is_past_goes_at_the_next_sweep(
+    forecast: dict[str, dict[str, Any]],
+) -> None:
+    past = {name for name, row in forecast.items() if (row["remaining_ms"] or 1) < 0}
+    assert past == {
+        "explicit-past",
+        "consumer-empty-late",
+        "consumer-regex-other",
+    }
+
+
+@pytest.mark.parametrize(("days", "is_gone"), [(8, True), (6, False)])
+def test_the_trap_springs_when_the_last_member_leaves(days: int, is_gone: bool) -> None:
+    driver = _consumer(days)
+    driver.sweep()
+    assert ("foo", 0) in driver.offsets()
+    driver.heartbeat("m", -1)
+    driver.sweep()
+    assert (("foo", 0) not in driver.offsets()) is is_gone
+
+
+def test_a_classic_group_would_keep_it() -> None:
+    driver = _classic_stable()
+    _later(driver, 8)
+    [member_id] = driver.groups["g"].members
+    leave(driver, member_id)
+    driver.sweep()
+    assert T0 in driver.offsets()
+
+
+def test_a_rebalance_that_the_log_does_not_tell_of_keeps_everything() -> None:
+    driver = _classic_stable()
+    join(driver)
+    driver.sweep(2 * WEEK_MS)
+    assert U0 in driver.offsets()
