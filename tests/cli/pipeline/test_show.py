@@ -128,7 +128,7 @@ def test_of_a_long_history_only_the_newest_rows_are_read(
     shell: LakeShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = shell.items("show history --since 2h --limit 5")
-    monkeypatch.setattr("coterie.cli.pipeline.show.rows._LONG", 10)
+    monkeypatch.setattr("coterie.pipeline.report.rows._LONG", 10)
     assert shell.items("show history --since 2h --limit 5") == plain
     assert "5 of 120 rows" in shell.error
     assert len(shell.items("show history --since 5m --limit 50")) == 5

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from coterie.cli.pipeline.show.options import add_options
 
 if TYPE_CHECKING:
-    from coterie.cli.pipeline.show.rows import Ask
     from coterie.cli.pipeline.show.showing import Asked
+    from coterie.pipeline.report.rows import Ask
 
 EXAMPLES: Final = """\
 examples:
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
 
 def look(asked: Asked) -> Ask:
     """The groups that are meant, or their members."""
-    from coterie.cli.pipeline.show.rows import Ask
+    from coterie.pipeline.report.rows import Ask
 
     order = ["group_id", "member_id"] if asked.options.members else ["group_id"]
     return Ask(

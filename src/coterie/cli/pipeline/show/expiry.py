@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from coterie.cli.pipeline.show.options import add_options
 
 if TYPE_CHECKING:
-    from coterie.cli.pipeline.show.rows import Ask
     from coterie.cli.pipeline.show.showing import Asked
+    from coterie.pipeline.report.rows import Ask
 
 EXAMPLES: Final = """\
 examples:
@@ -54,7 +54,7 @@ def look(asked: Asked) -> Ask:
     """The offsets that are meant; the next to go first."""
     import pyarrow.compute as pc
 
-    from coterie.cli.pipeline.show.rows import Ask
+    from coterie.pipeline.report.rows import Ask
 
     order = ("expires_ts", "group_id", "topic", "partition")
     return Ask(

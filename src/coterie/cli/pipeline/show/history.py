@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from coterie.cli.pipeline.show.options import add_options
 
 if TYPE_CHECKING:
-    from coterie.cli.pipeline.show.rows import Ask
     from coterie.cli.pipeline.show.showing import Asked
+    from coterie.pipeline.report.rows import Ask
 
 EXAMPLES: Final = """\
 examples:
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
 def look(asked: Asked) -> Ask:
     """The commits that are meant, the newest first."""
-    from coterie.cli.pipeline.show.rows import Ask
+    from coterie.pipeline.report.rows import Ask
 
     return Ask(
         "offset_commit_history",

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from coterie.cli.pipeline.show.options import add_options
 
 if TYPE_CHECKING:
-    from coterie.cli.pipeline.show.rows import Ask
     from coterie.cli.pipeline.show.showing import Asked
+    from coterie.pipeline.report.rows import Ask
 
 EXAMPLES: Final = """\
 examples:
@@ -62,7 +62,7 @@ def look(asked: Asked) -> Ask:
     """The samples that are meant."""
     import pyarrow.compute as pc
 
-    from coterie.cli.pipeline.show.rows import Ask
+    from coterie.pipeline.report.rows import Ask
 
     where, at = asked.since("sample_ts"), asked.at()
     if at is not None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from coterie.cli.pipeline.show.options import add_options
 
 if TYPE_CHECKING:
-    from coterie.cli.pipeline.show.rows import Ask
     from coterie.cli.pipeline.show.showing import Asked
+    from coterie.pipeline.report.rows import Ask
 
 EXAMPLES: Final = """\
 examples:
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 def look(asked: Asked) -> Ask:
     """The offsets that are meant, by group and partition."""
-    from coterie.cli.pipeline.show.rows import Ask
+    from coterie.pipeline.report.rows import Ask
 
     order = tuple((each, "ascending") for each in ("group_id", "topic", "partition"))
     return Ask("current_offsets", order, asked.among(), limit=asked.limit)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from coterie.cli.pipeline.show.options import add_options
 
 if TYPE_CHECKING:
-    from coterie.cli.pipeline.show.rows import Ask
     from coterie.cli.pipeline.show.showing import Asked
     from coterie.pipeline.lake.lake import Lake
+    from coterie.pipeline.report.rows import Ask
 
 EXAMPLES: Final = """\
 examples:
@@ -55,7 +55,7 @@ def look(asked: Asked) -> Ask:
     """The owners that are meant, by partition and time."""
     import pyarrow.compute as pc
 
-    from coterie.cli.pipeline.show.rows import Ask
+    from coterie.pipeline.report.rows import Ask
 
     where, at = _open_after(asked.time("since")), asked.at()
     if at is not None:
@@ -73,7 +73,7 @@ def look(asked: Asked) -> Ask:
 
 def with_causes(lake: Lake, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same with why it ended: the rebalance that made the epoch that took it."""
-    from coterie.cli.pipeline.show.rows import is_one_of
+    from coterie.pipeline.report.rows import is_one_of
 
     epochs = {(each["group_id"], each["epoch_to"]) for each in rows if each["epoch_to"]}
     causes: dict[tuple[str, int], str] = {}

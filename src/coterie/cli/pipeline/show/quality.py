@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from coterie.cli.pipeline.show.options import add_options
 
 if TYPE_CHECKING:
-    from coterie.cli.pipeline.show.rows import Ask
     from coterie.cli.pipeline.show.showing import Asked
+    from coterie.pipeline.report.rows import Ask
 
 EXAMPLES: Final = """\
 examples:
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
 
 def look(asked: Asked) -> Ask:
     """The partitions of the log, by number."""
-    from coterie.cli.pipeline.show.rows import Ask
+    from coterie.pipeline.report.rows import Ask
 
     among = asked.among()
     partitions = {"log_partition": among["partition"]} if among else {}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from coterie.cli.pipeline.show.options import add_options
 
 if TYPE_CHECKING:
-    from coterie.cli.pipeline.show.rows import Ask
     from coterie.cli.pipeline.show.showing import Asked
+    from coterie.pipeline.report.rows import Ask
 
 EXAMPLES: Final = """\
 examples:
@@ -57,7 +57,7 @@ def look(asked: Asked) -> Ask:
     """The rebalances that are meant, the newest first."""
     import pyarrow.compute as pc
 
-    from coterie.cli.pipeline.show.rows import Ask
+    from coterie.pipeline.report.rows import Ask
 
     where = asked.since("start_ts")
     if asked.options.storms:

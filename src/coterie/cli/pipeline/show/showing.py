@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from coterie.cli.output.emit import Surroundings, emit
 from coterie.cli.output.values import Outcome, show_duration
 from coterie.cli.pipeline.show.options import named, read_time_ms
-from coterie.cli.pipeline.show.rows import Ask, read, time_of
 from coterie.cli.pipeline.show.values import columns_of, items_of, json_value, show_time
 from coterie.errors import LogError
 from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.report.rows import Ask, read, time_of
 
 if TYPE_CHECKING:
     from coterie.cli.output.values import Item

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from coterie.cli.pipeline.show.options import add_options
 
 if TYPE_CHECKING:
-    from coterie.cli.pipeline.show.rows import Ask
     from coterie.cli.pipeline.show.showing import Asked
+    from coterie.pipeline.report.rows import Ask
 
 EXAMPLES: Final = """\
 examples:
@@ -59,7 +59,7 @@ def look(asked: Asked) -> Ask:
     """The verdicts that are meant."""
     import pyarrow.compute as pc
 
-    from coterie.cli.pipeline.show.rows import Ask
+    from coterie.pipeline.report.rows import Ask
 
     at = asked.at()
     where = None if at is None else pc.field("window_end_ts") <= at

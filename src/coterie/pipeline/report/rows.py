@@ -41,6 +41,8 @@ class Ask:
     """A condition on what is left then."""
     then: tuple[tuple[str, str], ...] = ()
     """In which order that is shown, when it is another one."""
+    columns: tuple[str, ...] | None = None
+    """Those that are read; all when not told."""
 
 
 def read(lake: Lake, ask: Ask) -> tuple[Any, int]:
@@ -54,7 +56,7 @@ def read(lake: Lake, ask: Ask) -> tuple[Any, int]:
     condition, found = _condition(ask), None
     if ask.limit and not ask.first_of and known.rows > _LONG:
         condition, found = _narrowed(lake, ask, condition)
-    rows = lake.read(ask.table, filters=condition).sort_by(list(ask.order))
+    rows = lake.read(ask.table, ask.columns, condition).sort_by(list(ask.order))
     if ask.first_of:
         rows = _firsts(rows, ask.first_of)
         rows = rows if ask.only is None else rows.filter(ask.only)
@@ -64,7 +66,7 @@ def read(lake: Lake, ask: Ask) -> tuple[Any, int]:
 
 def is_one_of(column: str, values: Sequence[Any]) -> Any:
     """The condition that a column has one of these values."""
-    return pc.field(column).isin(list(values))
+    return pc.field(column).isin(pa.array(values, None if values else pa.string()))
 
 
 def time_of(ms: int) -> Any:

@@ -1,0 +1,161 @@
+"""The report's page before any browser: what it says, and what it lets nobody do."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from coterie.cli.main import main
+from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.report import groups, lists, texts, timeline
+from coterie.pipeline.report.facts import Facts
+from coterie.pipeline.report.page import json_for_page, render
+from tests.pipeline.lakes import ago, make_lake
+from tests.pipeline.report.conftest import MADE
+from tests.pipeline.story import HOSTILE, story
+
+
+class _Tags(HTMLParser):
+    """Counts tags, and keeps what scripts and styles have in them apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+
+
+def test_a_hostile_name_makes_no_tag_and_no_handler(report: Path) -> None:
+    tags = _Tags()
+    tags.feed(report.read_text("utf-8"))
+    assert tags.tags.count("script") == 3
+    assert not {"img", "link", "iframe", "object"} & set(tags.tags)
+    assert not [each for each in tags.attributes if each.startswith("on")]
+    assert not {"src", "srcset", "action"} & set(tags.attributes)
+
+
+def test_the_page_lets_only_its_own_scripts_run(report: Path) -> None:
+    page = report.read_text("utf-8")
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy
+    assert policy[1].startswith("default-src &#39;none&#39;; script-src &#39;sha256-")
+    assert "unsafe-eval" not in policy[1]
+    assert "script-src &#39;unsafe-inline" not in policy[1]
+
+
+def test_data_for_scripts_ends_no_script() -> None:
+    text = json_for_page({"__proto__": f"{HOSTILE}<!--]]>&amp;\u2028"})
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == {"__proto__": f"{HOSTILE}<!--]]>&amp;\u2028"}
+
+
+@pytest.mark.slow
+def test_the_same_lake_at_the_same_time_gives_the_same_page(
+    report: Path, tmp_path: Path
+) -> None:
+    lake = Lake.open(make_lake(tmp_path / "lake", story()))
+    again = render(lake, MADE)
+    assert again == report.read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_of_a_lake_without_rows_every_block_says_so(tmp_path: Path) -> None:
+    page = render(Lake.open(make_lake(tmp_path / "lake", {})), MADE)
+    assert page.count('class="none"') == 9
+
+
+@pytest.mark.slow
+def test_tables_that_are_not_built_yet_are_named(tmp_path: Path) -> None:
+    page = render(Lake.create(tmp_path / "lake", "segments:log"), MADE)
+    assert (
+        "Not in this lake yet: coordinator_load, current_groups, data_quality" in page
+    )
+
+
+@pytest.mark.slow
+def test_of_a_large_lake_the_worst_are_shown_and_the_rest_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "GROUPS_MAX", 2)
+    monkeypatch.setattr(lists, "LIST_MAX", 1)
+    monkeypatch.setattr(timeline, "LANES_MAX", 1)
+    monkeypatch.setattr(timeline, "REBALANCES_MAX", 10)
+    page = render(Lake.open(make_lake(tmp_path / "lake", story())), MADE)
+    assert "The first 2 of 4 groups, the worst." in page
+    assert "The first 1 of 3 offsets, the next to go." in page
+    assert "The first 1 of 2 candidates, the surest." in page
+    assert re.search(
+        r"The first \d of 17 rebalances: the newest, of the 1 groups", page
+    )
+
+
+def test_of_a_long_history_only_the_last_days_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = story()
+    old = {**rows["lag_history"][0], "sample_ts": ago(days=9), "partition": 9}
+    rows["lag_history"].append(old)
+    lake = Lake.open(make_lake(tmp_path / "lake", rows))
+    assert len(groups.newest_lags(Facts(lake))) == 13
+    monkeypatch.setattr("coterie.pipeline.report.facts._LONG", 10)
+    assert len(groups.newest_lags(Facts(lake))) == 12
+
+
+def test_a_line_keeps_its_newest_point_however_long_it_is() -> None:
+    for count in (0, 1, 199, 200, 201, 5_000):
+        points = timeline.thinned([{"at": each} for each in range(count)])
+        assert len(points) == min(count, 200) or 100 < len(points) <= 200
+        assert not count or points[-1] == {"at": count - 1}
+
+
+@pytest.mark.parametrize(
+    ("ms", "said"),
+    [
+        (None, "–"),
+        (0, "0 ms"),
+        (12_340, "12.3 s"),
+        (60_000, "1 min"),
+        (312_000, "5 min 12 s"),
+        (7_500_000, "2 h 5 min"),
+        (-273_600_000, "−3 d 4 h"),
+    ],
+)
+def test_spans_are_said_in_two_units(ms: int | None, said: str) -> None:
+    assert texts.span(ms) == said
+
+
+@pytest.mark.parametrize(
+    "group", ["billing", "a b", "it's", HOSTILE, "-rf", "a\nb\x1b[2J\\'", "$(id)`id`"]
+)
+def test_a_copied_command_names_the_group_and_does_nothing_else(group: str) -> None:
+    command = texts.delete_command(group)
+    assert command.isprintable()
+    words = command.removeprefix("coterie groups delete ").removeprefix("-- ")
+    done = subprocess.run(
+        ["bash", "-c", f"printf %s {words}"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={"LC_ALL": "C.UTF-8"},
+    )
+    assert done.stdout == group
+
+
+@pytest.mark.slow
+def test_the_command_writes_the_page(
+    story_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    to = tmp_path / "report.html"
+    words = ["pipeline", "report", "--lake", str(story_lake), "--to", str(to)]
+    assert main(words) == 0
+    assert to.read_text("utf-8").startswith("<!doctype html>")
+    assert f"{to}: 1.0 MB" in capsys.readouterr().out
+    assert main([*words[:-1], str(tmp_path / "no" / "where.html")]) == 1
