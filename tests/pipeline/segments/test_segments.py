@@ -154,6 +154,37 @@ def test_reading_goes_on_from_any_place(
         assert rows_of(rest) == rows_of(chunks[number + 1 :])
 
 
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(logs(), st.data())
+def test_batches_behind_bytes_that_are_none_are_found_in_chunks_of_any_size(
+    file: Path, log: list[bytes], data: st.DataObject
+) -> None:
+    garbage = st.integers(0, 90).map(lambda count: (b"\2\xff\2\2\xff" * 18)[:count])
+    begins = data.draw(st.lists(garbage, min_size=len(log), max_size=len(log)))
+    pieces = [piece for pair in zip(begins, log, strict=True) for piece in pair]
+    file.write_bytes(b"".join(pieces))
+    chunk_bytes = data.draw(st.integers(1, 500))
+    chunks = list(read_segment(file, chunk_bytes=chunk_bytes))
+    assert rows_of(chunks) == oracle(b"".join(log))
+    faults = [fault for chunk in chunks for fault in chunk.faults]
+    assert sum(fault.size_bytes for fault in faults) == sum(map(len, begins))
+
+
+@pytest.mark.parametrize("size", [63, 64, 8_180, 8_200, 2_000_000])
+def test_records_of_any_size_chain_beside_small_ones(size: int, file: Path) -> None:
+    def batch(offset: int, value: bytes) -> bytes:
+        rows = [LogRecord(offset + j, j, b"k", value) for j in range(3)]
+        return encode_batch(rows)
+
+    log = [batch(3 * j, b"v" * (size if j == 17 else j)) for j in range(40)]
+    file.write_bytes(b"".join(log))
+    (chunk,) = read_segment(file)
+    assert rows_of([chunk]) == oracle(b"".join(log))
+    assert not chunk.faults
+    assert [header.base_offset for header in chunk.headers] == list(range(0, 120, 3))
+
+
 def test_a_place_in_a_file_that_was_compacted_goes_by_the_offset(file: Path) -> None:
     batches = [encode_batch([LogRecord(at, 1, b"k", b"v" * at)]) for at in range(9)]
     file.write_bytes(b"".join(batches[4:]))

@@ -22,6 +22,23 @@ PADDING: Final = bytes(64)
 """What a buffer of batches ends with, so that no field is read after its end."""
 _NARROW: Final = 24
 """With fewer batches than this a step costs more than the records it steps over."""
+_FAR: Final = 2**40
+
+
+def _advances() -> Ints:
+    """How far the next record is, by the first two bytes of one (little endian): its
+    length, and the bytes of that. Where two bytes do not tell, or lengths cannot be, it
+    is far behind all data: such a batch does not come to its end, and is walked for
+    itself."""
+    two = np.arange(65536)
+    is_short = (two & 0x80) == 0
+    zigzag = np.where(is_short, two & 0x7F, (two & 0x7F) | ((two >> 1) & 0x3F80))
+    advance = (zigzag >> 1) + np.where(is_short, 1, 2)
+    cannot_be = (zigzag & 1 != 0) | ((two & 0x8080) == 0x8080)
+    return np.where(cannot_be, _FAR, advance)
+
+
+_ADVANCE: Final = _advances()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +69,12 @@ def find_fields(
     """
     bad = (counts < 0) | (counts > ends - begins)
     counts = np.where(bad, 0, counts)
-    starts, sizes = _step(data, begins, ends, counts, bad)
     batch = np.repeat(np.arange(len(begins)), counts)
-    keep = ~bad[batch]
-    fields, wrong = _read_fields(data, batch[keep], starts[keep], sizes[keep])
+    starts = _step(data, begins, ends, counts, bad)
+    if bad.any():
+        keep = ~bad[batch]
+        batch, starts = batch[keep], starts[keep]
+    fields, wrong = _read_fields(data, batch, starts)
     bad[fields.batch[wrong]] = True
     if bad.any():
         keep = ~bad[fields.batch]
@@ -65,66 +84,91 @@ def find_fields(
     return fields, bad
 
 
-def _step(
-    data: Bytes, begins: Ints, ends: Ints, counts: Ints, bad: Flags
-) -> tuple[Ints, Ints]:
-    """Where each record begins, and its size; marks batches that do not chain."""
-    first = np.concatenate(([0], np.cumsum(counts)[:-1]))
-    starts, sizes = np.zeros((2, int(counts.sum())), np.int64)
+def _step(data: Bytes, begins: Ints, ends: Ints, counts: Ints, bad: Flags) -> Ints:
+    """Where each record begins, with its length; marks batches that do not chain."""
     order = np.argsort(-counts, kind="stable")
-    cursor, limit, slot = begins[order], ends[order], first[order]
-    sorted_counts = counts[order]
-    longest = int(sorted_counts[0]) if len(order) else 0
-    active = np.searchsorted(-sorted_counts, -np.arange(longest), side="left")
-    broken = np.zeros(len(order), np.bool_)
-    j = 0
-    while j < longest and active[j] >= _NARROW:
-        n = int(active[j])
-        size, at, long = read_varints(data, cursor[:n])
-        wrong = long | (size < 0) | (size > limit[:n] - at)
-        if wrong.any():
-            broken[:n] |= wrong
-            at, size = np.where(wrong, limit[:n], at), np.where(wrong, 0, size)
-        starts[slot[:n] + j] = at
-        sizes[slot[:n] + j] = size
-        cursor[:n] = at + size
-        j += 1
-    view = data.data
-    for i in range(int(active[j]) if j < longest else 0):
-        places = slice(int(slot[i]) + j, int(slot[i]) + int(sorted_counts[i]))
-        begin, stop = int(cursor[i]), int(limit[i])
-        reached = _chain(view, begin, stop, starts[places], sizes[places])
-        cursor[i] = reached
-        broken[i] |= reached < 0
-    bad[order] |= broken | (cursor != limit)
-    return starts, sizes
+    stepped, active, reached = _step_together(data, begins[order], counts[order])
+    cursor, rank = np.empty_like(reached), np.empty_like(order)
+    cursor[order], rank[order] = reached, np.arange(len(order))
+    starts, first = _by_batch(stepped, active, counts, rank)
+    bad |= (counts == 0) & (begins != ends)
+    alone = (counts > len(active)) | ((cursor != ends) & (counts > 0))
+    text = data.data
+    for each in np.flatnonzero(alone).tolist():
+        count, at = int(counts[each]), int(first[each])
+        found = _chain(text, int(begins[each]), int(ends[each]), count)
+        if found is None:
+            bad[each] = True
+        else:
+            starts[at : at + count] = found
+    return starts
 
 
-def _chain(view: memoryview, at: int, limit: int, starts: Ints, sizes: Ints) -> int:
-    """Walk over the records of one batch; where they end, -1 when they do not chain."""
-    for i in range(len(starts)):
-        byte = view[at]
+def _step_together(data: Bytes, cursor: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
+    """Steps over record 0 of all batches, then record 1 of all that have one, and so
+    on as long as that pays. Counts fall.
+
+    Gives where records begin, step after step; how many each step has; and where the
+    cursors came to.
+    """
+    longest = int(counts[0]) if len(counts) else 0
+    active = np.searchsorted(-counts, -np.arange(longest), side="left")
+    active = active[: int(np.searchsorted(-active, -_NARROW, side="right"))]
+    stepped = np.empty(int(active.sum()), np.int64)
+    pairs = np.ndarray((len(data) - 1,), "<u2", data, strides=(1,))
+    at, last = 0, len(pairs) - 1
+    for n in active.tolist():
+        now = cursor[:n]
+        stepped[at : at + n] = now
+        now += _ADVANCE[pairs[now]]
+        np.minimum(now, last, out=now)
+        at += n
+    return stepped, active, cursor
+
+
+def _by_batch(
+    stepped: Ints, active: Ints, counts: Ints, rank: Ints
+) -> tuple[Ints, Ints]:
+    """What was found step after step, batch after batch: of each record that has a
+    step; and where each batch's records are in that."""
+    first = np.cumsum(counts) - counts
+    total = int(counts.sum())
+    if not len(stepped):
+        return np.zeros(total, np.int64), first
+    step = np.arange(total) - np.repeat(first, counts)
+    np.minimum(step, len(active) - 1, out=step)
+    edges = np.cumsum(active) - active
+    place = edges[step] + np.repeat(rank, counts)
+    return stepped[np.minimum(place, len(stepped) - 1)], first
+
+
+def _chain(data: memoryview, at: int, limit: int, count: int) -> list[int] | None:
+    """Where the records of one batch begin; None when they do not chain."""
+    starts = []
+    for _ in range(count):
+        if at >= limit:
+            return None
+        starts.append(at)
+        byte = data[at]
         at += 1
         value, shift = byte & 0x7F, 7
         while byte >= 0x80 and shift < 63:
-            byte = view[at]
+            byte = data[at]
             at += 1
             value |= (byte & 0x7F) << shift
             shift += 7
-        size = value >> 1
-        if byte >= 0x80 or value & 1 or size > limit - at:
-            return -1
-        starts[i], sizes[i] = at, size
-        at += size
-    return at
+        at += value >> 1
+        if byte >= 0x80 or value & 1:
+            return None
+    return starts if at == limit else None
 
 
-def _read_fields(
-    data: Bytes, batch: Ints, starts: Ints, sizes: Ints
-) -> tuple[Fields, Flags]:
-    """The fields of records whose places are known, and which records are wrong."""
-    end = starts + sizes
-    timestamp_delta, at, bad = read_varints(data, np.minimum(starts + 1, end))
+def _read_fields(data: Bytes, batch: Ints, starts: Ints) -> tuple[Fields, Flags]:
+    """The fields of records that chain, and which records are wrong."""
+    size, at, bad = read_varints(data, starts)
+    end = at + size
+    timestamp_delta, at, wrong = read_varints(data, np.minimum(at + 1, end))
+    bad |= wrong
     offset_delta, at, wrong = read_varints(data, at)
     bad |= wrong | (offset_delta < 0) | (offset_delta > INT32_MAX)
     key_at, key_end, key_is_null, wrong = _read_place(data, at, end)

@@ -4,17 +4,25 @@ and the place to go on from."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow.compute as pc
 
 from coterie.errors import LogError, MalformedFrame
+from coterie.pipeline.segments.batches import Batches
 from coterie.pipeline.segments.rows import decode_batches
 from coterie.pipeline.segments.transactions import Ended, Transactions
 from coterie.pipeline.segments.walk import Fault, check_blob, walk
-from coterie.wire.record_batch import BatchHeader, LogRecord, decode_records
+from coterie.wire.record_batch import (
+    TRANSACTIONAL,
+    BatchHeader,
+    LogRecord,
+    decode_records,
+)
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 """Larger chunks fall out of the processor's cache (spark.md 2.1)."""
@@ -33,12 +41,18 @@ class Chunk:
 
     tables: tuple[Any, ...]
     """Arrow record batches of the schema BRONZE."""
-    headers: tuple[BatchHeader, ...]
+    batches: Batches
+    """Their headers; positions are bytes of the file, or counts of blobs."""
     faults: tuple[Fault, ...]
     transactions: Transactions
     ended: tuple[Ended, ...]
     """Transactions that ended in this chunk; their batches may be in earlier ones."""
     place: Place
+
+    @property
+    def headers(self) -> tuple[BatchHeader, ...]:
+        """The headers as objects, made anew each time."""
+        return tuple(map(self.batches.header, range(len(self.batches))))
 
 
 def read_segment(
@@ -66,23 +80,17 @@ def read_segment(
                     wanted = max(found.wanted, 2 * len(data))
                     continue
                 wanted = 0
-                batches = [
-                    (header, data[begin : begin + header.size_bytes])
-                    for header, begin in zip(
-                        found.headers, found.positions, strict=True
-                    )
-                ]
+                batches = Batches.read(data, found.positions)
                 faults = [
                     Fault(str(path), at + begin, length, reason)
                     for begin, length, reason in found.faults
                 ]
-                positions = [at + begin for begin in found.positions]
-                at += found.end
-                after = max([offset, *(each.last_offset + 1 for each in found.headers)])
-                source = _Source(str(path), positions, faults)
-                chunk = _chunk(batches, source, transactions, Place(at, after), offset)
+                after = _after(batches, offset)
+                place = Place(at + found.end, after)
+                source = _Source(str(path), batches.moved(at), faults)
+                chunk = _chunk(data, batches, source, transactions, place, offset)
                 yield _from_offset(chunk, offset)
-                offset, transactions = after, chunk.transactions
+                at, offset, transactions = *place, chunk.transactions
     except OSError as error:
         raise LogError(f"{path}: {error.strerror or error}") from None
 
@@ -111,7 +119,8 @@ def read_blobs(
 
 class _Source(NamedTuple):
     name: str
-    positions: list[int]
+    batches: Batches
+    """Where they are in the source."""
     faults: list[Fault]
 
 
@@ -121,19 +130,32 @@ def _blob_chunk(
     transactions: Transactions,
     place: Place,
 ) -> Chunk:
-    batches, source = [], _Source(name, [], [])
+    good: list[bytes] = []
+    numbers: list[int] = []
+    faults: list[Fault] = []
     for number, blob in blobs:
         try:
-            batches.append((check_blob(blob), blob))
-            source.positions.append(number)
+            check_blob(blob)
+            good.append(blob)
+            numbers.append(number)
         except MalformedFrame as error:
-            source.faults.append(Fault(name, number, len(blob), str(error)))
-    after = max([place.offset, *(header.last_offset + 1 for header, _ in batches)])
-    return _chunk(batches, source, transactions, Place(place.position, after))
+            faults.append(Fault(name, number, len(blob), str(error)))
+    data = b"".join(good)
+    begins = [0, *accumulate(map(len, good))][:-1]
+    batches = Batches.read(data, begins)
+    source = _Source(name, Batches(np.array(numbers), batches.fields), faults)
+    place = Place(place.position, _after(batches, place.offset))
+    return _chunk(data, batches, source, transactions, place)
+
+
+def _after(batches: Batches, offset: int) -> int:
+    """The offset after all of these, which is not below `offset`."""
+    return int((batches.last_offset + 1).max(initial=offset))
 
 
 def _chunk(
-    batches: list[tuple[BatchHeader, bytes]],
+    data: bytes,
+    batches: Batches,
     source: _Source,
     transactions: Transactions,
     place: Place,
@@ -141,19 +163,20 @@ def _chunk(
 ) -> Chunk:
     """Batches below the offset `since` were read, and their transactions followed,
     before."""
-    rows = decode_batches(batches)
+    rows = decode_batches(data, batches)
+    where, sizes = source.batches.position, batches.size_bytes
     faults = source.faults + [
-        Fault(source.name, source.positions[index], len(batches[index][1]), reason)
+        Fault(source.name, int(where[index]), int(sizes[index]), reason)
         for index, reason in rows.faults
     ]
+    of_transactions = batches.has(TRANSACTIONAL) & (batches.base_offset >= since)
     after, ended = transactions.follow(
-        (header, _marker(header, batch))
-        for header, batch in batches
-        if header.base_offset >= since
+        _with_marker(data, batches, index)
+        for index in np.flatnonzero(of_transactions).tolist()
     )
     return Chunk(
         tables=tuple(rows.tables),
-        headers=tuple(header for header, _ in batches),
+        batches=source.batches,
         faults=tuple(sorted(faults, key=lambda each: each.position)),
         transactions=after,
         ended=ended,
@@ -161,13 +184,18 @@ def _chunk(
     )
 
 
-def _marker(header: BatchHeader, batch: bytes) -> LogRecord | None:
+def _with_marker(
+    data: bytes, batches: Batches, index: int
+) -> tuple[BatchHeader, LogRecord | None]:
+    """A batch's header, and its marker if it has one."""
+    header, begin = batches.header(index), int(batches.position[index])
     if not header.is_control:
-        return None
+        return header, None
     try:
-        return next(iter(decode_records(batch, header)), None)
+        records = decode_records(data[begin : begin + header.size_bytes], header)
+        return header, next(iter(records), None)
     except MalformedFrame:
-        return None
+        return header, None
 
 
 def _still_there(file: Any, place: Place, size: int) -> bool:
@@ -175,29 +203,25 @@ def _still_there(file: Any, place: Place, size: int) -> bool:
     if not 0 < place.position < size:
         return place.position in {0, size}
     file.seek(place.position)
-    found = walk(file.read(CHUNK_BYTES), size - place.position)
+    data = file.read(CHUNK_BYTES)
+    found = walk(data, size - place.position)
     if found.wanted and not found.end:
         return True
-    return (
-        bool(found.positions)
-        and found.positions[0] == 0
-        and (found.headers[0].base_offset >= place.offset)
-    )
+    if not found.positions or found.positions[0] != 0:
+        return False
+    return int(Batches.read(data, [0]).base_offset[0]) >= place.offset
 
 
 def _from_offset(chunk: Chunk, offset: int) -> Chunk:
     """The chunk without rows below an offset, which were read before."""
-    if all(header.base_offset >= offset for header in chunk.headers):
+    if (chunk.batches.base_offset >= offset).all():
         return chunk
     tables = tuple(
         table.filter(pc.greater_equal(table["record_offset"], offset))
         for table in chunk.tables
     )
-    return Chunk(
+    return replace(
+        chunk,
         tables=tuple(each for each in tables if len(each)),
-        headers=tuple(each for each in chunk.headers if each.last_offset >= offset),
-        faults=chunk.faults,
-        transactions=chunk.transactions,
-        ended=chunk.ended,
-        place=chunk.place,
+        batches=chunk.batches.some(chunk.batches.last_offset >= offset),
     )

@@ -8,16 +8,18 @@ is the oracle of both: it gives its rows, or says what is wrong.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from coterie.errors import MalformedFrame
+from coterie.pipeline.segments.batches import Batches
 from coterie.pipeline.segments.lockstep import PADDING, Fields, find_fields
 from coterie.pipeline.segments.schema import BRONZE, HEADERS
 from coterie.pipeline.segments.varints import Bytes, Ints
-from coterie.wire.compression import decompress
+from coterie.wire.compression import Codec, decompress
 from coterie.wire.record_batch import (
     CONTROL,
     HEADER_BYTES,
@@ -43,60 +45,98 @@ class Rows:
         self.faults: list[tuple[int, str]] = []
 
 
-def decode_batches(batches: Sequence[tuple[BatchHeader, bytes]]) -> Rows:
-    """The rows of whole batches whose checksums are right."""
+def decode_batches(data: bytes, batches: Batches) -> Rows:
+    """The rows of whole batches, whose checksums are right. Positions are of `data`."""
     rows = Rows()
-    group: list[tuple[int, BatchHeader, bytes]] = []
-    size = 0
-    for index, (header, batch) in enumerate(batches):
-        try:
-            body = decompress(header.codec, bytes(batch[HEADER_BYTES:]))
-        except MalformedFrame as error:
-            rows.faults.append((index, str(error)))
-            continue
-        if group and size + len(body) > BODY_BYTES_MAX:
-            _decode_group(group, batches, rows)
-            group, size = [], 0
-        group.append((index, header, body))
-        size += len(body)
-    if group:
-        _decode_group(group, batches, rows)
+    codec = batches.codec
+    if not codec.any() and len(data) <= BODY_BYTES_MAX:
+        begins, ends = batches.position + HEADER_BYTES, batches.position
+        whole = np.frombuffer(b"".join([data, PADDING]), np.uint8)
+        bodies = _Bodies(whole, begins, ends + batches.size_bytes)
+        _decode_group(data, batches, np.arange(len(batches)), bodies, rows)
+        return rows
+    for which, bodies in _bodies(data, batches, rows):
+        _decode_group(data, batches.some(which), which, bodies, rows)
     return rows
 
 
-def _decode_group(
-    group: list[tuple[int, BatchHeader, bytes]],
-    batches: Sequence[tuple[BatchHeader, bytes]],
-    rows: Rows,
-) -> None:
-    bodies = [body for _, _, body in group]
-    headers = [header for _, header, _ in group]
-    data = np.frombuffer(b"".join([*bodies, PADDING]), np.uint8)
+def decode_blobs(blobs: Sequence[bytes | memoryview]) -> Rows:
+    """The rows of whole batches, whose checksums are right, each in its own bytes."""
+    begins = [0, *accumulate(map(len, blobs))][:-1]
+    data = b"".join(blobs)
+    return decode_batches(data, Batches.read(data, begins))
+
+
+class _Bodies(NamedTuple):
+    """One buffer with the records of batches, and where those of each are."""
+
+    data: Bytes
+    begins: Ints
+    ends: Ints
+
+
+def _bodies(
+    data: bytes, batches: Batches, rows: Rows
+) -> Iterator[tuple[Ints, _Bodies]]:
+    """Decompressed records, of not too many batches at once, by the batches' indexes.
+    Those that do not decompress become faults."""
+    indexes: list[int] = []
+    bodies: list[bytes] = []
+    size = 0
+    codecs = batches.codec.tolist()
+    begins = (batches.position + HEADER_BYTES).tolist()
+    ends = (batches.position + batches.size_bytes).tolist()
+    for index, (codec, begin, end) in enumerate(zip(codecs, begins, ends, strict=True)):
+        try:
+            body = data[begin:end]
+            if codec:
+                body = decompress(Codec(codec), body)
+        except (MalformedFrame, ValueError) as error:
+            rows.faults.append((index, str(error)))
+            continue
+        if bodies and size + len(body) > BODY_BYTES_MAX:
+            yield _joined(indexes, bodies)
+            indexes, bodies, size = [], [], 0
+        indexes.append(index)
+        bodies.append(body)
+        size += len(body)
+    if bodies:
+        yield _joined(indexes, bodies)
+
+
+def _joined(indexes: list[int], bodies: list[bytes]) -> tuple[Ints, _Bodies]:
     ends = np.cumsum([len(body) for body in bodies])
     begins = np.concatenate(([0], ends[:-1])).astype(np.int64)
-    counts = np.array([header.record_count for header in headers], np.int64)
-    fields, bad = find_fields(data, begins, ends, counts)
-    base = np.array([each.base_timestamp_ms for each in headers], np.int64)
-    far = (np.abs(fields.timestamp_delta) > _TIME_DELTA_MAX) | (
-        np.abs(base[fields.batch]) > _TIME_DELTA_MAX
-    )
+    data = np.frombuffer(b"".join([*bodies, PADDING]), np.uint8)
+    return np.array(indexes, np.int64), _Bodies(data, begins, ends)
+
+
+def _decode_group(
+    log: bytes, batches: Batches, indexes: Ints, bodies: _Bodies, rows: Rows
+) -> None:
+    counts = batches.column("record_count")
+    data = bodies.data
+    fields, bad = find_fields(data, bodies.begins, bodies.ends, counts)
+    base = batches.column("base_timestamp_ms")
+    far = np.abs(fields.timestamp_delta) > _TIME_DELTA_MAX
+    far |= (np.abs(base) > _TIME_DELTA_MAX)[fields.batch]
     bad[fields.batch[far]] = True
     lists, unread = _read_headers(data, fields)
     bad[unread] = True
-    keep = ~bad[fields.batch]
-    table = _assemble(data, fields, headers, lists)
+    table = _assemble(data, fields, batches, lists)
     if not bad.any():
         if len(table):
             rows.tables.append(table)
         return
-    table = table.filter(pa.array(keep))
-    owner = fields.batch[keep]
-    rows.tables += _mended(group, batches, (table, owner, np.flatnonzero(bad)), rows)
+    keep = ~bad[fields.batch]
+    good = table.filter(pa.array(keep)), fields.batch[keep], np.flatnonzero(bad)
+    rows.tables += _mended(log, batches, indexes, good, rows)
 
 
 def _mended(
-    group: list[tuple[int, BatchHeader, bytes]],
-    batches: Sequence[tuple[BatchHeader, bytes]],
+    log: bytes,
+    batches: Batches,
+    indexes: Ints,
     good: tuple[Any, Ints, Ints],
     rows: Rows,
 ) -> Iterator[Any]:
@@ -104,17 +144,17 @@ def _mended(
     others."""
     table, owner, bad = good
     done = 0
-    for each in bad:
+    for each in bad.tolist():
         before = int(np.searchsorted(owner, each))
         if before > done:
             yield table.slice(done, before - done)
             done = before
-        index, header, _ = group[each]
+        header, begin = batches.header(each), int(batches.position[each])
         try:
-            records = decode_records(bytes(batches[index][1]), header)
+            records = decode_records(log[begin : begin + header.size_bytes], header)
             yield scalar_rows(header, records)
         except (MalformedFrame, OverflowError) as error:
-            rows.faults.append((index, str(error)))
+            rows.faults.append((int(indexes[each]), str(error)))
     if done < len(table):
         yield table.slice(done)
 
@@ -146,42 +186,28 @@ def scalar_rows(header: BatchHeader, records: Sequence[LogRecord]) -> Any:
     return pa.record_batch(arrays, schema=BRONZE)
 
 
-def _assemble(
-    data: Bytes, fields: Fields, headers: Sequence[BatchHeader], lists: Any
-) -> Any:
+def _assemble(data: Bytes, fields: Fields, batches: Batches, lists: Any) -> Any:
     batch = fields.batch
-    facts = np.array(
-        [
-            (
-                each.base_offset,
-                each.base_timestamp_ms,
-                each.max_timestamp_ms,
-                each.leader_epoch,
-                each.producer_id,
-                each.producer_epoch,
-                each.attributes,
-            )
-            for each in headers
-        ],
-        np.int64,
-    ).T
-    base, time, newest, epoch, producer, producer_epoch, attributes = facts
-    is_append = (attributes & LOG_APPEND_TIME) != 0
-    delta = np.where(is_append[batch], 0, fields.timestamp_delta)
+    base_offset = batches.base_offset[batch]
+    is_append = batches.has(LOG_APPEND_TIME)
+    base, delta = batches.column("base_timestamp_ms"), fields.timestamp_delta
+    if is_append.any():
+        base = np.where(is_append, batches.column("max_timestamp_ms"), base)
+        delta = np.where(is_append[batch], 0, delta)
     key, value = _slices(data, fields)
     arrays = [
-        pa.array(base[batch] + fields.offset_delta),
-        pa.array(np.where(is_append, newest, time)[batch] + delta),
+        pa.array(base_offset + fields.offset_delta),
+        pa.array(base[batch] + delta),
         pa.array(is_append[batch]),
         key,
         value,
         lists,
-        pa.array(epoch.astype(np.int32)[batch]),
-        pa.array(producer[batch]),
-        pa.array(producer_epoch.astype(np.int16)[batch]),
-        pa.array(((attributes & TRANSACTIONAL) != 0)[batch]),
-        pa.array(((attributes & CONTROL) != 0)[batch]),
-        pa.array(base[batch]),
+        pa.array(batches.column("leader_epoch").astype(np.int32)[batch]),
+        pa.array(batches.column("producer_id")[batch]),
+        pa.array(batches.column("producer_epoch").astype(np.int16)[batch]),
+        pa.array(batches.has(TRANSACTIONAL)[batch]),
+        pa.array(batches.has(CONTROL)[batch]),
+        pa.array(base_offset),
     ]
     return pa.record_batch(arrays, schema=BRONZE)
 

@@ -22,13 +22,20 @@ def read_varints(data: Bytes, at: Ints) -> tuple[Ints, Ints, Flags]:
     """
     pairs = np.ndarray((len(data) - 1,), "<u2", data, strides=(1,))
     two = pairs[at]
-    goes_on = (two & 0x80) != 0
-    # Nearly all end within two bytes: one look at memory gives both.
-    value = np.where(goes_on, (two & 0x7F) | ((two >> 1) & 0x3F80), two & 0x7F)
-    value = value.astype(np.int64)
-    after = at + 1 + goes_on
-    more = np.flatnonzero((two & 0x8080) == 0x8080)
-    shift = 14
+    value, after = _VALUES[two], at + 1
+    after += (two >> 7) & 1
+    bad = np.zeros(len(at), np.bool_)
+    more = np.flatnonzero(value == _LONGER)
+    if more.size:
+        value[more], after[more], bad[more] = _read_long(data, at[more])
+    return value, after, bad
+
+
+def _read_long(data: Bytes, at: Ints) -> tuple[Ints, Ints, Flags]:
+    """Varints of any length."""
+    value, after = np.zeros(len(at), np.int64), at.copy()
+    more = np.arange(len(at))
+    shift = 0
     while more.size and shift < 7 * VARINT_BYTES_MAX:
         byte = data[after[more]]
         value[more] |= (byte & 0x7F).astype(np.int64) << shift
@@ -38,3 +45,17 @@ def read_varints(data: Bytes, at: Ints) -> tuple[Ints, Ints, Flags]:
     bad = np.zeros(len(at), np.bool_)
     bad[more] = True
     return (value >> 1) ^ -(value & 1), after, bad
+
+
+def _values() -> Ints:
+    """The values of varints by their first two bytes (little endian): nearly all end
+    within those."""
+    two = np.arange(65536)
+    long = (two & 0x7F) | ((two >> 1) & 0x3F80)
+    zigzag = np.where(two & 0x80, long, two & 0x7F)
+    value = (zigzag >> 1) ^ -(zigzag & 1)
+    return np.where((two & 0x8080) == 0x8080, _LONGER, value)
+
+
+_LONGER: Final = 2**62
+_VALUES: Final = _values()

@@ -12,8 +12,12 @@ import struct
 from dataclasses import dataclass, field
 from typing import Final
 
+from crc32c import crc32c
+
 from coterie.errors import MalformedFrame
 from coterie.wire.record_batch import (
+    CHECKED_FROM,
+    HEADER,
     HEADER_BYTES,
     LENGTH_END,
     MAGIC,
@@ -27,6 +31,11 @@ _OLD_HEADER_BYTES: Final = 26
 formats 0 and 1."""
 _MAGIC_AT: Final = 16
 _LENGTH: Final = struct.Struct(">i")
+_FRONT: Final = struct.Struct(">i4xbI")
+"""From the length to the checksum."""
+_ATTRIBUTES: Final = 0x7F
+"""Those that a batch may have."""
+_SIZE_LEAST: Final = HEADER_BYTES - LENGTH_END
 _MAGIC_BYTE: Final = bytes([MAGIC])
 
 
@@ -49,8 +58,8 @@ class Walked:
     """What a stretch of bytes holds. Positions are counted in the stretch; `end` is
     where the next read begins, `wanted` how many bytes it needs."""
 
-    headers: list[BatchHeader] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
+    """Where whole batches begin."""
     faults: list[tuple[int, int, str]] = field(default_factory=list)
     end: int = 0
     wanted: int = 0
@@ -63,8 +72,7 @@ def walk(data: bytes, left: int) -> Walked:
     the file's end is a fault.
     """
     found, view = Walked(), memoryview(data)
-    while found.end < len(data):
-        at = found.end
+    while (at := _walk_good(view, found)) < len(data):
         size = _size(data, at, left)
         if size is not None and at + size > len(data):
             found.wanted = size
@@ -73,15 +81,27 @@ def walk(data: bytes, left: int) -> Walked:
             found.wanted = HEADER_BYTES
             break
         reason = _wrong(view, at, size)
-        if reason is None:
-            found.headers.append(read_header(data, at))
-            found.positions.append(at)
-            assert size is not None
-            found.end = at + size
-        else:
-            found.end = _after(data, at, size, left)
-            found.faults.append((at, found.end - at, reason))
+        assert reason is not None
+        found.end = _after(data, at, size, left)
+        found.faults.append((at, found.end - at, reason))
     return found
+
+
+def _walk_good(view: memoryview, found: Walked) -> int:
+    """Walk on as long as all is well; where it is not. A batch may be as small as one
+    record, so this is all that is done with each."""
+    at, end, add = found.end, len(view), found.positions.append
+    while at + HEADER_BYTES <= end:
+        size, magic, crc = _FRONT.unpack_from(view, at + 8)
+        after = at + LENGTH_END + size
+        if magic != MAGIC or size < _SIZE_LEAST or after > end:
+            break
+        if crc32c(view[at + CHECKED_FROM : after]) != crc:
+            break
+        add(at)
+        at = after
+    found.end = at
+    return at
 
 
 def _size(data: bytes, at: int, left: int) -> int | None:
@@ -117,14 +137,33 @@ def _after(data: bytes, at: int, size: int | None, left: int) -> int:
     """Where to go on after a fault."""
     if size is not None:
         after = at + size
-        if after == len(data) or _size(data, after, left) is not None:
+        if after == left or _size(data, after, left) is not None:
             return after
+    begin = at
     while (magic_at := data.find(_MAGIC_BYTE, at + 1 + _MAGIC_AT)) >= 0:
         at = magic_at - _MAGIC_AT
-        size = _size(data, at, len(data))
-        if size is not None and crc_matches(memoryview(data)[at : at + size]):
+        size = _size(data, at, left)
+        if size is not None and _may_begin(data, at, size):
             return at
-    return len(data)
+    if len(data) == left:
+        return left
+    # The next batch may begin in the last bytes, of which too few are here to tell.
+    return max(begin + 1, len(data) - _MAGIC_AT)
+
+
+def _may_begin(data: bytes, at: int, size: int) -> bool:
+    """Whether a batch is there. Of one that goes on after `data`, the next read judges;
+    here it must look like one."""
+    if at + size <= len(data):
+        return crc_matches(memoryview(data)[at : at + size])
+    if at + HEADER_BYTES > len(data):
+        return True
+    header = BatchHeader(*HEADER.unpack_from(data, at))
+    return (
+        min(header.base_offset, header.last_offset_delta, header.record_count) >= 0
+        and header.record_count <= min(size, header.last_offset_delta + 1)
+        and not header.attributes & ~_ATTRIBUTES
+    )
 
 
 def check_blob(blob: bytes | memoryview) -> BatchHeader:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coterie.pipeline.segments.rows import decode_batches
+from coterie.pipeline.segments.rows import decode_blobs
 from coterie.pipeline.segments.schema import BRONZE
 from coterie.pipeline.segments.varints import Ints
 from coterie.pipeline.sources.outcomes import Outcomes
@@ -84,7 +84,8 @@ class RowMaker:
     def rows(self, part: Part) -> Iterator[Rows]:
         """The rows of some more batches; several Rows when they are very large."""
         good = [i for i, each in enumerate(part.batches) if not isinstance(each, str)]
-        decoded = decode_batches([part.batches[i] for i in good])  # type: ignore[misc]
+        blobs = [each[1] for each in part.batches if not isinstance(each, str)]
+        decoded = decode_blobs(blobs)
         bad = {i: each for i, each in enumerate(part.batches) if isinstance(each, str)}
         bad.update({good[i]: reason for i, reason in decoded.faults})
         begins = np.maximum(
