@@ -78,6 +78,7 @@ VERBS: Final = (
     Verb("groups undo", "take back what an earlier command wrote"),
     Verb("pipeline generate", "write a log to test on, and what happened in it"),
     Verb("pipeline report", "write one page of HTML about what a lake says"),
+    Verb("pipeline check", "does a lake say what the brokers say?"),
     Verb("pipeline show current", "which groups a lake has, and who is in them"),
     Verb("pipeline show offsets", "where each group goes on from"),
     Verb("pipeline show lag", "how far behind groups were, in records and in time"),

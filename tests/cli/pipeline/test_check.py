@@ -1,0 +1,173 @@
+"""`coterie pipeline check`: a lake held against a whole server, over sockets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from coterie.cli.main import main
+from coterie.client.admin.offset_values import CommittedOffset
+from coterie.client.admin.topic_values import NewTopic
+from coterie.client.sync import SyncAdmin
+from coterie.pipeline.gold.settings import LogHead
+from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.sources.source import open_source
+from coterie.types import TopicPartition
+from tests.client.scripted import OPTIONS
+from tests.pipeline.lakes import make_lake
+from tests.pipeline.sources.transactions import Transaction
+from tests.server.harness import ThreadServer
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadServer]:
+    with ThreadServer(offsets_topic_num_partitions=2) as server:
+        with SyncAdmin(address(server), OPTIONS) as admin:
+            admin.create_topics([NewTopic("t", 1, 1)]).all()
+        commit(server, "g", 7)
+        yield server
+
+
+def address(server: ThreadServer) -> str:
+    return "{}:{}".format(*server.addresses[0])
+
+
+def commit(server: ThreadServer, group: str, offset: int) -> None:
+    with SyncAdmin(address(server), OPTIONS) as admin:
+        admin.alter_group_offsets(group, {T0: CommittedOffset(offset)}).all()
+
+
+def lake_of(folder: Path, server: ThreadServer, offsets: Mapping[str, int]) -> Path:
+    """A lake of simple groups with these offsets, read up to now."""
+    groups = [
+        {"group_id": group, "group_type": "simple", "state": "Empty"}
+        for group in offsets
+    ]
+    rows = [
+        {"group_id": group, "topic": "t", "committed_offset": each, "metadata": ""}
+        for group, each in offsets.items()
+    ]
+    where = make_lake(folder, {"current_groups": groups, "current_offsets": rows})
+    (where / "lake.json").unlink()
+    source = open_source(address(server))
+    identity = Lake.create(folder.with_name("other"), source.describe()).identity
+    (where / "lake.json").write_bytes(msgspec.json.encode(identity))
+    heads = tuple(
+        LogHead(number, head.stable_offset, *head[:3])
+        for number, head in sorted(source.heads().items())
+    )
+    lake = Lake.open(where)
+    version = msgspec.structs.replace(lake.version, number=2, heads=heads)
+    lake.commit(version)
+    return where
+
+
+class Shell:
+    """Where `coterie pipeline check` is typed."""
+
+    def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
+        self._capture = capture
+        self.error = ""
+
+    def __call__(self, *words: str, exit_code: int = 0) -> dict[str, Any]:
+        """The JSON that it prints."""
+        code = main(["pipeline", "check", "-o", "json", *words])
+        out, self.error = self._capture.readouterr()
+        assert code == exit_code, self.error
+        found: dict[str, Any] = json.loads(out) if out else {}
+        return found
+
+
+@pytest.fixture
+def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(capsys)
+
+
+def test_a_lake_that_says_the_same_is_clean(
+    tmp_path: Path, server: ThreadServer, shell: Shell
+) -> None:
+    lake = lake_of(tmp_path / "lake", server, {"g": 7})
+    said = shell("--lake", str(lake), "--from", f"kafka:{address(server)}")
+    assert said["items"] == []
+    assert said["schema"] == "coterie.pipeline.check"
+    summary = said["summary"]
+    assert (summary["groups"], summary["offsets"], summary["differs"]) == (1, 1, 0)
+    assert "the log says what the brokers say: 1 groups" in shell.error
+
+
+def test_a_difference_is_a_row_and_fails(
+    tmp_path: Path, server: ThreadServer, shell: Shell
+) -> None:
+    lake = lake_of(tmp_path / "lake", server, {"g": 6})
+    said = shell("--lake", str(lake), exit_code=1)  # the cluster it was made from
+    [item] = said["items"]
+    assert item["error"]["code"] == "DIFFERS"
+    del item["error"]
+    assert item == {
+        "verdict": "differs",
+        "group_id": "g",
+        "about": "offset",
+        "of": "t-0",
+        "column": "committed_offset",
+        "lake": 6,
+        "brokers": 7,
+    }
+
+
+def test_what_changed_since_is_named_and_does_not_fail(
+    tmp_path: Path, server: ThreadServer, shell: Shell
+) -> None:
+    lake = lake_of(tmp_path / "lake", server, {"g": 7})
+    commit(server, "g", 8)
+    commit(server, "new", 1)
+    said = shell("--lake", str(lake))
+    found = {(each["group_id"], each["about"]): each for each in said["items"]}
+    assert {each["verdict"] for each in said["items"]} == {"changed"}
+    assert found["g", "offset"]["brokers"] == 8
+    assert found["new", "group"]["brokers"] == "simple"
+    assert said["summary"]["records_behind"] == 2
+
+
+def test_an_open_transaction_is_named_with_its_log_partition(
+    tmp_path: Path, server: ThreadServer, shell: Shell
+) -> None:
+    with server.client() as client:
+        open_one = Transaction(client, "tx").commits("g", 20)
+        commit(server, "g", 8)
+        lake = lake_of(tmp_path / "lake", server, {"g": 7})
+        said = shell("--lake", str(lake))
+        open_one.ends(commit=False)
+    [item] = said["items"]
+    assert (item["verdict"], item["lake"], item["brokers"]) == ("held back", 7, 8)
+    assert list(said["summary"]["held_back_partitions"].values()) == [2]
+    assert "an open transaction holds 2 offsets back" in shell.error
+
+
+def test_tables_older_than_the_log_that_was_read_are_refused(
+    tmp_path: Path, server: ThreadServer, shell: Shell
+) -> None:
+    lake = Lake.open(lake_of(tmp_path / "lake", server, {"g": 7}))
+    tables = dict(lake.version.tables)
+    tables["current_groups"] = msgspec.structs.replace(
+        tables["current_groups"], through=0
+    )
+    lake.commit(msgspec.structs.replace(lake.version, number=3, tables=tables))
+    shell("--lake", str(tmp_path / "lake"), exit_code=2)
+    assert "coterie pipeline run" in shell.error
+
+
+def test_another_cluster_is_refused(
+    tmp_path: Path, server: ThreadServer, shell: Shell
+) -> None:
+    lake = make_lake(tmp_path / "lake", {})
+    shell("--lake", str(lake), exit_code=2)
+    assert "segments:log is no cluster" in shell.error
+    shell("--lake", str(lake), "--from", address(server), exit_code=2)
+    assert "of the cluster cluster-1" in shell.error
