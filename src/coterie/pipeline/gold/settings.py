@@ -41,3 +41,19 @@ class GoldSettings:
     """A storm is over after so long without a new epoch."""
     burrow: Rules = field(default_factory=Rules)
     """How groups are judged."""
+    guard_ms: int = DAY_MS
+    """A group that did anything since then is never proposed for deletion."""
+    simple_guard_ms: int = 7 * DAY_MS
+    """The same for groups without members, whose clients may live unseen (K-07)."""
+    gap_factor: float = 1.5
+    """A group is stale when it has been idle for so many times its longest pause."""
+    assumed_gap_ms: int = 7 * DAY_MS
+    """The pause that a group is taken to make whose beginning the log does not have."""
+    soon_ms: int = DAY_MS
+    """Offsets that go by themselves within this time expire soon."""
+    keep: tuple[str, ...] = ()
+    """Groups that are never proposed: names, in which * and ? stand for others."""
+    test_names: str = (
+        "(?i)(^|[._-])(test|tmp|temp|dev|debug|demo|scratch|console-consumer)([._-]|$)"
+    )
+    """Names of groups that were made to try things on."""
