@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coterie.pipeline.gold.look import Gold, spark_schema
+from coterie.pipeline.gold.look import Gold, empty, spark_schema
 from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.tables.all_tables import TABLES
 
@@ -47,8 +47,11 @@ class MemoryLook:
         assert name in (None, *self.gold.inputs), f"{name} is no declared input"
 
     def _frame(self, name: str, tables: Tables) -> DataFrame:
-        table = tables.get(name, TABLES[name].schema.empty_table())
-        return self.spark.createDataFrame(table, spark_schema(TABLES[name]))
+        rows = tables.get(name)
+        if not rows:
+            return empty(self.spark, TABLES[name])
+        rows = rows.combine_chunks()
+        return self.spark.createDataFrame(rows, spark_schema(TABLES[name]))
 
 
 @dataclass
@@ -95,21 +98,25 @@ def arrow_of(frame: DataFrame, gold: Gold) -> Any:
     return rows.sort_by([(name, "ascending") for name in gold.table.key])
 
 
-def parts_of(silver: Tables, ends: Sequence[Mapping[int, int]]) -> list[dict[str, Any]]:
-    """Silver tables divided: each part up to these offsets of each log partition, the
-    last one to the end. A batch goes where its end is."""
+def parts_of(tables: Tables, ends: Sequence[Mapping[int, int]]) -> list[dict[str, Any]]:
+    """Tables divided: each part up to these offsets of each log partition, the last one
+    to the end. Gold tables are whole in each part."""
+    whole = {name: rows for name, rows in tables.items() if name in _OTHERS}
+    rest = {name: rows for name, rows in tables.items() if name not in _OTHERS}
     parts = []
-    rest = dict(silver)
     for until in ends:
-        parts.append({name: _take(rows, until, True) for name, rows in rest.items()})
-        rest = {name: _take(rows, until, False) for name, rows in rest.items()}
-    return [*parts, rest]
+        taken = {name: _where(rows, until) for name, rows in rest.items()}
+        parts.append(
+            whole | {name: rest[name].filter(each) for name, each in taken.items()}
+        )
+        rest = {
+            name: rows.filter(pc.invert(taken[name])) for name, rows in rest.items()
+        }
+    return [*parts, whole | rest]
 
 
-def _take(rows: Any, until: Mapping[int, int], is_before: bool) -> Any:
+def _where(rows: Any, until: Mapping[int, int]) -> Any:
     column = "from_offset" if "from_offset" in rows.column_names else "log_offset"
-    bounds = pa.array(
-        [until.get(each, 0) for each in rows["log_partition"].to_pylist()], pa.int64()
-    )
-    is_in = pc.less(rows[column], bounds)
-    return rows.filter(is_in if is_before else pc.invert(is_in))
+    partitions = rows["log_partition"].to_pylist()
+    bounds = [until.get(each, 0) for each in partitions]
+    return pc.less(rows[column], pa.array(bounds, pa.int64()))
