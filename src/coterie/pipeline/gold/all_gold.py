@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from coterie.pipeline.gold import current_offsets
+from coterie.pipeline.gold import current_offsets, offset_commit_history
 from coterie.pipeline.gold.look import Gold
 
-GOLD: Final[tuple[Gold, ...]] = (current_offsets.GOLD,)
+GOLD: Final[tuple[Gold, ...]] = (
+    current_offsets.GOLD,
+    offset_commit_history.GOLD,
+)
