@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
-from coterie.pipeline.gold import current_offsets, offset_commit_history
+from coterie.pipeline.gold import (
+    current_groups,
+    current_members,
+    current_offsets,
+    group_activity,
+    group_history,
+    member_sessions,
+    offset_commit_history,
+    partition_ownership_history,
+    rebalance_timeline,
+)
 from coterie.pipeline.gold.look import Gold
 
 GOLD: Final[tuple[Gold, ...]] = (
+    group_history.GOLD,
+    group_activity.GOLD,
+    current_members.GOLD,
+    partition_ownership_history.GOLD,
+    member_sessions.GOLD,
+    rebalance_timeline.GOLD,
     current_offsets.GOLD,
+    current_groups.GOLD,
     offset_commit_history.GOLD,
 )

@@ -13,6 +13,8 @@ from coterie.pipeline.tables.current_members import CURRENT_MEMBERS
 from coterie.pipeline.tables.current_offsets import CURRENT_OFFSETS
 from coterie.pipeline.tables.data_quality import DATA_QUALITY
 from coterie.pipeline.tables.expiry_forecast import EXPIRY_FORECAST
+from coterie.pipeline.tables.group_activity import GROUP_ACTIVITY
+from coterie.pipeline.tables.group_history import GROUP_HISTORY
 from coterie.pipeline.tables.group_status import GROUP_STATUS
 from coterie.pipeline.tables.group_usage_daily import GROUP_USAGE_DAILY
 from coterie.pipeline.tables.lag_history import LAG_HISTORY
@@ -56,9 +58,11 @@ TABLES: Final[Mapping[str, Table]] = {
         GROUP_USAGE_DAILY,
         COORDINATOR_LOAD,
         DATA_QUALITY,
+        GROUP_HISTORY,
+        GROUP_ACTIVITY,
     )
 }
-"""By name: bronze, then silver, then gold."""
+"""By name: bronze, then silver, then gold, then internal ones."""
 
 
 def of_layer(layer: Layer) -> list[Table]:

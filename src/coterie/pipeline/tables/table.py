@@ -41,6 +41,8 @@ class Layer(Enum):
     BRONZE = "bronze"
     SILVER = "silver"
     GOLD = "gold"
+    INTERNAL = "internal"
+    """What gold tables share on their way; nobody else is to read it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""What happened in a group, replayed from its records, without Spark."""

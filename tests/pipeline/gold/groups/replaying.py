@@ -1,0 +1,126 @@
+"""A generated log and its truth, as rows, without Spark."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from coterie.pipeline.codec.oracle import decode
+from coterie.pipeline.gold.groups.fold import Folded, fold
+from coterie.pipeline.gold.groups.record import GROUP_TYPES, Record
+from coterie.pipeline.gold.groups.storms import StormRule
+from coterie.pipeline.tables.all_tables import TABLES
+from coterie.pipeline.tables.records import RECORDS
+from tests.pipeline.generator.reading import log_of, partitions_of, truth_of
+
+Row = dict[str, Any]
+Silver = dict[str, list[Row]]
+
+
+def silver_of(folder: Path) -> Silver:
+    """All silver rows of a folder of segments. Markers and their outcomes are not
+    looked at, which group records do not need."""
+    found: Silver = defaultdict(list)
+    for path in partitions_of(folder):
+        partition = int(path.name.rpartition("-")[2])
+        rows = [_bronze(partition, *entry) for entry in log_of(path)]
+        batch = pa.RecordBatch.from_pylist(rows, schema=RECORDS.schema)
+        for name, table in decode(batch).items():
+            found[name] += table.to_pylist()
+        found["log_gaps"] += _gaps(partition, [row["log_offset"] for row in rows])
+    return found
+
+
+def _bronze(partition: int, header: Any, entry: Any) -> Row:
+    return {
+        "log_partition": partition,
+        "log_offset": entry.offset,
+        "append_ts": entry.timestamp_ms * 1000,
+        "base_offset": header.base_offset,
+        "size_bytes": len(entry.key or b"") + len(entry.value or b""),
+        "is_append_time": False,
+        "key": entry.key,
+        "value": entry.value,
+        "leader_epoch": 0,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "is_transactional": header.is_transactional,
+        "is_control": header.is_control,
+    }
+
+
+def _gaps(partition: int, offsets: Sequence[int]) -> Iterable[Row]:
+    expected = 0
+    for offset in offsets:
+        if offset > expected:
+            reason = "missing" if expected else "log_start"
+            yield {
+                "log_partition": partition,
+                "from_offset": expected,
+                "until_offset": offset,
+                "reason": reason,
+            }
+        expected = offset + 1
+
+
+def records_of(silver: Mapping[str, Sequence[Row]]) -> dict[str, list[Record]]:
+    """Records of each group, in order."""
+    gaps = defaultdict(list)
+    for gap in silver["log_gaps"]:
+        gaps[gap["log_partition"]].append(gap["until_offset"])
+    rows = [
+        *({**row, "record_type": 2} for row in silver["classic_group_records"]),
+        *silver["consumer_group_records"],
+        *(
+            {**row, "is_tombstone": True}
+            for row in silver["tombstones"]
+            if row["record_type"] in GROUP_TYPES
+        ),
+    ]
+    groups: dict[str, list[Record]] = defaultdict(list)
+    for row in sorted(rows, key=lambda each: each["log_offset"]):
+        before = [at for at in gaps[row["log_partition"]] if at <= row["log_offset"]]
+        groups[row["group_id"]].append(_record(row, max(before, default=None)))
+    return groups
+
+
+def _record(row: Row, gap_offset: int | None) -> Record:
+    values: Row = {name: row.get(name) for name in Record._fields}
+    values |= {
+        "at_us": us_of(row["append_ts"]),
+        "has_value": not row.get("is_tombstone", False),
+        "gap_offset": gap_offset,
+        "state_us": us_of(row.get("state_ts")),
+        "created_us": us_of(row.get("created_ts")),
+        "is_classic_member": row.get("classic_protocols") is not None,
+    }
+    return Record(**values)
+
+
+def us_of(at: Any) -> int | None:
+    return None if at is None else round(at.timestamp() * 1_000_000)
+
+
+def names_of(folder: Path) -> dict[str, str]:
+    return {each["topic_id"]: each["topic"] for each in truth_of(folder, "topics")}
+
+
+def folded(folder: Path, truth: Path | None = None) -> dict[str, Folded]:
+    """What the replay makes of each group."""
+    names = names_of(truth or folder)
+    return {
+        group_id: fold(group_id, records, names, StormRule())
+        for group_id, records in records_of(silver_of(folder)).items()
+    }
+
+
+def tables_of(silver: Mapping[str, Sequence[Row]]) -> dict[str, pa.Table]:
+    """The silver tables, in Arrow."""
+    return {
+        table.name: pa.Table.from_pylist(list(silver.get(table.name, ())), table.schema)
+        for table in TABLES.values()
+    }
