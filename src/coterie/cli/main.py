@@ -77,6 +77,7 @@ VERBS: Final = (
     Verb("groups apply", "do what a plan file says"),
     Verb("groups undo", "take back what an earlier command wrote"),
     Verb("pipeline generate", "write a log to test on, and what happened in it"),
+    Verb("pipeline run", "read the coordinator's log into tables"),
     Verb("pipeline report", "write one page of HTML about what a lake says"),
     Verb("pipeline check", "does a lake say what the brokers say?"),
     Verb("pipeline show current", "which groups a lake has, and who is in them"),

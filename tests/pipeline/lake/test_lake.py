@@ -93,6 +93,17 @@ def test_a_version_counts_though_its_writer_died_before_it_was_pointed_at(
     assert lake.refresh() == second
 
 
+def test_an_earlier_version_is_there_until_it_is_taken_away(lake: Lake) -> None:
+    lake.commit(_added(lake, 1))
+    first = lake.version
+    lake.commit(_added(lake, 2))
+    assert lake.at(1) == first
+    assert lake.at(2) == lake.version
+    lake.storage.delete("versions/000001.json")
+    with pytest.raises(LogError, match="has no version 1 any more"):
+        lake.at(1)
+
+
 def test_of_two_writers_the_second_one_is_told(lake: Lake) -> None:
     other = Lake.open(lake.storage.root)
     other.commit(_added(other, 1))
@@ -114,8 +125,10 @@ def test_a_lake_is_of_one_source_and_one_cluster(lake: Lake) -> None:
     where = lake.storage.root
     assert Lake.open_or_create(where, "segments:/log", "abc").identity == lake.identity
     with pytest.raises(SettingError, match=r"is of segments:/log, not of store:/x"):
-        Lake.open_or_create(where, "store:/x", "abc")
-    with pytest.raises(SettingError, match=r"the cluster abc.* now the cluster xyz"):
+        Lake.open_or_create(where, "store:/x")
+    other_brokers = Lake.open_or_create(where, "kafka:other:9092", "abc")
+    assert other_brokers.identity == lake.identity
+    with pytest.raises(SettingError, match=r"the cluster abc.* is the cluster xyz"):
         Lake.open_or_create(where, "segments:/log", "xyz")
 
 

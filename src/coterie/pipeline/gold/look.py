@@ -25,7 +25,10 @@ class Look(Protocol):
     """The lake, as the build of one gold table sees it."""
 
     spark: SparkSession
-    settings: GoldSettings
+
+    @property
+    def settings(self) -> GoldSettings:
+        """Settings and facts. Who looks is built again when they change."""
 
     def all(self, name: str) -> DataFrame:
         """A silver table, or a gold table that was built before this one."""

@@ -105,15 +105,16 @@ class Lake:
             return cls.create(where, source, cluster_id)
         lake = cls.open(where)
         mine = lake.identity
-        if mine.source != source:
+        if mine.cluster_id and cluster_id:  # by whatever brokers it is reached
+            if mine.cluster_id != cluster_id:
+                raise SettingError(
+                    f"{lake.storage} is of the cluster {mine.cluster_id}, and {source}"
+                    f" is the cluster {cluster_id}: give each a directory of its own"
+                )
+        elif mine.source != source:
             raise SettingError(
                 f"{lake.storage} is of {mine.source}, not of {source}: give each log a"
                 " directory of its own"
-            )
-        if None is not mine.cluster_id != cluster_id is not None:
-            raise SettingError(
-                f"{lake.storage} is of the cluster {mine.cluster_id}, and {source} is"
-                f" now the cluster {cluster_id}: give each a directory of its own"
             )
         return lake
 
@@ -121,6 +122,16 @@ class Lake:
         """Look for newer versions."""
         self.version = _newest(self.storage, self.version)
         return self.version
+
+    def at(self, number: int) -> Version:
+        """An earlier version. `compact` keeps those that a gold table was built in, and
+        some of the last. Raises LogError when it is gone."""
+        if number == self.version.number:
+            return self.version
+        data = self.storage.read(_path(number))
+        if data is None:
+            raise LogError(f"{self.storage} has no version {number} any more")
+        return _decode(self.storage, _path(number), data, Version)
 
     def commit(self, version: Version) -> None:
         """Let the next version be seen. Raises LogError when another writer was

@@ -28,10 +28,15 @@ class File(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TableFiles(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A table: its files, and for a gold table the version that it was built from."""
+    """A table: its files, and in which versions something happened to it."""
 
     files: tuple[File, ...] = ()
+    changed: int = 0
+    """The last version that gave it other rows."""
     through: int = 0
+    """Of a gold table: the version whose rows, and those before, it has seen."""
+    uses_settings: bool = False
+    """Of a gold table: it was built from more than rows."""
 
     @property
     def rows(self) -> int:
@@ -51,6 +56,8 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The newest `append_ts` that was read, in UTC."""
     history_from_ts: datetime | None = None
     """The oldest one."""
+    moved: int = 0
+    """The last version with other heads or times."""
     settings: Mapping[str, str] = {}
     """Those that its gold tables were built with."""
 

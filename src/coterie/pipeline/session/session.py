@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import warnings
@@ -21,11 +22,15 @@ _QUIET: Final = Path(__file__).with_name("log4j2.properties")
 _EVERYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 """What a session must have, wherever it runs."""
+_CLUSTER_TASKS: Final = 16
 _HERE: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # Files are named one by one: looking for them by a job of its own takes longer.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
@@ -45,6 +50,15 @@ class Engine:
     """When it runs here. A cluster has its own default."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Spark's own settings; they win over ours."""
+
+    @property
+    def workers(self) -> int:
+        """How many tasks are made of what is to be read: the cores of `local[N]`, and
+        enough of them for a cluster."""
+        cores = re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", self.master)
+        if cores and self.is_local:
+            return int(cores[1])
+        return os.cpu_count() or 1 if self.is_local else _CLUSTER_TASKS
 
     @property
     def is_local(self) -> bool:

@@ -1,0 +1,58 @@
+"""A run that kills itself: dying.py MOMENT LAKE LOG.
+
+At its first commit: while files are written, when all are but no version names them, or
+just after the version is there and nothing points at it yet. Or, with Spark, when all
+is read and the last gold table is to be built.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from coterie.pipeline.jobs import worker
+from coterie.pipeline.jobs.run import Job, read_log, run_once
+from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.lake.storage import Storage
+from coterie.pipeline.session.session import Engine, start_session
+from tests.pipeline.jobs.lakes import job
+
+_RECORDS = 500
+
+
+def die(*_: Any) -> NoReturn:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("still alive")
+
+
+def patch(kind: type[object], method: str) -> None:
+    setattr(kind, method, die)
+
+
+def build(one: Job) -> None:
+    one.spark = start_session(Engine(memory="1g", shuffle_partitions=2))
+    *rest, last = one.gold
+    one.gold = (*rest, replace(last, build=die))
+    run_once(one)
+
+
+def main(moment: str, lake: str, log: str) -> None:
+    one = job(Path(lake), Path(log), max_records=_RECORDS)
+    if moment == "building":
+        build(one)
+    match moment:
+        case "writing":
+            patch(worker._Files, "close")
+        case "written":
+            patch(Lake, "commit")
+        case "committed":
+            patch(Storage, "replace")
+    read_log(one)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
