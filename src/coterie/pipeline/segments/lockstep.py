@@ -15,7 +15,13 @@ from typing import Final
 
 import numpy as np
 
-from coterie.pipeline.segments.varints import Bytes, Flags, Ints, read_varints
+from coterie.pipeline.segments.varints import (
+    Bytes,
+    Flags,
+    Ints,
+    read_three,
+    read_varints,
+)
 from coterie.wire.record_batch import INT32_MAX
 
 PADDING: Final = bytes(64)
@@ -167,13 +173,13 @@ def _read_fields(data: Bytes, batch: Ints, starts: Ints) -> tuple[Fields, Flags]
     """The fields of records that chain, and which records are wrong."""
     size, at, bad = read_varints(data, starts)
     end = at + size
-    timestamp_delta, at, wrong = read_varints(data, np.minimum(at + 1, end))
-    bad |= wrong
-    offset_delta, at, wrong = read_varints(data, at)
+    three, at, wrong = read_three(data, np.minimum(at + 1, end))
+    timestamp_delta, offset_delta, key_size = three
     bad |= wrong | (offset_delta < 0) | (offset_delta > INT32_MAX)
-    key_at, key_end, key_is_null, wrong = _read_place(data, at, end)
+    key_at, key_end, key_is_null, wrong = _place(key_size, at, end, wrong)
     bad |= wrong
-    value_at, value_end, value_is_null, wrong = _read_place(data, key_end, end)
+    value_size, at, wrong = read_varints(data, key_end)
+    value_at, value_end, value_is_null, wrong = _place(value_size, at, end, wrong)
     bad |= wrong
     header_count, headers_at, wrong = read_varints(data, value_end)
     bad |= wrong | (header_count < 0) | ((header_count == 0) & (headers_at != end))
@@ -195,12 +201,15 @@ def _read_fields(data: Bytes, batch: Ints, starts: Ints) -> tuple[Fields, Flags]
     return fields, bad
 
 
-def _read_place(data: Bytes, at: Ints, end: Ints) -> tuple[Ints, Ints, Flags, Flags]:
+def _place(
+    size: Ints, at: Ints, end: Ints, bad: Flags
+) -> tuple[Ints, Ints, Flags, Flags]:
     """Where a nullable field begins and ends, whether it is null, whether it is wrong.
     A wrong one is taken for an empty one at the record's end."""
-    length, at, bad = read_varints(data, at)
-    is_null = length < 0
-    bad |= length > end - at
-    length = np.where(is_null | bad, 0, length)
-    at = np.where(bad, end, at)
-    return at, at + length, is_null, bad
+    is_null = size < 0
+    bad = bad | (size > end - at)
+    if bad.any():
+        size, at = np.where(bad, 0, size), np.where(bad, end, at)
+    if is_null.any():
+        size = np.maximum(size, 0)
+    return at, at + size, is_null, bad

@@ -68,13 +68,16 @@ def read_segment(
     LogError when the file cannot be read.
     """
     try:
-        with path.open("rb") as file:
+        with path.open("rb", buffering=0) as file:
             size = file.seek(0, 2)
             at = place.position if _still_there(file, place, size) else 0
             offset, wanted = place.offset, 0
             while at < size:
                 file.seek(at)
-                data = file.read(max(chunk_bytes, wanted))
+                asked = min(max(chunk_bytes, wanted), size - at)
+                data = file.read(asked)
+                if len(data) < asked:  # it was cut since
+                    size = at + len(data)
                 found = walk(data, size - at)
                 if not found.end:
                     wanted = max(found.wanted, 2 * len(data))

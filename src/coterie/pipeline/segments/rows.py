@@ -187,26 +187,30 @@ def scalar_rows(header: BatchHeader, records: Sequence[LogRecord]) -> Any:
 
 
 def _assemble(data: Bytes, fields: Fields, batches: Batches, lists: Any) -> Any:
-    batch = fields.batch
-    base_offset = batches.base_offset[batch]
-    is_append = batches.has(LOG_APPEND_TIME)
-    base, delta = batches.column("base_timestamp_ms"), fields.timestamp_delta
+    counts = np.bincount(fields.batch, minlength=len(batches))
+
+    def each(of_batch: Any) -> Any:
+        """What is so of a batch, for each of its records."""
+        return np.repeat(of_batch, counts)
+
+    base_offset, is_append = each(batches.base_offset), batches.has(LOG_APPEND_TIME)
+    time, delta = batches.column("base_timestamp_ms"), fields.timestamp_delta
     if is_append.any():
-        base = np.where(is_append, batches.column("max_timestamp_ms"), base)
-        delta = np.where(is_append[batch], 0, delta)
+        time = np.where(is_append, batches.column("max_timestamp_ms"), time)
+        delta = np.where(each(is_append), 0, delta)
     key, value = _slices(data, fields)
     arrays = [
         pa.array(base_offset + fields.offset_delta),
-        pa.array(base[batch] + delta),
-        pa.array(is_append[batch]),
+        pa.array(each(time) + delta),
+        pa.array(each(is_append)),
         key,
         value,
         lists,
-        pa.array(batches.column("leader_epoch").astype(np.int32)[batch]),
-        pa.array(batches.column("producer_id")[batch]),
-        pa.array(batches.column("producer_epoch").astype(np.int16)[batch]),
-        pa.array(batches.has(TRANSACTIONAL)[batch]),
-        pa.array(batches.has(CONTROL)[batch]),
+        pa.array(each(batches.column("leader_epoch").astype(np.int32))),
+        pa.array(each(batches.column("producer_id"))),
+        pa.array(each(batches.column("producer_epoch").astype(np.int16))),
+        pa.array(each(batches.has(TRANSACTIONAL))),
+        pa.array(each(batches.has(CONTROL))),
         pa.array(base_offset),
     ]
     return pa.record_batch(arrays, schema=BRONZE)

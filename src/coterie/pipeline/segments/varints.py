@@ -20,15 +20,45 @@ def read_varints(data: Bytes, at: Ints) -> tuple[Ints, Ints, Flags]:
 
     `data` must go on for ten bytes after every position.
     """
-    pairs = np.ndarray((len(data) - 1,), "<u2", data, strides=(1,))
-    two = pairs[at]
-    value, after = _VALUES[two], at + 1
-    after += (two >> 7) & 1
+    byte = data.take(at)
+    more = np.flatnonzero(byte >= 0x80)
+    if _MANY * more.size > len(at):
+        pairs = np.ndarray((len(data) - 1,), "<u2", data, strides=(1,))
+        two = pairs[at].astype(np.int64)
+        value, after = _VALUES.take(two), at + 1
+        after += two >> 7 & 1
+        more = np.flatnonzero(value == _LONGER)
+    else:
+        value, after = _VALUES.take(byte.astype(np.int64)), at + 1
     bad = np.zeros(len(at), np.bool_)
-    more = np.flatnonzero(value == _LONGER)
     if more.size:
         value[more], after[more], bad[more] = _read_long(data, at[more])
     return value, after, bad
+
+
+def read_three(data: Bytes, at: Ints) -> tuple[list[Ints], Ints, Flags]:
+    """Three varints that follow one another, as `read_varints` gives them: one look at
+    eight bytes has them all, unless one is longer than two."""
+    words = np.ndarray((len(data) - 7,), "<i8", data, strides=(1,))[at]
+    values, after = [], at.copy()
+    is_longer = np.zeros(len(at), np.bool_)
+    for _ in range(3):
+        two = words & 0xFFFF
+        value = _VALUES.take(two)
+        is_longer |= value == _LONGER
+        size = (two >> 7 & 1) + 1
+        words >>= size << 3
+        after += size
+        values.append(value)
+    bad = np.zeros(len(at), np.bool_)
+    more = np.flatnonzero(is_longer)
+    if more.size:
+        behind = at[more]
+        for value in values:
+            value[more], behind, wrong = read_varints(data, behind)
+            bad[more] |= wrong
+        after[more] = behind
+    return values, after, bad
 
 
 def _read_long(data: Bytes, at: Ints) -> tuple[Ints, Ints, Flags]:
@@ -57,5 +87,7 @@ def _values() -> Ints:
     return np.where((two & 0x8080) == 0x8080, _LONGER, value)
 
 
+_MANY: Final = 4
+"""When one of so many is longer than a byte, two bytes of all are looked at."""
 _LONGER: Final = 2**62
 _VALUES: Final = _values()
