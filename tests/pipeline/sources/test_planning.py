@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,7 +80,8 @@ batches = st.lists(
 )
 
 
-@settings(max_examples=30)
+@pytest.mark.slow
+@settings(max_examples=50, deadline=None)
 @given(
     st.dictionaries(st.integers(0, 3), batches),
     st.integers(1, 30),

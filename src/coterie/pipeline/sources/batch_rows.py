@@ -8,30 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coterie.pipeline.segments.rows import decode_blobs
+from coterie.errors import MalformedFrame
+from coterie.pipeline.segments.batches import Batches
+from coterie.pipeline.segments.rows import decode_batches
 from coterie.pipeline.segments.schema import BRONZE
 from coterie.pipeline.segments.varints import Ints
+from coterie.pipeline.segments.walk import check_blob
 from coterie.pipeline.sources.outcomes import Outcomes
 from coterie.pipeline.sources.source import Rows
 from coterie.pipeline.tables.log_gaps import LOG_GAPS
 from coterie.pipeline.tables.quarantine import QUARANTINE
 from coterie.pipeline.tables.records import RECORDS
 from coterie.pipeline.tables.table import TIME, Table
-from coterie.wire.record_batch import TRANSACTIONAL, BatchHeader
+from coterie.wire.record_batch import TRANSACTIONAL
 
 _TIMES_END_MS: Final = 253_402_300_800_000
 """The year 10000: Python and Spark go no farther. Later times are none."""
 _OUTCOMES: Final = pa.array(["committed", "aborted"])
 _CODES: Final = {None: -1, "committed": 0, "aborted": 1}
-
-Checked: TypeAlias = tuple[BatchHeader, bytes | memoryview] | str
-"""A batch whose checksum is right with its header, or why there is none."""
 
 
 class Fault(NamedTuple):
@@ -59,8 +59,16 @@ class Part:
     unless a batch begins before the one before it ends."""
 
     source: str
-    batches: Sequence[Checked]
+    data: bytes
+    """The bytes of the batches that can be read."""
+    batches: Batches
+    """Their headers; positions are of the data."""
+    good: Ints
+    """Which of all batches these are."""
+    bad: Mapping[int, str]
+    """What is wrong with the others."""
     bases: Ints
+    """The first offset of each batch."""
     ends: Ints
     """The offset after each."""
     positions: Ints
@@ -70,6 +78,41 @@ class Part:
     """Bytes that are no batch, and before which batch they stand."""
     begins_log: bool = False
     """The first batch is the first of the log."""
+
+    @classmethod
+    def of_blobs(
+        cls,
+        source: str,
+        blobs: Sequence[bytes | memoryview],
+        *,
+        bases: Ints,
+        ends: Ints,
+        positions: Ints,
+        begins_log: bool = False,
+    ) -> Part:
+        """Batches that come one by one, with their offsets beside them."""
+        bad = {}
+        for i, blob in enumerate(blobs):
+            try:
+                check_blob(blob)
+            except MalformedFrame as error:
+                bad[i] = str(error)
+        good = [i for i in range(len(blobs)) if i not in bad]
+        sizes = np.array([len(blob) for blob in blobs], np.int64)
+        data = b"".join([blobs[i] for i in good])
+        at = np.concatenate(([0], np.cumsum(sizes[good])[:-1]))
+        return cls(
+            source=source,
+            data=data,
+            batches=Batches.read(data, at[: len(good)].tolist()),
+            good=np.array(good, np.int64),
+            bad=bad,
+            bases=bases,
+            ends=ends,
+            positions=positions,
+            sizes=sizes,
+            begins_log=begins_log,
+        )
 
 
 @dataclass
@@ -83,14 +126,10 @@ class RowMaker:
 
     def rows(self, part: Part) -> Iterator[Rows]:
         """The rows of some more batches; several Rows when they are very large."""
-        good = [i for i, each in enumerate(part.batches) if not isinstance(each, str)]
-        blobs = [each[1] for each in part.batches if not isinstance(each, str)]
-        decoded = decode_blobs(blobs)
-        bad = {i: each for i, each in enumerate(part.batches) if isinstance(each, str)}
-        bad.update({good[i]: reason for i, reason in decoded.faults})
-        begins = np.maximum(
-            part.bases, np.concatenate(([self.position], part.ends[:-1]))
-        )
+        decoded = decode_batches(part.data, part.batches)
+        bad = {**part.bad, **{int(part.good[i]): why for i, why in decoded.faults}}
+        previous = np.concatenate(([self.position], part.ends[:-1]))
+        begins = np.maximum(part.bases, previous)
         table = pa.Table.from_batches(decoded.tables, BRONZE)
         table, owners = _owned(table, part.bases, begins)
         gaps = _gaps_between(part, self.position, bad)
@@ -127,17 +166,14 @@ class RowMaker:
 
     def _codes(self, part: Part, bad: Mapping[int, str]) -> Ints | None:
         """What became of each batch's transaction; None when none is of one."""
-        of_transactions = {
-            i: each[0]
-            for i, each in enumerate(part.batches)
-            if not isinstance(each, str) and each[0].attributes & TRANSACTIONAL
-        }
+        of_transactions = np.flatnonzero(part.batches.has(TRANSACTIONAL)).tolist()
         if not of_transactions:
             return None
-        codes = np.full(len(part.batches), -1)
-        for i, header in of_transactions.items():
-            if i not in bad:
-                codes[i] = _CODES[self.outcomes.of(header)]
+        codes = np.full(len(part.bases), -1)
+        for i in of_transactions:
+            number = int(part.good[i])
+            if number not in bad:
+                codes[number] = _CODES[self.outcomes.of(part.batches.header(i))]
         return codes
 
     def _records(self, table: Any, owners: Ints, codes: Ints | None) -> Any:

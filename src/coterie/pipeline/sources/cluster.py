@@ -31,9 +31,8 @@ from coterie.client.admin.topics import describe_topics
 from coterie.client.cluster import Cluster
 from coterie.client.log_fetch import Fetched
 from coterie.client.settings.carried import Carried
-from coterie.errors import ApiError, ClientError, CoterieError, MalformedFrame
-from coterie.pipeline.segments.walk import check_blob
-from coterie.pipeline.sources.batch_rows import Checked, Part, RowMaker
+from coterie.errors import ApiError, ClientError, CoterieError
+from coterie.pipeline.sources.batch_rows import Part, RowMaker
 from coterie.pipeline.sources.ends.of_cluster import sample_cluster
 from coterie.pipeline.sources.source import Head, OffsetRange, Rows
 from coterie.pipeline.sources.told import ToldOutcomes
@@ -189,19 +188,11 @@ class _RangeReader:
         # A range may begin within its first batch, which is all its own.
         self._maker.position = min(self._maker.position, own[0].base_offset)
         bases = np.array([each.base_offset for each in own], np.int64)
-        return Part(
-            source=self._source,
-            batches=[_checked(each.data) for each in own],
+        return Part.of_blobs(
+            self._source,
+            [each.data for each in own],
             bases=bases,
             ends=np.array([each.next_offset for each in own], np.int64),
             positions=bases,
-            sizes=np.array([len(each.data) for each in own], np.int64),
             begins_log=self._begins_log,
         )
-
-
-def _checked(batch: memoryview) -> Checked:
-    try:
-        return check_blob(batch), batch
-    except MalformedFrame as error:
-        return str(error)

@@ -50,7 +50,7 @@ class Step:
     new: Ints
     """Their indices."""
     position: int
-    """The offset that was next before them."""
+    """The offset that was next before them; within the first, what of it is new."""
     holes: list[HoleBefore]
     begins_log: bool
     """The first of them is the first of the log."""
@@ -58,7 +58,7 @@ class Step:
     def place(self, index: int) -> Place:
         """Where a batch of the stretch is."""
         found = self.stretch
-        position = found.at + int(found.positions[index])
+        position = found.at + int(found.batches.position[index])
         return Place(self.file.name, position, int(found.bases[index]))
 
 
@@ -77,6 +77,8 @@ class Walk:
     before a new batch."""
     _holes: list[tuple[str, Hole]] = field(default_factory=list, init=False)
     _is_first: bool = field(default=False, init=False)
+    _passed: int = field(default=0, init=False)
+    """Where batches ended that were seen."""
 
     def steps(self) -> Iterator[Step]:
         """The stretches that have new batches. Raises LogError."""
@@ -136,8 +138,13 @@ class Walk:
         is_new = ends > reached[:-1]
         holes = self._place_holes(file, stretch, is_new)
         new = np.flatnonzero(is_new)
+        known = ends[: new[0]] if len(new) else ends
+        self._passed = max(self._passed, int(known.max(initial=0)))
         if len(new):
-            self.position = int(ends[new[-1]])
+            base = int(stretch.bases[new[0]])
+            if base < position:  # a range begins within the batch, or it is a copy
+                position = max(base, self._passed)
+            self.position = self._passed = int(ends[new[-1]])
         begins_log = self._is_first and bool(len(new)) and new[0] == 0
         begins_log = begins_log and not any(each.number == 0 for each in holes)
         if len(ends):

@@ -13,6 +13,7 @@ from coterie.pipeline.segments.varints import Ints
 from coterie.pipeline.sources.log_walk import Place, Step
 from coterie.pipeline.sources.outcomes import Followed, follow_one
 from coterie.pipeline.sources.source import Cuts, Head, Hint
+from coterie.wire.record_batch import TRANSACTIONAL
 
 _CUTS_A_STEP: Final = 4_096
 """A step of more batches is cut into about so many parts: cuts of a whole log are kept
@@ -22,7 +23,7 @@ in memory."""
 def transactional(step: Step) -> list[Followed]:
     """The transactional batches of a step that can be read."""
     found = step.stretch
-    new = step.new[found.transactional[step.new]]
+    new = step.new[found.batches.has(TRANSACTIONAL)[step.new]]
     followed = [follow_one(found.batch(i)) for i in new.tolist()]
     return [each for each in followed if each is not None]
 
@@ -47,14 +48,14 @@ class StepCuts(NamedTuple):
         every = -(-len(new) // _CUTS_A_STEP)
         kept = np.arange(len(new) - 1, -1, -every)[::-1]
         last = new[kept]
-        records = np.cumsum(found.counts[new])[kept]
-        size_bytes = np.cumsum(found.sizes[new])[kept]
+        records = np.cumsum(found.batches.column("record_count")[new])[kept]
+        size_bytes = np.cumsum(found.batches.size_bytes[new])[kept]
         return cls(
             step.file.name,
             found.ends[last],
             np.diff(records, prepend=0),
             np.diff(size_bytes, prepend=0),
-            found.at + found.positions[last],
+            found.at + found.batches.position[last],
             found.bases[last],
         )
 

@@ -17,15 +17,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from coterie.pipeline.segments.batches import Batches
 from coterie.pipeline.segments.varints import Flags, Ints
 from coterie.wire.record_batch import (
     HEADER_BYTES,
     LENGTH_END,
     MAGIC,
-    TRANSACTIONAL,
-    BatchHeader,
     crc_matches,
-    read_header,
 )
 
 STRETCH_BYTES: Final = 8 * 1024 * 1024
@@ -58,25 +56,18 @@ class Stretch:
     data: bytes
     at: int
     """Where in the file the data begins."""
-    positions: Ints
-    """Where each batch begins in the data."""
-    sizes: Ints
+    batches: Batches
+    """Their headers; positions are of the data."""
     bases: Ints
     ends: Ints
-    """The offset after each batch."""
-    counts: Ints
-    """Records of each."""
-    transactional: Flags
+    """The offset after each."""
     holes: list[Hole] = field(default_factory=list)
-
-    def header(self, index: int) -> BatchHeader:
-        """A batch's header."""
-        return read_header(self.data, int(self.positions[index]))
 
     def batch(self, index: int) -> memoryview:
         """A batch's bytes."""
-        begin = int(self.positions[index])
-        return memoryview(self.data)[begin : begin + int(self.sizes[index])]
+        begin = int(self.batches.position[index])
+        size = int(self.batches.fields["size_bytes"][index]) + LENGTH_END
+        return memoryview(self.data)[begin : begin + size]
 
 
 def stretches(
@@ -194,26 +185,13 @@ class _Scan:
 
     def stretch(self, at: int, first_offset: int) -> Stretch:
         """What was found, read at byte `at` of the file."""
-        where = np.array(self.positions, np.int64)
-        buffer = np.frombuffer(self.data, np.uint8)
-        bases = _gather(buffer, where, ">i8")
-        deltas = _gather(buffer, where + 23, ">i4")
-        counts = _gather(buffer, where + 57, ">i4")
-        attributes = _gather(buffer, where + 21, ">i2")
+        batches = Batches.read(self.data, self.positions)
+        bases, counts = batches.base_offset, batches.column("record_count")
+        spans = batches.column("last_offset_delta") + 1
         holes = [each._replace(position=at + each.position) for each in self.holes]
-        stretch = Stretch(
-            data=self.data,
-            at=at,
-            positions=where,
-            sizes=_gather(buffer, where + 8, ">i4") + LENGTH_END,
-            bases=bases,
-            ends=bases + deltas + 1,
-            counts=counts,
-            transactional=(attributes & TRANSACTIONAL) != 0,
-            holes=holes,
-        )
+        stretch = Stretch(self.data, at, batches, bases, bases + spans, holes)
         wrong = (bases < first_offset) | (bases - first_offset >= _OFFSETS_MAX)
-        wrong |= (deltas < 0) | (counts < 0) | (counts > deltas.astype(np.int64) + 1)
+        wrong |= (spans < 1) | (counts < 0) | (counts > spans)
         return _without(stretch, wrong) if wrong.any() else stretch
 
 
@@ -222,40 +200,28 @@ def _is_right(data: bytes, at: int, size: int) -> bool:
     return whole and crc_matches(memoryview(data)[at : at + size])
 
 
-def _gather(buffer: Any, at: Ints, kind: str) -> Ints:
-    """The integers that begin at some bytes."""
-    size = np.dtype(kind).itemsize
-    count = max(0, len(buffer) - size + 1)
-    view = np.ndarray((count,), kind, buffer, strides=(1,))
-    return view[at].astype(np.int64)
-
-
 def _without(stretch: Stretch, wrong: Flags) -> Stretch:
     """The stretch with some batches turned into holes."""
+    at, sizes = stretch.batches.position + stretch.at, stretch.batches.size_bytes
     made = [
         Hole(
-            int(i),
-            stretch.at + int(stretch.positions[i]),
-            int(stretch.sizes[i]),
-            "a batch with offsets or a count of records that cannot be",
+            before=i,
+            position=int(at[i]),
+            size_bytes=int(sizes[i]),
+            reason="a batch with offsets or a count of records that cannot be",
         )
-        for i in np.flatnonzero(wrong)
+        for i in np.flatnonzero(wrong).tolist()
     ]
+    moved = np.concatenate(([0], np.cumsum(wrong))).tolist()
     holes = sorted([*stretch.holes, *made], key=lambda each: each.position)
-    moved = np.concatenate(([0], np.cumsum(wrong)))
-    keep = ~wrong
     return Stretch(
         data=stretch.data,
         at=stretch.at,
-        positions=stretch.positions[keep],
-        sizes=stretch.sizes[keep],
-        bases=stretch.bases[keep],
-        ends=stretch.ends[keep],
-        counts=stretch.counts[keep],
-        transactional=stretch.transactional[keep],
+        batches=stretch.batches.some(~wrong),
+        bases=stretch.bases[~wrong],
+        ends=stretch.ends[~wrong],
         holes=[
-            each._replace(before=each.before - int(moved[each.before]))
-            for each in holes
+            each._replace(before=each.before - moved[each.before]) for each in holes
         ],
     )
 

@@ -14,16 +14,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from crc32c import crc32c
 
 from coterie.errors import LogError
-from coterie.pipeline.sources.batch_rows import Checked, Fault, Part, RowMaker
+from coterie.pipeline.segments.batches import Batches
+from coterie.pipeline.sources.batch_rows import Fault, Part, RowMaker
 from coterie.pipeline.sources.log_files import LogFile, LogFiles
 from coterie.pipeline.sources.log_walk import Step, Walk
 from coterie.pipeline.sources.look import Look, transactional
 from coterie.pipeline.sources.outcomes import Followed, Outcomes
-from coterie.pipeline.sources.scan import STRETCH_BYTES, Stretch, stretches
+from coterie.pipeline.sources.scan import STRETCH_BYTES, stretches
 from coterie.pipeline.sources.source import Head, Hint, OffsetRange, Rows
-from coterie.wire.record_batch import crc_matches, read_header
+from coterie.wire.record_batch import CHECKED_FROM
 
 _LEAST_STRETCH_BYTES: Final = 64 * 1024
 _BROKEN: Final = "the checksum is wrong: these are not the bytes that were written"
@@ -81,6 +83,7 @@ class SegmentFolder:
             ends = step.stretch.ends[step.new]
             count = int(np.searchsorted(ends, part.until_offset, side="right"))
             if count:
+                maker.position = min(maker.position, step.position)
                 yield from maker.rows(_part(step, count))
             if count < len(ends) and maker.position < part.until_offset:
                 base = int(step.stretch.bases[step.new[count]])
@@ -123,13 +126,19 @@ class SegmentFolder:
 def _part(step: Step, count: int) -> Part:
     """The first new batches of a step, with their checksums looked at."""
     found, new = step.stretch, step.new[:count]
+    batches = found.batches.some(new)
+    bad = _broken(found.data, batches)
+    good = np.setdiff1d(np.arange(count), list(bad)) if bad else np.arange(count)
     return Part(
         source=step.file.name,
-        batches=[_checked(found, i) for i in new.tolist()],
+        data=found.data,
+        batches=batches.some(good),
+        good=good,
+        bad=bad,
         bases=found.bases[new],
         ends=found.ends[new],
-        positions=found.at + found.positions[new],
-        sizes=found.sizes[new],
+        positions=found.at + batches.position,
+        sizes=batches.size_bytes,
         holes=[
             (each.number, Fault(each.file, *each.hole[1:]))
             for each in step.holes
@@ -139,6 +148,14 @@ def _part(step: Step, count: int) -> Part:
     )
 
 
-def _checked(found: Stretch, index: int) -> Checked:
-    batch = found.batch(index)
-    return (read_header(batch), batch) if crc_matches(batch) else _BROKEN
+def _broken(data: bytes, batches: Batches) -> dict[int, str]:
+    """Which batches do not have the checksum that they should."""
+    view = memoryview(data)
+    begins = (batches.position + CHECKED_FROM).tolist()
+    ends = (batches.position + batches.size_bytes).tolist()
+    stated = batches.fields["crc"].tolist()
+    return {
+        i: _BROKEN
+        for i, (begin, end, crc) in enumerate(zip(begins, ends, stated, strict=True))
+        if crc32c(view[begin:end]) != crc
+    }
