@@ -1,4 +1,5 @@
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -345,3 +346,10 @@ def test_a_member_that_could_not_be_removed_is_told() -> None:
     assert result.verdict is Verdict.PARTIAL
     assert result.reasons == ("m2: FENCED_INSTANCE_ID",)
     assert list(result.errors) == [MemberEntry("m2")]
+
+
+def test_a_generation_that_the_cluster_does_not_tell_is_not_compared() -> None:
+    model = small_cluster()
+    [item] = delete_items(model, "h")
+    seen = replace(item.seen, generation_id=4)
+    assert verdicts(applied(model, [replace(item, seen=seen)])) == [Verdict.DONE]

@@ -80,6 +80,7 @@ VERBS: Final = (
     Verb("pipeline run", "read the coordinator's log into tables"),
     Verb("pipeline report", "write one page of HTML about what a lake says"),
     Verb("pipeline check", "does a lake say what the brokers say?"),
+    Verb("pipeline plan-stale", "write which groups may be deleted to a plan file"),
     Verb("pipeline show current", "which groups a lake has, and who is in them"),
     Verb("pipeline show offsets", "where each group goes on from"),
     Verb("pipeline show lag", "how far behind groups were, in records and in time"),

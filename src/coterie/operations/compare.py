@@ -110,7 +110,8 @@ def _changes_of_group(seen: SeenGroup, now: GroupSeen) -> Iterator[str]:
         return
     for name in ("state", "type", "group_epoch", "assignment_epoch", "generation_id"):
         before, after = getattr(seen, name), getattr(there, name)
-        if before is not None and before != after:
+        is_told = after is not None or name != "generation_id"  # Apache keeps quiet
+        if before is not None and before != after and is_told:
             yield f"{name.replace('_', ' ')} was {before} and is {after}"
     joined = sorted(set(there.members) - set(seen.members))
     if joined:

@@ -142,7 +142,7 @@ async def _plan(run: Run, writing: Writing) -> Plan:
 
     cluster = await run.admin.describe_cluster()
     return Plan(
-        fresh_id(run),
+        fresh_id(run.where),
         utc_text(run.where.now_ms()),
         cluster.cluster_id,
         items_of(writing.planned),

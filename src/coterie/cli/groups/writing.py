@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from coterie.cli.output.emit import Surroundings
     from coterie.cli.output.values import Failure, Outcome
     from coterie.cli.running import Run
     from coterie.operations.apply import ItemResult, OnResult
@@ -149,7 +150,7 @@ async def open_snapshot(run: Run, plan_id: str = "") -> SnapshotWriter:
 
     cluster = await run.admin.describe_cluster()
     head = SnapshotHead(
-        fresh_id(run),
+        fresh_id(run.where),
         utc_text(run.where.now_ms()),
         cluster.cluster_id,
         f"coterie {run.options.command}",
@@ -158,11 +159,11 @@ async def open_snapshot(run: Run, plan_id: str = "") -> SnapshotWriter:
     return SnapshotWriter(snapshot_directory(run.options), head)
 
 
-def fresh_id(run: Run) -> str:
+def fresh_id(where: Surroundings) -> str:
     """A word for a plan or a snapshot: the time, and chance."""
     import secrets
 
-    return f"{run.where.clock():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    return f"{where.clock():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 def snapshot_directory(options: argparse.Namespace) -> Path:
