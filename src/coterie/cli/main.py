@@ -81,6 +81,7 @@ VERBS: Final = (
     Verb("pipeline report", "write one page of HTML about what a lake says"),
     Verb("pipeline check", "does a lake say what the brokers say?"),
     Verb("pipeline plan-stale", "write which groups may be deleted to a plan file"),
+    Verb("pipeline sql", "ask the tables in Spark SQL: one query, or a prompt"),
     Verb("pipeline show current", "which groups a lake has, and who is in them"),
     Verb("pipeline show offsets", "where each group goes on from"),
     Verb("pipeline show lag", "how far behind groups were, in records and in time"),

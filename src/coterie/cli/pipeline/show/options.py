@@ -65,7 +65,7 @@ def add_options(
     default = "all" if limit is None else str(limit)
     add(
         "--limit",
-        type=_limit,
+        type=read_limit,
         default=limit,
         metavar="N",
         help=f"at most so many rows, 0 for all (default {default})",
@@ -79,7 +79,8 @@ def _partition(text: str) -> int:
     return int(text)
 
 
-def _limit(text: str) -> int | None:
+def read_limit(text: str) -> int | None:
+    """Read how many, for argparse; 0 is no limit."""
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is no count; say 1 or more, or 0")
     return int(text) or None

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from coterie.cli.output.values import Item, Json
 
 _NOTHING: Final = "-"
+_PLAIN: Final = (str, bool, int, float, type(None))
 
 
 def items_of(rows: Sequence[Mapping[str, Any]]) -> list[Item]:
@@ -28,12 +29,15 @@ def json_value(value: Any) -> Json:
         return value.isoformat(timespec=parts).replace("+00:00", "Z")
     if isinstance(value, date):
         return value.isoformat()
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [json_value(each) for each in value]
+    if isinstance(value, dict):
+        return {name: json_value(each) for name, each in value.items()}
     if isinstance(value, float) and not isfinite(value):
         return None
-    json: Json = value
-    return json
+    if isinstance(value, bytes):
+        return value.hex()
+    return value if isinstance(value, _PLAIN) else str(value)
 
 
 def columns_of(table: str, titles: Sequence[str]) -> tuple[Column, ...]:
@@ -49,6 +53,11 @@ def columns_of(table: str, titles: Sequence[str]) -> tuple[Column, ...]:
             for name in rest
         ),
     )
+
+
+def columns_named(names: Sequence[str]) -> tuple[Column, ...]:
+    """Columns that no table declares, by their own names."""
+    return tuple(Column(name, name, show=_show(name)) for name in names)
 
 
 def title_of(name: str) -> str:
