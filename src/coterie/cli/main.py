@@ -78,6 +78,8 @@ VERBS: Final = (
     Verb("groups undo", "take back what an earlier command wrote"),
     Verb("pipeline generate", "write a log to test on, and what happened in it"),
     Verb("pipeline run", "read the coordinator's log into tables"),
+    Verb("pipeline backfill", "make tables anew from a lake's records"),
+    Verb("pipeline compact", "merge a lake's small files, drop what is left over"),
     Verb("pipeline report", "write one page of HTML about what a lake says"),
     Verb("pipeline check", "does a lake say what the brokers say?"),
     Verb("pipeline plan-stale", "write which groups may be deleted to a plan file"),

@@ -11,8 +11,11 @@ from coterie.errors import SettingError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from coterie.pipeline.jobs.ingest import Step
     from coterie.pipeline.session.session import Engine
 
+_ALONE_BELOW: Final = 20_000
+"""Fewer records are read faster here than by asking workers."""
 _NO_SETTING: Final = "is no KEY=VALUE: say for example spark.executor.memory=4g"
 
 
@@ -65,6 +68,14 @@ def engine_of(options: argparse.Namespace) -> Engine:
         memory=options.memory,
         settings=settings,
     )
+
+
+def step_of(engine: Engine) -> Step:
+    """How much is done at once there."""
+    from coterie.pipeline.jobs.ingest import Step
+
+    alone_below = _ALONE_BELOW if engine.is_local else 0
+    return Step(tasks=engine.workers, alone_below=alone_below)
 
 
 def start(engine: Engine) -> SparkSession:

@@ -8,18 +8,15 @@ there. One run and ten runs give the same tables. A directory holds one log.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from coterie.cli.pipeline.engine import add_engine_options, engine_of, start
+from coterie.cli.pipeline.engine import add_engine_options, engine_of, start, step_of
 from coterie.cli.pipeline.naming import add_source_options, open_named
+from coterie.cli.pipeline.showing_progress import Shown
 from coterie.errors import SettingError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Any, Self
-
     from coterie.pipeline.gold.settings import GoldSettings
     from coterie.pipeline.lake.lake import Lake
 
@@ -38,8 +35,6 @@ examples:
 exit codes: 0 all was read, 1 the log or the lake said no, 2 asked for wrongly,
 130 after Ctrl-C
 """
-_ALONE_BELOW: Final = 20_000
-"""Fewer records are read faster here than by asking workers."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +68,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="read about so many and end (default: all)",
     )
+    add_retention(parser)
+    add_source_options(parser)
+    add_engine_options(parser)
+
+
+def add_retention(parser: argparse.ArgumentParser) -> None:
+    """Declare what the cluster keeps offsets for; `settings_of` reads it."""
     parser.add_argument(
         "--retention-days",
         type=float,
@@ -80,24 +82,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DAYS",
         help="offsets.retention.minutes of the cluster, in days (default 7)",
     )
-    add_source_options(parser)
-    add_engine_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Read and build."""
-    from coterie.pipeline.jobs.ingest import Step
     from coterie.pipeline.jobs.run import Job, Pace, follow, run_once
     from coterie.pipeline.lake.lake import Lake
 
     _check(options)
-    engine, settings = engine_of(options), _settings(options)
+    engine, settings = engine_of(options), settings_of(options)
     source = open_named(options)
     cluster = getattr(source, "cluster_id", None)
     lake = Lake.open_or_create(
         options.to, source.describe(), cluster() if callable(cluster) else cluster
     )
-    with _Shown() as shown:
+    with Shown() as shown:
         job = Job(
             spark=start(engine),
             lake=lake,
@@ -105,10 +104,7 @@ def run(options: argparse.Namespace) -> int:
             settings=settings,
             samples=options.samples,
             max_records=options.max_records,
-            step=Step(
-                tasks=engine.workers,
-                alone_below=_ALONE_BELOW if engine.is_local else 0,
-            ),
+            step=step_of(engine),
             progress=shown,
         )
         if options.follow:
@@ -123,13 +119,14 @@ def _check(options: argparse.Namespace) -> None:
         raise SettingError("--max-records must be 1 or more")
     if options.max_records is not None and options.follow:
         raise SettingError("--max-records ends a run, and --follow does not end")
-    if options.retention_days <= 0:
-        raise SettingError("--retention-days must be more than 0")
 
 
-def _settings(options: argparse.Namespace) -> GoldSettings:
+def settings_of(options: argparse.Namespace) -> GoldSettings:
+    """What gold tables are built with. Raises SettingError."""
     from coterie.pipeline.gold.settings import DAY_MS, GoldSettings
 
+    if options.retention_days <= 0:
+        raise SettingError("--retention-days must be more than 0")
     return GoldSettings(retention_ms=int(options.retention_days * DAY_MS))
 
 
@@ -149,50 +146,3 @@ def _told(lake: Lake, records: int, built: int) -> str:
     upto = version.as_of_ts.isoformat(timespec="seconds") if version.as_of_ts else "-"
     sentence = f"{records} records read up to {upto}, {built} tables built"
     return "; ".join([f"{sentence} in {lake.storage}", *asides])
-
-
-class _Shown:
-    """Progress at a terminal; nothing elsewhere. Its lines go away again."""
-
-    def __init__(self) -> None:
-        self._bar: Any = None
-        self._task: Any = None
-
-    def __enter__(self) -> Self:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn
-
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.completed:,.0f} of {task.total:,.0f}"),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self._bar.start()
-            self._task = self._bar.add_task("starting", total=1)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def reading(self, done: int, of: int) -> None:
-        """See `jobs.run.Progress`."""
-        self._show("reading records", done, of)
-
-    def building(self, table: str, done: int, of: int) -> None:
-        """See `jobs.run.Progress`."""
-        self._show(f"building {table}", done, of)
-
-    def _show(self, what: str, done: int, of: int) -> None:
-        if self._bar is not None:
-            self._bar.update(
-                self._task, description=what, completed=done, total=max(of, 1)
-            )

@@ -26,6 +26,7 @@ from coterie.pipeline.lake.storage import Storage
 from coterie.pipeline.lake.version import (
     SCHEMA,
     SCHEMA_VERSION,
+    File,
     Identity,
     Version,
 )
@@ -128,10 +129,10 @@ class Lake:
         some of the last. Raises LogError when it is gone."""
         if number == self.version.number:
             return self.version
-        data = self.storage.read(_path(number))
+        data = self.storage.read(path_of(number))
         if data is None:
             raise LogError(f"{self.storage} has no version {number} any more")
-        return _decode(self.storage, _path(number), data, Version)
+        return _decode(self.storage, path_of(number), data, Version)
 
     def commit(self, version: Version) -> None:
         """Let the next version be seen. Raises LogError when another writer was
@@ -142,7 +143,7 @@ class Lake:
         }
         named = [file.path for each in version.tables.values() for file in each.files]
         self.storage.sync([path for path in named if path not in old])
-        if not self.storage.create(_path(version.number), _text(version)):
+        if not self.storage.create(path_of(version.number), _text(version)):
             raise LogError(
                 f"another run writes to {self.storage} (version {version.number} is its"
                 " own): let one run at a time write there"
@@ -162,17 +163,21 @@ class Lake:
             fields = [table.schema.field(each) for each in taken]
             return pa.schema(fields).empty_table()
         try:
-            scanned = ds.dataset(
-                [self.storage.at(each.path) for each in files],
-                schema=_read_schema(table),
-                format="parquet",
-                filesystem=self.storage.files,
-            )
+            scanned = self.scan(name, files)
             return scanned.to_table(columns=taken, filter=filters)
         except (OSError, pa.ArrowInvalid) as error:
             raise LogError(
                 f"{name} of {self.storage} cannot be read: {error}"
             ) from None
+
+    def scan(self, name: str, files: Sequence[File]) -> Any:
+        """Some files of a table as a dataset of pyarrow."""
+        return ds.dataset(
+            [self.storage.at(each.path) for each in files],
+            schema=_read_schema(TABLES[name]),
+            format="parquet",
+            filesystem=self.storage.files,
+        )
 
 
 def _read_schema(table: Table) -> Any:
@@ -180,8 +185,15 @@ def _read_schema(table: Table) -> Any:
     return pa.schema([pa.field(each.name, each.type) for each in table.columns])
 
 
-def _path(number: int) -> str:
+def path_of(number: int) -> str:
+    """Where the manifest of a version is."""
     return f"versions/{number:06}.json"
+
+
+def numbers_of(storage: Storage) -> list[int]:
+    """The versions that are there, in order."""
+    paths = (Path(each.path) for each in storage.entries("versions"))
+    return sorted(int(path.stem) for path in paths if path.stem.isdigit())
 
 
 def _text(value: Any) -> bytes:
@@ -206,12 +218,12 @@ def _newest(storage: Storage, since: Version | None = None) -> Version:
     number = _decode(storage, _CURRENT, data, _Pointer).number if data else 0
     version = since or Version()
     if number > version.number:
-        found = storage.read(_path(number))
+        found = storage.read(path_of(number))
         if found is None:
-            raise LogError(f"{storage}/{_path(number)} is missing")
-        version = _decode(storage, _path(number), found, Version)
-    while (found := storage.read(_path(version.number + 1))) is not None:
-        version = _decode(storage, _path(version.number + 1), found, Version)
+            raise LogError(f"{storage}/{path_of(number)} is missing")
+        version = _decode(storage, path_of(number), found, Version)
+    while (found := storage.read(path_of(version.number + 1))) is not None:
+        version = _decode(storage, path_of(version.number + 1), found, Version)
     return version
 
 
