@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,8 @@ from coterie.pipeline.gold import (
 )
 from coterie.pipeline.gold.groups.fold import Folded
 from coterie.pipeline.tables.partition_end_samples import PARTITION_END_SAMPLES
-from tests.pipeline.generator.reading import partitions_of, replayed, truth_of
+from tests.pipeline.generator.reading import truth_of
+from tests.pipeline.gold.groups.coordinators import coordinators
 from tests.pipeline.gold.groups.replaying import (
     Row,
     Silver,
@@ -106,9 +107,11 @@ def _in_micros(row: Row) -> Row:
     }
 
 
+@pytest.mark.fact("K-07")
 def test_groups_and_members_are_those_that_truth_has(
     spark: SparkSession, made: Path
 ) -> None:
+    """Simple groups among them: there are offsets, and no record of the group."""
     golds = [group_history, group_activity, current_offsets]
     golds += [current_groups, current_members]
     lake = Lakeful(spark, [each.GOLD for each in golds])
@@ -117,7 +120,8 @@ def test_groups_and_members_are_those_that_truth_has(
     members = lake.tables["current_members"].to_pylist()
     assert {
         row["group_id"]: tuple(row[name] for name in _SEEN) for row in groups
-    } == dict(_described(made))
+    } == coordinators(made)[0]
+    assert "simple" in {row["group_type"] for row in groups}
     assert {(row["group_id"], row["member_id"]) for row in members} == {
         (each["group_id"], each["member_id"])
         for each in truth_of(made, "sessions")
@@ -126,19 +130,3 @@ def test_groups_and_members_are_those_that_truth_has(
 
 
 _SEEN: Final = ("group_type", "state", "epoch", "member_count")
-
-
-def _described(made: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Groups as the coordinator has them that loads the log."""
-    for path in partitions_of(made):
-        state = replayed(path).state
-        for name, classic in state.classic_groups.items():
-            if classic.is_simple:
-                yield name, ("simple", "Empty", None, 0)
-            else:
-                label = "Stable" if classic.members else "Empty"
-                size = len(classic.members)
-                yield name, ("classic", label, classic.generation, size)
-        for name, consumer in state.consumer_groups.items():
-            label = consumer.state.value
-            yield name, ("consumer", label, consumer.epoch, len(consumer.members))

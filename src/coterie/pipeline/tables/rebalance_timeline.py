@@ -34,16 +34,25 @@ REBALANCE_TIMELINE: Final = Table(
             "cause",
             STRING,
             "first, joined, left, joined_and_left, restarted, subscription_changed,"
-            " metadata_changed, assignor_or_leader_changed, became_empty, deleted,"
-            " upgraded, downgraded, unknown",
+            " metadata_changed, assignor_or_leader_changed, follow_up (classic: gives"
+            " what was given up in the one before), became_empty, deleted, upgraded,"
+            " downgraded, unknown",
         ),
-        Column("start_ts", TIME, "of the record that began it"),
+        Column(
+            "start_ts",
+            TIME,
+            "of the record that began it; classic: of the only one, at its end",
+        ),
         Column(
             "end_ts",
             TIME,
             "when all members had what they are to have; null while it lasts",
         ),
-        Column("duration_ms", LONG, "from start to end"),
+        Column(
+            "duration_ms",
+            LONG,
+            "from start to end; classic: since the record before",
+        ),
         never_null(
             "is_duration_exact",
             BOOL,
@@ -57,7 +66,7 @@ REBALANCE_TIMELINE: Final = Table(
             "restarted",
             list_of(STRING),
             "of those that came: the same instance id, or client id and host, as one"
-            " that went",
+            " that went in the ten minutes before",
         ),
         never_null("partitions_total", INT, "partitions with an owner after it"),
         never_null("partitions_moved", INT, "partitions that had another owner before"),

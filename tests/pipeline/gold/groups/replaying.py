@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -19,6 +19,19 @@ from tests.pipeline.generator.reading import log_of, partitions_of, truth_of
 
 Row = dict[str, Any]
 Silver = dict[str, list[Row]]
+
+
+class Made(NamedTuple):
+    """A generated log and the group records in it."""
+
+    folder: Path
+    records: Mapping[str, Sequence[Record]]
+    names: Mapping[str, str]
+
+
+def made_of(folder: Path) -> Made:
+    """Read a log."""
+    return Made(folder, records_of(silver_of(folder)), names_of(folder))
 
 
 def silver_of(folder: Path) -> Silver:
@@ -111,10 +124,16 @@ def names_of(folder: Path) -> dict[str, str]:
 
 def folded(folder: Path, truth: Path | None = None) -> dict[str, Folded]:
     """What the replay makes of each group."""
-    names = names_of(truth or folder)
+    return replayed_groups(records_of(silver_of(folder)), names_of(truth or folder))
+
+
+def replayed_groups(
+    groups: Mapping[str, Sequence[Record]], names: Mapping[str, str]
+) -> dict[str, Folded]:
+    """The same, of records that were read before."""
     return {
         group_id: fold(group_id, records, names, StormRule())
-        for group_id, records in records_of(silver_of(folder)).items()
+        for group_id, records in groups.items()
     }
 
 

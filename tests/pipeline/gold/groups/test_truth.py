@@ -14,36 +14,13 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from coterie.pipeline.generator.compacted import write_compacted
-from coterie.pipeline.generator.generate import Order, generate
 from coterie.pipeline.gold.groups.fold import Folded
 from tests.pipeline.generator.reading import truth_of
+from tests.pipeline.gold.groups.coordinators import coordinators, owned
 from tests.pipeline.gold.groups.replaying import Row, folded
 
 Found: TypeAlias = Mapping[str, Folded]
 _LATE_IN_CLASSIC = frozenset({"left", "crashed", "replaced"})
-
-
-@pytest.fixture(scope="module", params=[1, 2])
-def made(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    folder = tmp_path_factory.mktemp("made") / "log"
-    order = Order(
-        folder=folder,
-        groups=34,
-        commits=400,
-        days=12,
-        seed=request.param,
-        partitions=3,
-    )
-    write_compacted(generate(order), folder / "compacted")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def found(made: Path) -> Found:
-    return folded(made)
 
 
 def _rows(found: Found, kind: str) -> list[Row]:
@@ -82,6 +59,24 @@ def test_sessions_are_those_that_truth_has(made: Path, found: Found) -> None:
         assert not row["is_lower_bound"]
 
 
+_SEEN = ("group_type", "state", "epoch", "member_count")
+
+
+def test_groups_and_members_are_as_the_coordinator_has_them(
+    made: Path, found: Found
+) -> None:
+    groups, members = coordinators(made)
+    assert {
+        group_id: tuple(told.group[name] for name in _SEEN)
+        for group_id, told in found.items()
+        if told.group["group_type"] is not None
+    } == {name: about for name, about in groups.items() if about[0] != "simple"}
+    assert {
+        (row["group_id"], row["member_id"]): owned(row["assigned"])
+        for row in _rows(found, "members")
+    } == members
+
+
 def _by_owner(rows: list[Any], since: str) -> dict[tuple[Any, ...], list[Any]]:
     found = defaultdict(list)
     for row in sorted(rows, key=lambda row: int(row[since])):
@@ -101,14 +96,69 @@ def test_owners_are_those_that_truth_has(made: Path, found: Found) -> None:
     told = _by_owner(_rows(found, "ownership"), "valid_from")
     truth = _by_owner(truth_of(made, "ownership"), "from_ms")
     assert told.keys() == truth.keys()
-    for key, owned in truth.items():
-        for row, each in zip(told[key], owned, strict=True):
+    for key, spans in truth.items():
+        for row, each in zip(told[key], spans, strict=True):
             assert _ms(row["valid_from"]) == each["from_ms"]
             assert row["end_reason"] in ends[each["end"]]
             assert row["topic_id"] in {each["topic_id"], None}
             late = row["source"] == "classic" and each["end"] in _LATE_IN_CLASSIC
             assert _is_as_true(_ms(row["valid_to"]), each["to_ms"], may_be_late=late)
             assert not row["is_lower_bound"]
+
+
+_CAUSES = {
+    "join": {"first", "joined", "restarted", "upgraded", "downgraded"},
+    "leave": {"left", "became_empty"},
+    "crash": {"left", "became_empty"},
+    "subscription_change": {"subscription_changed"},
+    "metadata_change": {"metadata_changed"},
+}
+
+
+def _epochs(found: Found) -> dict[tuple[Any, ...], list[Row]]:
+    rows = defaultdict(list)
+    for row in _rows(found, "rebalances"):
+        rows[row["group_id"], row["protocol"]].append(row)
+    return rows
+
+
+def _of(epochs: Mapping[tuple[Any, ...], list[Row]], each: Row) -> list[Row]:
+    """The epochs that one cause made."""
+    return [
+        row
+        for row in epochs[each["group_id"], each["protocol"]]
+        if each["epoch_before"] < row["epoch"] <= each["epoch_after"]
+        and each["start_ms"] <= row["start_ts"] // 1000 <= each["end_ms"]
+    ]
+
+
+@pytest.mark.fact("K-05")
+def test_rebalances_are_those_that_truth_has(made: Path, found: Found) -> None:
+    """A static member that comes back makes none; one cause may make many epochs."""
+    epochs = _epochs(found)
+    seen = set()
+    for each in truth_of(made, "rebalances"):
+        rows = _of(epochs, each)
+        if each["cause"] == "static_restart":
+            assert not rows
+            continue
+        seen |= {(row["group_id"], row["log_offset"]) for row in rows}
+        assert _ms(rows[-1]["end_ts"]) == each["end_ms"]
+        assert rows[-1]["members_after"] == each["members_after"]
+        if each["protocol"] == "consumer":
+            assert _ms(rows[0]["start_ts"]) == each["start_ms"]
+        if len(rows) == 1:
+            [row] = rows
+            assert row["cause"] in _CAUSES[each["cause"]]
+            assert row["partitions_moved"] == each["moves"]
+        if each["storm"]:
+            assert all(row["storm_size"] >= 12 for row in rows)
+    others = {
+        row["cause"]
+        for row in _rows(found, "rebalances")
+        if (row["group_id"], row["log_offset"]) not in seen
+    }
+    assert others == {"deleted", "downgraded"}
 
 
 @pytest.mark.parametrize("variant", [".", "compacted"])

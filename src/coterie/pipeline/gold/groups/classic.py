@@ -6,7 +6,7 @@ was never away, whatever the protocol did in between (a rejoin keeps what it had
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from coterie.pipeline.gold.groups.ownership import GROUP_EMPTY, MEMBER_LEFT, MOVED
@@ -60,9 +60,12 @@ class _Before:
 
 
 def _is_new(group: GroupState, record: Record, listed: Listed) -> bool:
-    """A static member that came back changes the record, not the generation."""
-    if group.protocol != CLASSIC or group.converting:
+    """A static member that came back changes the record, not the generation. What is
+    written when a group is made is generation 0 (nobody is in it yet)."""
+    if group.converting:
         return True
+    if group.protocol != CLASSIC:
+        return bool(record.generation)
     became_empty = bool(group.members) and not listed
     return record.generation != group.epoch or became_empty
 
@@ -168,7 +171,7 @@ def _cause(
 ) -> str:
     if group.converting:
         return group.converting
-    if group.protocol is None:
+    if not group.epoch:
         return "unknown" if is_lost else "first"
     changes = group.changes
     by_members = cause_of_change(
@@ -198,10 +201,20 @@ def _cause_of_the_same(
         return "assignor_or_leader_changed"
     if any(group.ownership.had(part) is None for part in now):
         return "metadata_changed"
-    if {part.topic for part in before.owned} - {part.topic for part in now}:
+    if _topics_came_or_went(group, before.owned, now):
         return "metadata_changed"
     if len(now) > len(before.owned):
         return "follow_up"
     if group.leader_id not in {None, record.leader_id}:
         return "assignor_or_leader_changed"
     return "unknown"
+
+
+def _topics_came_or_went(
+    group: GroupState, before: Collection[Part], now: Collection[Part]
+) -> bool:
+    """A topic is gone, or one is back that was gone. In a cooperative group it may only
+    have been on its way from one member to another."""
+    had, have = ({part.topic for part in parts} for parts in (before, now))
+    last_cause = group.rebalances.all[-1].cause if group.rebalances.all else None
+    return bool(had - have) or (bool(have - had) and last_cause == "metadata_changed")

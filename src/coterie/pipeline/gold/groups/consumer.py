@@ -102,6 +102,7 @@ def _replaces(group: GroupState, session: Session) -> None:
     for old in group.ended:
         if old.instance_id == session.instance_id and old is not session:
             old.end_reason = REPLACED
+            session.is_lower_bound = False
             group.replaced.append((old, session))
             group.ownership.replace(old.member_id, session.member_id)
 
@@ -124,7 +125,8 @@ def _ensure_member(group: GroupState, record: Record) -> Member:
 
 
 def _begin(group: GroupState, record: Record, member_id: str) -> Session:
-    lost = record.is_after_gap(group.last_offset)
+    """Compaction may have taken what it said first, until something says otherwise."""
+    lost = record.is_after_gap(None)
     return group.begin_session(record, member_id, CONSUMER, is_lower_bound=lost)
 
 

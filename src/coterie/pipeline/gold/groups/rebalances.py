@@ -81,7 +81,8 @@ class Rebalances:
 
     def settle(self, now_us: int) -> None:
         """All members have what they are to have."""
-        self._measure()
+        if self._lasting:
+            self._measure()
         for each in self._lasting:
             each.end_us = now_us
             if each.is_duration_exact:

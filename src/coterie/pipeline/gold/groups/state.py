@@ -137,7 +137,7 @@ class GroupState:
             log_offset=record.log_offset,
             protocol=protocol,
             epoch=epoch,
-            prev_epoch=self.epoch,
+            prev_epoch=self.epoch or None,
             cause=cause,
             start_us=self.now_us,
             members_before=self.members_before,
