@@ -27,7 +27,8 @@ from .node import variable_of
 KAFKA: Final = variable_of("PLAIN")
 KINDS: Final = ("coterie", "kafka") if KAFKA in os.environ else ("coterie",)
 # What compares with Apache's own tool is nothing without it.
-collect_ignore = [] if KAFKA in os.environ else ["test_kafka_consumer_groups.py"]
+ITS_TOOLS: Final = ["test_kafka_consumer_groups.py", "test_dump_log_segments.py"]
+collect_ignore = [] if KAFKA in os.environ else ITS_TOOLS
 COMMAND_S: Final = 60.0
 # What both servers know of Kafka's settings for the tests, so that both behave alike.
 SHARED: Final = tuple(name for name in BASE if name.startswith("group."))

@@ -114,6 +114,16 @@ class GroupCommand:
         return Ran(said.read(out).decode(), said.read(err).decode(), exit_code)
 
 
+def dump_segments(jars: Path, files: Sequence[Path]) -> str:
+    """What Kafka's DumpLogSegments says of segments of __consumer_offsets."""
+    tool = "org.apache.kafka.tools.DumpLogSegments"
+    names = ",".join(map(str, files))
+    words = ["--offsets-decoder", "--files", names]
+    done = run([*_java(jars, "warn"), tool, *words], START_S)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
 class KafkaNode:
     """A broker and controller in one process, for the time of a test session.
 

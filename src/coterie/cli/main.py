@@ -77,6 +77,7 @@ VERBS: Final = (
     Verb("groups apply", "do what a plan file says"),
     Verb("groups undo", "take back what an earlier command wrote"),
     Verb("pipeline generate", "write a log to test on, and what happened in it"),
+    Verb("pipeline decode", "show what stands in segment files, without a lake"),
     Verb("pipeline run", "read the coordinator's log into tables"),
     Verb("pipeline backfill", "make tables anew from a lake's records"),
     Verb("pipeline compact", "merge a lake's small files, drop what is left over"),

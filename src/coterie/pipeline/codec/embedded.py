@@ -22,26 +22,28 @@ _Spoken = TypeVar("_Spoken", bound=Message)
 
 def subscribed_topics(data: bytes) -> list[str] | None:
     """The topics of a subscription."""
-    subscription = _read(ConsumerProtocolSubscription, data)
-    return None if subscription is None else list(subscription.topics)
+    found = read(ConsumerProtocolSubscription, data)
+    return None if found is None else list(found[0].topics)
 
 
 def assigned_partitions(data: bytes) -> list[dict[str, Any]] | None:
     """The partitions of an assignment; no bytes are none, as Kafka's tools take it."""
     if not data:
         return []
-    assignment = _read(ConsumerProtocolAssignment, data)
-    if assignment is None:
+    found = read(ConsumerProtocolAssignment, data)
+    if found is None:
         return None
     return [
         {"topic_id": None, "topic": each.topic, "partition": partition}
-        for each in assignment.assigned_partitions
+        for each in found[0].assigned_partitions
         for partition in each.partitions
     ]
 
 
-def _read(kind: type[_Spoken], data: bytes) -> _Spoken | None:
-    """A version that is newer than those we know begins like the newest of them, so it
+def read(kind: type[_Spoken], data: bytes) -> tuple[_Spoken, int] | None:
+    """What the bytes say, if anything, and in which version.
+
+    A version that is newer than those we know begins like the newest of them, so it
     is read as that one (E20-21)."""
     if len(data) < _VERSION.size:
         return None
@@ -50,6 +52,6 @@ def _read(kind: type[_Spoken], data: bytes) -> _Spoken | None:
         return None
     try:
         version = min(version, kind.VERSIONS.high)
-        return decode(kind, version, data, _VERSION.size)[0]
+        return decode(kind, version, data, _VERSION.size)[0], version
     except MalformedFrame:
         return None

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from coterie.coordinator.records.serde import TYPES, decode_record
+from coterie.coordinator.result import Record
 from coterie.errors import LogCorrupt
 from coterie.pipeline.codec.silver import Row, silver_row
 from coterie.pipeline.tables.classic_group_records import CLASSIC_GROUP_RECORDS
@@ -90,8 +91,8 @@ def decode_rows(records: Any, which: Any) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def read(key: bytes | None, value: bytes | None) -> tuple[Table, Row] | Unread:
-    """One record: its table, and its columns there."""
+def read(key: bytes | None, value: bytes | None) -> tuple[int, Record] | Unread:
+    """The type of a record, and what it says."""
     if key is None:
         return Unread("no_key", "a record without a key", None)
     if len(key) < _INT16.size:
@@ -104,7 +105,7 @@ def read(key: bytes | None, value: bytes | None) -> tuple[Table, Row] | Unread:
     except LogCorrupt as error:
         return Unread(_reason(record_type, key, value), str(error), record_type)
     assert record is not None
-    return silver_row(record_type, *record)
+    return record_type, record
 
 
 def _decode_row(
@@ -116,7 +117,8 @@ def _decode_row(
     result = read(key, value)
     if isinstance(result, Unread):
         return QUARANTINE, {**result._asdict(), "key": key, "value": value}
-    table, row = result
+    record_type, record = result
+    table, row = silver_row(record_type, *record)
     if table is OFFSET_COMMITS:
         row["is_transactional"] = is_transactional
         row["producer_id"] = producer_id if is_transactional else None

@@ -26,6 +26,8 @@ from coterie.wire.record_batch import (
     read_header,
 )
 
+ZEROS: Final = "zeros to the end, as in a file that was made longer in advance"
+"""The reason of a fault that costs nothing."""
 _OLD_HEADER_BYTES: Final = 26
 """Offset, length, checksum, magic, attributes, and two null fields: the least of
 formats 0 and 1."""
@@ -118,7 +120,7 @@ def _wrong(view: memoryview, at: int, size: int | None) -> str | None:
     """Why no records can be taken from here; None when all is well."""
     if size is None:
         if not any(view[at:]):
-            return "zeros to the end, as in a file that was made longer in advance"
+            return ZEROS
         if len(view) - at > _MAGIC_AT and view[at + _MAGIC_AT] > MAGIC:
             return f"record format {view[at + _MAGIC_AT]}, and {MAGIC} is the newest"
         return "a batch that is cut short, or whose length is wrong"

@@ -1,0 +1,82 @@
+"""What Kafka's own dump of a segment says, in words of `coterie pipeline decode`."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_RECORD: Final = re.compile(
+    r"\| offset: (\d+) (?:Create|LogAppend)Time: (-?\d+) .*?"
+    r"(?:key: (\{.*?\}\}) payload: (.*)|endTxnMarker: (\w+) coordinatorEpoch: (\d+))$"
+)
+_BATCH: Final = re.compile(r"(\w+): (\S+)")
+_BINARY: Final = frozenset({"topic_id", "user_data"})
+
+
+def records(text: str) -> Iterator[dict[str, Any]]:
+    """Its records."""
+    for line in text.splitlines():
+        if found := _RECORD.match(line):
+            offset, time, key, payload, marker, epoch = found.groups()
+            said = {"offset": int(offset), "timestamp_ms": int(time)}
+            if marker:
+                value = {
+                    "commit": marker == "COMMIT",
+                    "coordinator_epoch": int(epoch),
+                }
+                yield said | {"key": {}, "value": value, "record_type": None}
+            else:
+                yield said | _key(json.loads(key)) | _value(payload)
+
+
+def batches(text: str) -> Iterator[dict[str, Any]]:
+    """Its batches."""
+    for line in text.splitlines():
+        if line.startswith("baseOffset: "):
+            facts = dict(_BATCH.findall(line))
+            yield {
+                "base_offset": int(facts["baseOffset"]),
+                "last_offset": int(facts["lastOffset"]),
+                "records": int(facts["count"]),
+                "base_sequence": int(facts["baseSequence"]),
+                "last_sequence": int(facts["lastSequence"]),
+                "producer_id": int(facts["producerId"]),
+                "producer_epoch": int(facts["producerEpoch"]),
+                "leader_epoch": int(facts["partitionLeaderEpoch"]),
+                "is_transactional": facts["isTransactional"] == "true",
+                "is_control": facts["isControl"] == "true",
+                "position": int(facts["position"]),
+                "max_timestamp_ms": int(facts["CreateTime"]),
+                "size_bytes": int(facts["size"]),
+                "codec": facts["compresscodec"],
+                "crc": int(facts["crc"]),
+            }
+
+
+def _key(key: Any) -> dict[str, Any]:
+    return {"record_type": int(key["type"]), "key": _ours(key["data"])}
+
+
+def _value(payload: str) -> dict[str, Any]:
+    if not payload.startswith("{"):
+        return {"value_version": None, "value": None}
+    value = json.loads(payload)
+    return {"value_version": int(value["version"]), "value": _ours(value["data"])}
+
+
+def _ours(value: Any, name: str = "") -> Any:
+    """Names with underscores, bytes as hex digits."""
+    if isinstance(value, dict):
+        return {
+            _HUMP.sub("_", key).lower(): _ours(each, _HUMP.sub("_", key).lower())
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_ours(each) for each in value]
+    if name in _BINARY and value is not None:
+        return base64.urlsafe_b64decode(value + "==").hex()
+    return value
