@@ -38,15 +38,19 @@ class Story:
         """The lines of one file."""
         return truth_of(self._folder, name)
 
-    def told(self, name: str) -> list[dict[str, Any]]:
-        """The lines of what the log tells as far as it was read: it is not read behind
-        a transaction that is open, and what was aborted does not count."""
+    def written(self, name: str) -> list[dict[str, Any]]:
+        """The lines of what stands in the log as far as it was read: not behind a
+        transaction that is open."""
         return [
             each
             for each in self.truth(name)
             if each["log_offset"] < self._ends.get(each["log_partition"], 0)
-            and each.get("outcome") != "aborted"
         ]
+
+    def told(self, name: str) -> list[dict[str, Any]]:
+        """Of these what counts: nothing that was aborted."""
+        lines = self.written(name)
+        return [each for each in lines if each.get("outcome") != "aborted"]
 
     def parts(self, *shares: float) -> list[dict[str, Any]]:
         """The silver tables in so many parts and one more, each for a run."""

@@ -1,0 +1,89 @@
+"""What each log partition has to do, by hand-made rows and by the truth."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from coterie.pipeline.gold import data_quality
+from coterie.pipeline.gold.coordinator_load import GOLD
+from coterie.pipeline.tables.current_groups import CURRENT_GROUPS
+from coterie.pipeline.tables.offset_commits import OFFSET_COMMITS
+from coterie.pipeline.tables.partition_end_samples import PARTITION_END_SAMPLES
+from coterie.pipeline.tables.records import RECORDS
+from tests.pipeline.gold.hand_made import arrow, at
+from tests.pipeline.gold.looks import Lakeful
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.pipeline.gold.generated import Story
+
+pytestmark = pytest.mark.slow
+
+
+def _sample(leader_id: int, seconds: float, topic: str) -> dict[str, Any]:
+    return {"topic": topic, "leader_id": leader_id, "sample_ts": at(seconds)}
+
+
+def test_load_is_told_by_log_partition(spark: SparkSession) -> None:
+    commits = [
+        {"log_offset": each, "group_id": "b" if each in (1, 2) else "a"}
+        for each in range(3)
+    ]
+    records = [
+        {"log_offset": each, "size_bytes": 10, "append_ts": at(each * 2)}
+        for each in range(4)
+    ] + [{"log_partition": 1, "append_ts": at(0)}]
+    log = "__consumer_offsets"
+    tables = {
+        "offset_commits": arrow(OFFSET_COMMITS, commits),
+        "records": arrow(RECORDS, records),
+        "current_groups": arrow(
+            CURRENT_GROUPS,
+            [{"group_id": "a", "member_count": 3}, {"group_id": "b"}],
+        ),
+        "partition_end_samples": arrow(
+            PARTITION_END_SAMPLES,
+            [_sample(1, 5, log), _sample(2, 6, log), _sample(3, 7, "other")],
+        ),
+    }
+    lake = Lakeful(spark, [data_quality.GOLD, GOLD]).run(tables)
+    busy, idle = lake.tables["coordinator_load"].to_pylist()
+    assert busy == {
+        "log_partition": 0,
+        "broker_id": 2,
+        "groups": 2,
+        "members": 3,
+        "records": 4,
+        "commits": 3,
+        "bytes": 40,
+        "commits_per_s": 0.5,
+        "top_group_id": "b",
+        "top_group_share": pytest.approx(2 / 3),
+    }
+    of_nobody = dict.fromkeys(["broker_id", "top_group_id", "top_group_share"])
+    quiet = {"log_partition": 1, "records": 1}
+    assert idle == dict.fromkeys(idle, 0) | of_nobody | quiet
+
+
+def test_the_busiest_group_is_the_one_that_truly_committed_most(
+    spark: SparkSession, story: Story
+) -> None:
+    check_load(Lakeful(spark, [data_quality.GOLD, GOLD]).run(story.silver), story)
+
+
+def check_load(lake: Lakeful, story: Story) -> None:
+    """Commits, and who made most of them, are those of the truth."""
+    by_group: dict[int, Counter[str]] = defaultdict(Counter)
+    for each in story.told("commits"):
+        by_group[each["log_partition"]][each["group_id"]] += 1
+    names = ("log_partition", "commits", "top_group_id", "top_group_share")
+    rows = lake.tables["coordinator_load"].select(names).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        (partition, of.total(), top, pytest.approx(most / of.total()))
+        for partition, of in sorted(by_group.items())
+        for top, most in [max(of.items(), key=lambda item: (item[1], item[0]))]
+    ]
