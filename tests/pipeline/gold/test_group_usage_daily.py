@@ -140,7 +140,7 @@ def check_usage(lake: Lakeful, story: Story) -> None:
     minutes = defaultdict(set)
     for lines in _by_partition(story).values():
         for before, now in pairwise([{}, *lines]):
-            at_ms = now.get("commit_ms", now.get("at_ms"))
+            at_ms = now["commit_ms"] if "offset" in now else now["at_ms"]
             key = time_of(at_ms).date(), now["group_id"], now["topic"]
             if "offset" not in now:
                 sums[key]["tombstones"] += 1

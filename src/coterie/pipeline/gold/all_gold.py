@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from coterie.pipeline.gold import (
+    coordinator_load,
     current_groups,
     current_members,
     current_offsets,
+    data_quality,
     group_activity,
     group_history,
+    group_usage_daily,
     member_sessions,
     offset_commit_history,
     partition_ownership_history,
@@ -27,4 +30,7 @@ GOLD: Final[tuple[Gold, ...]] = (
     current_offsets.GOLD,
     current_groups.GOLD,
     offset_commit_history.GOLD,
+    group_usage_daily.GOLD,
+    data_quality.GOLD,
+    coordinator_load.GOLD,
 )
