@@ -13,7 +13,7 @@ from coterie.cli.main import VERBS
 from coterie.pipeline.lake.lake import Lake
 from tests.cli.pipeline.conftest import LakeShell
 from tests.pipeline.lakes import CLUSTER, make_lake
-from tests.pipeline.story import HOSTILE
+from tests.pipeline.story import HOSTILE, TOPIC_ID, story
 
 SHOWN = [each.words[-1] for each in VERBS if each.name.startswith("pipeline show ")]
 
@@ -84,7 +84,33 @@ def test_lag_since_a_time_is_every_sample(shell: LakeShell) -> None:
 )
 def test_who_owned_a_partition_at_a_time(time: str, shell: LakeShell) -> None:
     [row] = shell.items("show ownership --partition 3", "--at", time)
-    assert (row["client_id"], row["because"]) == ("ada", "left: ada-1")
+    assert (row["client_id"], row["because"]) == ("ada", "left: ada")
+
+
+def test_an_epoch_that_comes_twice_means_the_nearer_rebalance(
+    tmp_path: Path, shell: LakeShell
+) -> None:
+    rows = story()
+    left = rows["rebalance_timeline"][2]
+    upgraded = {**left, "cause": "upgraded", "left": [], "log_offset": 5_000}
+    rows["rebalance_timeline"].append(upgraded)
+    rows["member_sessions"].append({**rows["member_sessions"][0], "member_id": "ada-2"})
+    shell.lake = make_lake(tmp_path / "lake", rows)
+    [row] = shell.items("show ownership --partition 3 --at 30m")
+    assert row["because"] == "left: ada-1", "two are called ada"
+
+
+def test_a_topic_is_found_by_its_id_where_the_log_has_no_name(
+    tmp_path: Path, shell: LakeShell
+) -> None:
+    rows = story()
+    for each in rows["partition_ownership_history"]:
+        each["topic"] = None
+    for each in rows["partition_end_samples"]:
+        each["topic_id"] = TOPIC_ID
+    shell.lake = make_lake(tmp_path / "lake", rows)
+    assert len(shell.items("show ownership --topic orders --partition 3")) == 2
+    assert not shell.items("show ownership --topic other --partition 3")
 
 
 def test_while_nobody_owned_it_nobody_is_shown(shell: LakeShell) -> None:
