@@ -40,7 +40,7 @@ def _compile_field(declared: Field, version: int) -> Decoder:
     """The decoder of one tagged field's content."""
     emitter = _DecodeEmitter(version, flexible=True)
     target = emitter.source.name("value")
-    emitter.field(declared, target)
+    emitter.field(declared, target, in_tag=True)
     return emitter.finish(target)
 
 
@@ -131,8 +131,8 @@ class _DecodeEmitter:
                 )
         return unknown
 
-    def field(self, declared: Field, target: str) -> None:
-        """Emit the reading of one field into `target`."""
+    def field(self, declared: Field, target: str, *, in_tag: bool = False) -> None:
+        """Emit the reading of one field into `target`. `in_tag`: of a tagged one."""
         nullable = self.version in declared.nullable
         if declared.kind in FIXED:
             self._run.append((FIXED[declared.kind], target))
@@ -144,8 +144,11 @@ class _DecodeEmitter:
             self._sized("i", target, "data[{start}:{end}]", nullable)
         elif declared.kind == "array":
             self._array(declared, target, nullable)
+        elif not nullable:
+            made = self.struct(element_struct(declared))
+            self.source.add(f"{target} = {made}")
         else:
-            self._struct_field(declared, target, nullable)
+            self._nullable_struct(declared, target, in_tag=in_tag)
 
     def _length(self, code: str) -> str:
         """Emit the reading of a length or count; null is negative."""
@@ -239,17 +242,14 @@ class _DecodeEmitter:
                 element = self.struct(element_struct(declared))
             source.add(f"{target}.append({element})")
 
-    def _struct_field(self, declared: Field, target: str, nullable: bool) -> None:
+    def _nullable_struct(self, declared: Field, target: str, *, in_tag: bool) -> None:
         source = self.source
-        if not nullable:
-            made = self.struct(element_struct(declared))
-            source.add(f"{target} = {made}")
-            return
         marker = source.name("n")
         self._run.append(("b", marker))
         self.flush()
-        # KIP-893: a nullable struct has a marker byte, negative for null.
-        with source.block(f"if {marker} < 0:"):
+        # KIP-893: a marker before it, negative for null; in a tagged field 0 is null,
+        # which Kafka's brokers before 4.4 write out in records of members.
+        with source.block(f"if {marker} {'<=' if in_tag else '<'} 0:"):
             source.add(f"{target} = None")
         with source.block("else:"):
             made = self.struct(element_struct(declared))

@@ -44,7 +44,7 @@ def compile_encoder(cls: type[Struct], version: int, *, flexible: bool) -> Encod
 def _compile_field(declared: Field, version: int) -> Callable[[Any], bytes]:
     """The encoder of one tagged field's content."""
     emitter = _EncodeEmitter(version, flexible=True)
-    emitter.field(declared, "value")
+    emitter.field(declared, "value", in_tag=True)
     emitter.flush()
     encode = emitter.source.function("encode(value, out)")
 
@@ -120,8 +120,8 @@ class _EncodeEmitter:
         with source.block("else:"):
             self.flush()
 
-    def field(self, declared: Field, value: str) -> None:
-        """Emit the writing of one field."""
+    def field(self, declared: Field, value: str, *, in_tag: bool = False) -> None:
+        """Emit the writing of one field. `in_tag`: of a tagged one."""
         nullable = self.version in declared.nullable
         if declared.kind in FIXED:
             self._run.append((FIXED[declared.kind], value))
@@ -133,7 +133,7 @@ class _EncodeEmitter:
         elif declared.kind == "array":
             self._array(declared, value, nullable)
         else:
-            self._struct_field(declared, value, nullable)
+            self._struct_field(declared, value, nullable, in_tag=in_tag)
 
     def _length(self, code: str, size: str) -> None:
         if not self.flexible:
@@ -211,7 +211,9 @@ class _EncodeEmitter:
             self.field(plain, element)
             self.flush()
 
-    def _struct_field(self, declared: Field, value: str, nullable: bool) -> None:
+    def _struct_field(
+        self, declared: Field, value: str, nullable: bool, *, in_tag: bool
+    ) -> None:
         source = self.source
         held = source.name("held")
         source.add(f"{held} = {value}")
@@ -219,9 +221,10 @@ class _EncodeEmitter:
             self.struct(element_struct(declared), held)
             return
         self.flush()
-        # KIP-893: a nullable struct has a marker byte, negative for null.
+        # KIP-893: a nullable struct has a marker byte, negative for null; in a tagged
+        # field 0 is null.
         with source.block(f"if {held} is None:"):
-            source.add(r"out(b'\xff')")
+            source.add(r"out(b'\0')" if in_tag else r"out(b'\xff')")
         with source.block("else:"):
             source.add(r"out(b'\x01')")
             self.struct(element_struct(declared), held)

@@ -283,3 +283,16 @@ def test_the_kips_fields_are_tags_behind_all_that_is_kafkas(
     assert len(value) > len(kafkas_value)
     assert value[len(untagged)] in {1, 3}
     assert decode_record(key, value) == record
+
+
+def test_a_null_that_is_written_out_is_read() -> None:
+    """As Apache Kafka 4.3.1 writes a member that speaks the new protocol."""
+    key = bytes.fromhex("0005000167") + b"\0\x16zcZ+nwKeRcGDvHO1+enxvw"
+    value = bytes.fromhex(
+        "00000000077265616465720b2f3132372e302e302e3102027401000493e00001000100"
+    )
+    record = decode_record(key, value)
+    assert record is not None
+    assert isinstance(record.value, ConsumerGroupMemberMetadataValue)
+    assert record.value.client_id == "reader"
+    assert record.value.classic_member_metadata is None
