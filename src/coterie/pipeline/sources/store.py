@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from coterie.log.sqlite import OFFSET_BITS, OFFSET_MAX
 from coterie.pipeline.segments.transactions import Transactions
 from coterie.pipeline.segments.varints import Ints
 from coterie.pipeline.sources.batch_rows import Part, RowMaker
+from coterie.pipeline.sources.ends.of_store import sample_store
 from coterie.pipeline.sources.outcomes import Followed, Outcomes, follow_one
 from coterie.pipeline.sources.source import Cuts, Head, OffsetRange, Rows
 from coterie.pipeline.sources.store_file import StoreFile
@@ -92,6 +94,10 @@ class Store:
             f"{self.file.path}: log partition {part.log_partition} ends at offset"
             f" {maker.position}, and went to {part.until_offset} a moment ago"
         )
+
+    def sample_ends(self, after_ts: datetime | None = None) -> Any:
+        """Where partitions of topics ended, each minute in which they grew."""
+        return sample_store(self.file, after_ts)
 
     def _partitions(self) -> list[tuple[int, int, int]]:
         """The log partitions by index: the number of each in the store, and the offset

@@ -9,7 +9,11 @@ import pytest
 
 from coterie.errors import SettingError
 from coterie.pipeline.sources.ends.of_file import read_samples
+from coterie.pipeline.sources.ends.sampling import sample
+from coterie.pipeline.sources.source import open_source
 from coterie.pipeline.tables.partition_end_samples import PARTITION_END_SAMPLES
+from tests.pipeline.sources.logs import plain
+from tests.pipeline.sources.logs import write as write_log
 
 LINE = {
     "topic": "t",
@@ -76,3 +80,8 @@ def test_a_line_that_is_no_sample_is_named(
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"gone\.jsonl cannot be read"):
         read_samples(tmp_path / "gone.jsonl")
+
+
+def test_bare_segments_tell_of_no_ends(tmp_path: Path) -> None:
+    source = open_source(f"segments:{write_log(tmp_path, {0: [plain(0)]})}")
+    assert sample(source) == PARTITION_END_SAMPLES.schema.empty_table()
