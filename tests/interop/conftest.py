@@ -18,6 +18,7 @@ import pytest
 
 from tests.clients.admin import create_topic
 from tests.clients.process import ServerProcess
+from tests.pipeline.conftest import spark  # noqa: F401 - a fixture
 
 from .door import Door, open_door
 from .kafka import BASE, JARS, GroupCommand, Ran
