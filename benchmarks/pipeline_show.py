@@ -1,0 +1,117 @@
+"""How long does it take to look at a lake, without Spark?
+
+A lake with the commits of 1,000 groups and 1,000,000 rows of history and of lag. Each
+command is a new process, alternated with the least that Spark can do: start a session
+and count the rows of one small table. Bar: a tenth of that, on the wall clock.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.command import coterie, runner
+from benchmarks.figures import Bar, Figure, Rounds, alternate, median_ratio
+from benchmarks.processes import scratch
+from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.lake.version import File, TableFiles, Version
+from coterie.pipeline.tables.all_tables import TABLES
+
+GROUPS, ROWS = 1_000, 1_000_000
+BAR = 0.1
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+ASKED = (
+    "current",
+    "offsets --group group-7",
+    "history --group group-7",
+    "history",
+    "lag --group group-7",
+)
+COLD = (
+    "from coterie.pipeline.session.session import start_session\n"
+    "spark = start_session()\n"
+    "assert spark.read.parquet({path!r}).count() == {rows}\n"
+)
+
+
+def measure(rounds: Rounds) -> Iterable[Figure]:
+    """Ours over Spark's, for each command."""
+    with scratch() as home:
+        lake = make(home / "lake")
+        [groups] = lake.version.of("current_groups").files
+        script = COLD.format(path=lake.storage.url(groups.path), rows=GROUPS)
+        spark = runner([sys.executable, "-c", script])
+        for asked in ASKED:
+            words = ["pipeline", "show", *asked.split(), "--lake", str(lake.storage)]
+            pairs = alternate(rounds, coterie(*words), spark)
+            yield Figure(
+                name=f"show {asked}, over a cold Spark session",
+                value=median_ratio(pairs),
+                bar=BAR,
+                side=Bar.AT_MOST,
+                detail=f"{statistics.median(ours for ours, _ in pairs):.2f} s | "
+                f"{statistics.median(theirs for _, theirs in pairs):.1f} s",
+            )
+
+
+def make(folder: Path) -> Lake:
+    """The lake."""
+    lake = Lake.create(folder, "segments:log")
+    row = np.arange(ROWS)
+    group = pa.array([f"group-{each}" for each in range(GROUPS)]).take(
+        pa.array(row % GROUPS)
+    )
+    times = pa.array(
+        np.datetime64(NOW.replace(tzinfo=None), "us") - row[::-1].astype("m8[s]")
+    ).cast(pa.timestamp("us", "UTC"))
+    common = {"group_id": group, "topic": pa.repeat("orders", ROWS)}
+    common["partition"] = pa.array(row // GROUPS % 10, pa.int32())
+    rows: dict[str, dict[str, Any]] = {
+        "current_groups": {"group_id": group.slice(0, GROUPS)},
+        "current_offsets": {
+            name: each.slice(0, 10 * GROUPS) for name, each in common.items()
+        },
+        "offset_commit_history": {
+            **common,
+            "commit_ts": times,
+            "log_offset": pa.array(row),
+        },
+        "lag_history": {**common, "sample_ts": times, "lag": pa.array(row)},
+    }
+    tables = {name: _write(lake, name, columns) for name, columns in rows.items()}
+    first = NOW - timedelta(seconds=ROWS)
+    lake.commit(Version(number=1, tables=tables, as_of_ts=NOW, history_from_ts=first))
+    return lake
+
+
+def _write(lake: Lake, name: str, known: dict[str, Any]) -> TableFiles:
+    """One file; columns that are not known are null, or empty where that cannot be."""
+    count = len(known["group_id"])
+    arrays = [
+        known[each.name]
+        if each.name in known
+        else pa.nulls(count, each.type)
+        if each.nullable
+        else _empty(each.type, count)
+        for each in TABLES[name].schema
+    ]
+    path = f"gold/{name}/1.parquet"
+    lake.storage.make(f"gold/{name}")
+    table = pa.Table.from_arrays(arrays, schema=TABLES[name].schema)
+    pq.write_table(table, lake.storage.at(path), compression="zstd")
+    return TableFiles((File(path, count, 1, 1),), through=1)
+
+
+def _empty(kind: Any, count: int) -> Any:
+    value = "" if pa.types.is_string(kind) else 0
+    return pa.repeat(pa.scalar(value, pa.int64() if value == 0 else kind), count).cast(
+        kind
+    )
