@@ -56,6 +56,7 @@ from coterie.wire.record_batch import (
     split_batches,
 )
 from coterie.wire.schema import Field, Message, Struct
+from fuzz.pipeline_targets import segment, silver
 
 FRAME_BYTES_MAX: Final = 100_000
 
@@ -107,7 +108,9 @@ def _others() -> Iterator[Target]:
     yield Target("PLAIN", _plain, [b"\0user\0pencil", b"user\0user\0pencil", b"\0a\0"])
     yield Target("SCRAM", _scram, [_SCRAM_FIRST + b"\n" + _SCRAM_LAST])
     yield Target("coordinator records", _record, list(_record_seeds()))
+    yield Target("silver rows", silver, list(_record_seeds()))
     yield Target("record batches", _batches, list(_batch_seeds()))
+    yield Target("segments", segment, list(_batch_seeds()))
     for codec in Codec:
         if codec is not Codec.NONE:
             yield _compression(codec)

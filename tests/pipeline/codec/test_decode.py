@@ -7,6 +7,11 @@ from typing import Any
 
 import pytest
 
+from coterie.coordinator.records.group_metadata import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+)
 from coterie.coordinator.records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
@@ -95,6 +100,7 @@ def test_a_key_of_type_0_is_read_like_one_of_type_1() -> None:
     assert old[0] == new[0] == "offset_commits"
     deleted = silver((b"\0\0" + KEY[2:], None), (KEY, None))  # type: ignore[index]
     assert [row["record_type"] for _, row in deleted] == [0, 1]
+    assert (commit()[0] or b"").startswith(b"\0\1")
 
 
 @pytest.mark.fact("K-01")
@@ -170,3 +176,104 @@ def test_a_topic_id_of_zeros_is_none() -> None:
 def test_bytes_after_the_end_are_ignored_as_by_kafka() -> None:
     (_, row), (_, longer) = silver(commit(), tuple(b + b"!" for b in commit()))  # type: ignore[operator, arg-type]
     assert longer["committed_offset"] == row["committed_offset"] == 5
+
+
+ID = bytes(range(1, 17))
+MEMBER = b"\0\1g\0\1m"
+EARLY_ACCESS = {
+    # instance, rack, client id and host, topics, regex, timeout, assignor, assignors
+    "member": (b"\0\5" + MEMBER, "0000 00 00 0263 0268 020274 00 00007530 00 01 00"),
+    # error, topics, metadata version and bytes
+    "target": (b"\0\7" + MEMBER, f"0000 00 02{ID.hex()}020000000000 0000 01 00"),
+    # epoch, previous, target; assigned, pending revocation and assignment; error, ...
+    "current": (
+        b"\0\x08" + MEMBER,
+        f"0000 00000005 00000004 00000005 02{ID.hex()}020000000000"
+        " 01 01 0000 0000 01 00",
+    ),
+}
+
+
+@pytest.mark.fact("K-10")
+@pytest.mark.parametrize("name", EARLY_ACCESS)
+def test_records_of_the_3_7_early_access_do_not_read(name: str) -> None:
+    """Their values have another layout under the same version (E13-43)."""
+    key, value = EARLY_ACCESS[name]
+    assert reason((key, bytes.fromhex(value))) == ["bad_value"]
+
+
+@pytest.mark.fact("K-10")
+def test_records_before_4_1_and_after_4_0_are_both_read() -> None:
+    names = ("partition-metadata", "group-epoch", "group-epoch-with-hash", "regex")
+    rows = [row for _, row in silver(*(GOLDEN[name] for name in names))]
+    topics, old, new, regex = rows
+    assert topics["record_type"] == 4
+    assert topics["topics_metadata"][0] == {
+        "topic_id": ID.hex(),
+        "topic": "orders",
+        "partitions": 6,
+    }
+    assert (old["group_epoch"], old["metadata_hash"]) == (10, 0)
+    assert new["metadata_hash"] == -5
+    assert regex["record_type"] == 16
+    assert (regex["regex"], regex["regex_topics"]) == ("o.*", ["orders", "outlets"])
+    assert regex["regex_version"] == 12345
+
+
+@pytest.mark.fact("E22-03")
+def test_a_tagged_field_that_is_not_known_is_passed_over() -> None:
+    key, value = GOLDEN["group-epoch"]
+    assert value is not None
+    newer = value[:-1] + b"\1\x09\3abc"
+    (_, row), (_, again) = silver((key, value), (key, newer))
+    assert again["group_epoch"] == row["group_epoch"] == 10
+
+
+@pytest.mark.fact("K-01", "E22-02")
+def test_each_type_has_its_table_and_its_tombstone() -> None:
+    tables = {
+        "offset": "offset_commits",
+        "group-metadata": "classic_group_records",
+    }
+    rows = silver(*GOLDEN.values())
+    for name, (table, row) in zip(GOLDEN, rows, strict=True):
+        wanted = next(
+            (each for start, each in tables.items() if name.startswith(start)),
+            "consumer_group_records",
+        )
+        assert table == ("tombstones" if name.endswith("tombstone") else wanted), name
+        assert row["group_id"] == "grüppe"
+    deleted = [row["record_type"] for table, row in rows if table == "tombstones"]
+    assert sorted(deleted) == [1, 2, 3, 4, 5, 6, 7, 8, 16]
+
+
+def test_members_of_a_classic_group_say_what_they_read_and_own() -> None:
+    subscription = "0001 00000001 0001 74 ffffffff 00000000"
+    newer = "0009 00000001 0001 74 ffffffff 00000000 00000007 ffff"
+    assignment = "0001 00000001 0001 74 00000002 00000000 00000003 ffffffff"
+    value = GroupMetadataValue(
+        protocol_type="consumer",
+        members=[
+            MemberMetadata(
+                member_id="a",
+                subscription=bytes.fromhex(subscription),
+                assignment=bytes.fromhex(assignment),
+            ),
+            MemberMetadata(member_id="b", subscription=bytes.fromhex(newer)),
+            MemberMetadata(member_id="c", subscription=b"?", assignment=b"\xff\xff?"),
+        ],
+    )
+    key = GroupMetadataKey(group="g")
+    _, row = one(encode_record(Record(key, value, 3)))
+    first, second, third = row["members"]
+    assert first["subscribed_topics"] == second["subscribed_topics"] == ["t"]
+    assert first["assigned"] == [
+        {"topic_id": None, "topic": "t", "partition": 0},
+        {"topic_id": None, "topic": "t", "partition": 3},
+    ]
+    assert second["assigned"] == []
+    assert (third["subscribed_topics"], third["assigned"]) == (None, None)
+    value.protocol_type = "connect"
+    _, other = one(encode_record(Record(key, value, 3)))
+    assert other["members"][0]["subscribed_topics"] is None
+    assert other["members"][0]["subscription"] == bytes.fromhex(subscription)
