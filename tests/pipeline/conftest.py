@@ -12,6 +12,9 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SMALL_JOBS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java compiles once and lightly: most of a small job is compiling."""
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
@@ -19,7 +22,9 @@ def spark() -> Iterator[SparkSession]:
     its tests are slow ones, with few queries."""
     from coterie.pipeline.session.session import Engine, start_session
 
-    session = start_session(Engine(memory="1g", shuffle_partitions=2))
+    session = start_session(
+        Engine(memory="1g", shuffle_partitions=2, java_options=SMALL_JOBS)
+    )
     yield session
     session.stop()
     with warnings.catch_warnings():

@@ -37,6 +37,8 @@ def test_options_that_make_no_sense_are_told_before_spark_starts(
     assert "--follow does not end" in said
     said = _refused(capsys, *both, "--retention-days", "0")
     assert "--retention-days must be more than 0" in said
+    said = _refused(capsys, *both, "--publish", "delta")
+    assert "--publish FORMAT and --publish-to DIR need each other" in said
     said = _refused(capsys, *both, "--conf", "spark.executor.memory")
     assert "is no KEY=VALUE" in said
     assert not (tmp_path / "lake").exists()

@@ -19,6 +19,7 @@ from coterie.pipeline.jobs.run import Job, read_log, run_once
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.lake.storage import Storage
 from coterie.pipeline.session.session import Engine, start_session
+from tests.pipeline.conftest import SMALL_JOBS
 from tests.pipeline.jobs.lakes import job
 
 _RECORDS = 500
@@ -34,7 +35,9 @@ def patch(kind: type[object], method: str) -> None:
 
 
 def build(one: Job) -> None:
-    one.spark = start_session(Engine(memory="1g", shuffle_partitions=2))
+    one.spark = start_session(
+        Engine(memory="1g", shuffle_partitions=2, java_options=SMALL_JOBS)
+    )
     *rest, last = one.gold
     one.gold = (*rest, replace(last, build=die))
     run_once(one)

@@ -10,13 +10,16 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.dataset as ds
 import pytest
 
 from coterie.cli import main as cli
 from coterie.cli.pipeline import run as verb
+from coterie.errors import SettingError
 from coterie.pipeline.gold.all_gold import GOLD
 from coterie.pipeline.gold.look import Gold, Look, conform
 from coterie.pipeline.gold.settings import GoldSettings
+from coterie.pipeline.jobs.publish import publish
 from coterie.pipeline.jobs.refresh import refresh
 from coterie.pipeline.jobs.run import Done, Pace, follow, read_log, run_once
 from coterie.pipeline.tables.log_gaps import LOG_GAPS
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 NAMES = [each.table.name for each in GOLD]
 KILLED = -9
+FOLLOWED = ("current_offsets", "offset_commit_history")
 
 
 @pytest.fixture(scope="module")
@@ -44,28 +48,20 @@ def whole(
     return one.lake
 
 
-def test_all_runs_together_give_what_one_gives(
-    log: Path, spark: SparkSession, whole: Lake, tmp_path: Path
-) -> None:
-    for records in (40, 700, 1_500):
-        run_once(job(tmp_path / "lake", log, spark, max_records=records))
-    rest = job(tmp_path / "lake", log, spark)
-    run_once(rest)
-    assert tables_of(rest.lake) == tables_of(whole)
-    assert run_once(rest) == Done(0, 0, ())
-
-
-def test_a_run_that_is_killed_while_it_builds_is_gone_on_with(
+def test_a_killed_run_and_all_after_it_give_what_one_gives(
     log: Path, spark: SparkSession, whole: Lake, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "tests.pipeline.jobs.dying", "building"]
     done = subprocess.run([*command, tmp_path / "lake", log], check=False, timeout=400)
     assert done.returncode == KILLED
+    second = job(tmp_path / "lake", log, spark, max_records=1_500)
+    assert second.lake.version.of("records").rows
+    assert not second.lake.version.of(NAMES[0]).files
+    run_once(second)
     rest = job(tmp_path / "lake", log, spark)
-    assert rest.lake.version.of("records").rows
-    assert not rest.lake.version.of(NAMES[0]).files
     run_once(rest)
     assert tables_of(rest.lake) == tables_of(whole)
+    assert run_once(rest) == Done(0, 0, ())
 
 
 def test_spark_s_workers_write_what_this_process_writes(
@@ -117,7 +113,8 @@ def test_a_table_that_adds_keeps_its_files_and_other_settings_begin_anew(
 def test_following_builds_fast_tables_at_once_and_all_of_them_in_the_end(
     log: Path, spark: SparkSession, whole: Lake, tmp_path: Path
 ) -> None:
-    one = job(tmp_path / "lake", log, spark)
+    some = tuple(each for each in GOLD if each.table.name in FOLLOWED)
+    one = job(tmp_path / "lake", log, spark, gold=some)
     steps = count()
     slept: list[float] = []
     pace = Pace(poll_s=0.5, clock=lambda: 0.0, sleep=slept.append)
@@ -132,17 +129,28 @@ def test_following_builds_fast_tables_at_once_and_all_of_them_in_the_end(
     assert seen[0] == 0
     assert seen[1] < seen[2]
     assert slept == [0.5]
-    assert tables_of(one.lake) == tables_of(whole)
+    assert tables_of(one.lake, FOLLOWED) == tables_of(whole, FOLLOWED)
+
+
+def test_gold_is_written_once_more_in_a_form_for_others(
+    spark: SparkSession, whole: Lake, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        publish(spark, whole, ["current_offsets"], "parquet", str(tmp_path / "copy"))
+    copy = ds.dataset(tmp_path / "copy" / "current_offsets", format="parquet")
+    assert copy.count_rows() == whole.version.of("current_offsets").rows
+    with pytest.raises(SettingError, match=r"as nonsense.*spark\.jars\.packages"):
+        publish(spark, whole, ["current_offsets"], "nonsense", str(tmp_path / "copy"))
 
 
 def test_the_command_says_what_it_read_and_what_is_left(
     log: Path,
-    spark: SparkSession,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(verb, "start", lambda _: spark)
+    monkeypatch.setattr(verb, "start", lambda _: None)
+    monkeypatch.setattr("coterie.pipeline.jobs.run.refresh", lambda *_, **__: NAMES)
     both = ["pipeline", "run", "--from", str(log), "--to", str(tmp_path / "lake")]
     assert cli.main([*both, "--max-records", "2000"]) == 0
     said = capsys.readouterr().out

@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--follow",
         action="store_true",
         help="go on: a commit is in current_offsets within seconds, the other tables"
-        " follow each minute",
+        " follow each two minutes",
     )
     parser.add_argument(
         "--samples",
@@ -69,6 +69,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="read about so many and end (default: all)",
     )
     add_retention(parser)
+    parser.add_argument(
+        "--publish",
+        metavar="FORMAT",
+        help="write gold tables once more in a form that Spark here has jars for:"
+        " delta, iceberg, parquet",
+    )
+    parser.add_argument(
+        "--publish-to", metavar="DIR", help="where to; a folder a table"
+    )
     add_source_options(parser)
     add_engine_options(parser)
 
@@ -86,6 +95,7 @@ def add_retention(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read and build."""
+    from coterie.pipeline.jobs.publish import publish
     from coterie.pipeline.jobs.run import Job, Pace, follow, run_once
     from coterie.pipeline.lake.lake import Lake
 
@@ -110,6 +120,8 @@ def run(options: argparse.Namespace) -> int:
         if options.follow:
             follow(job, Pace(), lambda: False)
         done = run_once(job)
+        if options.publish is not None:
+            publish(job.spark, lake, done.built, options.publish, options.publish_to)
     print(_told(lake, done.records, len(done.built)))
     return 0
 
@@ -117,6 +129,8 @@ def run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     if options.max_records is not None and options.max_records < 1:
         raise SettingError("--max-records must be 1 or more")
+    if (options.publish is None) != (options.publish_to is None):
+        raise SettingError("--publish FORMAT and --publish-to DIR need each other")
     if options.max_records is not None and options.follow:
         raise SettingError("--max-records ends a run, and --follow does not end")
 

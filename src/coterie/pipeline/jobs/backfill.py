@@ -16,12 +16,12 @@ from uuid import uuid4
 import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from coterie.pipeline.jobs.ingest import divided, done_by_workers, gathered
 from coterie.pipeline.jobs.refresh import refresh, without_gold
 from coterie.pipeline.jobs.worker import LANDED, Task, do, folder_of
 from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.lake.parquet import write
 from coterie.pipeline.lake.version import File, TableFiles
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import Head, OffsetRange, Rows
@@ -111,15 +111,15 @@ def _bytes_that_were_no_batch(lake: Lake, number: int) -> tuple[File, ...]:
     if not rows.num_rows:
         return ()
     path = f"{folder_of(QUARANTINE.name)}/{number:06}-{uuid4().hex[:12]}.parquet"
-    where = lake.storage.at(path)
-    pq.write_table(rows, where, filesystem=lake.storage.files, compression="zstd")
-    size = lake.storage.files.get_file_info(where).size
+    size = write(lake.storage, path, QUARANTINE, rows.cast(QUARANTINE.schema))
     return (File(path, rows.num_rows, size, number),)
 
 
 def _in_order(rows: Any) -> list[Any]:
-    whole = rows.sort_by("log_offset").combine_chunks().cast(RECORDS.schema)
-    batches: list[Any] = whole.to_batches(max_chunksize=128 * 1024)
+    offsets = rows["log_offset"].to_numpy()
+    if (offsets[1:] <= offsets[:-1]).any():  # files of one step may lie in any order
+        rows = rows.sort_by("log_offset")
+    batches: list[Any] = rows.cast(RECORDS.schema).to_batches(128 * 1024)
     return [each for each in batches if each.num_rows]
 
 

@@ -13,10 +13,10 @@ from uuid import uuid4
 
 import msgspec
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from coterie.pipeline.jobs.worker import folder_of
 from coterie.pipeline.lake.lake import Lake, numbers_of, path_of
+from coterie.pipeline.lake.parquet import open_writer
 from coterie.pipeline.lake.version import File, TableFiles
 from coterie.pipeline.tables.all_tables import TABLES
 from coterie.pipeline.tables.table import Layer
@@ -121,18 +121,14 @@ def _groups(
 def _merge(lake: Lake, name: str, files: Sequence[File]) -> File:
     number = lake.version.number + 1
     path = f"{folder_of(name)}/{number:06}-{uuid4().hex[:12]}.parquet"
-    where = lake.storage.at(path)
-    scanned = lake.scan(name, files)
-    schema, files_at = TABLES[name].schema, lake.storage.files
-    with pq.ParquetWriter(
-        where, schema, filesystem=files_at, compression="zstd"
-    ) as writer:
+    scanned, table = lake.scan(name, files), TABLES[name]
+    with open_writer(lake.storage, path, table) as writer:
         for batch in _batches(scanned):
-            writer.write_table(batch.cast(schema))
+            writer.write_table(batch.cast(table.schema))
     return File(
         path,
         sum(each.rows for each in files),
-        files_at.get_file_info(where).size,
+        lake.storage.files.get_file_info(lake.storage.at(path)).size,
         max(each.version for each in files),
         tuple(sorted({n for each in files for n in each.log_partitions})),
     )

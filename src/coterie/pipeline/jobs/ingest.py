@@ -14,7 +14,6 @@ from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from coterie.errors import LogError
 from coterie.pipeline.gold.settings import LogHead
@@ -29,6 +28,7 @@ from coterie.pipeline.jobs.worker import (
     work,
 )
 from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.lake.parquet import write
 from coterie.pipeline.lake.version import File, TableFiles, Version
 from coterie.pipeline.sources.planning import backlog, plan
 from coterie.pipeline.sources.source import Head, OffsetRange, Source
@@ -197,9 +197,7 @@ def add_samples(lake: Lake, samples: Any) -> int:
     number = lake.version.number + 1
     path = f"{folder_of(_SAMPLES)}/{number:06}-{uuid4().hex[:12]}.parquet"
     lake.storage.make(folder_of(_SAMPLES))
-    where = lake.storage.at(path)
-    pq.write_table(fresh, where, filesystem=lake.storage.files, compression="zstd")
-    size = lake.storage.files.get_file_info(where).size
+    size = write(lake.storage, path, PARTITION_END_SAMPLES, fresh)
     file = File(path, fresh.num_rows, size, number)
     present = lake.version.of(_SAMPLES)
     table = TableFiles((*present.files, file), changed=number)

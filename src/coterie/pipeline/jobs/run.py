@@ -123,7 +123,7 @@ class Pace:
 
     poll_s: float = 1.0
     """Between two looks at the log when nothing was new."""
-    gold_s: float = 60.0
+    gold_s: float = 120.0
     """Between two builds of all tables; the fast ones come with each step."""
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep

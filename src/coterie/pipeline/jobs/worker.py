@@ -15,10 +15,10 @@ from uuid import uuid4
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from coterie.errors import CoterieError
 from coterie.pipeline.codec.decode import decode
+from coterie.pipeline.lake.parquet import open_writer
 from coterie.pipeline.lake.storage import Storage
 from coterie.pipeline.sources.source import OffsetRange, Source
 from coterie.pipeline.tables.all_tables import TABLES, of_layer
@@ -176,12 +176,7 @@ class _Files:
 
     def _open(self, name: str) -> _Table:
         path = f"{folder_of(name)}/{self._task.version:06}-{uuid4().hex[:12]}.parquet"
-        writer = pq.ParquetWriter(
-            self._storage.at(path),
-            TABLES[name].schema,
-            filesystem=self._storage.files,
-            compression="zstd",
-        )
+        writer = open_writer(self._storage, path, TABLES[name])
         self._tables[name] = table = _Table(path, writer)
         return table
 

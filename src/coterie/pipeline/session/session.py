@@ -48,6 +48,8 @@ class Engine:
     """Of the driver; here that is all of Spark."""
     shuffle_partitions: int = 4
     """When it runs here. A cluster has its own default."""
+    java_options: str = ""
+    """Of the driver, besides ours."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Spark's own settings; they win over ours."""
 
@@ -84,7 +86,7 @@ def start_session(engine: Engine = Engine()) -> SparkSession:
     try:
         if engine.remote is not None:
             return builder.remote(engine.remote).getOrCreate()
-        _prepare(os.environ)
+        _prepare(os.environ, is_local=engine.is_local)
         return builder.master(engine.master).getOrCreate()
     except (PySparkException, OSError, ImportError) as error:
         where = engine.remote or engine.master
@@ -98,7 +100,7 @@ def spark_settings(engine: Engine) -> dict[str, str]:
         # These must be there before the Java process is.
         settings["spark.driver.memory"] = engine.memory
         settings["spark.driver.extraJavaOptions"] = (
-            f"-Dlog4j2.configurationFile={_QUIET.as_uri()}"
+            f"-Dlog4j2.configurationFile={_QUIET.as_uri()} {engine.java_options}"
         )
         settings |= {k: v for k, v in _HERE.items() if engine.is_local or "ui" in k}
     if engine.is_local:
@@ -107,13 +109,14 @@ def spark_settings(engine: Engine) -> dict[str, str]:
     return settings | dict(engine.settings)
 
 
-def _prepare(environment: os._Environ[str]) -> None:
+def _prepare(environment: os._Environ[str], *, is_local: bool) -> None:
     """For the Java process that PySpark starts, and the workers that it starts."""
     environment["JAVA_HOME"] = str(find_java(environment, cache_directory(environment)))
     # A `python3` from the PATH would have none of our packages.
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
     environment.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if is_local:
+        environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
 def _first(error: BaseException) -> str:
