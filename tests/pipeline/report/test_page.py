@@ -17,7 +17,7 @@ from coterie.pipeline.report.facts import Facts
 from coterie.pipeline.report.page import json_for_page, render
 from tests.pipeline.lakes import ago, make_lake
 from tests.pipeline.report.conftest import MADE
-from tests.pipeline.story import HOSTILE, story
+from tests.pipeline.story import HOSTILE, TOPIC_ID, story
 
 
 class _Tags(HTMLParser):
@@ -107,6 +107,18 @@ def test_of_a_long_history_only_the_last_days_are_read(
     assert len(groups.newest_lags(Facts(lake))) == 13
     monkeypatch.setattr("coterie.pipeline.report.facts._LONG", 10)
     assert len(groups.newest_lags(Facts(lake))) == 12
+
+
+def test_owners_of_a_topic_that_the_log_has_by_id_are_in_its_lane(
+    tmp_path: Path,
+) -> None:
+    rows = story()
+    for at, each in enumerate(rows["partition_ownership_history"]):
+        each["topic"] = "orders" if at % 2 else None
+    rows["partition_end_samples"][0]["topic_id"] = TOPIC_ID
+    facts = Facts(Lake.open(make_lake(tmp_path / "lake", rows)))
+    lanes = timeline.owners(facts, ["billing"])["billing"]
+    assert {each["part"] for each in lanes} == {f"orders-{at}" for at in range(6)}
 
 
 def test_a_line_keeps_its_newest_point_however_long_it_is() -> None:

@@ -45,6 +45,18 @@ CAUSES: Final[Mapping[str, str]] = {
     "downgraded": "#0d9488",
     "unknown": "#748094",
 }
+_TIMES: Final = {
+    "milliseconds": "%H:%M:%S.%L",
+    "seconds": "%H:%M:%S",
+    "minutes": "%H:%M",
+    "hours": "%H:%M",
+    "date": "%d %b",
+    "day": "%d %b",
+    "week": "%d %b",
+    "month": "%b %Y",
+    "quarter": "%b %Y",
+    "year": "%Y",
+}
 _LANE: Final = 22
 _HEIGHT: Final = 220
 _LEGEND: Final = 95
@@ -84,9 +96,7 @@ def _time(field: str = "at") -> alt.X:
         f"{field}:T",
         title="UTC",
         scale=alt.Scale(type="utc"),
-        axis=alt.Axis(
-            format="%d %b %H:%M", tickCount=4, labelOverlap=True, labelBound=True
-        ),
+        axis=alt.Axis(format=_TIMES, tickCount=4, labelOverlap=True, labelBound=True),
     )
 
 

@@ -55,6 +55,17 @@ class Facts:
         rows, found = read(self.lake, ask)
         return rows.to_pylist(), found
 
+    def topic_names(self) -> dict[str, str]:
+        """Names of topics by their ids, as far as they are known: records of consumer
+        groups have ids alone."""
+        found: dict[str, str] = {}
+        for name in ("current_offsets", "partition_end_samples"):
+            where = pc.field("topic_id").is_valid()
+            rows = self.table(name, ("topic_id", "topic"), where)
+            for each in rows.group_by(["topic_id", "topic"]).aggregate([]).to_pylist():
+                found[each["topic_id"]] = each["topic"]
+        return found
+
     def recent(self, name: str, column: str) -> Any:
         """The condition that leaves a long history's last days; None for a short
         one."""

@@ -98,10 +98,12 @@ def owners(facts: Facts, groups: Sequence[str]) -> dict[str, list[Row]]:
         "end_reason",
     )
     table = facts.table("partition_ownership_history", columns, of_groups(groups))
-    until = epoch_ms(facts.as_of)
+    until, names = epoch_ms(facts.as_of), facts.topic_names()
     found: dict[str, list[Row]] = {each: [] for each in groups}
     for row in table.sort_by([("valid_from", "descending")]).to_pylist():
         if len(found[row["group_id"]]) < OWNERS_MAX:
+            known = names.get(row["topic_id"], row["topic_id"])
+            row["topic"] = row["topic"] or known
             found[row["group_id"]].append(_lane(row, until))
     return {group: rows for group, rows in found.items() if rows}
 
@@ -109,7 +111,7 @@ def owners(facts: Facts, groups: Sequence[str]) -> dict[str, list[Row]]:
 def _lane(row: Row, until_ms: int) -> Row:
     end = row["valid_to"]
     return {
-        "part": f"{seen(row['topic'] or row['topic_id'])}-{row['partition']}",
+        "part": f"{seen(row['topic'])}-{row['partition']}",
         "from": epoch_ms(row["valid_from"]),
         "until": epoch_ms(end) if end else until_ms,
         "owner": seen(row["client_id"] or row["member_id"]),
