@@ -8,8 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+import threading
 import zipfile
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,8 @@ import pyspark
 from coterie.pipeline.session.java import cache_directory, find_java
 
 SOURCE = Path(__file__).parents[3] / "src"
-_READY_S = 120
+_LEADS = "I have been elected leader"
+_KNOWN = "Successfully registered with master"
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _ROLE = "org.apache.spark.deploy"
 
@@ -45,34 +47,39 @@ def spark_cluster(folder: Path, workers: int) -> Iterator[SparkCluster]:
     places = tuple(folder / f"worker-{number}" for number in range(workers))
     with contextlib.ExitStack() as stack:
         asked = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
-        log = stack.enter_context(_process(folder / "master", "master.Master", *asked))
-        _wait_for(log, "I have been elected leader")
+        stack.enter_context(_process("master.Master", _LEADS, *asked))
         for place in places:
             asked = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g")
             where = ("--webui-port", "0", "--work-dir", str(place), master)
-            log = stack.enter_context(_process(place, "worker.Worker", *asked, *where))
-            _wait_for(log, "Successfully registered with master")
+            stack.enter_context(_process("worker.Worker", _KNOWN, *asked, *where))
         yield SparkCluster(master, places)
 
 
 @contextlib.contextmanager
-def _process(folder: Path, role: str, *arguments: str) -> Iterator[Path]:
-    folder.mkdir(parents=True)
-    log = folder / "log"
-    with log.open("wb") as said:
-        process = subprocess.Popen(
-            [_SPARK_CLASS, f"{_ROLE}.{role}", *arguments],
-            stdout=said,
-            stderr=said,
-            env=environment(),
-            start_new_session=True,
-        )
+def _process(role: str, ready: str, *arguments: str) -> Iterator[None]:
+    """A process, from when it says that it is ready."""
+    process = subprocess.Popen(
+        [_SPARK_CLASS, f"{_ROLE}.{role}", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment(),
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    said = process.stdout
+    rest = threading.Thread(target=deque, args=(said, 0))
     try:
-        yield log
+        assert any(ready in line for line in said), f"{role} ended"
+        rest.start()
+        yield
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
         process.wait(60)
+        if rest.ident is not None:
+            rest.join(60)
+        said.close()
 
 
 def environment() -> dict[str, str]:
@@ -93,13 +100,6 @@ def packed(folder: Path) -> Path:
             if each.suffix in {".py", ".properties"}:
                 file.write(each, each.relative_to(SOURCE))
     return path
-
-
-def _wait_for(log: Path, words: str) -> None:
-    until = time.monotonic() + _READY_S
-    while words not in log.read_text():
-        assert time.monotonic() < until, log.read_text()
-        time.sleep(0.1)
 
 
 def _free_port() -> int:
