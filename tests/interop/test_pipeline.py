@@ -144,7 +144,7 @@ class World:
         config = {
             "bootstrap.servers": self.bootstrap,
             "transactional.id": f"{self.group(what)}-{offset}",
-            "transaction.timeout.ms": 60_000,
+            "transaction.timeout.ms": 600_000,
         }
         producer = Producer(config)
         producer.init_transactions(ANSWER_S)
