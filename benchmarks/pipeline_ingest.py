@@ -21,6 +21,7 @@ from pathlib import Path
 
 from benchmarks.figures import Bar, Figure, Rounds, alternate, median_ratio
 from benchmarks.processes import scratch
+from coterie.errors import CoterieError
 from coterie.pipeline.generator.generate import Order, generate
 from coterie.pipeline.jobs.backfill import Bronze
 from coterie.pipeline.jobs.ingest import Step, look, step
@@ -34,7 +35,7 @@ COMMITS = 200_000
 BRONZE = ("records",)
 SILVER = tuple(name for name in LANDED if name not in BRONZE)
 FOLLOWED = 5
-START_S = 180.0
+START_S = 600.0
 BAR_FOLLOW_S = 5.0
 
 
@@ -98,7 +99,7 @@ def seen_after(lake: Path, offset: int, within_s: float) -> float:
     """Seconds until current_offsets has the offset."""
     start = time.perf_counter()
     while time.perf_counter() - start < within_s:
-        with contextlib.suppress(Exception):  # it may not be there yet
+        with contextlib.suppress(CoterieError):  # it may not be there yet
             table = Lake.open(lake).read("current_offsets", ["committed_offset"])
             if offset in table["committed_offset"].to_pylist():
                 return time.perf_counter() - start
