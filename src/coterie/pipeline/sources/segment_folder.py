@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from crc32c import crc32c
 
-from coterie.errors import LogError
+from coterie.errors import LogError, SettingError
 from coterie.pipeline.segments.batches import Batches
 from coterie.pipeline.sources.batch_rows import Fault, Part, RowMaker
 from coterie.pipeline.sources.log_files import LogFile, LogFiles
@@ -31,14 +31,18 @@ _LEAST_STRETCH_BYTES: Final = 64 * 1024
 _BROKEN: Final = "the checksum is wrong: these are not the bytes that were written"
 
 
-def open_it(where: str, *, log_partition: int = 0) -> SegmentFolder:
+def open_it(where: str, *, log_partition: int | str = 0) -> SegmentFolder:
     """A source over a folder, a file or a URI.
 
     `log_partition` is that of files whose folder does not say it. Raises SettingError.
     """
+    if not str(log_partition).isdecimal():
+        raise SettingError(
+            f"log_partition: {log_partition!r} is not a number from 0 on"
+        )
     if "://" not in where:
         where = str(Path(where).absolute())
-    return SegmentFolder(where, LogFiles.at(where, log_partition))
+    return SegmentFolder(where, LogFiles.at(where, int(log_partition)))
 
 
 @dataclass

@@ -1,0 +1,48 @@
+"""What compaction takes from history, and that the gaps say so (K-02)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from coterie.pipeline.codec.decode import decode
+from coterie.pipeline.generator.compacted import write_compacted
+from coterie.pipeline.generator.generate import Order, generate
+from coterie.pipeline.sources.segment_folder import open_it
+from coterie.pipeline.tables.records import RECORDS
+from tests.pipeline.sources.logs import Read, read_all
+
+Place = tuple[int, int]
+
+
+def places(rows: list[dict[str, int]]) -> set[Place]:
+    return {(each["log_partition"], each["log_offset"]) for each in rows}
+
+
+def deletions(read: Read) -> set[Place]:
+    batch = pa.RecordBatch.from_pylist(read.records, RECORDS.schema)
+    return places(decode(batch)["tombstones"].to_pylist())
+
+
+@pytest.mark.fact("K-02")
+@pytest.mark.slow
+def test_deletions_go_too_and_every_record_that_went_is_in_a_gap(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "log"
+    order = Order(folder=folder, groups=20, commits=1_500, days=12, partitions=2)
+    write_compacted(generate(order), folder / "compacted")
+    full, left = (
+        read_all(open_it(str(each))) for each in (folder, folder / "compacted")
+    )
+    assert full.gaps == []
+    assert deletions(full) > deletions(left), "a null value is a deletion, and goes"
+    gone = {
+        (each["log_partition"], offset)
+        for each in left.gaps
+        for offset in range(each["from_offset"], each["until_offset"])
+    }
+    assert gone == places(full.records) - places(left.records)
+    assert not left.faults
