@@ -44,6 +44,27 @@ def plan(
     return ranges
 
 
+def up_to(heads: Mapping[int, Head], ends: Mapping[int, int]) -> dict[int, Head]:
+    """The heads as if log partitions were stable up to these offsets at most, and not
+    at all where there is none."""
+    return {
+        partition: _up_to(head, ends[partition])
+        for partition, head in heads.items()
+        if partition in ends
+    }
+
+
+def _up_to(head: Head, end: int) -> Head:
+    if end >= head.stable_offset:
+        return head
+    cuts = head.cuts
+    if cuts is not None:
+        count = int(np.searchsorted(cuts.offsets, end)) + 1
+        offsets = np.minimum(cuts.offsets[:count], end)
+        cuts = Cuts(offsets, cuts.records[:count], cuts.size_bytes[:count], cuts.hint)
+    return head._replace(stable_offset=end, cuts=cuts)
+
+
 def backlog(heads: Mapping[int, Head], positions: Mapping[int, int]) -> dict[int, int]:
     """How many records each log partition still has before its stable offset (offsets,
     where batches are not known), 1 at least; those that were read are left out."""
