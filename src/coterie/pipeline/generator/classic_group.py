@@ -22,7 +22,8 @@ from coterie.wire.messages.sync_group import (
     SyncGroupRequestAssignment,
 )
 
-_STRATEGY: Final = "range"
+_EAGER: Final = "range"
+_COOPERATIVE: Final = "cooperative-sticky"
 _TYPE: Final = "consumer"
 _VERSION: Final = 1
 _WAIT_MS: Final = 200
@@ -32,6 +33,13 @@ class ClassicGroup(Group):
     """See the module's docstring."""
 
     protocol = "classic"
+    is_cooperative = False
+    """Whether members keep what they have until they are told to give it up."""
+
+    @property
+    def strategy(self) -> str:
+        """The name of how the leader assigns."""
+        return _COOPERATIVE if self.is_cooperative else _EAGER
 
     @property
     def epoch(self) -> int:
@@ -44,7 +52,7 @@ class ClassicGroup(Group):
         """The last static member comes back without its id; the group does not
         rebalance for that."""
         old = self.members[-1]
-        with self._told("static_restart", old):
+        with self.told("static_restart", old):
             self._forget(old, "replaced")
             yield self.world.rng.randint(1_000, 20_000)
             new = Member("", old.instance_id, old.client_id, old.host, old.topics)
@@ -68,6 +76,10 @@ class ClassicGroup(Group):
         request = LeaveGroupRequest(group_id=self.group_id, members=[identity])
         self.world.send(self.group_id, request, member.client)
 
+    def settle(self) -> Script:
+        """Who is left joins again."""
+        yield from self._settle()
+
     def _settle(self) -> Script:
         if self.members:
             yield self.world.rng.randint(100, 3_000)
@@ -84,18 +96,37 @@ class ClassicGroup(Group):
         yield from self._sync([(member, sent.response) for member, sent in joins])
 
     def _ask_to_join(self, member: Member) -> Sent:
+        return self.world.send(self.group_id, self.join_request(member), member.client)
+
+    def join_request(self, member: Member) -> JoinGroupRequest:
+        """What a member says to come, or to come back."""
         subscription = ConsumerProtocolSubscription(topics=sorted(member.topics))
+        if self.is_cooperative:
+            subscription.owned_partitions = _listed(member.owned)
         metadata = _VERSION.to_bytes(2) + encode(subscription, _VERSION)
-        request = JoinGroupRequest(
+        return JoinGroupRequest(
             group_id=self.group_id,
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=REBALANCE_MS,
             member_id=member.member_id,
             group_instance_id=member.instance_id,
             protocol_type=_TYPE,
-            protocols=[JoinGroupRequestProtocol(name=_STRATEGY, metadata=metadata)],
+            protocols=[JoinGroupRequestProtocol(name=self.strategy, metadata=metadata)],
         )
-        return self.world.send(self.group_id, request, member.client)
+
+    def sync_request(
+        self, member: Member, assignments: list[SyncGroupRequestAssignment]
+    ) -> SyncGroupRequest:
+        """What a member says to get its partitions; only a leader has assignments."""
+        return SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=member.epoch,
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            protocol_type=_TYPE,
+            protocol_name=self.strategy,
+            assignments=assignments,
+        )
 
     def _sync(self, joined: list[tuple[Member, Any]]) -> Script:
         """The leader first, so that the others are answered at once."""
@@ -105,30 +136,40 @@ class ClassicGroup(Group):
             assert answer.error_code == 0, (self.group_id, answer)
             member.epoch = answer.generation_id
             leads = answer.leader == member.member_id and not answer.skip_assignment
-            request = SyncGroupRequest(
-                group_id=self.group_id,
-                generation_id=member.epoch,
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                protocol_type=_TYPE,
-                protocol_name=_STRATEGY,
-                assignments=self._assign(answer.members) if leads else [],
-            )
+            assignments = self._assign(answer.members) if leads else []
+            request = self.sync_request(member, assignments)
             sent = self.world.send(self.group_id, request, member.client)
             syncs.append((member, sent))
         while any(sent.response is None for _, sent in syncs):
             yield _WAIT_MS
         self._changed_ms = self.world.now_ms
-        for member, sent in syncs:
-            member.revoking = member.owned - self._named(sent.response.assignment)
-            self._gives_up(member)
+        has_revoked = self._take_over(syncs)
+        if self.is_cooperative and has_revoked:
+            yield self.world.rng.randint(50, 500)
+            yield from self._rebalance([])
+
+    def _take_over(self, syncs: list[tuple[Member, Sent]]) -> bool:
+        """All get what they were given; whether anybody gave anything up."""
+        has_revoked = False
         for member, sent in syncs:
             assert sent.response.error_code == 0, (self.group_id, sent.response)
-            self._owns(member, self._named(sent.response.assignment))
+            member.revoking = member.owned - self.named(sent.response.assignment)
+            has_revoked |= bool(member.revoking)
+            self._gives_up(member)
+        for member, sent in syncs:
+            self._owns(member, self.named(sent.response.assignment))
             member.revoking = set()
+        return has_revoked
 
     def _assign(self, members: Iterable[Any]) -> list[SyncGroupRequestAssignment]:
-        """Ranges of each topic, by member id."""
+        """Ranges of each topic, by member id; in a cooperative group without what
+        another one still has."""
+        owners = {
+            (part.topic, part.partition): member.member_id
+            for member in self.members
+            for part in member.owned
+            if self.is_cooperative
+        }
         ids = sorted(each.member_id for each in members)
         given: dict[str, list[TopicPartitions]] = {each: [] for each in ids}
         for name in sorted(self.topics):
@@ -136,8 +177,13 @@ class ClassicGroup(Group):
             for index, member_id in enumerate(ids):
                 low = count * index // len(ids)
                 high = count * (index + 1) // len(ids)
-                if low < high:
-                    mine = TopicPartitions(topic=name, partitions=[*range(low, high)])
+                free = [
+                    each
+                    for each in range(low, high)
+                    if owners.get((name, each), member_id) == member_id
+                ]
+                if free:
+                    mine = TopicPartitions(topic=name, partitions=free)
                     given[member_id].append(mine)
         return [
             SyncGroupRequestAssignment(
@@ -150,7 +196,8 @@ class ClassicGroup(Group):
             for member_id, some in given.items()
         ]
 
-    def _named(self, data: bytes) -> set[Part]:
+    def named(self, data: bytes) -> set[Part]:
+        """The partitions of an assignment."""
         if not data:
             return set()
         value, _ = decode(ConsumerProtocolAssignment, _VERSION, data, 2)
@@ -161,3 +208,13 @@ class ClassicGroup(Group):
             for partition in each.partitions
             if each.topic in known
         }
+
+
+def _listed(parts: Iterable[Part]) -> list[TopicPartitions]:
+    by_topic: dict[str, list[int]] = {}
+    for part in sorted(parts):
+        by_topic.setdefault(part.topic, []).append(part.partition)
+    return [
+        TopicPartitions(topic=topic, partitions=partitions)
+        for topic, partitions in by_topic.items()
+    ]

@@ -39,7 +39,7 @@ class ConsumerGroup(Group):
         """The last static member leaves for a moment and comes back with another id,
         which takes its place over."""
         old = self.members[-1]
-        with self._told("static_restart", old):
+        with self.told("static_restart", old):
             self._say(old, epoch=-2)
             self._forget(old, "replaced")
             yield self.world.rng.randint(1_000, 20_000)
@@ -62,11 +62,14 @@ class ConsumerGroup(Group):
     def _settle(self) -> Script:
         for _ in range(_ROUNDS_MAX):
             for member in list(self.members):
-                self._heard(member, self._say(member, epoch=member.epoch))
+                self._turn(member)
             if self._has_settled():
                 return
             yield self.world.rng.randint(*_BEAT_MS)
         raise AssertionError(f"{self.group_id} does not settle")
+
+    def _turn(self, member: Member) -> None:
+        self._heard(member, self._say(member, epoch=member.epoch))
 
     def _has_settled(self) -> bool:
         state = self._state()
@@ -91,6 +94,9 @@ class ConsumerGroup(Group):
         if epoch > 0:
             self._gives_up(member)
         member.has_news = False
+        return self._watched(request, member)
+
+    def _watched(self, request: Any, member: Member) -> Any:
         log = self.world.part_of(self.group_id)
         end = log.end_offset
         answer = self.world.send(self.group_id, request, member.client).response

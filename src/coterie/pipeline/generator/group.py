@@ -59,21 +59,25 @@ class Group(ABC):
         self.members: list[Member] = []
         self.storm: int | None = None
         self.is_busy = False
-        self._made = 0
+        self.made = 0
         self._changed_ms = 0
 
     # What happens to a group; each ends when it has settled.
 
-    def join(self, count: int = 1, *, static: bool = False) -> Script:
-        """New members come, all at once."""
+    def join(
+        self, count: int = 1, *, static: bool = False, again: Member | None = None
+    ) -> Script:
+        """New members come, all at once; or a process comes again that was one."""
         new = [self._make_member(static=static) for _ in range(count)]
-        with self._told("join", new[0]):
+        if again is not None:
+            new[0].client_id, new[0].host = again.client_id, again.host
+        with self.told("join", new[0]):
             yield from self._join(new)
 
     def leave(self, count: int = 1) -> Script:
         """The newest members say goodbye."""
         gone = self.members[-count:]
-        with self._told("leave", gone[0]):
+        with self.told("leave", gone[0]):
             for member in gone:
                 self._leave(member)
                 self._forget(member, "left")
@@ -84,7 +88,7 @@ class Group(ABC):
         member = self.members[-1]
         self.members.remove(member)
         yield SESSION_MS
-        with self._told("crash", member):
+        with self.told("crash", member):
             self.world.expire_session(self.group_id, member.member_id)
             self._forget(member, "crashed")
             yield from self._settle()
@@ -95,7 +99,7 @@ class Group(ABC):
 
     def subscribe(self, topics: Sequence[str]) -> Script:
         """All members want other topics."""
-        with self._told("subscription_change", self.members[0]):
+        with self.told("subscription_change", self.members[0]):
             self.topics = list(topics)
             for member in self.members:
                 member.topics = tuple(topics)
@@ -104,7 +108,7 @@ class Group(ABC):
 
     def see_topics(self) -> Script:
         """The members see that a topic is not as it was."""
-        with self._told("metadata_change", self.members[0]):
+        with self.told("metadata_change", self.members[0]):
             for member in self.members:
                 member.has_news = self.protocol == "classic"
             yield from self._settle()
@@ -126,7 +130,8 @@ class Group(ABC):
     # What is told of it.
 
     @contextmanager
-    def _told(self, cause: str, member: Member) -> Iterator[None]:
+    def told(self, cause: str, member: Member) -> Iterator[None]:
+        """Tell of what happens within as of one cause."""
         truth, world = self.world.truth, self.world
         before = truth.owners(self.group_id)
         members_before = len(set(before.values()))
@@ -156,8 +161,8 @@ class Group(ABC):
         )
 
     def _make_member(self, *, static: bool) -> Member:
-        self._made += 1
-        number = self._made
+        self.made += 1
+        number = self.made
         instance = f"{self.group_id}-{number}" if static else None
         host = f"/10.0.{self.world.rng.randint(0, 9)}.{number % 250 + 1}"
         client_id = f"{self.group_id}-client-{number}"

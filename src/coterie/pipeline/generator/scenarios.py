@@ -13,6 +13,7 @@ from coterie.coordinator.describe.delete_groups import DeleteGroup
 from coterie.pipeline.generator.classic_group import ClassicGroup
 from coterie.pipeline.generator.consumer_group import ConsumerGroup
 from coterie.pipeline.generator.group import Commits, Group
+from coterie.pipeline.generator.mixed_group import MixedGroup
 from coterie.pipeline.generator.topics import Topic
 from coterie.pipeline.generator.truth import Part
 from coterie.pipeline.generator.world import Script, World
@@ -164,9 +165,11 @@ def crash_loop(life: Life) -> Script:
     yield from life.begin()
     assert life.group is not None
     yield life.a_while()
+    crashed = None
     for _ in range(5):
-        yield from life.group.join()
+        yield from life.group.join(again=crashed)
         yield life.rng.randint(20_000, 60_000)
+        crashed = life.group.members[-1]
         yield from life.group.crash()
 
 
@@ -307,6 +310,37 @@ def _migrate(life: Life, before: type[Group], after: type[Group]) -> Script:
     yield from life.begin(after)
 
 
+def cooperative(life: Life) -> Script:
+    """Members of the classic protocol that give up only what others are to get."""
+    group = ClassicGroup(life.world, life.group_id, [life.topic.name])
+    group.is_cooperative = True
+    life.group = group
+    yield from group.join(2)
+    for _ in range(3):
+        yield life.a_while()
+        yield from group.join()
+    yield life.a_while()
+    yield from group.leave()
+    yield life.a_while()
+    yield from group.crash()
+
+
+def migrated(life: Life) -> Script:
+    """A classic group is upgraded while it works, and downgraded again."""
+    yield from life.begin(ClassicGroup)
+    classic = life.group
+    assert isinstance(classic, ClassicGroup)
+    yield life.a_while(3)
+    life.group = mixed = MixedGroup(classic)
+    for _ in range(2):
+        yield from mixed.join()
+        yield life.a_while()
+    yield from mixed.go_back()
+    life.group = classic
+    yield life.a_while()
+    yield from classic.join()
+
+
 def _tell_topic(world: World, topic: Topic, deleted_ms: int | None) -> None:
     world.truth.write(
         "topics",
@@ -350,4 +384,6 @@ SCENARIOS: Final[Mapping[str, Share]] = {
     "simple": Share(simple, 8, 3),
     "upgraded": Share(upgraded, 4, 10),
     "downgraded": Share(downgraded, 2, 10),
+    "cooperative": Share(cooperative, 4, 10),
+    "migrated": Share(migrated, 2, 10),
 }

@@ -53,9 +53,12 @@ MUTANTS: Final = (
     Mutant("current_members", consumer._TOMBSTONES, 5, _nothing, _GROUPS),
     Mutant("current_members", consumer, "parts_of", _revoked_at_once, _GROUPS),
     Mutant("partition_ownership_history", Ownership, "release", _keeps_all, _OWNERS),
+    Mutant("partition_ownership_history", Ownership, "_learn", _nothing, _OWNERS),
     Mutant("partition_ownership_history", consumer, "AWAY", -9, _OWNERS),
     Mutant("member_sessions", consumer, "_replaces", _nothing, _SESSIONS),
     Mutant("member_sessions", Sessions, "end", _nothing, _SESSIONS),
+    Mutant("member_sessions", fold, "_downgrades", lambda records: (), _SESSIONS),
+    Mutant("member_sessions", Sessions, "is_restart", _nothing, _REBALANCES),
     Mutant(
         "rebalance_timeline", consumer, "_has_settled", _ends_at_the_target, _REBALANCES
     ),

@@ -1,5 +1,8 @@
 """The replay of a generated log against what really happened.
 
+Groups of both protocols, cooperative ones, and one that changes the protocol while its
+members go on are in it.
+
 What the log cannot know: a crash looks like leaving; a classic member is seen to be
 gone when the next generation comes, and a static one when another takes its place.
 """
@@ -159,6 +162,8 @@ def test_rebalances_are_those_that_truth_has(made: Path, found: Found) -> None:
         if (row["group_id"], row["log_offset"]) not in seen
     }
     assert others == {"deleted", "downgraded"}
+    causes = {row["cause"] for row in _rows(found, "rebalances")}
+    assert {"restarted", "follow_up", "upgraded"} <= causes
 
 
 @pytest.mark.parametrize("variant", [".", "compacted"])
