@@ -41,7 +41,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made") / "log"
-    order = Order(folder=folder, groups=24, commits=300, days=12, partitions=2)
+    order = Order(folder=folder, groups=24, commits=300, days=6, partitions=2)
     write_compacted(generate(order), folder / "compacted")
     return folder
 

@@ -28,9 +28,11 @@ def replay(group: GroupState, record: Record) -> None:
     is_new = _is_new(group, record, listed)
     before = _Before(group)
     lost = record.is_after_gap(group.last_offset)
-    _let_go(group, record, listed)
-    _take_in(group, record, listed, is_lower_bound=lost)
     wanted = {name: parts_of(each.get("assigned"), {}) for name, each in listed.items()}
+    _let_go(group, record, listed, wanted)
+    _take_in(group, record, listed, is_lower_bound=lost)
+    for name, parts in wanted.items():
+        group.members[name].assigned = parts
     if is_new:
         cause = _cause(group, record, before, wanted, is_lost=lost)
         gap = 0 if group.converting else _epoch_gap(group, record)
@@ -77,7 +79,12 @@ def _epoch_gap(group: GroupState, record: Record) -> int:
     return max(0, record.generation - group.epoch - 1)
 
 
-def _let_go(group: GroupState, record: Record, listed: Listed) -> None:
+def _let_go(
+    group: GroupState,
+    record: Record,
+    listed: Listed,
+    wanted: Mapping[str, list[Part]],
+) -> None:
     """Members that are not listed are gone; the others lose what they have no more."""
     at = group.at(record, record.generation)
     instances = {each.get("instance_id"): name for name, each in listed.items()}
@@ -86,8 +93,7 @@ def _let_go(group: GroupState, record: Record, listed: Listed) -> None:
     for member_id, member in list(group.members.items()):
         session = member.session
         if member_id in listed:
-            keep = parts_of(listed[member_id].get("assigned"), {})
-            group.release(session, keep, at, MOVED)
+            group.release(session, wanted[member_id], at, MOVED)
             continue
         group.release(session, (), at, reason)
         successor = instances.get(session.instance_id)
@@ -121,7 +127,6 @@ def _describe(member: Member, record: Record, each: Mapping[str, Any]) -> None:
     member.state = None
     member.subscribed_topics = each.get("subscribed_topics")
     member.subscribed_regex = member.server_assignor = None
-    member.assigned = parts_of(each.get("assigned"), {})
     member.pending_revocation = None
     member.session_timeout_ms = each.get("session_timeout_ms")
     member.rebalance_timeout_ms = each.get("rebalance_timeout_ms")

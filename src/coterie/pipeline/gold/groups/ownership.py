@@ -12,9 +12,9 @@ where the newer one begins.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from coterie.pipeline.gold.groups.record import At, Part
 from coterie.pipeline.gold.groups.sessions import Session
@@ -24,6 +24,7 @@ MEMBER_LEFT: Final = "member_left"
 GROUP_EMPTY: Final = "group_empty"
 GROUP_DELETED: Final = "group_deleted"
 OPEN: Final = "open"
+T = TypeVar("T")
 _NOBODY_MISSES: Final = frozenset({GROUP_EMPTY, GROUP_DELETED})
 
 
@@ -67,6 +68,7 @@ class Ownership:
         self._held: dict[str, dict[Part, Interval]] = {}
         self._closed: dict[Part, Interval] = {}
         self._ids: dict[str, str] = {}
+        self._has_names = False
 
     def held(self, member_id: str) -> Collection[Part]:
         """What a member owns."""
@@ -124,7 +126,7 @@ class Ownership:
 
     def had(self, part: Part) -> str | None:
         """Who had a partition last."""
-        return self.last_owner.get(part) or self.last_owner.get(self._other(part))
+        return self.last_owner.get(part) or _get(self.last_owner, self._other(part))
 
     def _known(self, part: Part, held: Collection[Part]) -> Part | None:
         if part in held:
@@ -132,11 +134,14 @@ class Ownership:
         other = self._other(part)
         return other if other in held else None
 
-    def _other(self, part: Part) -> Part:
-        """The same partition as the group's other protocol names it."""
-        if part.topic_id is not None:
-            return part._replace(topic_id=None)
-        return part._replace(topic_id=self._ids.get(part.topic or ""))
+    def _other(self, part: Part) -> Part | None:
+        """The same partition as the group's other protocol names it, if it ever had
+        another."""
+        topic_id, topic, partition = part
+        if topic_id is not None:
+            return Part(None, topic, partition) if self._has_names else None
+        found = self._ids.get(topic or "") if self._ids else None
+        return None if found is None else Part(found, topic, partition)
 
     def _rename(self, held: dict[Part, Interval], known: Part, part: Part) -> None:
         """A classic group's partition gets its topic's id when the group is upgraded;
@@ -149,7 +154,9 @@ class Ownership:
             self._learn(part)
 
     def _learn(self, part: Part) -> None:
-        if part.topic is not None and part.topic_id is not None:
+        if part.topic_id is None:
+            self._has_names = True
+        elif part.topic is not None:
             self._ids[part.topic] = part.topic_id
 
     def _push_out(self, part: Part, session: Session, at: At) -> None:
@@ -165,7 +172,7 @@ class Ownership:
         source: str,
         is_lower_bound: bool,
     ) -> Interval:
-        before = self._closed.get(part) or self._closed.get(self._other(part))
+        before = self._closed.get(part) or _get(self._closed, self._other(part))
         gap_us = None
         if before is not None and before.to_us is not None:
             gap_us = at.now_us - before.to_us
@@ -186,7 +193,9 @@ class Ownership:
     def _gain(self, interval: Interval) -> Gain:
         part, member_id = interval.part, interval.session.member_id
         before = self.had(part)
-        self.last_owner.pop(self._other(part), None)
+        other = self._other(part)
+        if other is not None:
+            self.last_owner.pop(other, None)
         self.last_owner[part] = member_id
         unowned_us = interval.gap_before_us if before is not None else None
         return Gain(before not in {None, member_id}, unowned_us or 0)
@@ -204,6 +213,10 @@ class Ownership:
     def rows(self) -> Iterable[dict[str, Any]]:
         """Rows of partition_ownership_history."""
         return map(_row, self.all)
+
+
+def _get(found: Mapping[Part, T], part: Part | None) -> T | None:
+    return None if part is None else found.get(part)
 
 
 def _row(interval: Interval) -> dict[str, Any]:
