@@ -32,6 +32,9 @@ def _revoked_at_once(listed: Any, names: Any) -> Any:
     return parts[:-1]
 
 
+pytestmark = pytest.mark.slow
+
+
 class Mutant(NamedTuple):
     """A table, what is wrong with it, and who is to see that."""
 

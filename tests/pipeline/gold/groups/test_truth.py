@@ -65,6 +65,7 @@ def test_sessions_are_those_that_truth_has(made: Path, found: Found) -> None:
 _SEEN = ("group_type", "state", "epoch", "member_count")
 
 
+@pytest.mark.slow
 def test_groups_and_members_are_as_the_coordinator_has_them(
     made: Path, found: Found
 ) -> None:
@@ -88,6 +89,7 @@ def _by_owner(rows: list[Any], since: str) -> dict[tuple[Any, ...], list[Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_owners_are_those_that_truth_has(made: Path, found: Found) -> None:
     ends = {
         "revoked": {"moved"},
@@ -180,6 +182,7 @@ def test_nobody_owns_what_another_one_owns(made: Path, variant: str) -> None:
         assert all(one[1] <= other[0] for one, other in pairwise(sorted(some)))
 
 
+@pytest.mark.slow
 def test_what_compaction_left_says_who_is_there_now(made: Path, found: Found) -> None:
     """Its histories are shorter, and say so."""
     compacted = folded(made / "compacted", made)
