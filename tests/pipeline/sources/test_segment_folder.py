@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from coterie.errors import LogError, SettingError
+from coterie.pipeline.sources.log_files import LogFile, LogFiles
 from coterie.pipeline.sources.log_walk import Step
 from coterie.pipeline.sources.look import Look
 from coterie.pipeline.sources.planning import plan
@@ -265,3 +266,44 @@ def test_a_new_driver_begins_with_the_segment_of_its_position(tmp_path: Path) ->
     (folder / f"{20:020d}.log").write_bytes(b"nobody looks here")
     found = source.heads({0: 40})[0]
     assert (found.start_offset, found.stable_offset) == (0, 50)
+
+
+def names_of(
+    source: SegmentFolder, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """Let the folder be listed as it is now for some times more."""
+    before, look = source.files.files(0), LogFiles.files
+    left = iter(range(times))
+
+    def files(self: LogFiles, log_partition: int) -> list[LogFile]:
+        return look(self, log_partition) if next(left, None) is None else before
+
+    monkeypatch.setattr(LogFiles, "files", files)
+    monkeypatch.setattr(LogFiles, "find", lambda self: {0: self.files(0)})
+
+
+def test_a_file_that_a_broker_takes_away_meanwhile_is_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its cleaner merges small segments into the first of them."""
+    source = open_it(str(write(tmp_path, {at: [plain(at)] for at in range(4)})))
+    parts = plan(source.heads(), {})
+    names_of(source, monkeypatch, 3)
+    folder = tmp_path / "__consumer_offsets-0"
+    for at in (0, 2, 3):
+        (folder / f"{at:020d}.log").unlink()
+    write(tmp_path, {1: [plain(1), plain(3)]})
+    read = read_ranges(source, parts)
+    assert read.offsets == [1, 3]
+    assert read.missing == [(0, 1, "log_start"), (2, 3, "missing")]
+    assert head(open_it(str(tmp_path))) == (1, 4, 4)
+
+
+def test_files_that_vanish_for_ever_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = open_it(str(write(tmp_path, {0: [plain(0)]})))
+    names_of(source, monkeypatch, 99)
+    (tmp_path / "__consumer_offsets-0" / f"{0:020d}.log").unlink()
+    with pytest.raises(LogError, match="is not there any more"):
+        source.heads()

@@ -19,7 +19,7 @@ from coterie.pipeline.sources.log_files import LogFile, LogFiles, Vanished, begi
 from coterie.pipeline.sources.scan import STRETCH_BYTES, Hole, Stretch, stretches
 from coterie.pipeline.sources.source import Hint
 
-_LOOKS: Final = 5
+LOOKS: Final = 5
 """How often files may vanish while nothing could be read."""
 _FRONT: Final = struct.Struct(">q15xi")
 """The base offset and the last offset's distance from it."""
@@ -89,7 +89,7 @@ class Walk:
             except Vanished:
                 looks = 1 if self.position > reached else looks + 1
                 reached = self.position
-                if looks == _LOOKS:
+                if looks == LOOKS:
                     raise
             else:
                 return

@@ -19,8 +19,8 @@ from crc32c import crc32c
 from coterie.errors import LogError, SettingError
 from coterie.pipeline.segments.batches import Batches
 from coterie.pipeline.sources.batch_rows import Fault, Part, RowMaker
-from coterie.pipeline.sources.log_files import LogFile, LogFiles
-from coterie.pipeline.sources.log_walk import Step, Walk
+from coterie.pipeline.sources.log_files import LogFile, LogFiles, Vanished
+from coterie.pipeline.sources.log_walk import LOOKS, Step, Walk
 from coterie.pipeline.sources.look import Look, transactional
 from coterie.pipeline.sources.outcomes import Followed, Outcomes
 from coterie.pipeline.sources.scan import STRETCH_BYTES, stretches
@@ -72,7 +72,7 @@ class SegmentFolder:
             look.forget(begin)
             for step in self._walk(number, look.position, look.hint()).steps():
                 look.add(step)
-            start = self._start(files)
+            start = self._start(number, files)
             heads[number] = look.head(look.position if start is None else start)
         return heads
 
@@ -111,8 +111,16 @@ class SegmentFolder:
         walk = self._walk(part.log_partition, part.from_offset, part.hint)
         return (transactional(step) for step in walk.steps())
 
-    def _start(self, files: Sequence[LogFile]) -> int | None:
+    def _start(self, log_partition: int, files: Sequence[LogFile]) -> int | None:
         """The first offset of the log; None for a log without batches."""
+        for _ in range(LOOKS - 1):
+            try:
+                return self._first_offset(files)
+            except Vanished:
+                files = self.files.files(log_partition)
+        return self._first_offset(files)
+
+    def _first_offset(self, files: Sequence[LogFile]) -> int | None:
         for file in files:
             with self.files.open(file) as opened:
                 found = stretches(
