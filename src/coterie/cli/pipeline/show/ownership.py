@@ -65,7 +65,7 @@ def look(asked: Asked) -> Ask:
     if at is not None:
         conditions += [pc.field("valid_from") <= at, _open_after(at)]
     given = [each for each in conditions if each is not None]
-    order = ("group_id", "topic", "topic_id", "partition", "valid_from")
+    order = ("group_id", "topic", "partition", "valid_from")
     return Ask(
         "partition_ownership_history",
         (*((each, "ascending") for each in order), ("from_log_offset", "ascending")),
