@@ -32,13 +32,13 @@ from pyspark.sql.types import StructType
 
 from coterie.errors import LogError, SettingError
 from coterie.pipeline.codec.decode import decode
+from coterie.pipeline.sources.options import source_of
 from coterie.pipeline.sources.planning import plan, up_to
 from coterie.pipeline.sources.source import (
     Head,
     OffsetRange,
     Rows,
     Source,
-    open_source,
 )
 from coterie.pipeline.tables.all_tables import TABLES
 from coterie.pipeline.tables.log_gaps import LOG_GAPS
@@ -51,7 +51,6 @@ _TASK_BYTES: Final = 16 * 1024 * 1024
 """Small ranges share a task until they are so many bytes together."""
 _RECORD_BYTES: Final = 100
 """About, where a range does not know its bytes."""
-_OWN: Final = "source."
 _VERSION: Final = 1
 Positions = dict[int, int]
 
@@ -107,7 +106,7 @@ class _Tables:
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.table = _table(options)
         self.schema = to_arrow_schema(schema, timezone="UTC")
-        self.source: Source = _source(options)
+        self.source: Source = source_of(options)
         self.only = _log_partitions(options)
 
     def heads(self, since: Positions) -> Mapping[int, Head]:
@@ -272,21 +271,6 @@ def _table(options: Mapping[str, str]) -> str:
         known = [each.name for each in TABLES.values() if each.layer is not Layer.GOLD]
         raise SettingError(f"table: {name!r} is none of {', '.join(known)}")
     return name
-
-
-def _source(options: Mapping[str, str]) -> Source:
-    text = options.get("source") or options.get("path")
-    if not text:
-        raise SettingError(
-            "say what to read: .option('source', 'segments:DIR'), 'store:DIR' or"
-            " 'kafka:HOST:PORT'"
-        )
-    own = {
-        name.removeprefix(_OWN): value
-        for name, value in options.items()
-        if name.startswith(_OWN)
-    }
-    return open_source(text, **own)
 
 
 def _log_partitions(options: Mapping[str, str]) -> frozenset[int] | None:
