@@ -15,7 +15,13 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.interop.kafka import JARS, Unavailable, fetch_jars
+from tests.interop.kafka import (
+    JARS,
+    SPARK_KAFKA_JARS,
+    Unavailable,
+    fetch_jars,
+    fetch_spark_kafka,
+)
 from tests.interop.node import open_node, variable_of
 
 TESTS: Final = str(Path(__file__).parent)
@@ -34,12 +40,20 @@ def main(words: list[str]) -> int:
             f"\nNothing was compared with it.\n{'!' * 72}\n"
         )
         return 0
+    spark_kafka = jars.with_name("spark-kafka")
+    if not fetch_spark_kafka(spark_kafka):
+        sys.stderr.write("Spark's Kafka source cannot be had: its test is skipped.\n")
     with (
         tempfile.TemporaryDirectory() as directory,
         open_node(jars, Path(directory)) as node,
     ):
         found = {variable_of(name): where for name, where in node.addresses.items()}
-        environment = {**os.environ, JARS: str(jars), **found}
+        environment = {
+            **os.environ,
+            JARS: str(jars),
+            SPARK_KAFKA_JARS: str(spark_kafka),
+            **found,
+        }
         compared = _pytest([TESTS, *words[1:]], environment)
         environment[FOREIGN_BROKER] = node.addresses["PLAIN"]
         members = _pytest([MEMBERS, PLANS], environment)

@@ -18,6 +18,9 @@ from tests.clients.waiting import eventually
 JARS: Final = "COTERIE_KAFKA_JARS"
 """The environment variable that has the folder of the jars."""
 POM: Final = Path(__file__).with_name("pom.xml")
+SPARK_KAFKA_JARS: Final = "COTERIE_SPARK_KAFKA_JARS"
+"""The same for Spark's Kafka source; without it build/spark-kafka is looked at."""
+_SPARK_KAFKA_POM: Final = Path(__file__).with_name("spark-kafka.xml")
 START_S: Final = 90.0
 STOP_S: Final = 30.0
 FETCH_S: Final = 600.0
@@ -74,13 +77,22 @@ def fetch_jars(into: Path) -> Path:
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise Unavailable(f"{program} is not installed")
-    if any(into.glob("kafka-tools-*.jar")):
-        return into
-    goal = "dependency:copy-dependencies"
-    command = ["mvn", "-q", "-B", "-f", str(POM), goal, f"-DoutputDirectory={into}"]
-    if run(command, FETCH_S).exit_code:
+    if not any(into.glob("kafka-tools-*.jar")) and not _copied(POM, into):
         raise Unavailable("Maven could not fetch its jars")
     return into
+
+
+def fetch_spark_kafka(into: Path) -> bool:
+    """Have Maven put the jars of Spark's Kafka source there; whether they are."""
+    if any(into.glob("spark-sql-kafka-*.jar")):
+        return True
+    return shutil.which("mvn") is not None and _copied(_SPARK_KAFKA_POM, into)
+
+
+def _copied(pom: Path, into: Path) -> bool:
+    goal = "dependency:copy-dependencies"
+    command = ["mvn", "-q", "-B", "-f", str(pom), goal, f"-DoutputDirectory={into}"]
+    return run(command, FETCH_S).exit_code == 0
 
 
 class GroupCommand:
