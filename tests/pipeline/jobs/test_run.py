@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from coterie.pipeline.lake.lake import Lake
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 NAMES = [each.table.name for each in GOLD]
 KILLED = -9
 FOLLOWED = ("current_offsets", "offset_commit_history")
