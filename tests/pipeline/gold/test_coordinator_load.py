@@ -1,8 +1,7 @@
-"""What each log partition has to do, by hand-made rows and by the truth."""
+"""What each log partition has to do."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +17,6 @@ from tests.pipeline.gold.looks import Lakeful
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from tests.pipeline.gold.generated import Story
 
 pytestmark = pytest.mark.slow
 
@@ -67,23 +64,3 @@ def test_load_is_told_by_log_partition(spark: SparkSession) -> None:
     of_nobody = dict.fromkeys(["broker_id", "top_group_id", "top_group_share"])
     quiet = {"log_partition": 1, "records": 1}
     assert idle == dict.fromkeys(idle, 0) | of_nobody | quiet
-
-
-def test_the_busiest_group_is_the_one_that_truly_committed_most(
-    spark: SparkSession, story: Story
-) -> None:
-    check_load(Lakeful(spark, [data_quality.GOLD, GOLD]).run(story.silver), story)
-
-
-def check_load(lake: Lakeful, story: Story) -> None:
-    """Commits, and who made most of them, are those of the truth."""
-    by_group: dict[int, Counter[str]] = defaultdict(Counter)
-    for each in story.told("commits"):
-        by_group[each["log_partition"]][each["group_id"]] += 1
-    names = ("log_partition", "commits", "top_group_id", "top_group_share")
-    rows = lake.tables["coordinator_load"].select(names).to_pylist()
-    assert [tuple(row.values()) for row in rows] == [
-        (partition, of.total(), top, pytest.approx(most / of.total()))
-        for partition, of in sorted(by_group.items())
-        for top, most in [max(of.items(), key=lambda item: (item[1], item[0]))]
-    ]

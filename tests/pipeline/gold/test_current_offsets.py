@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +12,7 @@ from coterie.pipeline.tables.tombstones import TOMBSTONES
 from tests.pipeline.gold.generated import Story
 from tests.pipeline.gold.hand_made import arrow, at
 from tests.pipeline.gold.looks import Lakeful
+from tests.pipeline.gold.offset_truths import check_current_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,21 +73,5 @@ def test_the_truth_holds_in_one_run_and_in_two(
     halves = Lakeful(spark, [GOLD])
     for part in story.parts(0.5):
         halves.run(part)
+    check_current_offsets(halves.tables, story)
     assert halves.tables["current_offsets"].equals(whole.tables["current_offsets"])
-    names = ("group_id", "topic", "partition", "committed_offset", "log_offset")
-    rows = whole.tables["current_offsets"].select(names).to_pylist()
-    assert {tuple(row.values()) for row in rows} == _true_offsets(story)
-    assert rows
-
-
-def _true_offsets(story: Story) -> set[tuple[Any, ...]]:
-    """As the last commits and deletions have it."""
-    last: dict[tuple[Any, ...], dict[str, Any]] = {}
-    lines = [*story.told("commits"), *story.told("deletions")]
-    for each in sorted(lines, key=itemgetter("log_offset")):
-        last[each["group_id"], each["topic"], each["partition"]] = each
-    return {
-        (*key, each["offset"], each["log_offset"])
-        for key, each in last.items()
-        if "offset" in each
-    }

@@ -1,11 +1,10 @@
-"""What each group did each day, by hand-made rows and by the truth."""
+"""What each group did each day."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import time
+from collections.abc import Iterator
 from datetime import date
-from itertools import pairwise
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,18 +14,16 @@ from coterie.pipeline.gold.group_usage_daily import GOLD
 from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.tables.member_sessions import MEMBER_SESSIONS
 from coterie.pipeline.tables.offset_commits import OFFSET_COMMITS
-from tests.pipeline.gold.generated import time_of
 from tests.pipeline.gold.hand_made import arrow, at
 from tests.pipeline.gold.looks import Lakeful
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.pipeline.gold.generated import Story
-
 pytestmark = pytest.mark.slow
 BUILDS = (current_offsets.GOLD, offset_commit_history.GOLD, GOLD)
 HOUR = 3600
+_ZONE = "spark.sql.session.timeZone"
 DAY = 24 * HOUR
 FIRST, SECOND = date(2026, 1, 1), date(2026, 1, 2)
 Usage = dict[tuple[date, str, str], dict[str, Any]]
@@ -51,6 +48,19 @@ def _usage(lake: Lakeful, *names: str) -> Usage:
     }
 
 
+@pytest.fixture
+def elsewhere(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Here and in Spark it is half a day later than in UTC."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Pacific/Auckland")
+        time.tzset()
+        spark.conf.set(_ZONE, "Pacific/Auckland")
+        yield
+        spark.conf.set(_ZONE, "UTC")
+    time.tzset()
+
+
+@pytest.mark.usefixtures("elsewhere")
 def test_a_day_is_counted_again_when_rows_come_for_it(spark: SparkSession) -> None:
     lake = Lakeful(spark, BUILDS, GoldSettings(as_of_ts=at(DAY + HOUR)))
     first = [
@@ -107,60 +117,3 @@ def test_a_day_is_counted_again_when_rows_come_for_it(spark: SparkSession) -> No
     assert found[FIRST, "h", "t"]["members_max"] is None
     assert found[SECOND, "g", "t"]["members_max"] == 3
     assert found[SECOND, "g", "t"]["offsets_consumed"] == 1
-
-
-def test_days_are_as_they_truly_were_in_one_run_and_in_two(
-    spark: SparkSession, story: Story
-) -> None:
-    whole = Lakeful(spark, BUILDS).run(with_sessions(story, story.silver))
-    check_usage(whole, story)
-    halves = Lakeful(spark, BUILDS)
-    for part in story.parts(0.5):
-        halves.run(with_sessions(story, part))
-    assert halves.tables[GOLD.table.name].equals(whole.tables[GOLD.table.name])
-
-
-def with_sessions(story: Story, tables: dict[str, Any]) -> dict[str, Any]:
-    """The truth's own, in the place of another table's."""
-    rows = [
-        {
-            "group_id": each["group_id"],
-            "member_id": each["member_id"],
-            "joined_ts": time_of(each["joined_ms"]),
-            "left_ts": None if each["left_ms"] is None else time_of(each["left_ms"]),
-        }
-        for each in story.truth("sessions")
-    ]
-    return {**tables, "member_sessions": arrow(MEMBER_SESSIONS, rows)}
-
-
-def check_usage(lake: Lakeful, story: Story) -> None:
-    """Commits, tombstones and offsets gone forward and back are those of the truth."""
-    sums: dict[tuple[date, str, str], Counter[str]] = defaultdict(Counter)
-    minutes = defaultdict(set)
-    for lines in _by_partition(story).values():
-        for before, now in pairwise([{}, *lines]):
-            at_ms = now["commit_ms"] if "offset" in now else now["at_ms"]
-            key = time_of(at_ms).date(), now["group_id"], now["topic"]
-            if "offset" not in now:
-                sums[key]["tombstones"] += 1
-                continue
-            minutes[key].add(at_ms // 60_000)
-            sums[key]["commits"] += 1
-            delta = now["offset"] - before.get("offset", now["offset"])
-            sums[key]["offsets_consumed"] += max(0, delta)
-            sums[key]["offsets_rewound"] += max(0, -delta)
-    names = ("commits", "tombstones", "offsets_consumed", "offsets_rewound")
-    assert _usage(lake, *names, "active_minutes") == {
-        key: {name: of[name] for name in names} | {"active_minutes": len(minutes[key])}
-        for key, of in sums.items()
-    }
-
-
-def _by_partition(story: Story) -> dict[tuple[str, str, int], list[dict[str, Any]]]:
-    lines = [*story.told("commits"), *story.told("deletions")]
-    found = defaultdict(list)
-    for each in sorted(lines, key=itemgetter("log_offset")):
-        if each["topic"] is not None:
-            found[each["group_id"], each["topic"], each["partition"]].append(each)
-    return found

@@ -1,7 +1,30 @@
-"""The log that tests of runs read."""
+"""The log that tests of runs read, and the lake that one run makes of it."""
 
 from __future__ import annotations
 
-from tests.pipeline.jobs.lakes import log
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from coterie.pipeline.gold.all_gold import GOLD
+from coterie.pipeline.jobs.run import run_once
+from tests.pipeline.jobs.lakes import job, log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from coterie.pipeline.lake.lake import Lake
 
 __all__ = ["log"]
+
+
+@pytest.fixture(scope="session")
+def whole(
+    log: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Lake:
+    """Made by one run."""
+    one = job(tmp_path_factory.mktemp("whole") / "lake", log, spark)
+    done = run_once(one)
+    assert list(done.built) == [each.table.name for each in GOLD]
+    return one.lake

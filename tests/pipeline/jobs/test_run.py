@@ -37,17 +37,6 @@ KILLED = -9
 FOLLOWED = ("current_offsets", "offset_commit_history")
 
 
-@pytest.fixture(scope="module")
-def whole(
-    log: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Lake:
-    """Made by one run."""
-    one = job(tmp_path_factory.mktemp("whole") / "lake", log, spark)
-    done = run_once(one)
-    assert list(done.built) == NAMES
-    return one.lake
-
-
 def test_a_killed_run_and_all_after_it_give_what_one_gives(
     log: Path, spark: SparkSession, whole: Lake, tmp_path: Path
 ) -> None:
