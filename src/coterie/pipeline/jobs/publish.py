@@ -13,6 +13,7 @@ from coterie.errors import SettingError
 from coterie.pipeline.gold.look import empty, spark_schema
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.lake.storage import Storage
+from coterie.pipeline.session.session import words_of
 from coterie.pipeline.tables.all_tables import TABLES
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def publish(
     `form` is what `DataFrameWriter.format` takes. Raises SettingError when Spark does
     not know it or cannot write there.
     """
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     target = Storage(to)
@@ -41,8 +43,8 @@ def publish(
         )
         try:
             frame.write.format(form).mode("overwrite").save(target.url(name))
-        except PySparkException as error:
-            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        except (PySparkException, Py4JError) as error:
+            said = words_of(error)
             raise SettingError(
                 f"{name} cannot be written to {target} as {form}: {said} (the jars of"
                 " this form have to be there: --conf spark.jars.packages=...)"

@@ -78,6 +78,7 @@ def start_session(engine: Engine = Engine()) -> SparkSession:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of its own use of pandas and Python
+            from py4j.protocol import Py4JError
             from pyspark.errors import PySparkException
             from pyspark.sql import SparkSession
     except ImportError as error:
@@ -92,9 +93,11 @@ def start_session(engine: Engine = Engine()) -> SparkSession:
             return builder.remote(engine.remote).getOrCreate()
         _prepare(os.environ, is_local=engine.is_local)
         return builder.master(engine.master).getOrCreate()
-    except (PySparkException, OSError, ImportError) as error:
+    except (PySparkException, Py4JError, OSError, ImportError) as error:
         where = engine.remote or engine.master
-        raise SettingError(f"Spark does not start ({where}): {_first(error)}") from None
+        raise SettingError(
+            f"Spark does not start ({where}): {words_of(error)}"
+        ) from None
 
 
 def spark_settings(engine: Engine) -> dict[str, str]:
@@ -123,5 +126,9 @@ def _prepare(environment: os._Environ[str], *, is_local: bool) -> None:
         environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
-def _first(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def words_of(error: BaseException) -> str:
+    """What a person needs of what Spark says: one line of many."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    if lines[0].startswith("An error occurred while calling") and len(lines) > 1:
+        return lines[1].removeprefix(": ")
+    return lines[0]
