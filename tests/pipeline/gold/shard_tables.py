@@ -17,17 +17,30 @@ Rows: TypeAlias = dict[str, list[dict[str, Any]]]
 def tables_of(state: State, called: str) -> Rows:
     """Rows of current_offsets, current_groups, current_members and, of regular
     expressions, consumer_group_records; of group "g", by another name."""
+    return _tables(state, "g", called)
+
+
+def all_tables_of(state: State) -> Rows:
+    """The same of all groups."""
+    found: Rows = {}
+    for group_id in (*state.classic_groups, *state.consumer_groups):
+        for name, rows in _tables(state, group_id, group_id).items():
+            found.setdefault(name, []).extend(rows)
+    return found
+
+
+def _tables(state: State, group_id: str, called: str) -> Rows:
     found: Rows = {
-        "current_offsets": list(_offsets(state, called)),
+        "current_offsets": list(_offsets(state, group_id, called)),
         "current_groups": [],
         "current_members": [],
         "consumer_group_records": [],
     }
-    classic = state.classic_groups.get("g")
+    classic = state.classic_groups.get(group_id)
     if classic is not None:
         found["current_groups"].append(_classic(classic, called))
         found["current_members"] += _classic_members(classic, called)
-    consumer = state.consumer_groups.get("g")
+    consumer = state.consumer_groups.get(group_id)
     if consumer is not None:
         found["current_groups"].append(_consumer(consumer, called))
         found["current_members"] += _consumer_members(consumer, called)
@@ -43,8 +56,8 @@ def tables_of(state: State, called: str) -> Rows:
     return found
 
 
-def _offsets(state: State, called: str) -> Iterator[dict[str, Any]]:
-    for name, each in state.offsets.stored.items("g"):
+def _offsets(state: State, group_id: str, called: str) -> Iterator[dict[str, Any]]:
+    for name, each in state.offsets.stored.items(group_id):
         expire_ms = each.expire_timestamp_ms
         yield {
             "group_id": called,

@@ -129,6 +129,7 @@ def _made() -> World:
             group_id="abandoned",
             client_host=host,
             client_id="loader",
+            joined_ts=_day(58.9),
             left_ts=_day(59),
         )
     world._add(
@@ -136,6 +137,7 @@ def _made() -> World:
         group_id="abandoned",
         client_host="/10.0.0.9",
         client_id="old",
+        joined_ts=_day(2),
         left_ts=_day(3),
     )
     return world
@@ -173,7 +175,7 @@ def found(spark: SparkSession) -> Found:
 @pytest.mark.parametrize(
     ("group_id", "because"),
     [
-        ("has-members", "it has 2 members"),
+        ("has-members", "members: 2"),
         ("held-back", "an open transaction holds partition 1 of the log back"),
         ("just-now", "it did something 0.5 days ago"),
         ("by-hand", "it committed 5.0 days ago, and its client is not seen"),

@@ -16,7 +16,7 @@ from coterie.cli.pipeline.engine import (
     start,
     step_of,
 )
-from coterie.cli.pipeline.run import add_retention, settings_of
+from coterie.cli.pipeline.run import add_settings, settings_of
 from coterie.cli.pipeline.showing_progress import Shown
 
 EXAMPLES: Final = """\
@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where `coterie pipeline run` wrote its tables",
     )
-    add_retention(parser)
+    add_settings(parser)
     add_engine_options(parser)
 
 

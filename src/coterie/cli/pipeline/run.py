@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="read about so many and end (default: all)",
     )
-    add_retention(parser)
+    add_settings(parser)
     parser.add_argument(
         "--publish",
         metavar="FORMAT",
@@ -82,14 +82,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_engine_options(parser)
 
 
-def add_retention(parser: argparse.ArgumentParser) -> None:
-    """Declare what the cluster keeps offsets for; `settings_of` reads it."""
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Declare settings of gold tables; `settings_of` reads them."""
     parser.add_argument(
         "--retention-days",
         type=float,
         default=7.0,
         metavar="DAYS",
         help="offsets.retention.minutes of the cluster, in days (default 7)",
+    )
+    parser.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a group that is never proposed for deletion, in which * and ? stand for"
+        " others; may be repeated",
     )
 
 
@@ -141,7 +149,9 @@ def settings_of(options: argparse.Namespace) -> GoldSettings:
 
     if options.retention_days <= 0:
         raise SettingError("--retention-days must be more than 0")
-    return GoldSettings(retention_ms=int(options.retention_days * DAY_MS))
+    return GoldSettings(
+        retention_ms=int(options.retention_days * DAY_MS), keep=tuple(options.keep)
+    )
 
 
 def _told(lake: Lake, records: int, built: int) -> str:

@@ -10,13 +10,17 @@ from coterie.pipeline.gold import (
     current_members,
     current_offsets,
     data_quality,
+    expiry_forecast,
     group_activity,
     group_history,
+    group_status,
     group_usage_daily,
+    lag_history,
     member_sessions,
     offset_commit_history,
     partition_ownership_history,
     rebalance_timeline,
+    stale_group_candidates,
 )
 from coterie.pipeline.gold.look import Gold
 
@@ -33,4 +37,8 @@ GOLD: Final[tuple[Gold, ...]] = (
     group_usage_daily.GOLD,
     data_quality.GOLD,
     coordinator_load.GOLD,
+    lag_history.GOLD,
+    group_status.GOLD,
+    expiry_forecast.GOLD,
+    stale_group_candidates.GOLD,
 )

@@ -110,7 +110,7 @@ class _Group:
         }
         if not found:
             return []
-        ours = (self.group_id, None, None, due_ms * 1_000, *_whole(found))
+        ours = (self.group_id, None, None, due_ms * 1_000, *_whole(found, self._rules))
         return [
             ours,
             *(
@@ -129,7 +129,7 @@ def _sampled(event: Event) -> Sampled:
     )
 
 
-def _whole(found: dict[Place, Status]) -> Status:
+def _whole(found: dict[Place, Status], rules: Rules) -> Status:
     """A group is as bad as its worst partition."""
     worst, (topic, partition) = max((_badness(each), at) for at, each in found.items())
     severity = worst[0]
@@ -138,6 +138,7 @@ def _whole(found: dict[Place, Status]) -> Status:
     if bad:
         verdict = found[topic, partition].verdict.value
         rule = f"{verdict} on {topic}-{partition}; {bad} of {len(found)} are not OK"
+    commits = sum(each.window_commits for each in found.values())
     lags = [each.lag for each in found.values() if each.lag is not None]
     return Status(
         GROUP_VERDICTS[severity],
@@ -145,8 +146,8 @@ def _whole(found: dict[Place, Status]) -> Status:
             max(each.burrow_code for each in found.values()), BURROW_CODES[Verdict.ERR]
         ),
         rule,
-        sum(each.window_commits for each in found.values()),
-        sum(each.complete for each in found.values()) / len(found),
+        commits,
+        commits / (len(found) * rules.intervals),
         sum(lags) if lags else None,
         None,
         None,

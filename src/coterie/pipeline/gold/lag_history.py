@@ -41,9 +41,8 @@ def lag_history(
     """From `partition_end_samples`, `offset_commit_history` and
     `partition_ownership_history`."""
     ends = with_lives(of_minutes(samples))
-    held = _held(events(ends, history, ownership))
-    timed = with_produced(held, ends, "next_offset").transform(_with_time_lag)
-    return timed.transform(_with_rates)
+    held = _held(events(ends, history, ownership)).transform(_with_rates)
+    return with_produced(held, ends, "next_offset").transform(_with_time_lag)
 
 
 def _held(happened: DataFrame) -> DataFrame:

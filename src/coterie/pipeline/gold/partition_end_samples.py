@@ -1,8 +1,7 @@
 """Where partitions began and ended: runs append what they looked at, here it is read.
 
-A run appends samples to the table `partition_end_samples` as they come. Two runs that
-are given the same samples may write them twice, so whoever reads them goes by
-`of_minutes`, which has one a minute and partition, or `unique`.
+A run appends samples to the table `partition_end_samples`, as many as its source has.
+Lag needs no more than one a minute and partition: `of_minutes`.
 
 A topic may be deleted and come back: `with_lives` tells its lives apart, by the topic's
 id, and where no id is known by an end that is lower than before.
@@ -15,26 +14,16 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from coterie.pipeline.tables.partition_end_samples import PARTITION_END_SAMPLES
-
-_KEY: Final = tuple(PARTITION_END_SAMPLES.key)
 _PLACE: Final = ("topic", "partition")
 
 
-def unique(samples: DataFrame) -> DataFrame:
-    """Each sample once: of those with the same key, the one with the highest end."""
-    return _last_of(samples, list(_KEY), ("high_watermark",))
-
-
 def of_minutes(samples: DataFrame) -> DataFrame:
-    """The last sample of each minute, for each partition; a `minute_ts` says which
-    minute, by its beginning."""
+    """The last sample of each minute, for each partition."""
+    in_time = Window.partitionBy(*_PLACE).orderBy("sample_ts", "high_watermark")
     minute = F.date_trunc("minute", "sample_ts")
-    return _last_of(
-        samples.withColumn("minute_ts", minute),
-        [*_PLACE, "minute_ts"],
-        ("sample_ts", "high_watermark"),
-    )
+    next_minute = F.lead(minute).over(in_time)
+    is_last = next_minute.isNull() | (next_minute != minute)
+    return samples.withColumn("is_last", is_last).where("is_last").drop("is_last")
 
 
 def with_lives(samples: DataFrame) -> DataFrame:
@@ -70,15 +59,3 @@ def _is_another(in_time: WindowSpec) -> Column:
     is_known = before_id.isNotNull() & F.col("topic_id").isNotNull()
     is_shorter = F.col("high_watermark") < F.lag("high_watermark").over(in_time)
     return F.when(is_known, F.col("topic_id") != before_id).otherwise(is_shorter)
-
-
-def _last_of(samples: DataFrame, key: list[str], first: tuple[str, ...]) -> DataFrame:
-    """One row for each key: the greatest, compared by these columns first."""
-    names = [each for each in samples.columns if each not in key and each not in first]
-    row = F.max(F.struct(*first, *names)).alias("row")
-    kept = [name for name in (*first, *names) if name not in key]
-    return (
-        samples.groupBy(*key)
-        .agg(row)
-        .select(*key, *(F.col(f"row.{name}").alias(name) for name in kept))
-    )

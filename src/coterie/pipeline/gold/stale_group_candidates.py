@@ -87,7 +87,7 @@ def stale_group_candidates(of: Inputs, settings: GoldSettings) -> DataFrame:
 
 def _known(of: Inputs, settings: GoldSettings) -> DataFrame:
     """Each group beside all that is known of it."""
-    pauses = longest_pauses(of.history)
+    pauses = longest_pauses(of.history, of.sessions)
     alike = looks_like(
         of.groups.join(pauses, "group_id", "left").select(
             "group_id", "member_count", F.coalesce("commits", F.lit(0)).alias("commits")
@@ -144,7 +144,7 @@ def _blockers(settings: GoldSettings) -> list[Column]:
     return [
         F.when(
             F.col("member_count") > 0,
-            F.format_string("it has %s members", "member_count"),
+            F.format_string("members: %s", "member_count"),
         ),
         F.when(
             F.col("log_partition").isin(_held_back(settings)),
