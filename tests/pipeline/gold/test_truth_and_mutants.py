@@ -93,17 +93,21 @@ def test_a_table_says_what_is_true(spark: SparkSession, week: Week, name: str) -
     _check(week, name, _built(spark, week, name))
 
 
-def _one_life(patch: pytest.MonkeyPatch) -> None:
-    """All lives of a topic are one."""
+def _by_day(patch: pytest.MonkeyPatch) -> None:
+    """The last sample of each day is taken for all."""
     from pyspark.sql import functions as F
 
     from coterie.pipeline.gold import lag_history
 
-    def mixed(ends: DataFrame) -> DataFrame:
-        no_time = F.lit(None).cast("timestamp")
-        return ends.withColumns({"life": F.lit(0), "previous_life_ts": no_time})
+    def of_days(samples: DataFrame) -> DataFrame:
+        day = F.to_date("sample_ts").alias("day")
+        kept = {"topic", "partition", "sample_ts"}
+        names = [each for each in samples.columns if each not in kept]
+        row = F.max(F.struct("sample_ts", *names)).alias("row")
+        days = samples.groupBy("topic", "partition", day).agg(row)
+        return days.select("topic", "partition", "row.*")
 
-    patch.setattr(lag_history, "with_lives", mixed)
+    patch.setattr(lag_history, "of_minutes", of_days)
 
 
 def _prophetic(patch: pytest.MonkeyPatch) -> None:
@@ -160,7 +164,7 @@ def _forgetful(patch: pytest.MonkeyPatch) -> None:
 
 
 MUTANTS: Final[dict[str, tuple[str, Patch]]] = {
-    "partition_end_samples": ("lag_history", _one_life),
+    "partition_end_samples": ("lag_history", _by_day),
     "lag_history": ("lag_history", _prophetic),
     "group_status": ("group_status", _ownerless),
     "expiry_forecast": ("expiry_forecast", _all_by_commit),
