@@ -30,7 +30,7 @@ $(READY): pyproject.toml constraints.txt tools/setup.sh
 	@touch $@
 	@echo 'ready: $(BIN)/coterie --help'
 
-demo: $(READY) ## three real consumers share a topic, one stops: watch who owns what
+demo: $(READY) ## three real consumers share a topic: who owns what, live, and then in tables
 	@$(BIN)/python examples/demo.py $(ARGS)
 
 test: $(READY) ## every test, real clients and kill -9 included, in random order

@@ -1,5 +1,6 @@
 """Three real Kafka consumers share a topic on Coterie; one leaves, and one comes that
-speaks the new protocol (KIP-848): the group migrates live. Who owns what?
+speaks the new protocol (KIP-848): the group migrates live. Who owns what? Then the log
+that they just wrote becomes tables, which tell it again.
 
 `make demo` runs it: it starts a server of its own on a free port with its data in a
 temporary directory, uses confluent-kafka (librdkafka) for everything else, and ends by
@@ -9,6 +10,8 @@ itself. Every wait has a deadline and a sentence that says what did not happen.
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -44,6 +48,11 @@ POLL_S: Final = 0.02
 LOG_LINES: Final = 20
 READY: Final = "coterie ready on "
 NEWCOMER: Final = "margaret"
+PARTITION: Final = 3
+TABLES: Final = Path(__file__).parent.parent / "build" / "demo"
+"""Where the tables and the report are kept; of the demo before, they are replaced."""
+TABLES_S: Final = 600.0
+"""Spark starts in some seconds, on a busy machine in some more."""
 PROTOCOLS: Final[Mapping[str, Mapping[str, object]]] = {
     "classic": {
         "partition.assignment.strategy": "cooperative-sticky",
@@ -64,6 +73,8 @@ AGAIN: Final = (
     KafkaError.ILLEGAL_GENERATION,
     KafkaError._NO_OFFSET,  # noqa: SLF001 (its name for: nothing left to commit)
 )
+
+COTERIE: Final = (str(Path(sys.executable).with_name("coterie")),)
 
 Owners: TypeAlias = Mapping[int, str]
 """For each partition the client id of its owner, as the coordinator tells it."""
@@ -126,7 +137,7 @@ def client(bootstrap: str) -> dict[str, str | int | float | bool]:
 @contextmanager
 def server(directory: Path) -> Iterator[str]:
     """A Coterie server of our own; yields its HOST:PORT and stops it afterwards."""
-    command = [str(Path(sys.executable).with_name("coterie")), "serve"]
+    command = [*COTERIE, "serve"]
     command += ["--listen", "127.0.0.1:0", "--data", str(directory / "data")]
     command += [part for one in SERVER_SETTINGS for part in ("--set", one)]
     said, log = directory / "stdout", directory / "stderr"
@@ -287,8 +298,8 @@ def offsets_table(offsets: Mapping[int, int], ends: Mapping[int, int]) -> Table:
     return table
 
 
-def play(console: Console, bootstrap: str) -> None:
-    """The demo itself, against a server that is up."""
+def play(console: Console, bootstrap: str) -> datetime:
+    """The demo itself, against a server that is up; a time when all three shared."""
     admin = AdminClient(client(bootstrap))
     create_topic(admin)
     ends = produce(bootstrap, ORDERS)
@@ -301,6 +312,7 @@ def play(console: Console, bootstrap: str) -> None:
         console.print(ownership_table(before))
         wait_for_commits(admin, members, ends)
         console.print(f"all {ORDERS} orders are read and committed")
+        shared = datetime.now(UTC)
 
         leaver, *rest = members
         leaver.consumer.close()
@@ -330,20 +342,68 @@ def play(console: Console, bootstrap: str) -> None:
     finally:
         for member in members:
             member.consumer.close()
+    return shared
 
 
-def main() -> int:
-    """Run the demo; 0 when everything happened that was promised."""
+def coterie(console: Console, words: str) -> None:
+    """Type a command of Coterie, which prints by itself."""
+    console.print(
+        f"\n[dim]$ coterie {escape(words)}[/]", soft_wrap=True, highlight=False
+    )
+    done = subprocess.run(
+        [*COTERIE, *shlex.split(words)],
+        check=False,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=TABLES_S,
+    )
+    if done.returncode:
+        raise DemoFailed(f"coterie {words} said: {done.stderr.strip()}")
+
+
+def tell_from_tables(
+    console: Console, data: Path, shared: datetime, home: Path
+) -> None:
+    """What happened once more, asked of the log that the consumers wrote."""
+    lake, page = home / "lake", home / "report.html"
+    shutil.rmtree(lake, ignore_errors=True)
+    in_lake = f"--lake {shlex.quote(str(lake))}"
+    console.print("\n[bold]The log that they wrote becomes tables[/] (Spark starts)")
+    source, target = shlex.quote(f"store:{data}"), shlex.quote(str(lake))
+    coterie(console, f"pipeline run --from {source} --to {target}")
+
+    console.print(
+        f"\n[bold]Who owned partition {PARTITION} while all three were there, and why"
+        " did it move?[/]"
+    )
+    of_part = (
+        f"pipeline show ownership {in_lake} --group {GROUP} --partition {PARTITION}"
+    )
+    coterie(console, f"{of_part} --at {shared:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z")
+    console.print("\n[bold]And who had it, one after another?[/]")
+    coterie(console, of_part)
+
+    console.print("\n[bold]Which groups may go?[/]")
+    coterie(console, f"pipeline show stale {in_lake} --all")
+
+    console.print("\n[bold]All of it on one page[/]")
+    coterie(console, f"pipeline report {in_lake} --to {shlex.quote(str(page))}")
+    console.print(f"open it in a browser: {page.resolve().as_uri()}", soft_wrap=True)
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the demo; 0 when everything happened that was promised. A word is where the
+    tables and the report go."""
+    home = Path(words[0]) if words else TABLES
     console = Console()
     try:
-        with (
-            tempfile.TemporaryDirectory(prefix="coterie-demo-") as directory,
-            server(Path(directory)) as bootstrap,
-        ):
-            console.print(f"[bold]Coterie serves on {bootstrap}[/], for this demo")
-            shorter = f"with {', '.join(SERVER_SETTINGS)}, so that you wait less"
-            console.print(f"[dim]{shorter}[/]")
-            play(console, bootstrap)
+        with tempfile.TemporaryDirectory(prefix="coterie-demo-") as directory:
+            with server(Path(directory)) as bootstrap:
+                console.print(f"[bold]Coterie serves on {bootstrap}[/], for this demo")
+                shorter = f"with {', '.join(SERVER_SETTINGS)}, so that you wait less"
+                console.print(f"[dim]{shorter}[/]")
+                shared = play(console, bootstrap)
+            tell_from_tables(console, Path(directory, "data"), shared, home)
     except DemoFailed as failure:
         console.print(f"[red]The demo failed:[/] {escape(str(failure))}")
         return 1
@@ -355,10 +415,12 @@ NEXT: Final = """
 [bold]Where to go next[/]
   a server of your own       .venv/bin/coterie serve --listen 127.0.0.1:9092
   point any client at it     bootstrap.servers=127.0.0.1:9092
+  look at the tables         .venv/bin/coterie pipeline show --help
+  what is in them            docs/pipeline.md
   how it works, on one page  ARCHITECTURE.md
   what is proven of Kafka    docs/conformance.md
   the tests                  make test"""
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -14,12 +14,15 @@ SCRIPT = Path(demo.__file__)
 
 
 @pytest.mark.slow
-def test_the_demo_shows_owners_before_and_after_and_ends_by_itself() -> None:
+@pytest.mark.timeout(600)
+def test_the_demo_shows_owners_before_and_after_and_ends_in_a_report(
+    tmp_path: Path,
+) -> None:
     run = subprocess.run(
-        [sys.executable, str(SCRIPT)],
+        [sys.executable, str(SCRIPT), str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=580,
         check=False,
     )
     assert run.returncode == 0, run.stdout + run.stderr
@@ -27,6 +30,14 @@ def test_the_demo_shows_owners_before_and_after_and_ends_by_itself() -> None:
     assert "ada has left: 2 of 6 partitions moved" in run.stdout
     assert "The offsets that billing has committed" in run.stdout
     assert "Where to go next" in run.stdout
+    _, _, told = run.stdout.partition("becomes tables")
+    owned, _, stale = told.partition("Which groups may go?")
+    assert "left: ada" in owned
+    assert "billing" in stale
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "margaret" in page
+    assert (tmp_path / "report.html").as_uri() in run.stdout.replace("\n", "")
 
 
 @pytest.mark.slow
