@@ -15,7 +15,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.clients.admin import ANSWER_S, alter_offsets
+from coterie.client.admin.offset_values import CommittedOffset
+from coterie.client.sync import SyncAdmin
+from coterie.types import TopicPartition as OurTopicPartition
+from tests.clients.admin import ANSWER_S
 from tests.clients.members import settings_of
 
 from .kafka import SPARK_KAFKA_JARS
@@ -43,7 +46,9 @@ pytestmark = [
 def test_it_reads_records_and_the_log_of_groups(
     bootstrap: str, topic: str, group: str
 ) -> None:
-    alter_offsets(bootstrap, group, {(topic, 1): 1})
+    with SyncAdmin(bootstrap) as admin:  # which waits for a coordinator
+        wanted = {OurTopicPartition(topic, 1): CommittedOffset(1)}
+        admin.alter_group_offsets(group, wanted).all()
     config = {"bootstrap.servers": bootstrap, "transactional.id": group}
     producer = Producer(config)
     producer.init_transactions(ANSWER_S)
