@@ -42,7 +42,6 @@ pytestmark = [
 ]
 
 
-@pytest.mark.fact("G4-14")
 def test_it_reads_records_and_the_log_of_groups(
     bootstrap: str, topic: str, group: str
 ) -> None:

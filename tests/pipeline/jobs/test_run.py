@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 NAMES = [each.table.name for each in GOLD]
 KILLED = -9
-FOLLOWED = ("current_offsets", "offset_commit_history")
+FOLLOWED = ("current_offsets", "data_quality")
 
 
 def test_a_killed_run_and_all_after_it_give_what_one_gives(
