@@ -58,9 +58,9 @@ OFFSET_COMMIT_HISTORY: Final = Table(
         Column(
             "actor",
             STRING,
-            "who may have done it, as the log does not say who did: owner (somebody owned"
-            " the partition), member (nobody did, but the group had members), admin (the"
-            " group was empty), simple; null for a tombstone",
+            "who may have done it, as the log does not say who did: owner (somebody"
+            " owned the partition), member (nobody did, but the group had members),"
+            " admin (the group was empty), simple; null for a tombstone",
         ),
         Column("owner_member_id", STRING, "who owned the partition at this log offset"),
         Column("owner_client_id", STRING, "its client.id"),
