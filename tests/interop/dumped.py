@@ -15,6 +15,8 @@ _RECORD: Final = re.compile(
 )
 _BATCH: Final = re.compile(r"(\w+): (\S+)")
 _BINARY: Final = frozenset({"topic_id", "user_data"})
+_PROTOCOL: Final = {"name", "metadata"}
+"""What a member of the classic protocol brings; metadata of offsets is text."""
 
 
 def records(text: str) -> Iterator[dict[str, Any]]:
@@ -71,6 +73,8 @@ def _value(payload: str) -> dict[str, Any]:
 def _ours(value: Any, name: str = "") -> Any:
     """Names with underscores, bytes as hex digits."""
     if isinstance(value, dict):
+        if value.keys() == _PROTOCOL:
+            return {**value, "metadata": base64.b64decode(value["metadata"]).hex()}
         return {
             _HUMP.sub("_", key).lower(): _ours(each, _HUMP.sub("_", key).lower())
             for key, each in value.items()
