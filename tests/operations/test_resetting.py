@@ -6,7 +6,7 @@ from coterie.client.admin.group_values import GroupState
 from coterie.client.admin.offset_values import CommittedOffset
 from coterie.errors import ConnectionLost, OperationRefused
 from coterie.operations.reset import ShiftBy, ToEarliest, ToLatest, ToRows, ToTime
-from coterie.operations.resetting import GroupReset, plan_resets, write_reset
+from coterie.operations.resetting import GroupReset, plan_resets, write_offsets
 from coterie.operations.scope import TopicSelector
 from coterie.types import TopicPartition
 from tests.operations.cluster_model import ClusterModel, ModelGroup, ModelLog
@@ -92,7 +92,7 @@ def test_what_is_in_an_open_transaction_is_left_alone() -> None:
 def test_only_what_changes_is_written() -> None:
     model = cluster()
     (reset,) = asyncio.run(plan_resets(model, {"g": ToLatest()}))
-    written = asyncio.run(write_reset(model, reset))
+    written = asyncio.run(write_offsets(model, "g", reset.writes))
     assert list(written.values) == [A0]
     assert model.groups["g"].offsets == {
         A0: CommittedOffset(10, None, "m"),
@@ -104,7 +104,7 @@ def test_a_member_that_came_meanwhile_keeps_its_offsets() -> None:
     model = cluster()
     (reset,) = asyncio.run(plan_resets(model, {"g": ToLatest()}))
     model.groups["g"].join("m1")
-    written = asyncio.run(write_reset(model, reset))
+    written = asyncio.run(write_offsets(model, "g", reset.writes))
     assert [str(error) for error in written.errors.values()] == ["UNKNOWN_MEMBER_ID"]
 
 
@@ -112,7 +112,7 @@ def test_an_error_of_the_whole_write_is_every_partitions() -> None:
     model = cluster()
     (reset,) = asyncio.run(plan_resets(model, {"g": ToEarliest()}))
     model.broken["g"] = ConnectionLost("gone")
-    written = asyncio.run(write_reset(model, reset))
+    written = asyncio.run(write_offsets(model, "g", reset.writes))
     assert dict(written.errors) == dict.fromkeys((A0, B0), model.broken["g"])
 
 

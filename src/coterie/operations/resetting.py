@@ -93,13 +93,6 @@ async def plan_resets(
     return tuple(resets[group_id] for group_id in scenarios)
 
 
-async def write_reset(
-    admin: AltersOffsets, reset: GroupReset
-) -> Results[TopicPartition, None]:
-    """Commit what changes; an outcome for each of these partitions."""
-    return await write_offsets(admin, reset.group_id, reset.writes)
-
-
 async def write_offsets(
     admin: AltersOffsets,
     group_id: GroupId,

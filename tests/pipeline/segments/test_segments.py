@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coterie.errors import LogError
 from coterie.pipeline.segments import lockstep
-from coterie.pipeline.segments.reader import Place, read_blobs, read_segment
+from coterie.pipeline.segments.reader import Place, read_segment
 from coterie.pipeline.segments.rows import scalar_rows
 from coterie.pipeline.segments.transactions import Transactions, outcome
 from coterie.wire.compression import Codec
@@ -88,7 +88,6 @@ def test_rows_are_the_oracles_in_chunks_of_any_size(narrow: int, file: Path) -> 
         chunks = list(read_segment(file, chunk_bytes=chunk_bytes))
         assert rows_of(chunks) == oracle(data)
         assert not [fault for chunk in chunks for fault in chunk.faults]
-        assert rows_of(read_blobs("store", log)) == oracle(data)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lockstep, "_NARROW", narrow)

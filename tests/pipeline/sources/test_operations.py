@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from itertools import groupby
+from pathlib import Path
 
 import pytest
 
 from coterie.log.log import LogPartition
-from coterie.pipeline.segments.reader import read_blobs
+from coterie.pipeline.segments.reader import read_segment
 from tests.runtime.world import TOPIC_ID, World, commit_request, consumer_join
 
 
 @pytest.mark.fact("K-04")
-def test_the_records_of_an_operation_are_one_batch_with_one_time() -> None:
+def test_records_of_an_operation_are_one_batch_with_one_time(
+    tmp_path: Path,
+) -> None:
     world = World(shard_count=1)
     log = LogPartition(TOPIC_ID, 0)
     writes = world.writes
@@ -24,10 +27,11 @@ def test_the_records_of_an_operation_are_one_batch_with_one_time() -> None:
         world.submit(request, "g", version)
     world.loop.settle()
     assert world.writes == writes + 1  # all of them in one flush
-    blobs = list(world.log.read(log, 0, 1 << 20))
+    file = tmp_path / "00000000000000000000.log"
+    file.write_bytes(b"".join(world.log.read(log, 0, 1 << 20)))
     rows = [
         (row["base_offset"], row["timestamp_ms"], int.from_bytes(row["key"][:2], "big"))
-        for chunk in read_blobs("memory", blobs)
+        for chunk in read_segment(file)
         for table in chunk.tables
         for row in table.to_pylist()
     ]

@@ -24,7 +24,6 @@ from coterie.client.admin.offset_values import CommittedOffset, GroupOffsets
 from coterie.types import GroupId, MemberId, TopicName, TopicPartition
 
 Row = Mapping[str, Any]
-_READ: Final = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
 _NOT_WRITTEN: Final = frozenset(
     {GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE}
 )

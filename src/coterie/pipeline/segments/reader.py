@@ -1,11 +1,10 @@
-"""Reads segment files and blobs in chunks of some MiB, each of them Arrow rows, faults
-and the place to go on from."""
+"""Reads segment files in chunks of some MiB, each of them Arrow rows, faults and the
+place to go on from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +15,7 @@ from coterie.errors import LogError, MalformedFrame
 from coterie.pipeline.segments.batches import Batches
 from coterie.pipeline.segments.rows import decode_batches
 from coterie.pipeline.segments.transactions import Ended, Transactions
-from coterie.pipeline.segments.walk import Fault, check_blob, walk
+from coterie.pipeline.segments.walk import Fault, walk
 from coterie.wire.record_batch import (
     TRANSACTIONAL,
     BatchHeader,
@@ -37,12 +36,12 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What a part of a file or some blobs hold, in log order."""
+    """What a part of a file holds, in log order."""
 
     tables: tuple[Any, ...]
     """Arrow record batches of the schema BRONZE."""
     batches: Batches
-    """Their headers; positions are bytes of the file, or counts of blobs."""
+    """Their headers; positions are bytes of the file."""
     faults: tuple[Fault, ...]
     transactions: Transactions
     ended: tuple[Ended, ...]
@@ -98,57 +97,11 @@ def read_segment(
         raise LogError(f"{path}: {error.strerror or error}") from None
 
 
-def read_blobs(
-    source: str,
-    blobs: Iterable[bytes],
-    transactions: Transactions = Transactions(),  # noqa: B008 - a value
-    chunk_bytes: int = CHUNK_BYTES,
-) -> Iterator[Chunk]:
-    """Read blobs of one batch each, as a store keeps them. A fault's position, and that
-    of a place, counts blobs."""
-    pending: list[tuple[int, bytes]] = []
-    size, count, offset = 0, 0, 0
-    for count, blob in enumerate(blobs, 1):
-        pending.append((count - 1, blob))
-        size += len(blob)
-        if size >= chunk_bytes:
-            chunk = _blob_chunk(source, pending, transactions, Place(count, offset))
-            transactions, offset = chunk.transactions, chunk.place.offset
-            yield chunk
-            pending, size = [], 0
-    if pending:
-        yield _blob_chunk(source, pending, transactions, Place(count, offset))
-
-
 class _Source(NamedTuple):
     name: str
     batches: Batches
     """Where they are in the source."""
     faults: list[Fault]
-
-
-def _blob_chunk(
-    name: str,
-    blobs: list[tuple[int, bytes]],
-    transactions: Transactions,
-    place: Place,
-) -> Chunk:
-    good: list[bytes] = []
-    numbers: list[int] = []
-    faults: list[Fault] = []
-    for number, blob in blobs:
-        try:
-            check_blob(blob)
-            good.append(blob)
-            numbers.append(number)
-        except MalformedFrame as error:
-            faults.append(Fault(name, number, len(blob), str(error)))
-    data = b"".join(good)
-    begins = [0, *accumulate(map(len, good))][:-1]
-    batches = Batches.read(data, begins)
-    source = _Source(name, Batches(np.array(numbers), batches.fields), faults)
-    place = Place(place.position, _after(batches, place.offset))
-    return _chunk(data, batches, source, transactions, place)
 
 
 def _after(batches: Batches, offset: int) -> int:

@@ -8,7 +8,6 @@ is the oracle of both: it gives its rows, or says what is wrong.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -58,13 +57,6 @@ def decode_batches(data: bytes, batches: Batches) -> Rows:
     for which, bodies in _bodies(data, batches, rows):
         _decode_group(data, batches.some(which), which, bodies, rows)
     return rows
-
-
-def decode_blobs(blobs: Sequence[bytes | memoryview]) -> Rows:
-    """The rows of whole batches, whose checksums are right, each in its own bytes."""
-    begins = [0, *accumulate(map(len, blobs))][:-1]
-    data = b"".join(blobs)
-    return decode_batches(data, Batches.read(data, begins))
 
 
 class _Bodies(NamedTuple):

@@ -1,4 +1,4 @@
-"""The columns of bronze rows as they come out of segments and record-batch blobs."""
+"""The columns of rows as they come out of segments."""
 
 from __future__ import annotations
 

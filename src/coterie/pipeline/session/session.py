@@ -25,7 +25,6 @@ _EVERYWHERE: Final = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 """What a session must have, wherever it runs."""
-_BRIEF: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _CLUSTER_TASKS: Final = 16
 _HERE: Final = {
     "spark.ui.enabled": "false",
@@ -51,9 +50,6 @@ class Engine:
     """When it runs here. A cluster has its own default."""
     java_options: str = ""
     """Of the driver, besides ours."""
-    is_brief: bool = False
-    """For little work: Java compiles quickly instead of well. Half the CPU-seconds for
-    tables of thousands of rows, more for millions."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Spark's own settings; they win over ours."""
 

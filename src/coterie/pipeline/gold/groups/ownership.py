@@ -25,7 +25,6 @@ GROUP_EMPTY: Final = "group_empty"
 GROUP_DELETED: Final = "group_deleted"
 OPEN: Final = "open"
 T = TypeVar("T")
-_NOBODY_MISSES: Final = frozenset({GROUP_EMPTY, GROUP_DELETED})
 
 
 @dataclass(eq=False)

@@ -10,7 +10,6 @@ GROUP_EPOCH: Final = 3
 PARTITION_METADATA: Final = 4
 MEMBER: Final = 5
 TARGET_EPOCH: Final = 6
-TARGET_MEMBER: Final = 7
 CURRENT_MEMBER: Final = 8
 REGEX: Final = 16
 GROUP_TYPES: Final = (2, 3, 4, 5, 6, 7, 8, 16)
