@@ -1,6 +1,10 @@
-"""What Coterie costs: each question is a file that ends in figures with bars.
+"""Benchmarks: each is a module whose `measure` returns figures with their bars.
 
-`python -m benchmarks [NAME ...]` asks all or some. Both sides of a ratio run in one go
-and in turns, the server pinned to one core and the generator to another; the figure is
-the median of the rounds' ratios, since absolute rates on a shared machine say little.
+`python -m benchmarks [NAME ...]` runs all or some. The packages: `server` (the broker),
+`pipeline`, `admin` (the command line), `peers` (clients and comparison servers) and
+`harness` (rounds, processes, the load generator).
+
+Both sides of a ratio run alternately in one session, with the server pinned to one core
+and the load generator to another. The figure is the median of the ratios of all rounds,
+because absolute rates vary too much on a shared machine.
 """

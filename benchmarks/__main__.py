@@ -1,8 +1,7 @@
-"""`python -m benchmarks [NAME ...]`: ask questions, print figures beside their bars.
+"""Run benchmarks and print their figures beside the bars.
 
-Each module of this package that has a `measure` is a question. Exits with 1 when a bar
-was missed beyond what rounds differ by, 0 otherwise; a question that cannot be asked
-here is named loudly and fails nothing.
+Exits with 1 when a bar is missed beyond the tolerance, else with 0. A benchmark that
+cannot run on this machine is reported and does not fail the run.
 """
 
 from __future__ import annotations
@@ -14,52 +13,57 @@ import json
 import pkgutil
 import sys
 from collections.abc import Callable, Iterable
-from types import ModuleType
 
 from rich.console import Console
 from rich.table import Table
 
-import benchmarks
-from benchmarks.figures import Bar, Figure, Rounds, Skipped
-from benchmarks.processes import environment_note
+from benchmarks.harness.figures import Bar, Figure, Rounds, Skipped
+from benchmarks.harness.processes import environment_note
 
 COLOURS = {"met": "green", "close": "yellow", "MISSED": "bold red", "-": "dim"}
+PREFIXES = {"server": "", "pipeline": "pipeline_", "admin": ""}
+"""The packages with benchmarks, and the prefix of their names."""
 
 
-def questions() -> dict[str, ModuleType]:
-    """Every question by name."""
-    names = (one.name for one in pkgutil.iter_modules(benchmarks.__path__))
-    modules = {
-        name: importlib.import_module(f"benchmarks.{name}")
-        for name in names
-        if not name.startswith("_")
-    }
-    return {name: one for name, one in modules.items() if hasattr(one, "measure")}
+def find_benchmarks() -> dict[str, str]:
+    """Return the modules of the benchmarks by name.
+
+    A benchmark is imported only when it runs, because an import, such as
+    pyarrow.dataset, may change the speed of another benchmark.
+    """
+    benchmarks = {}
+    for package_name, prefix in PREFIXES.items():
+        package = importlib.import_module(f"benchmarks.{package_name}")
+        for entry in pkgutil.iter_modules(package.__path__):
+            benchmarks[prefix + entry.name] = f"{package.__name__}.{entry.name}"
+    return benchmarks
 
 
-def ask(module: ModuleType, rounds: Rounds, console: Console) -> list[Figure]:
-    """Ask one question and show its figures as they come."""
+def run_benchmark(
+    name: str, module_name: str, rounds: Rounds, console: Console
+) -> list[Figure]:
+    """Run one benchmark and print each figure as soon as it is measured."""
+    module = importlib.import_module(module_name)
     assert module.__doc__ is not None
-    console.rule(f"[bold]{module.__name__.partition('.')[2]}")
+    console.rule(f"[bold]{name}")
     console.print(module.__doc__.strip(), style="dim", highlight=False)
     figures: list[Figure] = []
     measure: Callable[[Rounds], Iterable[Figure]] = module.measure
     try:
         for figure in measure(rounds):
             figures.append(figure)
-            console.print(table([figure], header=False))
+            console.print(figure_table([figure], header=False))
     except Skipped as reason:
         console.print(f"SKIPPED: {reason}", style="bold yellow")
-    except RuntimeError as error:  # the other questions are still worth their answers
+    except RuntimeError as error:  # the others still run
         console.print(f"BROKEN: {error}", style="bold red", markup=False)
-        figures.append(broken(module))
+        figures.append(_failure_figure(name))
     return figures
 
 
-def broken(module: ModuleType) -> Figure:
-    """What stands for a question that a server died on or answered with errors."""
+def _failure_figure(name: str) -> Figure:
     return Figure(
-        name=f"{module.__name__.partition('.')[2]} could not be measured",
+        name=f"{name} could not be measured",
         value=1,
         unit="failure",
         bar=0,
@@ -67,55 +71,59 @@ def broken(module: ModuleType) -> Figure:
     )
 
 
-def table(figures: Iterable[Figure], *, header: bool = True) -> Table:
-    """Figures beside their bars."""
-    drawn = Table(show_header=header, box=None, pad_edge=False)
-    for column in ("figure", "value", "bar", "verdict", "how it came"):
-        drawn.add_column(column)
-    for one in figures:
-        bar = "" if one.bar is None else f"{one.side.value} {one.bar:g}"
-        verdict = f"[{COLOURS[one.verdict]}]{one.verdict}[/]"
-        value = f"[bold]{one.value:.2f}[/] {one.unit}"
-        drawn.add_row(one.name, value, bar, verdict, one.detail)
-    return drawn
+def figure_table(figures: Iterable[Figure], *, header: bool = True) -> Table:
+    """Return a table of figures and their bars."""
+    table = Table(show_header=header, box=None, pad_edge=False)
+    for column in ("figure", "value", "bar", "verdict", "detail"):
+        table.add_column(column)
+    for figure in figures:
+        bar = "" if figure.bar is None else f"{figure.side.value} {figure.bar:g}"
+        verdict = f"[{COLOURS[figure.verdict]}]{figure.verdict}[/]"
+        value = f"[bold]{figure.value:.2f}[/] {figure.unit}"
+        table.add_row(figure.name, value, bar, verdict, figure.detail)
+    return table
 
 
-def as_json(figures: Iterable[Figure]) -> str:
-    """Figures for a script."""
+def figures_json(figures: Iterable[Figure]) -> str:
+    """Return figures as JSON."""
     rows = [
-        dataclasses.asdict(one) | {"side": one.side.value, "verdict": one.verdict}
-        for one in figures
+        dataclasses.asdict(figure)
+        | {"side": figure.side.value, "verdict": figure.verdict}
+        for figure in figures
     ]
     return json.dumps(rows, indent=1)
 
 
-def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """The command line."""
-    known = sorted(questions())
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("name", nargs="*", help=f"all, or: {', '.join(known)}")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds a side (5)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="a round takes (2)")
-    parser.add_argument("--json", action="store_true", help="figures as JSON on stdout")
-    asked = parser.parse_args(argv)
-    if unknown := [name for name in asked.name if name not in known]:
-        parser.error(f"no question {', '.join(unknown)}; there are {', '.join(known)}")
-    asked.name = asked.name or known
-    return asked
-
-
 def main(argv: list[str] | None = None) -> int:
-    """Ask, print, and say by the exit code whether a bar was missed."""
-    asked = arguments(argv)
-    console = Console(stderr=asked.json, width=None if sys.stdout.isatty() else 160)
+    """Run the benchmarks of a command line; return the exit code."""
+    benchmarks = find_benchmarks()
+    names = sorted(benchmarks)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "name", nargs="*", help=f"benchmark to run (default: all): {', '.join(names)}"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="number of rounds per side (default 5)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, help="length of a round (default 2)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    options = parser.parse_args(argv)
+    if unknown := [name for name in options.name if name not in benchmarks]:
+        parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(names)}")
+    console = Console(stderr=options.json, width=None if sys.stdout.isatty() else 160)
     console.print(environment_note(), style="dim")
-    rounds = Rounds(asked.rounds, asked.seconds)
-    known = questions()
-    figures = [f for name in asked.name for f in ask(known[name], rounds, console)]
+    rounds = Rounds(options.rounds, options.seconds)
+    figures = [
+        figure
+        for name in options.name or names
+        for figure in run_benchmark(name, benchmarks[name], rounds, console)
+    ]
     console.rule("[bold]all figures")
-    console.print(table(figures))
-    if asked.json:
-        print(as_json(figures))
+    console.print(figure_table(figures))
+    if options.json:
+        print(figures_json(figures))
     return 1 if any(figure.verdict == "MISSED" for figure in figures) else 0
 
 

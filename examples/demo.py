@@ -1,10 +1,12 @@
-"""Three real Kafka consumers share a topic on Coterie; one leaves, and one comes that
-speaks the new protocol (KIP-848): the group migrates live. Who owns what? Then the log
-that they just wrote becomes tables, which tell it again.
+"""A demo of Coterie with real Kafka consumers, and of its pipeline.
 
-`make demo` runs it: it starts a server of its own on a free port with its data in a
-temporary directory, uses confluent-kafka (librdkafka) for everything else, and ends by
-itself. Every wait has a deadline and a sentence that says what did not happen.
+Three consumers share a topic; one leaves, and one joins with the consumer protocol
+(KIP-848), which migrates the group live. Then the pipeline converts the coordinator's
+log to tables and shows the same events from these tables.
+
+`make demo` runs it. It starts a server on a free port with its data in a temporary
+directory, uses confluent-kafka (librdkafka) as the client, and needs no input. Every
+wait has a deadline; the error has the condition that was not met.
 """
 
 from __future__ import annotations
@@ -50,9 +52,9 @@ READY: Final = "coterie ready on "
 NEWCOMER: Final = "margaret"
 PARTITION: Final = 3
 TABLES: Final = Path(__file__).parent.parent / "build" / "demo"
-"""Where the tables and the report are kept; of the demo before, they are replaced."""
+"""The directory of the tables and the report; those of an earlier demo are replaced."""
 TABLES_S: Final = 600.0
-"""Spark starts in some seconds, on a busy machine in some more."""
+"""Deadline of a pipeline command; starting Spark takes several seconds."""
 PROTOCOLS: Final[Mapping[str, Mapping[str, object]]] = {
     "classic": {
         "partition.assignment.strategy": "cooperative-sticky",
@@ -60,35 +62,35 @@ PROTOCOLS: Final[Mapping[str, Mapping[str, object]]] = {
     },
     "consumer": {"group.protocol": "consumer"},
 }
-# Kafka waits 3 s for company before it hands out the first assignment, and members of
-# the new protocol are heard of every 5 s.
+# Kafka's defaults are slow for a demo: 3 s of initial rebalance delay, and 5 s between
+# heartbeats of the consumer protocol.
 SERVER_SETTINGS: Final = (
     "group.initial.rebalance.delay.ms=500",
     "group.consumer.min.heartbeat.interval.ms=500",
     "group.consumer.heartbeat.interval.ms=500",
 )
 
-AGAIN: Final = (
+RETRIABLE: Final = (
     KafkaError.REBALANCE_IN_PROGRESS,
     KafkaError.ILLEGAL_GENERATION,
-    KafkaError._NO_OFFSET,  # noqa: SLF001 (its name for: nothing left to commit)
+    KafkaError._NO_OFFSET,  # noqa: SLF001 (librdkafka: nothing to commit)
 )
 
 COTERIE: Final = (str(Path(sys.executable).with_name("coterie")),)
 
 Owners: TypeAlias = Mapping[int, str]
-"""For each partition the client id of its owner, as the coordinator tells it."""
+"""The client id of the owner by partition."""
 
 
 class DemoFailed(Exception):
-    """Something did not happen; the sentence says what."""
+    """The error of a condition that was not met before its deadline."""
 
 
 FAILURES: Final = (DemoFailed, KafkaException, TimeoutError)
 
 
 class Member:
-    """One consumer of the group, and what it has read."""
+    """A consumer of the group, and the number of records it has read."""
 
     def __init__(self, bootstrap: str, name: str, protocol: str = "classic") -> None:
         self.name = name
@@ -107,7 +109,7 @@ class Member:
         self.consumer.subscribe([TOPIC])
 
     def poll(self) -> None:
-        """Read what is there, and commit it."""
+        """Read the available records and commit."""
         records = [
             record
             for record in self.consumer.consume(100, timeout=POLL_S)
@@ -119,34 +121,34 @@ class Member:
             self.commit()
 
     def commit(self) -> None:
-        """Commit what was read; a rebalance may say: once more, after it."""
+        """Commit the offsets; during a rebalance the commit is retried later."""
         try:
             self.consumer.commit(asynchronous=False)
         except KafkaException as refused:
-            if refused.args[0].code() not in AGAIN:
+            if refused.args[0].code() not in RETRIABLE:
                 raise
         else:
             self.uncommitted = False
 
 
 def client(bootstrap: str) -> dict[str, str | int | float | bool]:
-    """What every client is given; librdkafka's own log is left out of the picture."""
+    """Return the configuration of every client, with librdkafka's log turned off."""
     return {"bootstrap.servers": bootstrap, "log_level": 0}
 
 
 @contextmanager
 def server(directory: Path) -> Iterator[str]:
-    """A Coterie server of our own; yields its HOST:PORT and stops it afterwards."""
+    """Run a Coterie server; yield its HOST:PORT and stop it afterwards."""
     command = [*COTERIE, "serve"]
     command += ["--listen", "127.0.0.1:0", "--data", str(directory / "data")]
     command += [part for one in SERVER_SETTINGS for part in ("--set", one)]
-    said, log = directory / "stdout", directory / "stderr"
-    with said.open("wb") as stdout, log.open("wb") as stderr:
+    output, log = directory / "stdout", directory / "stderr"
+    with output.open("wb") as stdout, log.open("wb") as stderr:
         process = subprocess.Popen(command, stdout=stdout, stderr=stderr)
     try:
-        yield address(process, said)
+        yield wait_for_address(process, output)
     except FAILURES as failure:
-        reason = str(failure) or "the server did not answer in time"
+        reason = str(failure) or "the server did not respond in time"
         raise DemoFailed(f"{reason}{last_lines(log)}") from None
     finally:
         process.send_signal(signal.SIGTERM)
@@ -158,32 +160,32 @@ def server(directory: Path) -> Iterator[str]:
 
 
 def last_lines(log: Path) -> str:
-    """The end of what the server logged, if it did."""
+    """Return the last lines of the server's log."""
     lines = log.read_text().splitlines()[-LOG_LINES:]
-    return "\n".join(("\n\nThe server's last words:", *lines)) if lines else ""
+    return "\n".join(("\n\nThe end of the server's log:", *lines)) if lines else ""
 
 
-def address(process: subprocess.Popen[bytes], said: Path) -> str:
-    """The HOST:PORT the server says that it is ready on."""
+def wait_for_address(process: subprocess.Popen[bytes], output: Path) -> str:
+    """Return the HOST:PORT of the server when it is ready."""
 
     def ready() -> bool:
         if process.poll() is not None:
             raise DemoFailed("the server ended at once")
-        return said.read_text().endswith("\n") and READY in said.read_text()
+        return output.read_text().endswith("\n") and READY in output.read_text()
 
-    wait_until(ready, "the server did not get ready")
-    line = next(each for each in said.read_text().splitlines() if READY in each)
+    wait_until(ready, "the server did not start")
+    line = next(each for each in output.read_text().splitlines() if READY in each)
     return line.removeprefix(READY).split()[0]
 
 
 def wait_until(
-    happened: Callable[[], bool], otherwise: str, members: Sequence[Member] = ()
+    condition: Callable[[], bool], failure: str, members: Sequence[Member] = ()
 ) -> None:
-    """Poll the members until something has happened; DemoFailed after the deadline."""
+    """Poll the members until a condition holds; raise DemoFailed after the deadline."""
     deadline = time.monotonic() + WAIT_S
-    while not happened():
+    while not condition():
         if time.monotonic() > deadline:
-            raise DemoFailed(f"{otherwise} within {WAIT_S:g} s")
+            raise DemoFailed(f"{failure} within {WAIT_S:g} s")
         for member in members:
             member.poll()
         if not members:
@@ -195,15 +197,15 @@ def create_topic(admin: AdminClient) -> None:
     topic = NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1)
     admin.create_topics([topic])[TOPIC].result(WAIT_S)
 
-    def known() -> bool:
-        found = admin.list_topics(TOPIC, timeout=WAIT_S).topics[TOPIC]
-        return len(found.partitions) == PARTITIONS
+    def is_created() -> bool:
+        metadata = admin.list_topics(TOPIC, timeout=WAIT_S).topics[TOPIC]
+        return len(metadata.partitions) == PARTITIONS
 
-    wait_until(known, f"the topic {TOPIC} did not appear")
+    wait_until(is_created, f"the topic {TOPIC} did not appear")
 
 
 def produce(bootstrap: str, count: int) -> Counter[int]:
-    """Produce orders with an idempotent producer; how many went to each partition."""
+    """Produce orders with an idempotent producer; return the count by partition."""
     producer = Producer(
         {**client(bootstrap), "enable.idempotence": True, "linger.ms": 5}
     )
@@ -225,9 +227,9 @@ def produce(bootstrap: str, count: int) -> Counter[int]:
 
 
 def owners(admin: AdminClient) -> Owners | None:
-    """Who owns which partition, asked of the coordinator; None until it is stable."""
-    asked = admin.describe_consumer_groups([GROUP], request_timeout=WAIT_S)
-    group = asked[GROUP].result(WAIT_S)
+    """Return the owners of the partitions; None while the group is not stable."""
+    response = admin.describe_consumer_groups([GROUP], request_timeout=WAIT_S)
+    group = response[GROUP].result(WAIT_S)
     if group.state != ConsumerGroupState.STABLE:
         return None
     return {
@@ -237,32 +239,36 @@ def owners(admin: AdminClient) -> Owners | None:
     }
 
 
-def settled_owners(admin: AdminClient, members: Sequence[Member]) -> Owners:
-    """The owners, once these members and no others share every partition."""
+def stable_owners(admin: AdminClient, members: Sequence[Member]) -> Owners:
+    """Wait until exactly these members share all partitions; return the owners."""
     names = {member.name for member in members}
-    seen: Owners = {}
+    current: Owners = {}
 
-    def settled() -> bool:
-        nonlocal seen
-        seen = owners(admin) or {}
-        here = sum(len(member.consumer.assignment()) for member in members)
-        return len(seen) == here == PARTITIONS and set(seen.values()) == names
+    def is_stable() -> bool:
+        nonlocal current
+        current = owners(admin) or {}
+        assigned = sum(len(member.consumer.assignment()) for member in members)
+        is_complete = len(current) == assigned == PARTITIONS
+        return is_complete and set(current.values()) == names
 
-    wait_until(settled, f"{', '.join(sorted(names))} did not settle", members)
-    return seen
+    listed = ", ".join(sorted(names))
+    wait_until(is_stable, f"the group of {listed} did not become stable", members)
+    return current
 
 
 def committed(admin: AdminClient) -> dict[int, int]:
-    """Every offset the group has committed; we name no partition (KIP-88)."""
-    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])
-    found = asked[GROUP].result(WAIT_S).topic_partitions
-    return {each.partition: each.offset for each in found}
+    """Return all committed offsets of the group by partition (KIP-88)."""
+    response = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])
+    offsets = response[GROUP].result(WAIT_S).topic_partitions
+    return {each.partition: each.offset for each in offsets}
 
 
 def wait_for_commits(
     admin: AdminClient, members: Sequence[Member], ends: Mapping[int, int]
 ) -> dict[int, int]:
-    """Let the members read to the end; the offsets they have committed then."""
+    """Poll the members until they have committed the end offsets; return the committed
+    offsets.
+    """
     wait_until(
         lambda: committed(admin) == dict(ends),
         "the group did not read and commit every order",
@@ -272,7 +278,7 @@ def wait_for_commits(
 
 
 def ownership_table(now: Owners, before: Owners | None = None) -> Table:
-    """One line a partition: who owns it, and whether it moved."""
+    """Return a table of the partitions, their owners and their previous owners."""
     table = Table()
     table.add_column("partition", justify="right")
     table.add_column("owner")
@@ -288,7 +294,7 @@ def ownership_table(now: Owners, before: Owners | None = None) -> Table:
 
 
 def offsets_table(offsets: Mapping[int, int], ends: Mapping[int, int]) -> Table:
-    """One line a partition: how far the group is."""
+    """Return a table of the partitions, committed offsets and lag."""
     table = Table()
     for heading in ("partition", "committed", "end", "lag"):
         table.add_column(heading, justify="right")
@@ -299,15 +305,17 @@ def offsets_table(offsets: Mapping[int, int], ends: Mapping[int, int]) -> Table:
 
 
 def play(console: Console, bootstrap: str) -> datetime:
-    """The demo itself, against a server that is up; a time when all three shared."""
+    """Run the demo against a server; return a time at which all three members owned
+    partitions.
+    """
     admin = AdminClient(client(bootstrap))
     create_topic(admin)
     ends = produce(bootstrap, ORDERS)
-    console.print(f"{ORDERS} orders are in the topic {TOPIC}, on the disk")
+    console.print(f"{ORDERS} orders are in the topic {TOPIC}")
 
     members = [Member(bootstrap, name) for name in NAMES]
     try:
-        before = settled_owners(admin, members)
+        before = stable_owners(admin, members)
         console.print(f"\n[bold]Three members of the group {GROUP} share it[/]")
         console.print(ownership_table(before))
         wait_for_commits(admin, members, ends)
@@ -316,7 +324,7 @@ def play(console: Console, bootstrap: str) -> datetime:
 
         leaver, *rest = members
         leaver.consumer.close()
-        after = settled_owners(admin, rest)
+        after = stable_owners(admin, rest)
         moved = sum(before[partition] != owner for partition, owner in after.items())
         title = f"{leaver.name} has left: {moved} of {PARTITIONS} partitions moved"
         console.print(f"\n[bold]{title}[/]")
@@ -324,17 +332,19 @@ def play(console: Console, bootstrap: str) -> datetime:
 
         ends += produce(bootstrap, MORE_ORDERS)
         offsets = wait_for_commits(admin, rest, ends)
-        console.print(f"{MORE_ORDERS} more orders were read by those who stayed")
+        console.print(f"{MORE_ORDERS} more orders were read by the remaining members")
 
         members.append(Member(bootstrap, NEWCOMER, "consumer"))
-        mixed = settled_owners(admin, [*rest, members[-1]])
-        title = f"{NEWCOMER} has come, by KIP-848: the group has migrated, live"
+        mixed = stable_owners(admin, [*rest, members[-1]])
+        title = f"{NEWCOMER} has joined by KIP-848: the group was migrated live"
         console.print(f"\n[bold]{title}[/]")
         console.print(ownership_table(mixed, after))
 
         ends += produce(bootstrap, MORE_ORDERS)
         offsets = wait_for_commits(admin, [*rest, members[-1]], ends)
-        console.print(f"{MORE_ORDERS} more orders were read by members of both kinds")
+        console.print(
+            f"{MORE_ORDERS} more orders were read by members of both protocols"
+        )
         console.print(f"\n[bold]The offsets that {GROUP} has committed[/]")
         console.print(offsets_table(offsets, ends))
         counts = ", ".join(f"{each.name} {each.read}" for each in members)
@@ -346,7 +356,7 @@ def play(console: Console, bootstrap: str) -> datetime:
 
 
 def coterie(console: Console, words: str) -> None:
-    """Type a command of Coterie, which prints by itself."""
+    """Print and run a `coterie` command."""
     console.print(
         f"\n[dim]$ coterie {escape(words)}[/]", soft_wrap=True, highlight=False
     )
@@ -358,52 +368,52 @@ def coterie(console: Console, words: str) -> None:
         timeout=TABLES_S,
     )
     if done.returncode:
-        raise DemoFailed(f"coterie {words} said: {done.stderr.strip()}")
+        raise DemoFailed(f"coterie {words} failed: {done.stderr.strip()}")
 
 
-def tell_from_tables(
-    console: Console, data: Path, shared: datetime, home: Path
-) -> None:
-    """What happened once more, asked of the log that the consumers wrote."""
+def show_tables(console: Console, data: Path, shared: datetime, home: Path) -> None:
+    """Build tables from the coordinator's log, and print the events of the demo."""
     lake, page = home / "lake", home / "report.html"
     shutil.rmtree(lake, ignore_errors=True)
     in_lake = f"--lake {shlex.quote(str(lake))}"
-    console.print("\n[bold]The log that they wrote becomes tables[/] (Spark starts)")
+    console.print("\n[bold]The coordinator's log becomes tables[/] (starts Spark)")
     source, target = shlex.quote(f"store:{data}"), shlex.quote(str(lake))
     coterie(console, f"pipeline run --from {source} --to {target}")
 
     console.print(
-        f"\n[bold]Who owned partition {PARTITION} while all three were there, and why"
-        " did it move?[/]"
+        f"\n[bold]The owner of partition {PARTITION} while all three were members, and"
+        " the reason of its move[/]"
     )
     of_part = (
         f"pipeline show ownership {in_lake} --group {GROUP} --partition {PARTITION}"
     )
     coterie(console, f"{of_part} --at {shared:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z")
-    console.print("\n[bold]And who had it, one after another?[/]")
+    console.print("\n[bold]All owners of the partition[/]")
     coterie(console, of_part)
 
-    console.print("\n[bold]Which groups may go?[/]")
+    console.print("\n[bold]Stale groups[/]")
     coterie(console, f"pipeline show stale {in_lake} --all")
 
-    console.print("\n[bold]All of it on one page[/]")
+    console.print("\n[bold]The report of the lake[/]")
     coterie(console, f"pipeline report {in_lake} --to {shlex.quote(str(page))}")
     console.print(f"open it in a browser: {page.resolve().as_uri()}", soft_wrap=True)
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the demo; 0 when everything happened that was promised. A word is where the
-    tables and the report go."""
+    """Run the demo; return the exit code.
+
+    The first argument is the directory for the tables and the report.
+    """
     home = Path(words[0]) if words else TABLES
     console = Console()
     try:
         with tempfile.TemporaryDirectory(prefix="coterie-demo-") as directory:
             with server(Path(directory)) as bootstrap:
                 console.print(f"[bold]Coterie serves on {bootstrap}[/], for this demo")
-                shorter = f"with {', '.join(SERVER_SETTINGS)}, so that you wait less"
-                console.print(f"[dim]{shorter}[/]")
+                settings = f"with shorter intervals: {', '.join(SERVER_SETTINGS)}"
+                console.print(f"[dim]{settings}[/]")
                 shared = play(console, bootstrap)
-            tell_from_tables(console, Path(directory, "data"), shared, home)
+            show_tables(console, Path(directory, "data"), shared, home)
     except DemoFailed as failure:
         console.print(f"[red]The demo failed:[/] {escape(str(failure))}")
         return 1
@@ -413,12 +423,12 @@ def main(words: Sequence[str]) -> int:
 
 NEXT: Final = """
 [bold]Where to go next[/]
-  a server of your own       .venv/bin/coterie serve --listen 127.0.0.1:9092
+  start a server             .venv/bin/coterie serve --listen 127.0.0.1:9092
   point any client at it     bootstrap.servers=127.0.0.1:9092
-  look at the tables         .venv/bin/coterie pipeline show --help
-  what is in them            docs/pipeline.md
-  how it works, on one page  ARCHITECTURE.md
-  what is proven of Kafka    docs/conformance.md
+  show the tables            .venv/bin/coterie pipeline show --help
+  their columns              docs/pipeline.md
+  the architecture           ARCHITECTURE.md
+  conformance with Kafka     docs/conformance.md
   the tests                  make test"""
 
 

@@ -1,12 +1,11 @@
-"""Describe, plan, apply, undo: a session at a terminal, on a group of a real consumer.
+"""Describe, plan, apply and undo a reset of a group with a real consumer.
 
-    python examples/plan_apply_undo.py            shows it
-    python examples/plan_apply_undo.py --write    writes it to docs/transcript.md
+    python examples/plan_apply_undo.py            print the transcript
+    python examples/plan_apply_undo.py --write    write it to docs/transcript.md
 
-It starts a server of its own in memory, consumes with confluent-kafka (librdkafka, the
-protocol of KIP-848), and types every command. What differs from run to run (ids and
-times) is replaced, so that the transcript is the same each time, and a test holds the
-file to it.
+Starts a server in memory, consumes with confluent-kafka (librdkafka, KIP-848), and runs
+every command. Ids and times are replaced by fixed ones, so that the transcript is the
+same in every run; a test compares it with the file.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ Made by `python examples/plan_apply_undo.py --write` on a Coterie server; do not
 
 
 class Session:
-    """What is typed at a terminal, and what comes back."""
+    """A terminal session: commands and their output."""
 
     def __init__(self, bootstrap: str, directory: Path) -> None:
         self._directory = directory
@@ -55,15 +54,15 @@ class Session:
         self._ids: list[str] = []
         self.text = _HEAD
 
-    def say(self, sentence: str) -> None:
-        """Tell the reader something."""
+    def comment(self, sentence: str) -> None:
+        """Add an explanation for the reader."""
         self.text += f"\n{sentence}\n"
 
-    def type(self, line: str, code: int = 0) -> None:
-        """Type a command; it has to end with that exit code."""
+    def run(self, line: str, code: int = 0) -> None:
+        """Run a command and check its exit code."""
         for number, real in enumerate(self._ids):
             line = line.replace(f"ID-{number}", real)
-        run = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "coterie.cli.main", *line.split()],
             env=self._environment,
             cwd=self._directory,
@@ -73,16 +72,16 @@ class Session:
             timeout=WAIT_S,
             check=False,
         )
-        assert run.returncode == code, f"{line}: {run.returncode}\n{run.stdout}"
+        assert process.returncode == code, f"{line}: {process.stdout}"
         ended = f"[exit code {code}]\n" if code else ""
-        shown = f"$ coterie {line}\n{run.stdout}{ended}"
-        self.text += f"\n```console\n{self._steady(shown)}```\n"
+        shown = f"$ coterie {line}\n{process.stdout}{ended}"
+        self.text += f"\n```console\n{self._normalize(shown)}```\n"
 
-    def _steady(self, text: str) -> str:
-        """The same in every run: ids in the order in which they come, and one time."""
-        for found in _ID.findall(text):
-            if found not in self._ids:
-                self._ids.append(found)
+    def _normalize(self, text: str) -> str:
+        """Replace ids by numbered ones, and times by a fixed one."""
+        for operation_id in _ID.findall(text):
+            if operation_id not in self._ids:
+                self._ids.append(operation_id)
         for number, real in enumerate(self._ids):
             text = text.replace(real, f"20261121-10000{number}-5eed")
         text = text.replace(f"{self._directory}/state", "~/.local/state")
@@ -91,39 +90,42 @@ class Session:
         return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
-def tell(bootstrap: str, directory: Path) -> str:
-    """The whole transcript."""
+def transcript(bootstrap: str, directory: Path) -> str:
+    """Run the session; return its transcript."""
     session = Session(bootstrap, directory)
     produce(bootstrap)
     with consuming(bootstrap):
-        session.say("A consumer is at work. Its group cannot be reset:")
-        session.type(f"groups describe {GROUP}")
-        session.type(f"groups plan again.json reset {GROUP} --to-earliest", code=1)
-    session.say(
-        "It stops. A plan is a file with what was seen; nothing is written yet:"
+        session.comment("A group with an active consumer cannot be reset:")
+        session.run(f"groups describe {GROUP}")
+        session.run(f"groups plan again.json reset {GROUP} --to-earliest", code=1)
+    session.comment(
+        "The consumer stops. A plan file records the state of the group; nothing is"
+        " written to the cluster yet:"
     )
-    session.type(f"groups plan again.json reset {GROUP} --to-earliest")
-    session.say("Somebody commits after the plan was made, so it is refused:")
+    session.run(f"groups plan again.json reset {GROUP} --to-earliest")
+    session.comment(
+        "A commit after the plan was made changes the group, so the plan is refused:"
+    )
     commit(bootstrap, TopicPartition(TOPIC, 0, 8))
-    session.type("groups apply again.json --execute", code=1)
-    session.say("So plan again, and apply. The old offsets are kept first:")
-    session.type(f"groups plan fresh.json reset {GROUP} --to-earliest")
-    session.type("groups apply fresh.json --execute")
-    session.type(f"groups describe {GROUP}")
-    session.say("Applying it again does nothing:")
-    session.type("groups apply fresh.json --execute")
-    session.say("Take it back:")
-    session.type("groups undo --list")
-    session.type("groups undo ID-0 --execute")
-    session.type(f"groups describe {GROUP}")
+    session.run("groups apply again.json --execute", code=1)
+    session.comment("Plan again, and apply. The old offsets are saved first:")
+    session.run(f"groups plan fresh.json reset {GROUP} --to-earliest")
+    session.run("groups apply fresh.json --execute")
+    session.run(f"groups describe {GROUP}")
+    session.comment("Applying the plan again changes nothing:")
+    session.run("groups apply fresh.json --execute")
+    session.comment("Undo the change:")
+    session.run("groups undo --list")
+    session.run("groups undo ID-0 --execute")
+    session.run(f"groups describe {GROUP}")
     return session.text
 
 
 def produce(bootstrap: str) -> None:
-    """Ten records in each of two partitions."""
+    """Create the topic with ten records in each of two partitions."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    made = admin.create_topics([NewTopic(TOPIC, 2)])
-    made[TOPIC].result(WAIT_S)
+    created = admin.create_topics([NewTopic(TOPIC, 2)])
+    created[TOPIC].result(WAIT_S)
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(20):
         producer.produce(TOPIC, str(number).encode(), partition=number % 2)
@@ -132,7 +134,7 @@ def produce(bootstrap: str) -> None:
 
 @contextmanager
 def consuming(bootstrap: str) -> Iterator[None]:
-    """A consumer that owns both partitions and has committed in the middle of them."""
+    """Run a consumer that owns both partitions and has committed part of them."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -147,7 +149,7 @@ def consuming(bootstrap: str) -> Iterator[None]:
     read = 0
     while read < 20:
         record = consumer.poll(WAIT_S)
-        assert record is not None, "no record came"
+        assert record is not None, "no record was received"
         if record.error():
             raise KafkaException(record.error())
         read += 1
@@ -168,7 +170,7 @@ def commit(bootstrap: str, offset: TopicPartition) -> None:
 
 @contextmanager
 def server(directory: Path) -> Iterator[str]:
-    """A server of our own; yields its HOST:PORT and stops it afterwards."""
+    """Run a server; yield its HOST:PORT and stop it afterwards."""
     command = [sys.executable, "-m", "coterie.cli.main", "serve", "--memory"]
     with (directory / "server.log").open("wb") as log:
         process = subprocess.Popen(
@@ -186,9 +188,9 @@ def server(directory: Path) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Show the transcript, or write it to its file."""
+    """Print the transcript, or write it to its file."""
     with tempfile.TemporaryDirectory() as name, server(Path(name)) as bootstrap:
-        text = tell(bootstrap, Path(name))
+        text = transcript(bootstrap, Path(name))
     if "--write" in arguments:
         TRANSCRIPT.write_text(text, encoding="utf-8")
     else:

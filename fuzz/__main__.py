@@ -1,11 +1,12 @@
-"""Throw bytes at every decoder for a bounded time: MalformedFrame or a value, else 1.
+"""Fuzz every decoder for a limited time; exit with 1 if one raises any other error than
+MalformedFrame.
 
     python -m fuzz --seconds 60
     python -m fuzz --only "record batches" --seed 7
 
-A mutator of our own makes the inputs, the same ones for the same seed. Where atheris is
-installed and no seed is asked for, it chooses the inputs for the second half of the
-time, by what code they reach.
+fuzz/mutator.py generates the inputs, the same inputs for the same seed. If atheris is
+installed and no seed is given, atheris generates the inputs for the second half of the
+time, guided by coverage.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from fuzz.targets import Target, families, targets
 SECONDS: Final = 60.0
 INPUTS_MAX: Final = 50_000_000
 ROUND: Final = 50
-"""How many inputs a target gets before the next one's turn."""
+"""The number of inputs of one target before the next target."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fuzz what the command line asks for; 0 when nothing was found."""
+    """Run the fuzzer; return 0 when no bug was found."""
     options = _parse(arguments)
     chosen = [target for target in targets() if options.only in target.name]
     guided = [target for target in families() if options.only in target.name]
     if not chosen:
-        print(f"no decoder is called {options.only!r}", file=sys.stderr)
+        print(f"no decoder has {options.only!r} in its name", file=sys.stderr)
         return 2
     seconds: float = options.seconds
     if options.seed is not None or find_spec("atheris") is None or not guided:
@@ -49,8 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=SECONDS)
-    parser.add_argument("--count", type=int, default=INPUTS_MAX, help="inputs at most")
-    parser.add_argument("--seed", type=int, help="run the same inputs again")
+    parser.add_argument(
+        "--count", type=int, default=INPUTS_MAX, help="largest number of inputs"
+    )
+    parser.add_argument("--seed", type=int, help="seed of the inputs, to repeat a run")
     parser.add_argument("--only", default="", help="part of a decoder's name")
     return parser.parse_args(arguments)
 
@@ -80,7 +83,7 @@ def _fuzz(
 
 
 def attempt(target: Target, data: bytes) -> bool | None:
-    """Whether the input was a value, malformed (False), or found a bug (None)."""
+    """Return True for a valid input, False for a malformed one, None for a bug."""
     try:
         target.run(data)
     except MalformedFrame:
@@ -95,7 +98,7 @@ def attempt(target: Target, data: bytes) -> bool | None:
 
 
 def _guide(chosen: Sequence[Target], seconds: float) -> int:
-    """One process for each target: libFuzzer ends the one that it runs in."""
+    """Run atheris in one process per target, because libFuzzer exits its process."""
     each = max(1, round(seconds / len(chosen)))
     for target in chosen:
         command = [sys.executable, "-m", "fuzz.guided", target.name, str(each)]

@@ -1,4 +1,4 @@
-"""One decoder under atheris: python -m fuzz.guided NAME SECONDS."""
+"""Fuzz one decoder with atheris: python -m fuzz.guided NAME SECONDS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ with atheris.instrument_imports(include=["coterie"]):
 
 
 def main(name: str, seconds: str) -> None:
-    """Run the target called `name` until it fails or the time is over."""
+    """Fuzz a target until it fails or the time has passed."""
     (target,) = (one for one in families() if one.name == name)
 
     def run(data: bytes) -> None:

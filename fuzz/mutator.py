@@ -1,4 +1,4 @@
-"""Makes hostile inputs out of good ones: deterministic, from a seed."""
+"""Mutations of valid inputs, deterministic for a seed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 INPUT_BYTES_MAX: Final = 4096
 ROUNDS_MAX: Final = 4
-TELLING: Final = (
+BOUNDARY_VALUES: Final = (
     b"\0",
     b"\x7f",
     b"\x80",
@@ -20,11 +20,13 @@ TELLING: Final = (
     b"\xff\xff\xff\xff\x0f",
     b"\xff" * 9 + b"\x01",
 )
-"""Lengths and counts at their limits, and varints without end."""
+"""Lengths and counts at their limits, and varints that are too long."""
 
 
 def mutate(data: bytes, others: Sequence[bytes], chance: Random) -> bytes:
-    """A few changes to `data`; `others` are inputs to splice with."""
+    """Apply a few mutations to `data`; the result may include bytes of one of
+    `others`.
+    """
     for _ in range(chance.randint(1, ROUNDS_MAX)):
         change = chance.choice(_CHANGES)
         data = change(data, chance)
@@ -43,13 +45,13 @@ def _flip(data: bytes, chance: Random) -> bytes:
 
 def _replace(data: bytes, chance: Random) -> bytes:
     at = chance.randint(0, len(data))
-    piece = chance.choice(TELLING)
+    piece = chance.choice(BOUNDARY_VALUES)
     return data[:at] + piece + data[at + len(piece) :]
 
 
 def _insert(data: bytes, chance: Random) -> bytes:
     at = chance.randint(0, len(data))
-    piece = chance.choice((*TELLING, chance.randbytes(3)))
+    piece = chance.choice((*BOUNDARY_VALUES, chance.randbytes(3)))
     return data[:at] + piece + data[at:]
 
 

@@ -1,7 +1,6 @@
-"""The decoders: functions that take any bytes and may only say MalformedFrame.
+"""The fuzz targets: decoders that raise no error but MalformedFrame for any bytes.
 
-A target also names seeds: valid inputs, from which a mutator gets further than from
-noise. Whatever else a target raises is a bug.
+The seeds of a target are valid inputs for the mutator.
 """
 
 from __future__ import annotations
@@ -13,31 +12,21 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from coterie.auth.sasl import PlainExchange, ScramExchange, mechanisms
-from coterie.coordinator.records.consumer_types import CONSUMER_TYPES
-from coterie.coordinator.records.group_metadata import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-)
-from coterie.coordinator.records.offset_commit import (
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
-from coterie.coordinator.records.serde import decode_record, encode_record
-from coterie.coordinator.result import Record
+from coterie.broker.coordinator.record_serde import TYPES, decode_record, encode_record
+from coterie.broker.coordinator.result import Record
+from coterie.broker.protocol.connection import Connection, Request
+from coterie.broker.protocol.sasl import Authentication
 from coterie.errors import ApiError, LogCorrupt, MalformedFrame
-from coterie.protocol.connection import Connection, Request
-from coterie.protocol.sasl import Authentication
 from coterie.types import ScramCredential, ScramMechanism
-from coterie.wire.api import KNOWN, Api, ApiKey, api_of
+from coterie.wire.api import IMPLEMENTED, Api, ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.compression import Codec, compress, decompress
-from coterie.wire.consumer_protocol import (
+from coterie.wire.framing import RequestHeaderV0, frame_of, write_request
+from coterie.wire.messages.api_versions import ApiVersionsResponse
+from coterie.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from coterie.wire.framing import frame_of
-from coterie.wire.headers import RequestFront, write_request
-from coterie.wire.messages.api_versions import ApiVersionsResponse
 from coterie.wire.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -63,7 +52,7 @@ FRAME_BYTES_MAX: Final = 100_000
 
 @dataclass(frozen=True)
 class Target:
-    """One decoder family: what to call, and inputs to begin with."""
+    """A decoder, and valid inputs for it."""
 
     name: str
     run: Callable[[bytes], object]
@@ -71,13 +60,15 @@ class Target:
 
 
 def targets() -> Iterator[Target]:
-    """Every decoder that bytes of a peer, or of a log, can reach."""
+    """Yield all decoders of bytes from peers and from logs."""
     yield from _messages()
     yield from _others()
 
 
 def families() -> Iterator[Target]:
-    """The same decoders as few targets: all messages are one, chosen by two bytes."""
+    """Yield the same decoders, with one target for all messages: two bytes of the input
+    select the message.
+    """
     messages = list(_messages())
 
     def run(data: bytes) -> None:
@@ -104,7 +95,9 @@ def _messages() -> Iterator[Target]:
 
 def _others() -> Iterator[Target]:
     yield Target("frames", _frames, [_frame(api) * 2 for api in _apis()])
-    yield Target("frames before a name", _guarded, list(_guarded_seeds()))
+    yield Target(
+        "frames before authentication", _before_authentication, list(_sasl_seeds())
+    )
     yield Target("PLAIN", _plain, [b"\0user\0pencil", b"user\0user\0pencil", b"\0a\0"])
     yield Target("SCRAM", _scram, [_SCRAM_FIRST + b"\n" + _SCRAM_LAST])
     yield Target("coordinator records", _record, list(_record_seeds()))
@@ -117,7 +110,7 @@ def _others() -> Iterator[Target]:
 
 
 def _apis() -> list[Api]:
-    return [api_of(key) for key in KNOWN]
+    return [api_of(key) for key in IMPLEMENTED]
 
 
 def _message(cls: type[Message], version: int) -> Target:
@@ -132,7 +125,9 @@ def _message(cls: type[Message], version: int) -> Target:
 
 
 def full(cls: type[Struct]) -> Any:
-    """A value with one element in every array and a struct in every place for one."""
+    """Return a value in which each array has one element and all nested structs are
+    present.
+    """
     return cls(
         **{
             name: _full_field(declared)
@@ -155,27 +150,29 @@ def _full_field(declared: Field) -> Any:
 
 def _frame(api: Api) -> bytes:
     version = api.served.high
-    front = RequestFront(api.key, version, 1)
+    header = RequestHeaderV0(api.key, version, 1)
     body = encode(full(api.request), version)
     flexible = version in api.request.FLEXIBLE
-    return write_request(front, "fuzz", body, flexible=flexible)
+    return write_request(header, "fuzz", body, flexible=flexible)
 
 
 def _frames(data: bytes) -> None:
-    """A connection never raises: it stops, and says why."""
+    """Feed a connection, whole and in two halves; it must stop with `failure` and never
+    raise.
+    """
     whole, halves = Connection(FRAME_BYTES_MAX), Connection(FRAME_BYTES_MAX)
     try:
         found = whole.receive_data(data)
         middle = len(data) // 2
         again = halves.receive_data(data[:middle]) + halves.receive_data(data[middle:])
     except MalformedFrame as error:
-        raise AssertionError("a connection raised") from error
+        raise AssertionError("the connection raised") from error
     assert [one.body for one in found] == [one.body for one in again]
     assert (whole.failure is None) == (halves.failure is None)
 
 
-def _guarded(data: bytes) -> None:
-    """A connection whose peer has to say who it is: any bytes get it nowhere."""
+def _before_authentication(data: bytes) -> None:
+    """Feed a connection before authentication, which must not complete."""
     sasl = Authentication(_MECHANISMS, session_ms=0, frame_bytes_max=FRAME_BYTES_MAX)
     connection = Connection(FRAME_BYTES_MAX, sasl=sasl)
     asked = connection.receive_data(data)
@@ -185,32 +182,32 @@ def _guarded(data: bytes) -> None:
             _answer(connection, sasl, request)
         except ApiError:
             return
-        assert not sasl.is_open
+        assert not sasl.is_complete
         asked = connection.receive_data(b"")
 
 
 def _answer(connection: Connection, sasl: Authentication, request: Request) -> None:
     if request.api_key == ApiKey.SASL_HANDSHAKE:
         sasl.handshake(request.body.mechanism, request.api_version, now_ms=0)
-        connection.answer(request, SaslHandshakeResponse())
+        connection.respond(request, SaslHandshakeResponse())
     elif request.api_key == ApiKey.API_VERSIONS:
-        connection.answer(request, ApiVersionsResponse())
+        connection.respond(request, ApiVersionsResponse())
     else:
-        assert sasl.takes_tokens
+        assert sasl.expects_token
         token = sasl.accept(sasl.respond(request.body.auth_bytes)(), now_ms=0).token
-        connection.answer(request, SaslAuthenticateResponse(auth_bytes=token))
+        connection.respond(request, SaslAuthenticateResponse(auth_bytes=token))
 
 
-def _guarded_seeds() -> Iterator[bytes]:
+def _sasl_seeds() -> Iterator[bytes]:
     for version in (0, 1):
         hello = write_request(
-            RequestFront(ApiKey.SASL_HANDSHAKE, version, 1),
+            RequestHeaderV0(ApiKey.SASL_HANDSHAKE, version, 1),
             "fuzz",
             encode(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), version),
             flexible=False,
         )
         token = write_request(
-            RequestFront(ApiKey.SASL_AUTHENTICATE, 1, 2),
+            RequestHeaderV0(ApiKey.SASL_AUTHENTICATE, 1, 2),
             "fuzz",
             encode(SaslAuthenticateRequest(auth_bytes=_SCRAM_FIRST), 1),
             flexible=False,
@@ -219,14 +216,14 @@ def _guarded_seeds() -> Iterator[bytes]:
 
 
 def _plain(data: bytes) -> None:
-    """Refused, or a user with that password; its hashing is not what is tried here."""
+    """Parse a PLAIN token, without the password hashing."""
     with suppress(ApiError):
-        PlainExchange(_nobody).respond(data)
+        PlainExchange(_no_credential).respond(data)
 
 
 def _scram(data: bytes) -> None:
-    """A first token and a last one, a line each: nobody gets in who knows nothing."""
-    exchange = ScramExchange(ScramMechanism.SCRAM_SHA_256, _somebody, nonce="n")
+    """Send a first and a final SCRAM message; neither may complete authentication."""
+    exchange = ScramExchange(ScramMechanism.SCRAM_SHA_256, _some_credential, nonce="n")
     first, _, last = data.partition(b"\n")
     with suppress(ApiError):
         exchange.respond(first)()
@@ -234,17 +231,17 @@ def _scram(data: bytes) -> None:
     assert exchange.user is None
 
 
-def _nobody(user: str, mechanism: ScramMechanism) -> None:
+def _no_credential(user: str, mechanism: ScramMechanism) -> None:
     return None
 
 
-def _somebody(user: str, mechanism: ScramMechanism) -> ScramCredential:
+def _some_credential(user: str, mechanism: ScramMechanism) -> ScramCredential:
     return ScramCredential(bytes(16), bytes(32), bytes(32), 4_096)
 
 
 _SCRAM_FIRST: Final = b"n,,n=user,r=abc"
 _SCRAM_LAST: Final = b"c=biws,r=abcn,p=" + b"AAAA" * 10 + b"AAA="
-_MECHANISMS: Final = mechanisms(["PLAIN", "SCRAM-SHA-256"], _somebody)
+_MECHANISMS: Final = mechanisms(["PLAIN", "SCRAM-SHA-256"], _some_credential)
 
 
 def _batches(data: bytes) -> None:
@@ -267,7 +264,9 @@ def _batch_seeds() -> Iterator[bytes]:
 
 
 def _record(data: bytes) -> None:
-    """The first byte says how long the key is; no byte after it, a tombstone."""
+    """Decode a record; the first byte of the input is the length of the record's
+    key.
+    """
     end = 1 + data[0] if data else 0
     try:
         decode_record(data[1:end], data[end:] or None)
@@ -276,11 +275,8 @@ def _record(data: bytes) -> None:
 
 
 def _record_seeds() -> Iterator[bytes]:
-    for key, value in (
-        (full(OffsetCommitKey), full(OffsetCommitValue)),
-        (full(GroupMetadataKey), full(GroupMetadataValue)),
-        *((full(key), full(value)) for key, value in CONSUMER_TYPES.values()),
-    ):
+    for key_type, value_type in dict.fromkeys(TYPES.values()):
+        key, value = full(key_type), full(value_type)
         for version in range(value.VERSIONS.high + 1):
             key_bytes, value_bytes = encode_record(Record(key, value, version))
             yield bytes([len(key_bytes)]) + key_bytes + (value_bytes or b"")

@@ -1,4 +1,4 @@
-"""`python -m sim`: run worlds, and show what they are worth."""
+"""`python -m sim`: run simulated worlds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sim.runner import run_seed, run_seeds
 
 
 def main() -> int:
-    """Run what was asked for; 1 when something is broken."""
+    """Run the command line; return 1 if a world violates an invariant."""
     given = _arguments().parse_args()
     if given.exhaustive is not None:
         print(f"every interleaving: {explore(given.exhaustive)}")
@@ -20,7 +20,7 @@ def main() -> int:
     if given.mutants is not None:
         return _hunt(given.mutants, given.jobs)
     if given.seed is not None:
-        return _tell(given.seed)
+        return _print_world(given.seed)
     first, _, last = given.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
     return _run(seeds, given.jobs, until_broken=given.until_broken)
@@ -28,28 +28,32 @@ def main() -> int:
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m sim", description=__doc__)
-    parser.add_argument("--seed", type=int, help="one world, with its transcript")
-    parser.add_argument("--seeds", default="1-300", help="many worlds: first-last")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument(
-        "--until-broken", action="store_true", help="stop at the first that breaks"
+        "--seed", type=int, help="seed of one world; print its transcript"
+    )
+    parser.add_argument("--seeds", default="1-300", help="range of seeds, first-last")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
+    parser.add_argument(
+        "--until-broken",
+        action="store_true",
+        help="stop at the first world that violates an invariant",
     )
     parser.add_argument(
         "--mutants",
         nargs="*",
         metavar="NAME",
-        help="look for the bugs of sim/mutants: all, or those named",
+        help="run all mutants of sim/mutants, or only those named",
     )
     parser.add_argument(
         "--exhaustive",
         type=int,
         metavar="DEPTH",
-        help="every interleaving of a small world, to a depth",
+        help="depth of the exhaustive exploration of a small world",
     )
     return parser
 
 
-def _tell(seed: int) -> int:
+def _print_world(seed: int) -> int:
     outcome = run_seed(seed)
     print(outcome.transcript)
     print(outcome)
@@ -76,15 +80,15 @@ def _run(seeds: range, jobs: int, *, until_broken: bool) -> int:
 
 
 def _hunt(names: list[str], jobs: int) -> int:
-    """Look for every mutant; 1 when one got away."""
+    """Run every mutant; return 1 if the simulation does not find one."""
     mutants = [each for each in all_mutants() if not names or each.name in names]
-    away = 0
+    missed = 0
     for found in hunt(mutants, jobs):
-        away += found.how is None
+        missed += found.how is None
         print(f"{found.mutant.name}: {found.mutant.what}")
-        print(f"  {found.how or 'GOT AWAY'}", flush=True)
-    print(f"{len(mutants)} mutants, {away} got away")
-    return bool(away)
+        print(f"  {found.how or 'NOT FOUND'}", flush=True)
+    print(f"{len(mutants)} mutants, {missed} not found")
+    return bool(missed)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""What a world is given up for, and the ears that hear of bugs in the server."""
+"""The error for a violated invariant, and the log handler that records bugs of the
+server.
+"""
 
 from __future__ import annotations
 
@@ -7,46 +9,47 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-_FLUSHER: Final = "coterie.runtime.flusher"
+_FLUSHER: Final = "coterie.broker.runtime.flusher"
 _ASSIGNOR_FAILED: Final = "The assignor failed"
 
 
 class Broken(Exception):
-    """An invariant does not hold; the message says which and how."""
+    """A violated invariant; the message describes it."""
 
 
-class Ears(logging.Handler):
-    """Listens to the server's log. What it says of a failed flush or assignor is to be
-    expected, as the world made it fail; any other error, and any refusal of a request
-    of its own, is a bug."""
+class BugRecorder(logging.Handler):
+    """A log handler that records bugs of the server. Messages about a failed flush or
+    assignor are expected, because the world causes these failures. Any other
+    warning or error, and any message with an exception, is a bug.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.heard: list[str] = []
+        self.bugs: list[str] = []
         self._formatter = logging.Formatter("%(message)s")
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep what must not be said."""
+        """Record a message, unless it is expected."""
         text = self._formatter.format(record)
         is_expected = record.name == _FLUSHER or _ASSIGNOR_FAILED in text
         if record.exc_info or not is_expected:
-            self.heard.append(text)
+            self.bugs.append(text)
 
     def check(self) -> None:
-        """Raise Broken for the first bug that was heard of."""
-        if self.heard:
-            raise Broken(f"the server has a bug: {self.heard[0]}")
+        """Raise Broken for the first recorded bug."""
+        if self.bugs:
+            raise Broken(f"the server has a bug: {self.bugs[0]}")
 
 
 @contextmanager
-def listening() -> Iterator[Ears]:
-    """Hear what the server logs, instead of anybody else."""
+def recording_bugs() -> Iterator[BugRecorder]:
+    """Yield a recorder of bugs; do not print the server's log messages."""
     logger = logging.getLogger("coterie")
-    ears = Ears()
+    recorder = BugRecorder()
     propagates, logger.propagate = logger.propagate, False
-    logger.addHandler(ears)
+    logger.addHandler(recorder)
     try:
-        yield ears
+        yield recorder
     finally:
-        logger.removeHandler(ears)
+        logger.removeHandler(recorder)
         logger.propagate = propagates

@@ -1,6 +1,5 @@
-"""Virtual time: what is to happen, in its order, and the event loop of one server.
-
-Nothing happens by itself: `Clock.step` makes the next thing happen, and time jumps.
+"""Virtual time: scheduled events in order of time, and the event loop of a server.
+`Clock.step` runs the next event and sets the time to that of the event.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _TURNS_MAX: Final = 100_000
 
 
 class Event:
-    """Something to come."""
+    """A scheduled event."""
 
     __slots__ = ("callback", "is_cancelled")
 
@@ -25,13 +24,15 @@ class Event:
         self.is_cancelled = False
 
     def cancel(self) -> None:
-        """It will not happen."""
+        """Cancel the event."""
         self.is_cancelled = True
 
 
 class Clock:
-    """All that is to happen in a world; what falls on one ms happens in the order in
-    which it was asked for."""
+    """A simulated clock and its scheduled events.
+
+    Events at the same ms run in the order of scheduling.
+    """
 
     def __init__(self) -> None:
         self.now_ms = START_MS
@@ -39,11 +40,11 @@ class Clock:
         self._order = count()
 
     def now(self) -> int:
-        """Ms since the epoch."""
+        """Return the time in ms since the epoch."""
         return self.now_ms
 
     def after(self, delay_ms: int, callback: Callable[[], object]) -> Event:
-        """Call back once that time has passed."""
+        """Call back after a delay."""
         assert delay_ms >= 0, delay_ms
         event = Event(callback)
         at_ms = self.now_ms + delay_ms
@@ -51,8 +52,10 @@ class Clock:
         return event
 
     def step(self, until_ms: int) -> bool:
-        """Make the next thing happen, if that is before `until_ms`; else time stands
-        there then, and the answer is False."""
+        """Run the next event at or before `until_ms`.
+
+        Without one, set the time to it and return False.
+        """
         while self._events and self._events[0][0] <= until_ms:
             at_ms, _, event = heapq.heappop(self._events)
             if not event.is_cancelled:
@@ -64,8 +67,9 @@ class Clock:
 
 
 class ServerLoop:
-    """The event loop of one life of the server. What it still had to do when it died
-    never happens."""
+    """The event loop of one server process; its callbacks are dropped when the process
+    is killed.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -73,7 +77,7 @@ class ServerLoop:
         self._is_dead = False
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
-        """Call back in the next turn."""
+        """Call back in the next iteration."""
         self._soon.append((callback, args))
 
     call_soon_threadsafe = call_soon
@@ -90,16 +94,16 @@ class ServerLoop:
         return self._clock.after(round(delay * 1000), call)
 
     def settle(self) -> None:
-        """Turn until nothing is ready."""
+        """Run iterations until no callback is ready."""
         soon = self._soon
         for _ in range(_TURNS_MAX):
             if not soon:
                 return
             callback, args = soon.popleft()
             callback(*args)
-        raise AssertionError("the server's loop never comes to rest")
+        raise AssertionError("the server's loop does not become idle")
 
     def die(self) -> None:
-        """The process is gone."""
+        """Drop all callbacks, because the process was killed."""
         self._is_dead = True
         self._soon.clear()

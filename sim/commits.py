@@ -1,9 +1,7 @@
-"""What was committed, and what a reader may be told (rules: every acknowledged commit
-is readable; who is fenced cannot commit).
-
-Commits count in the order in which the server handles them. One that is acknowledged is
-what is read until a later one. One whose answer was lost with the server, or that the
-server gave up waiting for, may have become durable or not.
+"""Check that acknowledged commits can be fetched and that a fenced member cannot
+commit. Commits are ordered as the server handled them. An acknowledged offset is the
+committed offset until a later commit. A commit without a response, because the server
+was killed or the request timed out, may be durable or not.
 """
 
 from __future__ import annotations
@@ -13,18 +11,18 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from coterie.coordinator.consumer.group import ConsumerGroup
-from coterie.coordinator.consumer.member import Member
-from coterie.coordinator.state import State
+from coterie.broker.coordinator.consumer.group import ConsumerGroup
+from coterie.broker.coordinator.consumer.member import Member
+from coterie.broker.coordinator.state import State
 from coterie.types import GroupId, TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitRequest
 from sim.broken import Broken
-from sim.topics import Part, Topics
+from sim.topics import TopicIdPartition, Topics
 
 
 class Place(NamedTuple):
-    """What an offset is committed for."""
+    """The key of a committed offset: a group and a partition."""
 
     group_id: GroupId
     topic: TopicName
@@ -32,7 +30,7 @@ class Place(NamedTuple):
 
 
 class Fate(Enum):
-    """What became of a commit."""
+    """The outcome of a commit."""
 
     UNDECIDED = "nobody knows"
     ACKNOWLEDGED = "acknowledged"
@@ -58,9 +56,8 @@ class Ledger:
     def handled(
         self, state: State | None, request: OffsetCommitRequest
     ) -> Callable[[Any], None]:
-        """A commit is about to be handled; call what is returned with its answer, when
-        the server lets it go. `state` is None when nothing can be known of the group.
-        """
+        """Handle a commit; return the callback for its response. `state` is None when
+        the state of the group is unknown."""
         written = [
             (place, self._append(place, offset), _verdict(state, request, part))
             for place, part, offset in self._named(request)
@@ -75,13 +72,13 @@ class Ledger:
         return answered
 
     def forget(self, group_id: GroupId | None, topic: TopicName | None) -> None:
-        """The offsets of a group, or of a topic, are being deleted."""
+        """Record that the offsets of a group, or of a topic, are being deleted."""
         for place, writes in self._writes.items():
             if place.group_id == group_id or place.topic == topic:
                 writes.append(_Write(None))
 
     def check(self, group_id: GroupId, state: State) -> None:
-        """Raise Broken unless what was acknowledged is readable."""
+        """Raise Broken unless fetched offsets equal the acknowledged ones."""
         for place, writes in self._writes.items():
             if place.group_id == group_id:
                 committed = state.offsets.stored.get(*place)
@@ -93,7 +90,9 @@ class Ledger:
                         f", and what else may be is {allowed[1:]}"
                     )
 
-    def _named(self, request: OffsetCommitRequest) -> Iterator[tuple[Place, Part, int]]:
+    def _named(
+        self, request: OffsetCommitRequest
+    ) -> Iterator[tuple[Place, TopicIdPartition, int]]:
         topics = self._topics
         for topic in request.topics:
             name = topic.name or topics.names[topic.topic_id]
@@ -121,7 +120,7 @@ class Ledger:
 
 
 def _readable(writes: list[_Write]) -> list[int | None]:
-    """What was acknowledged last, then what may have come after it."""
+    """Return the last acknowledged commit and the uncertain ones after it."""
     allowed: list[int | None] = []
     for write in reversed(writes):
         allowed.insert(0, write.offset)
@@ -136,8 +135,12 @@ class _Verdict(Enum):
     UNKNOWN = "it depends"
 
 
-def _verdict(state: State | None, request: OffsetCommitRequest, part: Part) -> _Verdict:
-    """Whether this member may commit for that partition, from the state alone."""
+def _verdict(
+    state: State | None, request: OffsetCommitRequest, part: TopicIdPartition
+) -> _Verdict:
+    """Return whether the member may commit for the partition, by the assignments in the
+    state.
+    """
     epoch = request.generation_id_or_member_epoch
     group = None if state is None else state.group(request.group_id)
     if state is None or epoch < 0:
@@ -149,8 +152,8 @@ def _verdict(state: State | None, request: OffsetCommitRequest, part: Part) -> _
     return _Verdict.UNKNOWN if epoch == group.generation else _Verdict.FENCED
 
 
-def _by_epoch(member: Member, epoch: int, part: Part) -> _Verdict:
-    """E17-02, E17-05."""
+def _by_epoch(member: Member, epoch: int, part: TopicIdPartition) -> _Verdict:
+    """Return whether the member's epoch allows the commit (E17-02, E17-05)."""
     if epoch == member.epoch:
         return _Verdict.ALLOWED
     topic_id, partition = part

@@ -1,8 +1,7 @@
-"""A disk that fails when it is told to, and on which a server may die.
-
-A write is all or nothing, as the log's interface promises: a write that is torn because
-the server dies in it is found rolled back when the log is opened again. So a server may
-die before a write, or after it and before anybody heard of it.
+"""A simulated disk with write errors and server crashes. A write is atomic, as the
+log's interface requires: an incomplete write is rolled back when the log is opened
+again. So a server crashes before a write, or after the write but before its result is
+reported.
 """
 
 from __future__ import annotations
@@ -10,44 +9,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
+from coterie.broker.log.log import BatchInfo, LogPartition, Operation, StagedWrite
+from coterie.broker.log.memory import MemoryLog
 from coterie.errors import LogError
-from coterie.log.log import BatchInfo, LogPartition, Staged
-from coterie.log.memory import MemoryLog
-from coterie.log.staging import Operation
 
 
 class Killed(BaseException):
-    """The server's process is gone, in the middle of what it did.
-
-    No Exception: nothing in the server may catch it.
+    """A crash of the server's process. It is not an Exception, so that no handler in
+    the server catches it.
     """
 
 
 class Death(Enum):
-    """Where the server dies."""
+    """The points at which the server may crash."""
 
     AT_APPEND = "as it stages a batch"
     IN_WRITE = "in a write, which is torn"
-    AFTER_WRITE = "after a write, before anybody hears of it"
+    AFTER_WRITE = "after a write, before its result is known"
 
 
 class Disk(MemoryLog):
-    """What is flushed lives on when the server dies; `reopen` gives the next server its
-    log, without the faults of the one before."""
+    """A disk on which flushed data survives a crash of the server."""
 
     def __init__(self, before_write: Callable[[], None] | None = None) -> None:
         super().__init__(before_write)
         self.death: Death | None = None
-        """Where the server dies next."""
+        """The point of the server's next death."""
         self.countdown = 0
-        """How many more times it comes through there before."""
+        """The number of times that point is passed first."""
         self.failures: list[LogError] = []
-        """What the next writes fail with."""
+        """The errors of the next writes."""
 
     def reopen(self) -> Disk:
-        """What the server that starts next finds: all that is flushed, no more."""
+        """Return the disk for the next server: the flushed data, without faults."""
         disk = Disk()
-        vars(disk).update(vars(super().reopen()))  # all of it that a MemoryLog has
+        vars(disk).update(vars(super().reopen()))  # the whole state of a MemoryLog
         return disk
 
     def append(self, partition: LogPartition, batch: bytes, info: BatchInfo) -> None:
@@ -56,14 +52,14 @@ class Disk(MemoryLog):
         super().append(partition, batch, info)
 
     def store(self, operations: list[Operation]) -> None:
-        """Write. Raises LogError, with nothing written."""
+        """Write. Raise LogError when nothing was written."""
         if self.failures:
             raise self.failures.pop()
         self._pass(Death.IN_WRITE)
         super().store(operations)
 
-    def settle(self, staged: Staged) -> None:
-        """Make what was written visible."""
+    def settle(self, staged: StagedWrite) -> None:
+        """Make the written batches visible."""
         super().settle(staged)
         self._pass(Death.AFTER_WRITE)
 

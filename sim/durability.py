@@ -1,5 +1,6 @@
-"""The log is the state: replaying it, and any log that legal compaction could have made
-of it, gives what the live shard holds durably."""
+"""Check durability: a replay of the log, even after any valid compaction, gives the
+live state.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from coterie.coordinator.classic.group import ClassicGroup, GroupState
-from coterie.coordinator.consumer.records import group_records
-from coterie.coordinator.records.serde import decode_record, encode_record
-from coterie.coordinator.result import Origin, Record
-from coterie.coordinator.shard import Shard
-from coterie.coordinator.state import State
-from coterie.log.log import Log, LogPartition
+from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState
+from coterie.broker.coordinator.consumer.record_builders import group_records
+from coterie.broker.coordinator.record_serde import decode_record, encode_record
+from coterie.broker.coordinator.result import Origin, Record
+from coterie.broker.coordinator.shard import Shard
+from coterie.broker.coordinator.state import State
+from coterie.broker.log.log import Log, LogPartition
 from coterie.settings import Settings
 from coterie.wire.record_batch import decode_records, read_header
 from sim.broken import Broken
@@ -22,7 +23,7 @@ _READ_BYTES = 1 << 20
 
 
 class Entry(NamedTuple):
-    """A record in the log; `batch` is the offset at which its batch begins."""
+    """A record in the log; `batch` is the base offset of its batch."""
 
     batch: int
     key: bytes
@@ -31,7 +32,7 @@ class Entry(NamedTuple):
 
 
 def read_log(log: Log, where: LogPartition) -> list[Entry]:
-    """Every record of a partition that is flushed."""
+    """Return every flushed record of a partition."""
     return list(_entries(log, where))
 
 
@@ -50,7 +51,9 @@ def _entries(log: Log, where: LogPartition) -> Iterator[Entry]:
 
 
 def replayed(entries: Sequence[Entry], settings: Settings) -> State:
-    """The state that these records give. Raises Broken when they give none."""
+    """Return the state after replaying the records. Raise Broken when they cannot be
+    replayed.
+    """
     shard = Shard(settings)
     for entry in entries:
         try:
@@ -61,10 +64,11 @@ def replayed(entries: Sequence[Entry], settings: Settings) -> State:
     return shard.state
 
 
-def thinned(entries: Sequence[Entry], rng: Random) -> list[Entry]:
-    """The log after some runs of a cleaner. Each looks at the batches up to one, drops
-    records that a later one of these replaces, and is stopped at some batch. When the
-    last run went all the way, tombstones may be gone, too."""
+def compacted(entries: Sequence[Entry], rng: Random) -> list[Entry]:
+    """Return the records that remain after some runs of a log cleaner. Each run covers
+    the batches up to a random one, drops superseded records, and may stop earlier.
+    After a complete last run, tombstones may be removed too.
+    """
     left = list(entries)
     bases = sorted({entry.batch for entry in entries})
     for _ in range(rng.randint(1, 2)):
@@ -91,8 +95,9 @@ def _cleaned(entries: Sequence[Entry], stopped_at: int, until: int) -> list[Entr
 
 
 def check_same(live: State, loaded: State, how: str) -> None:
-    """Raise Broken unless both hold the same durably; rebalances of classic groups that
-    are in flight may be lost."""
+    """Raise Broken unless both states are durably equal; classic rebalances in progress
+    may be lost.
+    """
     durable = {
         group_id
         for group_id in live.classic_groups
@@ -116,7 +121,7 @@ def _same(how: str, what: str, live: Any, loaded: Any) -> None:
 
 
 def _whole(state: State) -> list[tuple[bytes, bytes | None]]:
-    """All consumer groups as the log would have them, in whatever order."""
+    """Return all consumer groups as sorted records."""
     groups = state.consumer_groups.values()
     return sorted(
         encode_record(record) for group in groups for record in group_records(group)

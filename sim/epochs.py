@@ -1,21 +1,22 @@
-"""Epochs never go back: a group's, its assignment's, and each member's as long as it is
-that member. Nor do they across a restart, as far as anybody can have heard of them."""
+"""Check that the epochs of groups, assignments and members never decrease. Across a
+restart this holds for durable epochs, which responses may have contained.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from coterie.coordinator.classic.group import ClassicGroup
-from coterie.coordinator.consumer.group import ConsumerGroup
-from coterie.coordinator.consumer.member import STATIC_LEAVE_EPOCH
-from coterie.coordinator.records.group_metadata import GroupMetadataValue
-from coterie.coordinator.result import Record
-from coterie.coordinator.state import State
+from coterie.broker.coordinator.classic.group import ClassicGroup
+from coterie.broker.coordinator.consumer.group import ConsumerGroup
+from coterie.broker.coordinator.consumer.member import STATIC_LEAVE_EPOCH
+from coterie.broker.coordinator.records import GroupMetadataValue
+from coterie.broker.coordinator.result import Record
+from coterie.broker.coordinator.state import State
 from coterie.types import GroupId, MemberId
 from sim.broken import Broken
 
 
-class Seen(NamedTuple):
+class EpochSnapshot(NamedTuple):
     """The epochs of a group at one time."""
 
     epoch: int
@@ -24,9 +25,9 @@ class Seen(NamedTuple):
     is_classic: bool = False
 
 
-def seen(state: State) -> dict[GroupId, Seen]:
-    """The epochs of all consumer groups of a shard, and the generations of classic
-    groups, which become epochs and come of them, as they are in the log."""
+def seen(state: State) -> dict[GroupId, EpochSnapshot]:
+    """Return the epochs of all consumer groups, and the durable generations of classic
+    groups."""
     found = {
         group_id: _of_record(record, state.classic_groups[group_id])
         for group_id, record in state.group_records.items()
@@ -36,23 +37,24 @@ def seen(state: State) -> dict[GroupId, Seen]:
     return found
 
 
-def _of_record(record: Record, group: ClassicGroup) -> Seen:
-    """Who has left since the record was written is none of its members any more."""
+def _of_record(record: Record, group: ClassicGroup) -> EpochSnapshot:
+    """Return the epochs of a record; members that have left since are dropped."""
     value = record.value
     assert isinstance(value, GroupMetadataValue)
     ids = {member.member_id for member in value.members} & group.members.keys()
     members = dict.fromkeys(ids, value.generation)
-    return Seen(value.generation, value.generation, members, is_classic=True)
+    return EpochSnapshot(value.generation, value.generation, members, is_classic=True)
 
 
-def _of_group(group: ConsumerGroup) -> Seen:
+def _of_group(group: ConsumerGroup) -> EpochSnapshot:
     members = {member.member_id: member.epoch for member in group.members.values()}
-    return Seen(group.epoch, group.assignment_epoch, members)
+    return EpochSnapshot(group.epoch, group.assignment_epoch, members)
 
 
-def check_order(before: dict[GroupId, Seen], after: dict[GroupId, Seen]) -> None:
-    """Raise Broken when something went back. A group that is gone is another one when
-    it comes again."""
+def check_order(
+    before: dict[GroupId, EpochSnapshot], after: dict[GroupId, EpochSnapshot]
+) -> None:
+    """Raise Broken when an epoch decreased. A deleted group may start over."""
     for group_id, old in before.items():
         new = after.get(group_id)
         if new is None or (old.is_classic != new.is_classic and not old.members):
@@ -67,4 +69,4 @@ def check_order(before: dict[GroupId, Seen], after: dict[GroupId, Seen]) -> None
 
 def _check(group_id: GroupId, what: str, before: int, after: int) -> None:
     if after < before:
-        raise Broken(f"{group_id}: the {what} goes back from {before} to {after}")
+        raise Broken(f"{group_id}: the {what} decreases from {before} to {after}")

@@ -1,12 +1,11 @@
-"""Every interleaving of a small world: three members, two topics, one failure.
-
-No dice here: from the start every step that can be taken is taken, to a stated depth,
-and worlds that are alike are looked at once. A step is a heartbeat with its answer, a
-member that has let partitions go, one that leaves; a failure is an answer that is lost,
-a member that crashes and whose session ends, a revocation that takes too long, a server
-that starts anew from its log. In every world the coordinator's state is sound, epochs
-do not go back, and nobody reads what may be another's; and from every world at the last
-depth, once nothing fails any more, everybody ends at the target.
+"""Explore every interleaving of a small world: three members, two topics, one failure.
+From the start every possible step is taken, to a given depth, and equal worlds are
+visited once. A step is a heartbeat with its response, a completed revocation, or a
+member that leaves. A failure is a lost response, a crashed member whose session
+expires, a revocation that takes too long, or a restart of the server from its log. In
+every world the state must be consistent, epochs must not decrease, and no two members
+may consume one partition. From every world at the last depth, without further failures,
+all members must reach the target assignment.
 """
 
 from __future__ import annotations
@@ -15,16 +14,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from coterie.coordinator import invariants
-from coterie.coordinator.assignors.registry import configured
-from coterie.coordinator.consumer.group import ConsumerGroup, ConsumerGroupState
-from coterie.coordinator.consumer.records import group_records
-from coterie.coordinator.consumer.timers import EndRevocation, ExpireMember
-from coterie.coordinator.records.serde import encode_record
-from coterie.coordinator.result import Context, Origin, Record
-from coterie.coordinator.shard import Shard
+from coterie.broker.coordinator.assignors.registry import configured
+from coterie.broker.coordinator.consumer.group import ConsumerGroup, ConsumerGroupState
+from coterie.broker.coordinator.consumer.record_builders import group_records
+from coterie.broker.coordinator.consumer.timers import EndRevocation, ExpireMember
+from coterie.broker.coordinator.record_serde import encode_record
+from coterie.broker.coordinator.result import (
+    Context,
+    CoordinatorEnvironment,
+    Origin,
+    Record,
+)
+from coterie.broker.coordinator.shard import Shard
 from coterie.errors import ApiError
 from coterie.settings import Settings
+from coterie.testing import invariants
 from coterie.types import GroupId, TopicId
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -33,79 +37,79 @@ from coterie.wire.messages.consumer_group_heartbeat import (
 )
 from sim.broken import Broken
 
-Part = tuple[TopicId, int]
+TopicIdPartition = tuple[TopicId, int]
 
 GROUP: Final = "g"
 SIZES: Final = {"t": 2, "u": 1}
 WANTS: Final = {"a": ("t", "u"), "b": ("t",), "c": ("t", "u")}
 FAILURES: Final = 1
 SETTLED_WITHIN: Final = 12
-"""Rounds of heartbeats of everybody after which a calm group is settled."""
+"""Rounds of heartbeats of all members after which a calm group has settled."""
 SETTINGS: Final = Settings(group_consumer_assignment_interval_ms=0)
 _ASSIGNORS: Final = configured(SETTINGS.group_consumer_assignors)
 
 
-class Topics:
-    """Two topics that never change."""
+class FixedTopics:
+    """A `TopicView` with two topics that never change."""
 
     version = 1
 
     def partition_count(self, topic: str) -> int | None:
-        """How many partitions a topic has."""
+        """Return the number of partitions of a topic."""
         return SIZES.get(topic)
 
     def topic_id(self, topic: str) -> TopicId | None:
-        """A topic's id: its name, filled up."""
+        """Return a topic's id: its padded name."""
         return topic.encode().ljust(16, b"\0") if topic in SIZES else None
 
     def topic_name(self, topic_id: TopicId) -> str | None:
-        """A topic's name."""
+        """Return a topic's name."""
         return topic_id.rstrip(b"\0").decode()
 
     def topic_names(self) -> list[str]:
-        """Both of them."""
+        """Return both names."""
         return [*SIZES]
 
     def partition_racks(self, topic: str) -> tuple[()]:
-        """Nobody knows of racks."""
+        """Return no racks: none are known."""
         return ()
 
 
-class Configs:
-    """What holds for every group."""
+class FixedConfigs:
+    """The configuration of every group."""
 
     version = 0
 
     def session_timeout_ms(self, group_id: GroupId) -> int:
-        """Sessions end by a step, not by a clock."""
+        """Return a session timeout, which has no effect: a step expires sessions."""
         return SETTINGS.group_consumer_session_timeout_ms
 
     def heartbeat_interval_ms(self, group_id: GroupId) -> int:
-        """Heartbeats come by a step."""
+        """Return a heartbeat interval, which has no effect: heartbeats are steps."""
         return SETTINGS.group_consumer_heartbeat_interval_ms
 
     def assignment_interval_ms(self, group_id: GroupId) -> int:
-        """Every epoch has its target at once."""
+        """Return 0: the target assignment of an epoch is computed at once."""
         return 0
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A member as it sees itself; `wanted` is what it was told to own last."""
+    """The state of a member's client; `wanted` is its last received assignment."""
 
     epoch: int = 0
-    owned: frozenset[Part] = frozenset()
-    wanted: frozenset[Part] = frozenset()
+    owned: frozenset[TopicIdPartition] = frozenset()
+    wanted: frozenset[TopicIdPartition] = frozenset()
     is_alive: bool = True
 
     @property
     def has_to_revoke(self) -> bool:
-        """Whether it still reads what it was told to give up."""
+        """Whether the member still consumes partitions that it must revoke."""
         return bool(self.owned - self.wanted)
 
 
-class World(NamedTuple):
-    """All there is, as a value."""
+class SmallWorld(NamedTuple):
+    """An immutable snapshot of the whole world."""
 
     records: tuple[Record, ...]
     clients: tuple[tuple[str, Client], ...]
@@ -113,13 +117,13 @@ class World(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What worlds that are alike have in common."""
+        """Return a value that is equal for equal worlds."""
         log = frozenset(encode_record(record) for record in self.records)
         return log, self.clients, self.failures
 
 
 class Step(NamedTuple):
-    """One thing that can happen."""
+    """A possible step: its action, and the member if it has one."""
 
     what: str
     who: str = ""
@@ -128,22 +132,22 @@ class Step(NamedTuple):
         return f"{self.who} {self.what}".strip()
 
 
-class Explored(NamedTuple):
-    """How many worlds were looked at, and to which depth."""
+class Exploration(NamedTuple):
+    """The number of visited worlds, and the depth."""
 
     worlds: int
     depth: int
 
 
-def explore(depth: int) -> Explored:
-    """Look at every world that so many steps can lead to. Raises Broken."""
-    start = World((), tuple((name, Client()) for name in WANTS), FAILURES)
-    frontier: dict[tuple[object, ...], tuple[World, tuple[Step, ...]]] = {
+def explore(depth: int) -> Exploration:
+    """Visit every world that is reachable in this many steps. Raise Broken."""
+    start = SmallWorld((), tuple((name, Client()) for name in WANTS), FAILURES)
+    frontier: dict[tuple[object, ...], tuple[SmallWorld, tuple[Step, ...]]] = {
         start.key: (start, ())
     }
     seen = set(frontier)
     for _ in range(depth):
-        following: dict[tuple[object, ...], tuple[World, tuple[Step, ...]]] = {}
+        following: dict[tuple[object, ...], tuple[SmallWorld, tuple[Step, ...]]] = {}
         for world, path in frontier.values():
             for step in _steps(world):
                 after = _checked(world, step, path)
@@ -153,32 +157,32 @@ def explore(depth: int) -> Explored:
         frontier = following
     for world, path in frontier.values():
         _check_settles(world, path)
-    return Explored(len(seen), depth)
+    return Exploration(len(seen), depth)
 
 
-def _steps(world: World) -> Iterator[Step]:
+def _steps(world: SmallWorld) -> Iterator[Step]:
     group = _group(_shard(world))
     for name, client in world.clients:
         known = None if group is None else group.members.get(name)
         if not client.is_alive:
             if known is not None:
-                yield Step("is not heard of for its session", name)
+                yield Step("is silent for its session timeout", name)
             continue
         yield Step("beats", name)
         if client.has_to_revoke:
-            yield Step("has let go", name)
+            yield Step("has revoked", name)
         if client.epoch > 0:
             yield Step("leaves", name)
         if world.failures:
-            yield Step("beats and hears nothing", name)
+            yield Step("sends a heartbeat whose response is lost", name)
             yield Step("crashes", name)
             if known is not None and known.pending_revocation:
-                yield Step("takes too long to let go", name)
+                yield Step("takes too long to revoke", name)
     if world.failures:
-        yield Step("the server starts anew")
+        yield Step("the server restarts")
 
 
-def _checked(world: World, step: Step, path: tuple[Step, ...]) -> World:
+def _checked(world: SmallWorld, step: Step, path: tuple[Step, ...]) -> SmallWorld:
     try:
         after = _taken(world, step)
         _check(world, after)
@@ -188,8 +192,8 @@ def _checked(world: World, step: Step, path: tuple[Step, ...]) -> World:
     return after
 
 
-def _taken(world: World, step: Step) -> World:
-    """The world after a step."""
+def _taken(world: SmallWorld, step: Step) -> SmallWorld:
+    """Return the world after a step."""
     name = step.who
     clients = dict(world.clients)
     failures = world.failures
@@ -197,11 +201,11 @@ def _taken(world: World, step: Step) -> World:
     client = clients.get(name, Client())
     match step.what:
         case "beats":
-            client = _hears(client, _beat(shard, name, client))
-        case "beats and hears nothing":
+            client = _handle_response(client, _beat(shard, name, client))
+        case "sends a heartbeat whose response is lost":
             _beat(shard, name, client)
             failures -= 1
-        case "has let go":
+        case "has revoked":
             client = replace(client, owned=client.wanted)
         case "leaves":
             request = ConsumerGroupHeartbeatRequest(
@@ -212,24 +216,24 @@ def _taken(world: World, step: Step) -> World:
         case "crashes":
             client = Client(is_alive=False)
             failures -= 1
-        case "is not heard of for its session":
+        case "is silent for its session timeout":
             _fire(shard, ExpireMember(GROUP, name))
-        case "takes too long to let go":
+        case "takes too long to revoke":
             group = _group(shard)
             assert group is not None
             _fire(shard, EndRevocation(GROUP, name, group.members[name].epoch))
             failures -= 1
-        case "the server starts anew":
+        case "the server restarts":
             failures -= 1
     if name:
         clients[name] = client
     group = _group(shard)
     records = () if group is None else tuple(group_records(group))
-    return World(records, tuple(clients.items()), failures)
+    return SmallWorld(records, tuple(clients.items()), failures)
 
 
-def _shard(world: World) -> Shard:
-    """A shard that has loaded the world's log."""
+def _shard(world: SmallWorld) -> Shard:
+    """Return a shard after a replay of the world's log."""
     shard = Shard(SETTINGS)
     for at, record in enumerate(world.records):
         shard.replay(record, Origin(at, 0))
@@ -241,25 +245,21 @@ def _group(shard: Shard) -> ConsumerGroup | None:
 
 
 def _context() -> Context:
-    return Context(
-        now_ms=1_000,
-        ticket=1,
-        api_version=1,
-        client_id="sim",
-        client_host="/sim",
-        fresh_id=str,
-        topics=Topics(),
+    environment = CoordinatorEnvironment(
         settings=SETTINGS,
-        configs=Configs(),
+        topics=FixedTopics(),
+        configs=FixedConfigs(),
         assignors=_ASSIGNORS,
-        fresh_uuid=bytes,
+        new_id=str,
+        new_uuid=bytes,
     )
+    return Context(environment, 1_000, 1, 1, client_id="sim", client_host="/sim")
 
 
 def _beat(
     shard: Shard, name: str, client: Client
 ) -> ConsumerGroupHeartbeatResponse | None:
-    """A full heartbeat; None when the group does not know the member like this."""
+    """Send a full heartbeat; return None when the group fences the member."""
     topics: dict[TopicId, list[int]] = {}
     for topic, partition in sorted(client.owned):
         topics.setdefault(topic, []).append(partition)
@@ -298,8 +298,12 @@ def _make_true(shard: Shard, records: tuple[Record, ...]) -> None:
         shard.replay(record, Origin(1_000, 0))
 
 
-def _hears(client: Client, answer: ConsumerGroupHeartbeatResponse | None) -> Client:
-    """What a member makes of its answer: fenced, it lets everything go."""
+def _handle_response(
+    client: Client, answer: ConsumerGroupHeartbeatResponse | None
+) -> Client:
+    """Apply a response to the member; None means fenced, which revokes all
+    partitions.
+    """
     if answer is None:
         return Client()
     wanted = client.wanted
@@ -313,22 +317,25 @@ def _hears(client: Client, answer: ConsumerGroupHeartbeatResponse | None) -> Cli
     return replace(client, epoch=answer.member_epoch, wanted=wanted, owned=owned)
 
 
-def _check(before: World, after: World) -> None:
-    """What must hold in every world, and from one to the next."""
+def _check(before: SmallWorld, after: SmallWorld) -> None:
+    """Check the invariants of a world and of the step to it."""
     shard = _shard(after)
     invariants.check(shard.state)
     group, was = _group(shard), _group(_shard(before))
     if group is None:
         return
     if was is not None and was.epoch > group.epoch:
-        raise Broken(f"the group epoch goes back from {was.epoch} to {group.epoch}")
+        raise Broken(f"the group epoch decreases from {was.epoch} to {group.epoch}")
     for name, client in after.clients:
         known = group.members.get(name)
         if known is None or not client.owned:
             continue
         held = {
             (topic, partition)
-            for each in (known.assigned, known.pending_revocation)
+            for each in (
+                known.assigned,
+                known.pending_revocation,
+            )
             for topic, some in each.items()
             for partition in some
         }
@@ -336,8 +343,10 @@ def _check(before: World, after: World) -> None:
             raise Broken(f"{name} reads {sorted(client.owned - held)}, and may not")
 
 
-def _check_settles(world: World, path: tuple[Step, ...]) -> None:
-    """Once nothing fails any more, everybody ends at the target (liveness)."""
+def _check_settles(world: SmallWorld, path: tuple[Step, ...]) -> None:
+    """Check that all members reach the target assignment without further failures
+    (liveness).
+    """
     calm = world._replace(failures=0)
     for _ in range(SETTLED_WITHIN):
         for step in [*_steps(calm)]:

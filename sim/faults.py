@@ -1,17 +1,18 @@
-"""What goes wrong in a world, and when. Each kind of fault is a function of the world;
-a world's plan says which kinds it has."""
+"""The faults of a world. Each kind of fault is a function with the world as argument;
+the plan selects the kinds of a world.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from coterie.coordinator.describe.delete_groups import DeleteGroup
-from coterie.coordinator.describe.describe_consumer_groups import (
+from coterie.broker.coordinator.admin import (
+    DeleteGroup,
     DescribeConsumerGroup,
+    DescribeGroup,
 )
-from coterie.coordinator.describe.describe_groups import DescribeGroup
-from coterie.coordinator.offsets.tombstones import DeletedTopic, TopicsDeleted
+from coterie.broker.coordinator.offsets.deletion import DeletedTopic, TopicsDeleted
 from coterie.errors import LogError, LogFull
 from coterie.types import GroupId
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -20,15 +21,13 @@ from sim.disk import Death
 from sim.members.computing import Flaw
 from sim.members.consumer import ConsumerMember
 from sim.members.member import REQUEST_TIMEOUT_MS, Member
-from sim.network import Call, Caller, Weather
+from sim.network import Call, Caller, NetworkFaults
 from sim.plan import REGEXES, TOPICS
-
-if TYPE_CHECKING:
-    from sim.world import Slot, World
+from sim.world import Slot, World
 
 
 class Faults:
-    """Makes things go wrong until the world is calm."""
+    """The scheduler of random faults, until the phase without faults."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -39,7 +38,7 @@ class Faults:
         ]
 
     def begin(self) -> None:
-        """From now on."""
+        """Start to inject faults."""
         if self._kinds:
             self._later()
 
@@ -74,8 +73,8 @@ def _fail_writes(world: World) -> None:
 
 
 def _slow_disk(world: World) -> None:
-    world.around.disk_ms = world.rng.choice((0, 50, 1_000))
-    world.note("'s disk takes up to", world.around.disk_ms, "ms")
+    world.server_environment.disk_ms = world.rng.choice((0, 50, 1_000))
+    world.note("'s disk takes up to", world.server_environment.disk_ms, "ms")
 
 
 def _compact(world: World) -> None:
@@ -97,20 +96,22 @@ def _snapshot(world: World) -> None:
 # The network.
 
 
-def _change_weather(world: World) -> None:
+def _change_network_faults(world: World) -> None:
     rng = world.rng
     is_storm = rng.random() < 0.3
-    world.network.weather = (
-        Weather(loss=0.5, doubling=0.3, lateness=0.3) if is_storm else Weather()
+    world.network.faults = (
+        NetworkFaults(loss=0.5, repetition=0.3, delay_share=0.3)
+        if is_storm
+        else NetworkFaults()
     )
-    world.note("'s network is in a storm" if is_storm else "'s network is well")
+    world.note("'s network is unreliable" if is_storm else "'s network is reliable")
     duration_ms = rng.randint(500, 8_000)
     world.clock.after(duration_ms, lambda: _end_storm(world))
 
 
 def _end_storm(world: World) -> None:
     if not world.is_calm:
-        world.network.weather = world.plan.weather
+        world.network.faults = world.plan.network_faults
 
 
 # Topics.
@@ -132,17 +133,17 @@ def _change_topics(world: World) -> None:
         if rng.random() < 0.5:
             topics.create(name, rng.randint(1, 4))
             is_new = True
-            world.note("has topic", name, "anew")
+            world.note("creates topic", name, "again")
     world.topic_changed(name, is_new=is_new)
 
 
 def _delete_topic(world: World, name: str) -> None:
     topic = world.topics.delete(name)
-    world.note("has lost topic", name)
+    world.note("deletes topic", name)
     world.checker.forget_offsets(topic=name)
     if world.server is not None:
         gone = TopicsDeleted((DeletedTopic(name, topic.topic_id),))
-        world.server.runtime.notify(gone)
+        world.server.runtime.broadcast(gone)
 
 
 # Members.
@@ -168,7 +169,7 @@ def _hang(world: World) -> None:
     if (member := _some_member(world)) is not None:
         member.hang()
         duration_ms = world.rng.choice((500, 3_000, 15_000, 30_000))
-        world.clock.after(duration_ms, member.go_on)
+        world.clock.after(duration_ms, member.resume)
 
 
 def _slow_callback(world: World) -> None:
@@ -185,8 +186,8 @@ def _subscribe(world: World) -> None:
         member.subscribe(sorted(topics), regex)
 
 
-def _change_mind(world: World) -> None:
-    """A member wants something else, and soon something else again."""
+def _change_subscription_twice(world: World) -> None:
+    """Change a member's subscription twice within a short time."""
     member = _some_member(world)
     if not isinstance(member, ConsumerMember) or member.is_hanging:
         return
@@ -200,13 +201,13 @@ def _change_mind(world: World) -> None:
     member.after(world.rng.randint(1_500, 3_000), choose)
 
 
-def _come_or_go(world: World) -> None:
-    """A place is wanted no more, or again; one always is."""
+def _start_or_stop(world: World) -> None:
+    """Stop or start a process; at least one process of each group always runs."""
     slot: Slot = world.rng.choice(world.slots)
     wanted = sum(
         each.is_wanted
         for each in world.slots
-        if each.habits.group_id == slot.habits.group_id
+        if each.config.group_id == slot.config.group_id
     )
     if not slot.is_wanted:
         slot.is_wanted = True
@@ -217,8 +218,8 @@ def _come_or_go(world: World) -> None:
             slot.member.leave() if world.rng.random() < 0.7 else slot.member.die("goes")
 
 
-def _spoil_computation(world: World) -> None:
-    """A member's next computation is slow, wrong or none at all."""
+def _break_computation(world: World) -> None:
+    """Give the next computation of a member a defect: slow, wrong or failing."""
     member = _some_member(world)
     if isinstance(member, ConsumerMember) and member.computing is not None:
         others = [
@@ -228,20 +229,20 @@ def _spoil_computation(world: World) -> None:
         ]
         flaw = world.rng.choice([*Flaw])
         if flaw is Flaw.DEAD and not any(each and not each.flaw for each in others):
-            return  # somebody has to be left who can
+            return  # one member must be able to compute
         member.computing.flaw = flaw
         member.note("'s next computation:", flaw.value)
 
 
 def _migrate(world: World) -> None:
-    """A process ends, and comes back with the other protocol."""
+    """End a process, which restarts with the other protocol."""
     slots = [slot for slot in world.slots if world.is_migrating(slot)]
     if not slots:
         return
     slot: Slot = world.rng.choice(slots)
     slot.protocol = slot.protocol.other
     if slot.member is not None:
-        slot.member.note("is to speak the", slot.protocol.value, "protocol")
+        slot.member.note("changes to the", slot.protocol.value, "protocol")
         slot.member.leave() if world.rng.random() < 0.7 else slot.member.die("goes")
 
 
@@ -250,24 +251,23 @@ def _migrate(world: World) -> None:
 
 def _break_assignors(world: World) -> None:
     world.note("'s assignors fail")
-    world.around.assignors_fail = True
+    world.server_environment.assignors_fail = True
 
     def mend() -> None:
-        world.around.assignors_fail = False
+        world.server_environment.assignors_fail = False
 
     world.clock.after(world.rng.randint(500, 5_000), mend)
 
 
 def _admin(world: World, request: Any, group_id: GroupId, version: int) -> None:
-    """Somebody asks who is no member, and does not care for the answer."""
+    """Send a request as an admin client, and ignore the response."""
     call = Call(
         "admin", group_id, request, Caller(version, "admin"), lambda _: None, _nothing
     )
     world.network.call(call, REQUEST_TIMEOUT_MS)
 
 
-def _nothing() -> None:
-    """Nobody waits."""
+def _nothing() -> None: ...
 
 
 def _delete_group(world: World) -> None:
@@ -282,7 +282,7 @@ def _describe_group(world: World) -> None:
 
 
 def _remove_member(world: World) -> None:
-    """An admin takes a member out, be it one that lives."""
+    """Remove a member as an admin client."""
     member = _some_member(world)
     if member is None:
         return
@@ -300,7 +300,7 @@ def _configure(world: World) -> None:
         rng.choice((None, 6_000, 15_000)), rng.choice((None, 1_000, 2_500))
     )
     world.note("has a configuration of", group_id, config)
-    world.around.configs.change(group_id, config)
+    world.server_environment.configs.change(group_id, config)
 
 
 _KINDS: Final[tuple[Callable[[World], None], ...]] = (
@@ -310,19 +310,19 @@ _KINDS: Final[tuple[Callable[[World], None], ...]] = (
     _slow_disk,
     _compact,
     _snapshot,
-    _change_weather,
+    _change_network_faults,
     _change_topics,
     _crash,
     _leave,
     _hang,
     _slow_callback,
     _subscribe,
-    _change_mind,
-    _come_or_go,
+    _change_subscription_twice,
+    _start_or_stop,
     _migrate,
     _migrate,
-    _spoil_computation,
-    _spoil_computation,
+    _break_computation,
+    _break_computation,
     _break_assignors,
     _delete_group,
     _describe_group,

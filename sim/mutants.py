@@ -1,8 +1,7 @@
-"""Bugs put in on purpose: the simulation is worth what it finds of them.
-
-Each patch of `sim/mutants` is one bug in the coordinator, or in what it stands on; its
-first line says which. A patch is applied to a copy of the sources, and worlds are lived
-through in it until one breaks. A patch that no longer applies is an error.
+"""Mutation tests of the simulation: deliberate bugs that it must find. Each patch of
+`sim/mutants` is one bug in the coordinator or below it, described by its first line. A
+patch is applied to a copy of the sources, where worlds run until one violates an
+invariant. A patch that does not apply is an error.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from typing import Final
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parent
 WORLDS: Final = 2_000
-"""How many worlds a mutant may live through before it has got away."""
+"""The number of worlds that a mutant may survive."""
 PATIENCE_S: Final = 900
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One bug."""
+    """A deliberate bug."""
 
     name: str
     what: str
@@ -35,15 +34,15 @@ class Mutant:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What became of a mutant: which world broke and how, or that none did."""
+class MutantResult:
+    """The result for a mutant: the violated invariant, or None."""
 
     mutant: Mutant
     how: str | None
 
 
 def all_mutants() -> list[Mutant]:
-    """Every bug there is a patch of, by name."""
+    """Return all mutants by name."""
     patches = sorted((HERE / "mutants").glob("*.patch"))
     return [
         Mutant(patch.stem, patch.read_text().splitlines()[0], patch)
@@ -51,23 +50,22 @@ def all_mutants() -> list[Mutant]:
     ]
 
 
-def hunt(mutants: list[Mutant], jobs: int = 1) -> Iterator[Found]:
-    """Look for each of them, some at a time.
-
-    Raises RuntimeError when a patch does not apply.
+def hunt(mutants: list[Mutant], jobs: int = 1) -> Iterator[MutantResult]:
+    """Run the mutants, several at a time. Raise RuntimeError when a patch does not
+    apply.
     """
     with ThreadPoolExecutor(jobs) as pool:
         yield from pool.map(_hunt_one, mutants)
 
 
-def _hunt_one(mutant: Mutant) -> Found:
+def _hunt_one(mutant: Mutant) -> MutantResult:
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)
         for part in ("src", "sim"):
             ignored = shutil.ignore_patterns("__pycache__", "mutants")
             shutil.copytree(ROOT / part, where / part, ignore=ignored)
         _apply(mutant, where)
-        return Found(mutant, _look_for(where))
+        return MutantResult(mutant, _find_broken(where))
 
 
 def _apply(mutant: Mutant, where: Path) -> None:
@@ -77,8 +75,10 @@ def _apply(mutant: Mutant, where: Path) -> None:
         raise RuntimeError(f"{mutant.name} does not apply: {done.stderr.decode()}")
 
 
-def _look_for(where: Path) -> str | None:
-    """The line that says how a world broke; None when all of them held."""
+def _find_broken(where: Path) -> str | None:
+    """Return the output line of a world that violates an invariant; None if there is
+    none.
+    """
     worlds = ["-m", "sim", "--seeds", f"1-{WORLDS}", "--until-broken"]
     done = subprocess.run(
         [sys.executable, *worlds],

@@ -1,10 +1,8 @@
-"""What lies between members and the server: messages are lost, late, doubled and out of
-order.
-
-A call is one request and its answer. A caller that hears nothing in time gives up and
-does not listen to what still comes; its request may yet arrive, be it after the next
-one, as after a lost connection. When the server dies, every message on its way to or
-from it is gone, and the callers soon know.
+"""The network between members and server, which loses, delays, repeats and reorders
+messages. A call is a request and its response. After a timeout the caller ignores the
+response; its request may still arrive, even after the next one, as after a lost
+connection. When the server crashes, all messages to and from it are lost, and the calls
+fail soon after.
 """
 
 from __future__ import annotations
@@ -15,45 +13,45 @@ from functools import partial
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
-from coterie.runtime.deferred import Answer
+from coterie.broker.runtime.deferred import Respond
 from coterie.types import GroupId, TopicName
 from sim.clock import Clock, Event
 from sim.transcript import Transcript
 
 _REFUSED_MS: Final = 50
-"""How long it takes to know that nobody listens."""
+"""The time until a refused connection is noticed."""
 
 
 class Caller(NamedTuple):
-    """What the server knows of a client."""
+    """The client of a request, from the server's side."""
 
     api_version: int
     client_id: str
     client_host: str = "/127.0.0.1"
 
     def may_describe(self, topic: TopicName) -> bool:
-        """It may know of every topic."""
+        """Return True: every topic is authorized."""
         return True
 
 
 @dataclass
-class Weather:
-    """What the network does to a message."""
+class NetworkFaults:
+    """The faults of the network."""
 
     loss: float = 0.0
-    """The share of messages that never arrive."""
-    doubling: float = 0.0
+    """The share of lost messages."""
+    repetition: float = 0.0
     """The share of requests that arrive twice."""
-    lateness: float = 0.0
+    delay_share: float = 0.0
     """The share of messages that take up to `late_ms`."""
     late_ms: int = 8_000
     usual_ms: int = 40
-    """What most messages take, at most."""
+    """The longest delay of most messages."""
 
 
 @dataclass(eq=False)
 class Call:
-    """One request on its way, or served."""
+    """A request and its callbacks."""
 
     who: str
     group_id: GroupId
@@ -67,27 +65,27 @@ class Call:
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody waits for the answer."""
+        """Whether the caller still waits for the response."""
         return self.deadline is not None
 
 
 class Service(Protocol):
-    """Who serves calls."""
+    """The server that handles calls."""
 
     @property
     def life(self) -> int:
-        """Another number for each life of the server."""
+        """A number that differs for each process of the server."""
 
     @property
     def is_up(self) -> bool:
-        """Whether anybody listens."""
+        """Whether the server accepts requests."""
 
-    def serve(self, call: Call, answer: Answer) -> None:
+    def serve(self, call: Call, answer: Respond) -> None:
         """Handle a request that has arrived."""
 
 
 class Network:
-    """All calls of a world."""
+    """The network of a world, with all calls in flight."""
 
     def __init__(
         self, clock: Clock, rng: Random, transcript: Transcript, service: Service
@@ -97,7 +95,7 @@ class Network:
         self._transcript = transcript
         self._service = service
         self._open: dict[Call, None] = {}
-        self.weather = Weather()
+        self.faults = NetworkFaults()
 
     def call(self, call: Call, timeout_ms: int) -> None:
         """Send a request."""
@@ -108,30 +106,30 @@ class Network:
         if not self._service.is_up:
             self._clock.after(_REFUSED_MS, lambda: self._give_up(call))
             return
-        copies = 2 if self._happens(self.weather.doubling) else 1
+        copies = 2 if self._happens(self.faults.repetition) else 1
         for _ in range(copies):
             self._deliver(lambda: self._arrive(call))
 
     def forget(self, call: Call) -> None:
-        """Nobody waits for the answer any more."""
+        """Ignore the response of a call."""
         if call.deadline is not None:
             call.deadline.cancel()
             call.deadline = None
             self._open.pop(call, None)
 
     def cut(self) -> None:
-        """The server died: nobody will answer."""
+        """Fail all calls, because the server crashed."""
         for call in tuple(self._open):
             delay_ms = self._rng.randint(1, _REFUSED_MS)
             self._clock.after(delay_ms, partial(self._give_up, call))
 
     def _deliver(self, callback: Callable[[], None]) -> None:
-        weather = self.weather
-        if self._happens(weather.loss):
+        faults = self.faults
+        if self._happens(faults.loss):
             return
-        longest = weather.usual_ms
-        if self._happens(weather.lateness):
-            longest = weather.late_ms
+        longest = faults.usual_ms
+        if self._happens(faults.delay_share):
+            longest = faults.late_ms
         self._clock.after(self._rng.randint(1, longest), callback)
 
     def _happens(self, share: float) -> bool:
@@ -141,7 +139,7 @@ class Network:
         service = self._service
         if service.is_up and service.life == call.life:
             if call.arrivals or not call.is_open:
-                self._note(call.who, "is heard late or again:", call.request)
+                self._note(call.who, "is delayed or repeated:", call.request)
             call.arrivals += 1
             service.serve(call, lambda response: self._answer(call, response))
 
@@ -159,7 +157,11 @@ class Network:
     def _give_up(self, call: Call) -> None:
         if call.is_open:
             self.forget(call)
-            self._note(call.who, "hears nothing of its", type(call.request).__name__)
+            self._note(
+                call.who,
+                "does not receive the response to its",
+                type(call.request).__name__,
+            )
             call.failed()
 
     def _note(self, who: str, what: str, value: Any) -> None:

@@ -1,38 +1,35 @@
-"""Whether a world has come to order: every member at its group's target, and every
-partition with its one owner, who knows of it."""
+"""Check that a world has settled: all members have reached the target assignment, and
+each partition has one owner.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from coterie.coordinator.classic.group import ClassicGroup, GroupState
-from coterie.coordinator.consumer.group import ConsumerGroup, ConsumerGroupState
-from coterie.coordinator.consumer.member import Member as GroupMember
-from coterie.runtime.shards import Phase
+from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState
+from coterie.broker.coordinator.consumer.group import ConsumerGroup, ConsumerGroupState
+from coterie.broker.coordinator.consumer.member import Member as GroupMember
+from coterie.broker.runtime.shards import Phase
 from coterie.types import GroupId
 from sim.members.member import Member
 from sim.plan import Protocol
-from sim.topics import Part, Topics
-
-if TYPE_CHECKING:
-    from sim.world import World
+from sim.topics import TopicIdPartition, Topics
+from sim.world import World
 
 
-def what_is_amiss(world: World) -> str | None:
-    """What is not in order yet; None when everything is."""
+def find_disorder(world: World) -> str | None:
+    """Return a description of a violation, or None."""
     for group_id in [group.group_id for group in world.plan.groups]:
-        amiss = _of_group(world, group_id)
-        if amiss is not None:
-            return f"{group_id}: {amiss}"
+        disorder = _of_group(world, group_id)
+        if disorder is not None:
+            return f"{group_id}: {disorder}"
     return None
 
 
 def _of_group(world: World, group_id: GroupId) -> str | None:
     driven = world.driven(group_id)
     if driven is None or driven.phase is not Phase.ACTIVE:
-        return "its coordinator does not serve"
+        return "its shard is not active"
     group = driven.shard.state.group(group_id)
-    slots = [s for s in world.slots if s.habits.group_id == group_id]
+    slots = [s for s in world.slots if s.config.group_id == group_id]
     is_full = _is_full(world, group)
     members: list[Member] = []
     for slot in slots:
@@ -48,14 +45,14 @@ def _of_group(world: World, group_id: GroupId) -> str | None:
         if member is not None:
             members.append(member)
         elif slot.is_wanted:
-            return f"{slot.habits.name} is not there"
+            return f"{slot.config.name} is missing"
     if not members:
         return None if group is None or not group.members else "it has members"
     if group is None:
-        return "there is no such group"
-    amiss = _of_members(group, members)
-    if amiss is not None:
-        return amiss
+        return "the group does not exist"
+    disorder = _of_members(group, members)
+    if disorder is not None:
+        return disorder
     return _of_parts(world.topics, members)
 
 
@@ -70,9 +67,9 @@ def _of_members(
     for member in members:
         if not member.is_settled:
             return f"{member.name} is not settled"
-        amiss = _of_member(group, member)
-        if amiss is not None:
-            return f"{member.name} {amiss}"
+        disorder = _of_member(group, member)
+        if disorder is not None:
+            return f"{member.name} {disorder}"
     return None
 
 
@@ -84,11 +81,11 @@ def _of_member(group: ClassicGroup | ConsumerGroup, member: Member) -> str | Non
     if not member.epoch_or_generation == known.epoch == group.epoch:
         return f"is not at epoch {group.epoch}"
     if _held(known) != member.owned:
-        return "reads something else than the group thinks"
+        return "reads other partitions than the group assigned"
     return None
 
 
-def _held(member: GroupMember) -> set[Part]:
+def _held(member: GroupMember) -> set[TopicIdPartition]:
     return {(topic, p) for topic, held in member.assigned.items() for p in held}
 
 
@@ -101,20 +98,19 @@ def _of_parts(topics: Topics, members: list[Member]) -> str | None:
     if wanted != set(read):
         missing, surplus = wanted - set(read), set(read) - wanted
         return (
-            f"nobody reads {topics.describe(missing)}; too much is read: "
-            f"{topics.describe(surplus)}"
+            f"unread: {topics.describe(missing)}; surplus: {topics.describe(surplus)}"
         )
     return None
 
 
 def _is_full(world: World, group: ClassicGroup | ConsumerGroup | None) -> bool:
-    """Whether nobody else can be in the group."""
+    """Return whether the group refuses new members."""
     most = world.plan.settings.group_consumer_max_size
     return group is not None and len(group.members) >= most
 
 
 def is_in_group(world: World, member: Member) -> bool:
-    """Whether the group knows the member."""
+    """Return whether the member is in the group."""
     driven = world.driven(member.group_id)
     group = None if driven is None else driven.shard.state.group(member.group_id)
     return group is not None and member.member_id in group.members

@@ -1,11 +1,10 @@
-"""No partition has two owners, by the members' own view: what one member believes it
-owns, and has not said it gave up, is not handed to another one, unless the coordinator
-had taken the first out of the group. And nobody is taken out before its time.
-
-What a member says counts once the server handles it, be it late: a report that was
-doubled or held up on its way gives up what the member has meanwhile got back, in Kafka
-as here, as no report has a number. Whoever reads that in a transcript sees a late
-request before it.
+"""Check that no partition has two owners, from the members' own view. A partition that
+a member owns and has not reported as revoked must not be assigned to another member,
+unless the coordinator had removed the first member. No member may be removed too early.
+A report takes effect when the server handles it, even if it is late: a repeated or
+delayed report revokes partitions that were assigned to the member again in the
+meantime, in Kafka as here, because reports have no sequence numbers. In a transcript
+such a case shows a late request first.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from coterie.coordinator.classic.group import ClassicGroup, GroupState
-from coterie.coordinator.consumer.group import ConsumerGroup
-from coterie.coordinator.consumer.member import Member as GroupMember
-from coterie.coordinator.consumer.member import MemberState
-from coterie.coordinator.state import State
+from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState
+from coterie.broker.coordinator.consumer.group import ConsumerGroup
+from coterie.broker.coordinator.consumer.member import Member as GroupMember
+from coterie.broker.coordinator.consumer.member import MemberState
+from coterie.broker.coordinator.state import State
 from coterie.types import GroupId, MemberId
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -29,7 +28,7 @@ from sim.clock import Clock
 from sim.configs import Configs
 from sim.members.embedded import COOPERATIVE, read_subscription
 from sim.members.member import Member
-from sim.topics import Part, Topics
+from sim.topics import TopicIdPartition, Topics
 
 _Key = tuple[GroupId, MemberId]
 _LEAVES: Final = 0
@@ -37,14 +36,14 @@ _LEAVES: Final = 0
 
 @dataclass(slots=True)
 class _Term:
-    """Until when a member of a consumer group may not be taken out of it."""
+    """The times before which a member must not be removed."""
 
     session_ends_ms: int
     revocation_ends_ms: int | None = None
 
 
 class Ownership:
-    """Who reads what, in a whole world."""
+    """The members and the partitions that they consume, in a whole world."""
 
     def __init__(self, clock: Clock, topics: Topics, configs: Configs) -> None:
         self._clock = clock
@@ -52,29 +51,33 @@ class Ownership:
         self._configs = configs
         self._readers: dict[Member, None] = {}
         self._in_group: dict[GroupId, frozenset[MemberId]] = {}
-        self._reported: dict[_Key, set[Part]] = {}
+        self._reported: dict[_Key, set[TopicIdPartition]] = {}
         self._terms: dict[_Key, _Term] = {}
         self._generations: dict[GroupId, int] = {}
-        """Those of classic groups."""
+        """The generations of classic groups."""
         self._preparing_ms: dict[GroupId, int] = {}
-        """Since when a classic group waits for joins."""
+        """The time since when a classic group waits for joins."""
         self._rounds: dict[tuple[GroupId, int], int] = {}
-        """When the rebalance began that led to a generation."""
+        """The start of the rebalance that led to a generation."""
         self._joined_ms: dict[_Key, int] = {}
-        """When a member's last join came."""
+        """The time of a member's last join."""
         self._known: dict[GroupId, dict[MemberId, GroupMember]] = {}
 
-    # What members do.
+    # Callbacks of members.
 
-    def adopted(self, reader: Member, parts: Collection[Part]) -> None:
-        """A member begins to read partitions. Raises Broken when another one does."""
+    def partitions_adopted(
+        self, reader: Member, parts: Collection[TopicIdPartition]
+    ) -> None:
+        """Record that a member starts to consume partitions. Raise Broken if another
+        member consumes one of them.
+        """
         self._readers[reader] = None
         if reader.epoch_or_generation < self._generations.get(reader.group_id, -1):
-            return  # it is told late what it was given in a generation that is over
+            return  # a late response with the assignment of an earlier generation
         mine = self._reported.setdefault((reader.group_id, reader.member_id), set())
         mine.update(self._still_granted(reader, parts))
         if reader.member_id not in self._in_group.get(reader.group_id, ()):
-            return  # it is told late what it was given when it was a member
+            return  # a late response from before the member was removed
         for other in self._readers:
             if other is reader or other.group_id != reader.group_id:
                 continue
@@ -82,14 +85,13 @@ class Ownership:
             if both and self._holds(other, both) and not self._is_late(other, reader):
                 raise Broken(
                     f"two owners: {reader.name} is given {self._topics.describe(both)}"
-                    f", which {other.name} reads and has not given up"
+                    f", which {other.name} reads and has not revoked"
                 )
 
     def _still_granted(
-        self, reader: Member, parts: Collection[Part]
-    ) -> Collection[Part]:
-        """Those that the group has not taken back already, because a request that was
-        held up said that the member has nothing."""
+        self, reader: Member, parts: Collection[TopicIdPartition]
+    ) -> Collection[TopicIdPartition]:
+        """Return the partitions that a late report of the member has not revoked."""
         group = self._known.get(reader.group_id)
         member = None if group is None else group.get(reader.member_id)
         if member is None:
@@ -98,30 +100,32 @@ class Ownership:
         return [(t, p) for t, p in parts if any(p in held.get(t, ()) for held in both)]
 
     def ended(self, reader: Member) -> None:
-        """A member's process is gone."""
+        """Record that a member's process ended."""
         self._readers.pop(reader, None)
 
-    def _holds(self, reader: Member, parts: Iterable[Part]) -> bool:
-        """Whether the coordinator has to know that this member still reads them."""
+    def _holds(self, reader: Member, parts: Iterable[TopicIdPartition]) -> bool:
+        """Return whether the coordinator must treat the member as the owner of its
+        partitions."""
         if reader.member_id not in self._in_group.get(reader.group_id, ()):
             return False
         reported = self._reported.get((reader.group_id, reader.member_id), set())
         return not reported.isdisjoint(parts)
 
     def _is_late(self, reader: Member, newer: Member) -> bool:
-        """Whether a classic member did not come to the rebalance that led to another
-        one's generation, though it had all its time (E19-05). A static one stays a
-        member then, but its generation is over."""
+        """Return whether a classic member missed the rebalance of a newer generation,
+        although it had its whole timeout (E19-05). A static member then stays in the
+        group, but its generation has ended.
+        """
         began_ms = self._rounds.get((newer.group_id, newer.epoch_or_generation))
         came_ms = self._joined_ms.get((reader.group_id, reader.member_id), -1)
         if began_ms is None or came_ms >= began_ms:
             return False
-        return self._clock.now_ms - began_ms >= reader.habits.rebalance_timeout_ms
+        return self._clock.now_ms - began_ms >= reader.config.rebalance_timeout_ms
 
-    # What the server hears and does.
+    # Requests and changes of the server.
 
-    def heard(self, request: Any) -> None:
-        """The server has got a request, and is about to handle it."""
+    def request_received(self, request: Any) -> None:
+        """Handle a request before the server does."""
         if isinstance(request, ConsumerGroupHeartbeatRequest):
             if request.topic_partitions is None:
                 return
@@ -146,15 +150,20 @@ class Ownership:
             key = (request.group_id, request.member_id)
             self._joined_ms[key] = self._clock.now_ms
 
-    def _report(self, group_id: GroupId, member_id: MemberId, owned: set[Part]) -> None:
+    def _report(
+        self, group_id: GroupId, member_id: MemberId, owned: set[TopicIdPartition]
+    ) -> None:
         reported = self._reported.get((group_id, member_id))
         if reported is not None:
             reported &= owned
 
-    def beaten(self, request: ConsumerGroupHeartbeatRequest) -> Callable[[], None]:
-        """A heartbeat is about to be handled; call what is returned when it was
-        accepted. From then on the member has a whole session again; until then it may
-        have one, as an answer may be lost with the disk."""
+    def heartbeat_received(
+        self, request: ConsumerGroupHeartbeatRequest
+    ) -> Callable[[], None]:
+        """Return the callback for an accepted heartbeat. From then on the member has a
+        whole session timeout. Before that it may have one: the response may be lost
+        with the disk.
+        """
         key = (request.group_id, request.member_id)
         timeout_ms = self._configs.session_timeout_ms(request.group_id)
         ends_ms = self._clock.now_ms + timeout_ms
@@ -167,15 +176,15 @@ class Ownership:
 
         return accepted
 
-    def look(self, state: State, cause: Any, now_ms: int) -> None:
-        """The state has changed, by that request or by itself. Raises Broken when a
-        member is gone for no reason."""
+    def state_changed(self, state: State, cause: Any, now_ms: int) -> None:
+        """Handle a change of the state. Raise Broken when a member was removed without
+        a reason."""
         for group_id in {**state.classic_groups, **state.consumer_groups}:
             group = state.group(group_id)
             assert group is not None
             self._in_group[group_id] = frozenset(group.members)
             if isinstance(group, ConsumerGroup):
-                self._look_at(group, cause, now_ms)
+                self._check_group(group, cause, now_ms)
                 self._generations.pop(group_id, None)
                 self._preparing_ms.pop(group_id, None)
                 continue
@@ -191,8 +200,9 @@ class Ownership:
                 del self._known[group_id]
 
     def reloaded(self, group_ids: Iterable[GroupId], now_ms: int) -> None:
-        """Groups were read from the log again: nobody was taken out by that, and all
-        have their whole sessions again (E8-06)."""
+        """Handle a reload, which removes no member and restarts all session timers
+        (E8-06).
+        """
         for group_id in group_ids:
             self._known.pop(group_id, None)
             self._preparing_ms.pop(group_id, None)
@@ -200,7 +210,7 @@ class Ownership:
                 del self._terms[key]
         assert now_ms >= 0
 
-    def _look_at(self, group: ConsumerGroup, cause: Any, now_ms: int) -> None:
+    def _check_group(self, group: ConsumerGroup, cause: Any, now_ms: int) -> None:
         group_id = group.group_id
         known = self._known.get(group_id, {})
         for member_id, member in known.items():
@@ -226,7 +236,7 @@ class Ownership:
     def _check_removal(
         self, group: ConsumerGroup, member: GroupMember, cause: Any, now_ms: int
     ) -> None:
-        if member.classic is not None or _asks_for_removal(cause, member):
+        if member.classic is not None or _removes_member(cause, member):
             return
         term = self._terms[group.group_id, member.member_id]
         ends_ms = term.session_ends_ms
@@ -234,23 +244,25 @@ class Ownership:
             ends_ms = min(ends_ms, term.revocation_ends_ms)
         if now_ms < ends_ms:
             raise Broken(
-                f"{group.group_id}: {member.member_id} is taken out of the group "
+                f"{group.group_id}: {member.member_id} is removed from the group "
                 f"{ends_ms - now_ms} ms before its time"
             )
 
 
 def is_sign_of_life(request: Any) -> bool:
-    """Whether it is a heartbeat of a member that stays; the session of one that leaves
-    for a while goes on from the last of these (E7-63)."""
+    """Return whether the request is a heartbeat of a member that stays. The session of
+    a static member that leaves temporarily continues from its last heartbeat (E7-63).
+    """
     return (
         isinstance(request, ConsumerGroupHeartbeatRequest)
         and request.member_epoch >= _LEAVES
     )
 
 
-def _asks_for_removal(cause: Any, member: GroupMember) -> bool:
-    """Whether the request is the member's own goodbye, or that of whoever takes its
-    place; an admin's counts as well."""
+def _removes_member(cause: Any, member: GroupMember) -> bool:
+    """Return whether the request removes the member. It may be sent by the member, by
+    the static member that replaces it, or by an admin client.
+    """
     if isinstance(cause, ConsumerGroupHeartbeatRequest):
         is_own = cause.member_id == member.member_id and cause.member_epoch < _LEAVES
         takes_place = (

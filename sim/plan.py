@@ -1,4 +1,4 @@
-"""What a world is like, drawn from its seed before anything happens."""
+"""The plan of a world, drawn from its seed before it starts."""
 
 from __future__ import annotations
 
@@ -10,81 +10,81 @@ from typing import Final
 
 from coterie.settings import Settings
 from coterie.types import GroupId, TopicName
-from sim.members.member import Habits
-from sim.network import Weather
+from sim.members.member import MemberConfig
+from sim.network import NetworkFaults
 
 TOPICS: Final = ("t", "u", "v")
 REGEXES: Final = ("t", "t|u", "[u-w]", ".*")
 
 
 class Protocol(Enum):
-    """What a member speaks."""
+    """The protocol of a member."""
 
     CONSUMER = "consumer"
     CLASSIC = "classic"
 
     @property
     def other(self) -> Protocol:
-        """The other one."""
+        """The other protocol."""
         return Protocol.CLASSIC if self is Protocol.CONSUMER else Protocol.CONSUMER
 
 
 class Kind(Enum):
-    """What the members of a group speak."""
+    """The protocols of a group's members."""
 
     CONSUMER = "consumer"
     EAGER = "eager"
     COOPERATIVE = "cooperative"
     MIGRATING = "migrating"
-    """Members of both protocols, which may change theirs when they start again."""
+    """Members of both protocols, which may change it when they restart."""
     COMPUTING = "computing"
-    """Members of the consumer protocol that offer to compute their assignment."""
+    """Members of the consumer protocol with client-side assignors."""
 
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """A group and those who will be its members."""
+    """A group and its members."""
 
     group_id: GroupId
     kind: Kind
-    habits: tuple[Habits, ...]
+    config: tuple[MemberConfig, ...]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A world before it begins."""
+    """The plan of a world."""
 
     settings: Settings
     topics: dict[TopicName, int]
     groups: tuple[GroupPlan, ...]
     shard_count: int
-    weather: Weather
+    network_faults: NetworkFaults
     disk_ms: int
     trouble_ms: int
-    """How long faults go on."""
+    """The time during which faults happen."""
     fault_every_ms: int
     fault_kinds: int
-    """A bit for each kind of fault: whether this world has it."""
+    """A bit for each kind of fault in this world."""
 
     @property
     def bound_ms(self) -> int:
-        """Once faults have stopped, by then every member is at the target and every
-        partition has its owner: dead members are gone after a session and a rebalance,
-        what they delayed may take another one, and some beats of a heart are needed to
-        hand partitions over."""
+        """The time after the last fault within which all members must reach the target.
+        It covers the session and rebalance timeout of members that ended, the timeout
+        of another rebalance that they delayed, and some heartbeats to move partitions.
+        """
         patience = [
             max(
                 each.session_timeout_ms + each.rebalance_timeout_ms,
                 self.settings.group_consumer_session_timeout_ms,
             )
             for group in self.groups
-            for each in group.habits
+            for each in group.config
         ]
         return 3 * max(patience) + 90_000
 
 
 def draw_plan(rng: Random) -> Plan:
-    """Draw a world."""
+    """Draw a plan."""
     kinds = rng.choice(_MIXES)
     topics = {name: rng.randint(1, 4) for name in TOPICS[: rng.randint(1, 3)]}
     return Plan(
@@ -95,7 +95,7 @@ def draw_plan(rng: Random) -> Plan:
             for number, kind in enumerate(kinds)
         ),
         shard_count=rng.choice((1, 2)),
-        weather=_weather(rng),
+        network_faults=_network_faults(rng),
         disk_ms=rng.choice((0, 0, 0, 20, 300)),
         trouble_ms=rng.randint(15_000, 50_000),
         fault_every_ms=rng.choice((500, 1_500, 3_000)),
@@ -137,13 +137,13 @@ def _settings(rng: Random) -> Settings:
     )
 
 
-def _weather(rng: Random) -> Weather:
+def _network_faults(rng: Random) -> NetworkFaults:
     if rng.random() < 0.3:
-        return Weather()
-    return Weather(
+        return NetworkFaults()
+    return NetworkFaults(
         loss=rng.choice((0.0, 0.02, 0.1)),
-        doubling=rng.choice((0.0, 0.02, 0.1)),
-        lateness=rng.choice((0.0, 0.02, 0.1)),
+        repetition=rng.choice((0.0, 0.02, 0.1)),
+        delay_share=rng.choice((0.0, 0.02, 0.1)),
         usual_ms=rng.choice((5, 40, 400)),
     )
 
@@ -157,8 +157,8 @@ def _group(
         kind is Kind.MIGRATING and rng.random() < 0.5
     )
     static_share = rng.choice((0.0, 0.0, 0.3, 1.0))
-    habits = tuple(
-        Habits(
+    config = tuple(
+        MemberConfig(
             name=f"{group_id}m{number}",
             group_id=group_id,
             topics=topics if alike else _some(rng, topics),
@@ -175,7 +175,7 @@ def _group(
         )
         for number in range(size)
     )
-    return GroupPlan(group_id, kind, habits)
+    return GroupPlan(group_id, kind, config)
 
 
 def _some(rng: Random, topics: tuple[TopicName, ...]) -> tuple[TopicName, ...]:

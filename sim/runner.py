@@ -1,4 +1,4 @@
-"""Runs worlds: one, or many on some processes."""
+"""Run worlds: one, or many on several processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing import get_context
 
-from sim.broken import Broken, listening
+from sim.broken import Broken, recording_bugs
+from sim.phases import run_world
 from sim.world import World
 
 _CHUNK = 10
@@ -15,7 +16,7 @@ _CHUNK = 10
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a world. `broken` says which invariant, if any."""
+    """The outcome of a world; `broken` describes the violated invariant."""
 
     seed: int
     steps: int
@@ -29,12 +30,14 @@ class Outcome:
 
 
 def run_seed(seed: int, *, keep_transcript: bool = True) -> Outcome:
-    """Live through one world. The transcript of one that breaks is always kept."""
-    with listening() as ears:
-        world = World(seed, ears)
+    """Run one world; the outcome always includes the transcript if an invariant is
+    violated.
+    """
+    with recording_bugs() as recorder:
+        world = World(seed, recorder)
         broken: str | None = None
         try:
-            world.run()
+            run_world(world)
         except Broken as found:
             broken = str(found)
         except Exception:
@@ -50,7 +53,7 @@ def _run_quietly(seed: int) -> Outcome:
 
 
 def run_seeds(seeds: Iterable[int], jobs: int = 1) -> Iterator[Outcome]:
-    """Live through many worlds, as they end."""
+    """Run many worlds; yield their outcomes as they end."""
     if jobs == 1:
         yield from map(_run_quietly, seeds)
         return

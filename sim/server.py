@@ -1,28 +1,27 @@
-"""One life of the server: the real runtime, flusher, loader, snapshots and compaction,
-over a disk that outlives it and a loop whose time is the world's."""
+"""One process of the server: the real runtime, flusher, loader, snapshots and
+compaction. The disk outlives the process, and the event loop uses the world's time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import islice
 from random import Random
 from typing import Any, Final
 
-from coterie.catalog.topic_configs import TopicSettings, topic_settings
-from coterie.coordinator.assignors.registry import configured
-from coterie.coordinator.assignors.spec import Assign, Assignment, GroupSpec
-from coterie.coordinator.result import GroupConfigView, TopicView
-from coterie.coordinator.shard import Shard
+from coterie.broker.catalog.configs import TopicSettings, topic_settings
+from coterie.broker.coordinator.assignors.registry import configured
+from coterie.broker.coordinator.assignors.spec import Assign, Assignment, GroupSpec
+from coterie.broker.coordinator.result import CoordinatorEnvironment
+from coterie.broker.log.log import LogPartition
+from coterie.broker.runtime.flusher import Flusher
+from coterie.broker.runtime.loader import Loaded, Loader
+from coterie.broker.runtime.log_cleaner import compaction
+from coterie.broker.runtime.partitions import Partition
+from coterie.broker.runtime.runtime import Runtime
+from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.broker.runtime.snapshots import Snapshots
 from coterie.errors import LogError
-from coterie.log.log import LogPartition
-from coterie.runtime.compactor import compaction
-from coterie.runtime.flusher import Flusher
-from coterie.runtime.loader import Loader
-from coterie.runtime.partitions import Partition
-from coterie.runtime.runtime import Runtime
-from coterie.runtime.shards import DrivenShard, Phase
-from coterie.runtime.snapshots import Snapshots
-from coterie.runtime.timers import Scheduler
 from coterie.settings import Settings
 from coterie.types import LogOffset, TopicPartition
 from sim.clock import Clock, ServerLoop
@@ -34,19 +33,20 @@ OFFSETS_TOPIC_ID: Final = b"offsets-topic-id"
 LOADING_MS_MAX: Final = 1_500
 _STEPS_PER_TURN: Final = 1
 _PAUSE_MS_MAX: Final = 400
-"""Between turns; so long a snapshot is behind what it began at."""
+"""The longest time between iterations, by which a snapshot may lag."""
 
 
 class _SlowLoop:
-    """The loop as the flusher sees it: a write begins some time after it was asked for,
-    and what comes in between is part of it."""
+    """The loop of the flusher: a write starts some time after it was requested, and
+    includes everything staged until then.
+    """
 
     def __init__(self, loop: ServerLoop, delay_ms: Callable[[], int]) -> None:
         self._loop = loop
         self._delay_ms = delay_ms
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
-        """Call back when the disk is ready."""
+        """Schedule a callback for the time at which the disk is ready."""
         delay_ms = self._delay_ms()
         if delay_ms:
             self._loop.call_later(delay_ms / 1000, callback, *args)
@@ -56,8 +56,8 @@ class _SlowLoop:
     call_soon_threadsafe = call_soon
 
 
-class Surroundings:
-    """What outlives the server, and what every life of it is given."""
+class ServerEnvironment:
+    """The environment of all successive processes of the server."""
 
     def __init__(
         self, clock: Clock, rng: Random, settings: Settings, topics: Topics
@@ -68,61 +68,94 @@ class Surroundings:
         self.topics = topics
         self.configs = Configs(settings)
         self.disk_ms = 0
-        """How long a write may wait for the disk."""
+        """The longest delay of a write."""
         self.assignors_fail = False
-        """Whether the server's own assignors do not work."""
+        """Whether the server-side assignors fail."""
 
     def new_id(self) -> str:
-        """The end of a member id."""
+        """Return the random suffix of a member id."""
         return f"{self.rng.getrandbits(32):08x}"
 
     def new_uuid(self) -> bytes:
-        """Sixteen bytes."""
+        """Return sixteen random bytes."""
         return self.rng.randbytes(16)
 
 
-def _breakable(assign: Assign, around: Surroundings) -> Assign:
+def _breakable(assign: Assign, environment: ServerEnvironment) -> Assign:
     def assign_or_fail(spec: GroupSpec) -> Assignment:
-        if around.assignors_fail:
+        if environment.assignors_fail:
             raise RuntimeError("the world made it fail")
         return assign(spec)
 
     return assign_or_fail
 
 
-class Server:
-    """A running server: the runtime's environment, and what a world does to it."""
+class DelayedLoader(Loader):
+    """A loader that starts to load each shard after a random delay."""
 
-    def __init__(self, around: Surroundings, disk: Disk, shard_count: int) -> None:
-        self.around = around
+    def __init__(
+        self,
+        disk: Disk,
+        flusher: Flusher,
+        snapshots: Snapshots,
+        loop: ServerLoop,
+        rng: Random,
+    ) -> None:
+        super().__init__(disk, flusher, snapshots, loop)
+        self.seconds = lambda: 0.0  # a slice never reaches its time limit
+        self._server_loop = loop
+        self._rng = rng
+
+    def load(self, driven: DrivenShard, loaded: Loaded, failed: Loaded) -> None:
+        """Load a shard after a delay."""
+        shard = driven.shard
+
+        def begin() -> None:
+            if driven.shard is shard and driven.phase is Phase.LOADING:
+                super(DelayedLoader, self).load(driven, loaded, failed)
+
+        delay_ms = self._rng.randint(0, LOADING_MS_MAX)
+        self._server_loop.call_later(delay_ms / 1000, begin)
+
+
+class Server:
+    """A running server: runtime, loader and snapshots over the world's disk."""
+
+    def __init__(
+        self, environment: ServerEnvironment, disk: Disk, shard_count: int
+    ) -> None:
+        self.environment = environment
         self.disk = disk
-        self.loop = ServerLoop(around.clock)
-        self.settings = around.settings
-        self.topics: TopicView = around.topics
-        self.configs: GroupConfigView = around.configs
-        self.assignors: Mapping[str, Assign] = {
-            name: _breakable(assign, around)
-            for name, assign in configured(
-                around.settings.group_consumer_assignors
-            ).items()
-        }
-        self.scheduler: Scheduler = self.loop
-        self.clock = around.clock.now
-        slow = _SlowLoop(self.loop, lambda: around.rng.randint(0, around.disk_ms))
-        self.flusher = Flusher(disk, slow, threaded=False)
-        self.runtime = Runtime(
-            disk, self.flusher, self, new_id=around.new_id, new_uuid=around.new_uuid
+        self.loop = ServerLoop(environment.clock)
+        self.settings = environment.settings
+        self.clock = environment.clock.now
+        slow = _SlowLoop(
+            self.loop, lambda: environment.rng.randint(0, environment.disk_ms)
         )
+        self.flusher = Flusher(disk, slow, threaded=False)
         self.snapshots = Snapshots(disk)
-        self._loader = Loader(
+        loader = DelayedLoader(
+            disk, self.flusher, self.snapshots, self.loop, environment.rng
+        )
+        assignors = configured(environment.settings.group_consumer_assignors)
+        self.runtime = Runtime(
             disk,
             self.flusher,
-            self.snapshots,
-            loop=self.loop,
-            activate=self.runtime.activate,
-            failed=self.runtime.loading_failed,
+            loader,
+            CoordinatorEnvironment(
+                environment.settings,
+                topics=environment.topics,
+                configs=environment.configs,
+                assignors={
+                    name: _breakable(assign, environment)
+                    for name, assign in assignors.items()
+                },
+                new_id=environment.new_id,
+                new_uuid=environment.new_uuid,
+            ),
+            scheduler=self.loop,
+            clock=self.clock,
         )
-        self._loader.seconds = lambda: 0.0  # a slice never ends for want of time
         self._compacting: set[int] = set()
         self._snapshotting: set[int] = set()
         for index in range(shard_count):
@@ -132,38 +165,14 @@ class Server:
         self.flusher.flush()
         self.runtime.start(OFFSETS_TOPIC_ID, shard_count)
 
-    # What the runtime asks.
-
-    def make_shard(self) -> Shard:
-        """An empty shard."""
-        return Shard(self.settings)
-
-    def grew(self, where: LogPartition, size_bytes: int) -> None:
-        """Nobody waits for bytes here."""
-
-    def load(self, driven: DrivenShard) -> None:
-        """Load a shard, after a while."""
-        shard = driven.shard
-
-        def begin() -> None:
-            if driven.shard is shard and driven.phase is Phase.LOADING:
-                self._loader.load(driven)
-
-        delay_ms = self.around.rng.randint(0, LOADING_MS_MAX)
-        self.loop.call_later(delay_ms / 1000, begin)
-
-    def hurry(self, driven: DrivenShard) -> None:
-        """Load this one before others."""
-        self._loader.hurry(driven)
-
-    # What a world does.
+    # Operations of the world.
 
     def is_quiet(self, driven: DrivenShard) -> bool:
-        """Whether all that the shard has written is durable."""
+        """Return whether all records of the shard are durable."""
         return driven.written_sequence <= self.flusher.durable_sequence
 
     def snapshot(self, driven: DrivenShard) -> None:
-        """Write a snapshot of what has changed in a shard, a step at a time."""
+        """Write a snapshot of a shard's changes, step by step."""
         if driven.phase is not Phase.ACTIVE or driven.index in self._snapshotting:
             return
         self._snapshotting.add(driven.index)
@@ -192,7 +201,9 @@ class Server:
         self._go_on(steps, lambda: None, lambda: self._compacting.discard(driven.index))
 
     def _compacts_before(self, driven: DrivenShard) -> LogOffset | None:
-        """A shard that starts from its snapshot needs every tombstone since then."""
+        """Return the offset before which tombstones may be dropped. A shard that loads
+        its snapshot needs every later tombstone.
+        """
         if driven.phase is not Phase.ACTIVE:
             return 0
         return self.snapshots.replay_from(driven.index)
@@ -211,14 +222,16 @@ class Server:
         failed: Callable[[], None],
         ended: Callable[[], None],
     ) -> None:
-        """A few steps; the rest once these are durable and others had a turn."""
+        """Run a few steps; schedule the next steps for the time at which these are
+        durable.
+        """
         has_more = len(list(islice(steps, _STEPS_PER_TURN))) == _STEPS_PER_TURN
 
         def durable(error: LogError | None) -> None:
             if error is not None:
                 failed()
             if error is None and has_more:
-                delay_ms = self.around.rng.randint(0, _PAUSE_MS_MAX)
+                delay_ms = self.environment.rng.randint(0, _PAUSE_MS_MAX)
                 self.loop.call_later(
                     delay_ms / 1000, lambda: self._go_on(steps, failed, ended)
                 )

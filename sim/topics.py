@@ -1,4 +1,4 @@
-"""The topics of a world: what the coordinator and the members may know of them."""
+"""The topics of a world, for the coordinator and the members."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple, TypeAlias
 
 from coterie.types import TopicId, TopicName
 
-Part: TypeAlias = tuple[TopicId, int]
-"""One partition of one incarnation of a topic."""
+TopicIdPartition: TypeAlias = tuple[TopicId, int]
+"""A partition of one topic id."""
 
 
 class Topic(NamedTuple):
-    """A topic that exists."""
+    """An existing topic."""
 
     topic_id: TopicId
     partition_count: int
@@ -27,10 +27,10 @@ class Topics:
         self.version = 1
         self.known: dict[TopicName, Topic] = {}
         self.names: dict[TopicId, TopicName] = {}
-        """The names of all topics there ever were."""
+        """The names of all topics ever created, by id."""
 
     def create(self, name: TopicName, partition_count: int) -> Topic:
-        """Make a topic, with an id that none had before."""
+        """Create a topic with a new id."""
         assert name not in self.known
         assert partition_count > 0
         topic = Topic(self._rng.randbytes(16), partition_count)
@@ -47,12 +47,12 @@ class Topics:
         self.version += 1
 
     def delete(self, name: TopicName) -> Topic:
-        """Take a topic away."""
+        """Delete a topic."""
         self.version += 1
         return self.known.pop(name)
 
-    def parts(self, names: Iterable[TopicName]) -> set[Part]:
-        """All partitions of those topics that exist."""
+    def parts(self, names: Iterable[TopicName]) -> set[TopicIdPartition]:
+        """Return all partitions of these topics, without topics that do not exist."""
         found = (self.known[name] for name in names if name in self.known)
         return {
             (topic.topic_id, partition)
@@ -60,8 +60,8 @@ class Topics:
             for partition in range(topic.partition_count)
         }
 
-    def describe(self, parts: Iterable[Part]) -> str:
-        """Partitions as people read them."""
+    def describe(self, parts: Iterable[TopicIdPartition]) -> str:
+        """Return partitions in readable form."""
         by_name: dict[str, list[int]] = {}
         for topic_id, partition in parts:
             by_name.setdefault(self.describe_id(topic_id), []).append(partition)
@@ -72,32 +72,32 @@ class Topics:
         return " ".join(each) or "nothing"
 
     def describe_id(self, topic_id: TopicId) -> str:
-        """A topic's name; with an apostrophe, one of its former lives."""
+        """Return a topic's name, with an apostrophe for a deleted one."""
         name = self.names.get(topic_id, topic_id.hex())
         is_now = name in self.known and self.known[name].topic_id == topic_id
         return name if is_now else f"{name}'"
 
-    # What the coordinator asks.
+    # The interface of `TopicView`.
 
     def partition_count(self, topic: TopicName) -> int | None:
-        """How many partitions the topic has."""
+        """Return the number of partitions of a topic."""
         found = self.known.get(topic)
         return None if found is None else found.partition_count
 
     def topic_id(self, topic: TopicName) -> TopicId | None:
-        """The topic's id."""
+        """Return a topic's id."""
         found = self.known.get(topic)
         return None if found is None else found.topic_id
 
     def topic_name(self, topic_id: TopicId) -> TopicName | None:
-        """The name of the topic that has this id now."""
+        """Return the name of the topic with this id."""
         name = self.names.get(topic_id)
         return name if name is not None and self.topic_id(name) == topic_id else None
 
     def topic_names(self) -> Iterable[TopicName]:
-        """Every topic there is."""
+        """Return all topic names."""
         return tuple(self.known)
 
     def partition_racks(self, topic: TopicName) -> Sequence[Collection[str]]:
-        """The racks are not known."""
+        """Return no racks: none are known."""
         return ()

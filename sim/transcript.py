@@ -1,4 +1,4 @@
-"""What happened in a world, as lines; kept as values until somebody reads them."""
+"""The transcript of a world: lines that are formatted only when they are printed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sim.clock import START_MS
 from sim.topics import Topics
 
 _BYTES_SHOWN: Final = 6
-_UNSAID: Final[Sequence[Any]] = (None, "", -1, 0, [], ZERO_UUID, b"")
+_OMITTED: Final[Sequence[Any]] = (None, "", -1, 0, [], ZERO_UUID, b"")
 
 
 class _Line(NamedTuple):
@@ -23,7 +23,7 @@ class _Line(NamedTuple):
 
 
 class Transcript:
-    """The lines of one world, the oldest first."""
+    """The lines of a world, oldest first."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
@@ -33,24 +33,24 @@ class Transcript:
         return len(self._lines)
 
     def add(self, at_ms: int, who: str, what: str, *args: Any) -> None:
-        """Note that at that time somebody did something; `args` are said after it."""
+        """Add a line: time, actor, action, and values."""
         self._lines.append(_Line(at_ms, who, what, args))
 
     def text(self, last: int | None = None) -> str:
-        """All lines, or the last so many."""
+        """Return all lines, or the last ones."""
         lines = self._lines if last is None else self._lines[-last:]
         return "\n".join(map(self._text_of, lines))
 
     def digest(self) -> str:
-        """A short value that differs when anything differs."""
+        """Return a short value that differs when any line differs."""
         return sha256(self.text().encode()).hexdigest()[:16]
 
     def _text_of(self, line: _Line) -> str:
-        said = " ".join(map(self._said, line.args))
+        values = " ".join(map(self._format, line.args))
         seconds = (line.at_ms - START_MS) / 1000
-        return f"{seconds:9.3f}  {line.who:<10} {line.what} {said}".rstrip()
+        return f"{seconds:9.3f}  {line.who:<10} {line.what} {values}".rstrip()
 
-    def _said(self, value: Any) -> str:
+    def _format(self, value: Any) -> str:
         if isinstance(value, frozenset):
             return self._topics.describe(value)
         if isinstance(value, Message):
@@ -61,28 +61,28 @@ class Transcript:
             name = self._topics.names.get(value)
             return name or value.hex()[: 2 * _BYTES_SHOWN]
         if isinstance(value, list | tuple):
-            return f"[{', '.join(map(self._said, value))}]"
+            return f"[{', '.join(map(self._format, value))}]"
         return str(value)
 
     def _briefly(self, value: Struct) -> str:
-        """A part of a message: what it is about, and then the rest."""
+        """Return a part of a message in short form."""
         shown = [(name, getattr(value, name)) for name in type(value).FIELDS]
         said = [
-            _code(each) if name == "error_code" else self._said(each)
+            _code(each) if name == "error_code" else self._format(each)
             for name, each in shown
-            if name == "partition_index" or each not in _UNSAID
+            if name == "partition_index" or each not in _OMITTED
         ]
         return said[0] if len(said) == 1 else f"({' '.join(said)})"
 
     def _fields(self, value: Struct) -> str:
-        """The fields that say something."""
+        """Return the fields that are set."""
         shown: Iterable[tuple[str, Any]] = (
             (name, getattr(value, name)) for name in type(value).FIELDS
         )
         return ", ".join(
-            f"{name}={_code(each) if name == 'error_code' else self._said(each)}"
+            f"{name}={_code(each) if name == 'error_code' else self._format(each)}"
             for name, each in shown
-            if _says_something(each, type(value).FIELDS[name].default)
+            if _is_set(each, type(value).FIELDS[name].default)
         )
 
 
@@ -90,6 +90,5 @@ def _code(code: int) -> str:
     return ErrorCode(code).name
 
 
-def _says_something(value: Any, default: Any) -> bool:
-    """An empty list does where there might be none."""
+def _is_set(value: Any, default: Any) -> bool:
     return value != default and (value != [] or default is None)

@@ -1,12 +1,12 @@
-"""What every test run shares: the `fact` marks, their outcomes and hypothesis' profile.
+"""Configuration of every test run: fact marks, their outcomes, hypothesis' profile.
 
 `--fact-results=FILE` writes, for each fact, the tests that carry its mark and whether
-each passed. (With "=": otherwise pytest takes a FILE that exists for a test to run.)
-Marks travel to the controller of xdist in a report's user properties, which xdist
-already sends; so nothing here knows how many processes there are.
+each passed. (Use "=": otherwise pytest takes an existing FILE for a test to run.)
+Marks reach the controller of xdist in the user properties of reports, which xdist sends
+anyway; so the code is the same for any number of processes.
 
-A unit test over a quarter of a second is named at the end of the run unless it is
-marked `slow`. It fails nothing: the machine may have been busy.
+A unit test over a quarter of a second is listed at the end of the run unless it is
+marked `slow`. It does not fail: the machine may have been busy.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from hypothesis import HealthCheck, settings
 FACTS_FILE = Path(__file__).parent.parent / "docs" / "facts.tsv"
 PROPERTY = "facts"
 UNIT_TEST_S_MAX = 0.25
-PROCESS_TESTS = ("tests/clients/", "tests/crash/")
+PROCESS_TESTS = ("tests/real_clients/", "tests/crash/")
 
-# Two cores shared with real clients: a slow example is no failure.
+# Real clients share the two cores: a slow example must not fail.
 settings.register_profile(
     "coterie",
     deadline=None,
@@ -87,7 +87,7 @@ class FactResults:
         if PROPERTY not in properties:
             return
         self._facts[report.nodeid] = properties[PROPERTY]
-        # A failure in any phase stays; a pass counts only when the call itself passed.
+        # A failure in any phase is final; a pass counts only in the call phase.
         if self._outcomes.get(report.nodeid) in {"failed", "skipped"}:
             return
         if report.outcome != "passed" or report.when == "call":
@@ -107,7 +107,7 @@ class FactResults:
 
 
 class SlowTests:
-    """Names unit tests that took long and do not say so."""
+    """Lists unit tests that took long and are not marked slow."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
@@ -130,8 +130,7 @@ class SlowTests:
 
 @pytest.fixture
 def usual_ctrl_c() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt, in a run too whose shell had it ignored: what is
-    started with "&" has."""
+    """Make SIGINT raise KeyboardInterrupt, also where a background shell ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -1,15 +1,16 @@
-"""docs/conformance.md: each fact of docs/facts.tsv, and how we know that it holds.
+"""Write docs/conformance.md: each fact of docs/facts.tsv and the tests that prove it.
 
-A fact is `proven` when at least one test carries its mark and every such test passed,
-a `deviation` when docs/deviations.tsv gives the reason why we knowingly differ, and
-`not yet` otherwise. A fact that is both marked and listed as a deviation is an error:
-one of the two is no longer true.
+A fact is `proven` when at least one test carries its mark and every such test passed, a
+`deviation` when docs/deviations.tsv gives the reason why we knowingly differ, and `not
+yet` otherwise. A deviation with a marked test is an error: the mark or the deviation is
+wrong.
 
-The page is written by `make conformance` from the outcomes that
-`pytest --fact-results=FILE` left. `make test` ends with `--check`, which compares the
-status of each fact and nothing else: a renamed or an added test does not make the page
-stale, a fact that became proven or no longer is does. Facts with a skipped test (kcat
-is not installed, say) are left out of that comparison.
+The page counts facts by area and by section; docs/conformance/ has one page of rows for
+each letter of the fact list. `make conformance` writes all of them from the outcomes of
+`pytest --fact-results=FILE`. `make test` ends with `--check`, which compares only the
+status of each fact: renaming or adding a test does not make a page stale, a changed
+status does. Facts with a skipped test (kcat is not installed, for example) are left out
+of that comparison.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ ROOT: Final = Path(__file__).parent.parent
 FACTS: Final = ROOT / "docs" / "facts.tsv"
 DEVIATIONS: Final = ROOT / "docs" / "deviations.tsv"
 PAGE: Final = ROOT / "docs" / "conformance.md"
+ROWS: Final = ROOT / "docs" / "conformance"
 RESULTS: Final = ROOT / "build" / "facts.json"
 
 PROVEN: Final = "proven"
@@ -41,11 +43,11 @@ TESTS_SHOWN_MAX: Final = 3
 SENTENCES_MAX: Final = 20
 
 Outcomes: TypeAlias = Mapping[str, Mapping[str, str]]
-"""For each fact the tests that carry its mark, and the outcome of each."""
+"""The outcome of each test that carries a fact's mark, by fact and test."""
 
 
 class ConformanceError(Exception):
-    """The inputs contradict each other; the message says which line to change."""
+    """Contradictory inputs; the message names the line to change."""
 
 
 class Fact(NamedTuple):
@@ -58,19 +60,24 @@ class Fact(NamedTuple):
 
     @property
     def section_number(self) -> str:
-        """What stands before the title: A.3, E22.1."""
+        """The number before the title: A.3, E22.1."""
         return self.section.partition(" ")[0].rstrip(".")
+
+    @property
+    def letter(self) -> str:
+        """The letter of the fact list's part with the row, A to K."""
+        return self.id[0]
 
 
 class Area(NamedTuple):
-    """Facts a release promises to prove, in its own words."""
+    """A named group of facts, by section numbers and optionally by ids."""
 
     name: str
     sections: str
     only: frozenset[str] = frozenset()
 
     def holds(self, fact: Fact) -> bool:
-        """Whether the fact belongs to the area."""
+        """Return whether a fact belongs to the area."""
         if not re.fullmatch(self.sections, fact.section_number):
             return False
         return not self.only or fact.id in self.only
@@ -94,7 +101,7 @@ AREAS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the page: a fact, its status, and the tests or the reason."""
+    """A line of a page: a fact, its status, and the tests or the reason."""
 
     fact: Fact
     status: str
@@ -102,12 +109,14 @@ class Row:
 
 
 def read_facts(text: str) -> tuple[Fact, ...]:
-    """The rows of facts.tsv below its heading."""
+    """Parse the rows of facts.tsv below its heading."""
     return tuple(Fact(*line.split("\t")) for line in text.splitlines()[1:])
 
 
 def read_deviations(text: str) -> dict[str, str]:
-    """The reason for each fact that we knowingly do not follow."""
+    """Parse deviations.tsv; return the reason for each fact that Coterie does not
+    follow.
+    """
     lines = (line.partition("\t") for line in text.splitlines()[1:] if line)
     return {fact: reason.strip() for fact, _, reason in lines}
 
@@ -115,10 +124,10 @@ def read_deviations(text: str) -> dict[str, str]:
 def judge(
     facts: Sequence[Fact], outcomes: Outcomes, deviations: Mapping[str, str]
 ) -> tuple[Row, ...]:
-    """The status of each fact.
+    """Return the status of each fact.
 
-    Raises ConformanceError for an id that is no fact, and for a deviation that tests
-    prove.
+    Raises:
+        ConformanceError: An id is not in the fact list, or tests prove a deviation.
     """
     known = {fact.id for fact in facts}
     for name, ids in (("a fact mark", outcomes), ("docs/deviations.tsv", deviations)):
@@ -137,7 +146,7 @@ def judge(
 
 
 def judge_one(fact: Fact, outcomes: Outcomes, deviations: Mapping[str, str]) -> Row:
-    """The status of one fact; a test that failed or was skipped proves nothing."""
+    """Return the status of one fact; failed and skipped tests prove nothing."""
     tests = outcomes.get(fact.id, {})
     if tests and all(outcome == "passed" for outcome in tests.values()):
         return Row(fact, PROVEN, shown(tests))
@@ -147,7 +156,7 @@ def judge_one(fact: Fact, outcomes: Outcomes, deviations: Mapping[str, str]) -> 
 
 
 def shown(tests: Iterable[str]) -> str:
-    """Test names without their parameters, short of what fills a line."""
+    """Return up to three test names, without their parameters."""
     names = sorted({test.partition("[")[0].removeprefix("tests/") for test in tests})
     first = ", ".join(f"`{name}`" for name in names[:TESTS_SHOWN_MAX])
     more = len(names) - TESTS_SHOWN_MAX
@@ -155,30 +164,34 @@ def shown(tests: Iterable[str]) -> str:
 
 
 def render(rows: Sequence[Row]) -> str:
-    """The whole page."""
-    return "\n".join((*heading(rows), *areas(rows), *summary(rows), *table(rows), ""))
+    """Return the page of counts."""
+    return "\n".join((*heading(rows), *areas(rows), *summary(rows), ""))
 
 
 def heading(rows: Sequence[Row]) -> Iterator[str]:
-    """What the page is and its totals."""
+    """Yield the introduction and the totals."""
     counts = Counter(row.status for row in rows)
     yield "# Conformance"
     yield ""
-    yield "Made by `make conformance` from the `fact` marks of the tests and their"
+    yield "Written by `make conformance` from the `fact` marks of the tests and their"
     yield "outcomes; do not edit. A fact is one checkable statement about Kafka's group"
     yield "coordinator, its clients and tools, from KIP-88, KIP-181, KIP-229, KIP-699,"
-    yield "KIP-848 and what Apache Kafka 4.x shipped. Reasons for deviations stand in"
-    yield "`docs/deviations.tsv`, the layer of each fact (W wire, S server, R records,"
-    yield "C client, L command line) in `docs/facts.tsv`."
+    yield "KIP-848 and Apache Kafka 4.x as shipped. `docs/deviations.tsv` gives the"
+    yield "reasons for deviations, `docs/facts.tsv` the layer of each fact: W wire, S"
+    yield "server, R records, C client, L command line."
     yield ""
     total = f"{len(rows)} facts: {counts[PROVEN]} proven"
     yield f"**{total}, {counts[DEVIATION]} deviations, {counts[NOT_YET]} not yet.**"
     yield ""
+    letters = sorted({row.fact.letter for row in rows})
+    links = ", ".join(f"[{each}](conformance/{each}.md)" for each in letters)
+    yield f"Every fact with its tests, by the letter of its id: {links}."
+    yield ""
 
 
 def areas(rows: Sequence[Row]) -> Iterator[str]:
-    """What this release is held to."""
-    yield "## What is built so far"
+    """Yield the counts of each area."""
+    yield "## By area"
     yield ""
     yield from count_heading("area")
     for area in AREAS:
@@ -187,7 +200,7 @@ def areas(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def summary(rows: Sequence[Row]) -> Iterator[str]:
-    """Every section, in the order of the facts."""
+    """Yield the counts of each section, in the order of the facts."""
     yield "## By section"
     yield ""
     yield from count_heading("section")
@@ -197,7 +210,7 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def count_heading(first: str) -> tuple[str, str]:
-    """The first two lines of a table of counts."""
+    """Return the header lines of a table of counts."""
     return (
         f"| {first} | facts | proven | deviation | not yet |",
         "|---|--:|--:|--:|--:|",
@@ -205,7 +218,7 @@ def count_heading(first: str) -> tuple[str, str]:
 
 
 def count_line(name: str, rows: Sequence[Row]) -> str:
-    """How many facts of one area or section have each status."""
+    """Return how many facts of an area or section have each status, as a row."""
     counts = Counter(row.status for row in rows)
     share = round(100 * counts[PROVEN] / len(rows)) if rows else 0
     return (
@@ -214,25 +227,42 @@ def count_line(name: str, rows: Sequence[Row]) -> str:
     )
 
 
-def table(rows: Sequence[Row]) -> Iterator[str]:
-    """One line a fact."""
-    yield "## Every fact"
-    yield ""
-    yield "| id | statement | proven, deviation or not yet | tests or reason |"
-    yield "|---|---|---|---|"
-    for row in rows:
-        statement, evidence = cell(row.fact.statement), cell(row.evidence)
-        yield f"| {row.fact.id} | {statement} | {row.status} | {evidence} |"
+def render_rows(letter: str, rows: Sequence[Row]) -> str:
+    """Return the page of one letter's facts, a table for each section."""
+    lines = [f"# Conformance: facts {letter}", ""]
+    lines += [
+        "Written by `make conformance`; do not edit. Counts and the meaning of the"
+    ]
+    lines += ["columns are in [conformance.md](../conformance.md).", ""]
+    chosen = [row for row in rows if row.fact.letter == letter]
+    for section, members in groupby(chosen, key=lambda row: row.fact.section):
+        lines += [f"## {section}", ""]
+        lines += ["| id | statement | proven, deviation or not yet | tests or reason |"]
+        lines += ["|---|---|---|---|"]
+        for row in members:
+            statement, evidence = cell(row.fact.statement), cell(row.evidence)
+            lines += [f"| {row.fact.id} | {statement} | {row.status} | {evidence} |"]
+        lines += [""]
+    return "\n".join(lines)
+
+
+def write_pages(rows: Sequence[Row]) -> None:
+    """Write the page of counts and the pages of rows."""
+    ROWS.mkdir(exist_ok=True)
+    PAGE.write_text(render(rows), encoding="utf-8")
+    for letter in {row.fact.letter for row in rows}:
+        text = render_rows(letter, rows)
+        (ROWS / f"{letter}.md").write_text(text, encoding="utf-8")
 
 
 def cell(text: str) -> str:
-    """Text that stays in its cell."""
+    """Escape text for a cell of a table."""
     return text.replace("|", "\\|")
 
 
-def statuses(page: str) -> dict[str, str]:
-    """The status of each fact as a written page has it."""
-    lines = (re.split(r"(?<!\\)\|", line) for line in page.splitlines())
+def statuses(pages: str) -> dict[str, str]:
+    """Parse the status of each fact from the text of written pages."""
+    lines = (re.split(r"(?<!\\)\|", line) for line in pages.splitlines())
     wide = (cells for cells in lines if len(cells) == 6)
     return {
         cells[1].strip(): cells[3].strip()
@@ -241,9 +271,9 @@ def statuses(page: str) -> dict[str, str]:
     }
 
 
-def stale(page: str, rows: Sequence[Row], outcomes: Outcomes) -> tuple[str, ...]:
-    """One sentence for each fact whose status on the page is no longer so."""
-    written = statuses(page)
+def stale(pages: str, rows: Sequence[Row], outcomes: Outcomes) -> tuple[str, ...]:
+    """Return one sentence for each fact whose written status is out of date."""
+    written = statuses(pages)
     unsettled = {
         fact for fact, tests in outcomes.items() if "skipped" in tests.values()
     }
@@ -256,31 +286,40 @@ def stale(page: str, rows: Sequence[Row], outcomes: Outcomes) -> tuple[str, ...]
 
 
 def missing(rows: Sequence[Row]) -> Iterator[str]:
-    """What the areas of this release still lack, a line a fact."""
+    """Yield the facts of all areas that are not yet proven, one fact per line."""
     for row in rows:
         if row.status == NOT_YET and any(area.holds(row.fact) for area in AREAS):
             yield f"{row.fact.id}\t{row.fact.statement}"
 
 
 def check(rows: Sequence[Row], outcomes: Outcomes) -> int:
-    """Compare the page with the outcomes; the exit code."""
+    """Compare the pages with the outcomes; return the exit code."""
     if not PAGE.exists():
         print("docs/conformance.md does not exist: run `make conformance`.")
         return 1
-    sentences = stale(PAGE.read_text(encoding="utf-8"), rows, outcomes)
+    pages = [path.read_text(encoding="utf-8") for path in sorted(ROWS.glob("*.md"))]
+    sentences = stale("\n".join(pages), rows, outcomes)
     print("\n".join(sentences[:SENTENCES_MAX]), end="\n" if sentences else "")
     if sentences:
         print(f"docs/conformance.md is out of date on {len(sentences)} facts: run")
-        print("`make conformance`, look at what changed, and commit it.")
+        print("`make conformance`, review what changed, and commit it.")
     return bool(sentences)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check the page; 0 when it is right, 1 when not, 2 for bad inputs."""
+    """Write or check the pages; return 0 if they are up to date, 1 if stale, 2 for
+    invalid inputs.
+    """
     parser = argparse.ArgumentParser(prog="tools.conformance", description=__doc__)
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--check", action="store_true", help="compare, write nothing")
-    parser.add_argument("--missing", action="store_true", help="list what is not yet")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="compare the statuses without writing pages",
+    )
+    parser.add_argument(
+        "--missing", action="store_true", help="list the facts that are not yet proven"
+    )
     options = parser.parse_args(arguments)
     outcomes = json.loads(options.results.read_text(encoding="utf-8"))
     try:
@@ -297,7 +336,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.missing:
         print("\n".join(missing(rows)))
         return 0
-    PAGE.write_text(render(rows), encoding="utf-8")
+    write_pages(rows)
     print("\n".join(areas(rows)))
     return 0
 

@@ -1,8 +1,9 @@
-"""The columns in docs/pipeline.md: `python -m tools.pipeline_page` writes them anew
-from the declarations in coterie.pipeline.tables; a test fails when the page has others.
+"""Write the column tables of docs/pipeline.md: `python -m tools.pipeline_page`.
 
-What stands between `<!-- columns of NAME -->` and `<!-- end -->` is ours, the rest is
-written by hand: for each table one example, a block of SQL that a test runs.
+The text between `<!-- columns of NAME -->` and `<!-- end -->` is generated from the
+declarations in coterie.pipeline.tables; a test fails when the page differs from them.
+The rest of the page is written by hand. Every table has one example, a block of SQL
+that a test runs.
 """
 
 from __future__ import annotations
@@ -28,41 +29,49 @@ _QUERY: Final = re.compile(r"```sql\n(.*?)```", re.DOTALL)
 
 
 class PageError(Exception):
-    """The page lacks something; the message says what."""
+    """The error of a missing section, table or example on the page."""
 
 
 def tables() -> list[Table]:
-    """The tables that people read."""
-    return [each for layer in SHOWN for each in of_layer(layer)]
+    """Return the documented tables: all but the internal ones."""
+    return [table for layer in SHOWN for table in of_layer(layer)]
 
 
-def written(page: str) -> str:
-    """The page with its columns as they are declared. Raises PageError for a table
-    without a place, a place without a table, and a table without one example."""
-    known = {each.name: each for each in tables()}
+def with_columns(page: str) -> str:
+    """Return the page with the column tables generated from the declarations.
+
+    Raises PageError for a table without a section, a section without a table, and a
+    table that does not have exactly one example.
+    """
+    declared = {table.name: table for table in tables()}
     sections = dict(_SECTION.findall(page))
     placed = [name for name, _ in _BLOCK.findall(page)]
-    if wrong := set(known) ^ set(placed) or set(known) ^ set(sections):
+    if wrong := set(declared) ^ set(placed) or set(declared) ^ set(sections):
         raise PageError(
-            f"docs/pipeline.md: {', '.join(sorted(wrong))}: no such section"
+            "docs/pipeline.md: sections differ from the declared tables:"
+            f" {', '.join(sorted(wrong))}"
         )
     for name, text in sections.items():
         if len(_QUERY.findall(text)) != 1 or name not in _QUERY.findall(text)[0]:
-            raise PageError(f"docs/pipeline.md: {name} needs one example that reads it")
-    return _BLOCK.sub(lambda match: match[1] + match[2] + block(known[match[1]]), page)
+            raise PageError(
+                f"docs/pipeline.md: {name} needs exactly one example that reads it"
+            )
+    return _BLOCK.sub(
+        lambda match: match[1] + match[2] + block(declared[match[1]]), page
+    )
 
 
 def queries(page: str) -> dict[str, str]:
-    """The example of each table."""
+    """Return the SQL example of each table by table name."""
     return {
         name: _QUERY.findall(text)[0].strip() for name, text in _SECTION.findall(page)
     }
 
 
 def block(table: Table) -> str:
-    """A table's question, key and columns."""
-    key = ", ".join(f"`{each}`" for each in table.key)
-    rows = "".join(_row(each) for each in table.columns)
+    """Return the generated text of a table: its question, key and columns."""
+    key = ", ".join(f"`{name}`" for name in table.key)
+    rows = "".join(_row(column) for column in table.columns)
     return (
         f"*{table.question}* One row for each {key}.\n\n"
         f"| column | type | meaning |\n|---|---|---|\n{rows}"
@@ -76,13 +85,12 @@ def _row(column: Column) -> str:
 
 
 def kind(type_: Any) -> str:
-    """The type as Spark's SQL says it."""
+    """Return the name of an Arrow type in Spark SQL."""
     if pa.types.is_list(type_):
         return f"array of {kind(type_.value_type)}"
     if pa.types.is_struct(type_):
-        return (
-            f"struct of {', '.join(f'{each.name} {kind(each.type)}' for each in type_)}"
-        )
+        fields = (f"{field.name} {kind(field.type)}" for field in type_)
+        return f"struct of {', '.join(fields)}"
     if pa.types.is_map(type_):
         return f"map of {kind(type_.key_type)} to {kind(type_.item_type)}"
     return _NAMES[str(type_)]
@@ -103,9 +111,9 @@ _NAMES: Final = {
 
 
 def main(_: Iterable[str] = ()) -> int:
-    """Write the page; 0, or 1 when it lacks something."""
+    """Update the page; return 1 when a section, table or example is missing."""
     try:
-        text = written(PAGE.read_text("utf-8"))
+        text = with_columns(PAGE.read_text("utf-8"))
     except PageError as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# setup.sh VENV EXTRA: install Coterie with an extra into VENV, by pip alone. VENV is
-# made with the first Python that is new enough; PYTHON=path chooses one. Says in a
-# sentence what is missing, and ends with 1. What pip prints names no registry's host.
+# setup.sh VENV EXTRA: install Coterie with an extra into VENV, with pip only. VENV is
+# created with the first Python that is new enough; PYTHON=path chooses one. Prints one
+# sentence about a missing requirement and exits with 1. Host names of package indexes
+# are removed from pip's output.
 set -euo pipefail
 
 venv=$1
@@ -20,18 +21,18 @@ find_python() {
       return
     fi
   done
-  echo "Coterie needs Python 3.11 or newer: install it, or say PYTHON=path." >&2
+  echo "Coterie needs Python 3.11 or newer: install it, or set PYTHON=path." >&2
   exit 1
 }
 
 make_venv() {
   local python
   python=$(find_python)
-  echo "making $venv with $("$python" --version)"
+  echo "creating $venv with $("$python" --version)"
   rm -rf "$venv"
   "$python" -m venv "$venv" || {
     echo "$python cannot make a virtual environment: on Debian and Ubuntu" \
-      "install python3-venv; elsewhere make sure ensurepip is there." >&2
+      "install python3-venv; elsewhere make sure ensurepip is available." >&2
     exit 1
   }
 }
@@ -39,10 +40,10 @@ make_venv() {
 if ! "$venv/bin/python" -m pip --version &>/dev/null; then
   make_venv
 fi
-echo "installing Coterie with its extra '$extra' (a minute at first)"
+echo "installing Coterie with its extra '$extra' (takes a minute the first time)"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
   --constraint constraints.txt --editable ".[$extra]" 2>&1 |
   sed -E "s#https?://[^ ,)>]+#(an index)#g; s#host='[^']*'#an index#g" || {
-  echo "pip could not install it: the lines above say why." >&2
+  echo "pip could not install it: see the lines above." >&2
   exit 1
 }

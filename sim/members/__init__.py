@@ -1,1 +1,1 @@
-"""Members of groups as their servers see them: small, faithful models of clients."""
+"""Models of clients: group members of the classic and the consumer protocol."""

@@ -1,8 +1,7 @@
-"""A member that speaks the classic protocol, as clients do: join, sync, heartbeat, and
-join again when it is told to.
-
-An eager member gives everything up before it joins again; a cooperative one says what
-it owns, gives up what it is not assigned any more, and then joins once more (KIP-429).
+"""A member of the classic protocol: join, sync, heartbeat, and rejoin on
+REBALANCE_IN_PROGRESS. An eager member revokes everything before it rejoins. A
+cooperative one reports its owned partitions, revokes those no longer assigned, and then
+rejoins once more (KIP-429).
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ from sim.members.member import (
     BACKOFF_MS,
     REQUEST_TIMEOUT_MS,
     RETRIED,
-    Habitat,
-    Habits,
     Member,
+    MemberConfig,
+    MemberEnvironment,
 )
-from sim.topics import Part
+from sim.topics import TopicIdPartition
 
 _HEARTBEAT_MS: Final = 3_000
 _JOIN_VERSION: Final = 9
@@ -56,7 +55,7 @@ _FORGETS: Final = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 class Phase(Enum):
-    """Where the client stands."""
+    """The phase of the client."""
 
     PREPARING = "preparing to join"
     JOINING = "joining"
@@ -66,19 +65,21 @@ class Phase(Enum):
 
 
 class ClassicMember(Member):
-    """One member. See the module's docstring."""
+    """A process with one member of the classic protocol."""
 
-    def __init__(self, habitat: Habitat, habits: Habits, incarnation: int) -> None:
-        super().__init__(habitat, habits, incarnation)
+    def __init__(
+        self, environment: MemberEnvironment, config: MemberConfig, incarnation: int
+    ) -> None:
+        super().__init__(environment, config, incarnation)
         self.phase = Phase.OUT
         self.generation = _NO_GENERATION
         self.protocol_name: str | None = None
         self.seen_counts: dict[str, int | None] | None = None
-        """The sizes of topics that the leader made its assignment of."""
+        """The sizes of the topics at the leader's last assignment."""
         self._is_beating = False
         self._next: Event | None = None
         self._callback: object = None
-        """The callback under way that gives up what went to others."""
+        """The running callback that revokes partitions."""
 
     @property
     def epoch_or_generation(self) -> int:
@@ -87,9 +88,9 @@ class ClassicMember(Member):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it has its assignment and knows of no rebalance, nor of a reason."""
+        """Whether the member has its assignment and no reason to rebalance."""
         is_done = self.phase is Phase.STABLE and self._callback is None
-        return is_done and not self._sees_other_topics()
+        return is_done and not self._partition_counts_changed()
 
     def start(self) -> None:
         """Join the group."""
@@ -97,35 +98,38 @@ class ClassicMember(Member):
         self.commit_regularly()
 
     def leave(self) -> None:
-        """Give everything up, say so, and end; a static member does not say so."""
+        """Revoke all partitions, leave the group, and end. A static member does not
+        send LeaveGroup.
+        """
         if self.is_leaving:
             return
         self.is_leaving = True
         self.phase = Phase.OUT
-        self.commit(self.owned, self._say_goodbye)
+        self.commit(self.owned, self._send_leave)
 
-    def _say_goodbye(self) -> None:
-        self.let_go(self.owned, "lets go of")
+    def _send_leave(self) -> None:
+        self.revoke_partitions(self.owned, "revokes")
         if self.instance_id is not None or not self.member_id:
-            self.die("has left without a word")
+            self.die("stops without LeaveGroup")
             return
         identity = MemberIdentity(member_id=self.member_id)
         self.call(
             LeaveGroupRequest(group_id=self.group_id, members=[identity]),
             _LEAVE_VERSION,
             lambda _: self.die("has left"),
-            lambda: self.die("has left, it hopes"),
+            lambda: self.die("sent its leave and ends"),
         )
 
     # Join.
 
     def _rejoin(self) -> None:
-        """Another rebalance: an eager member first gives everything up, and beats
-        meanwhile."""
+        """Start a rebalance. An eager member first revokes its partitions, and
+        continues to send heartbeats meanwhile.
+        """
         if self.phase is not Phase.STABLE or self._callback is not None:
             return
         self.phase = Phase.PREPARING
-        if self.habits.is_cooperative or not self.owned:
+        if self.config.is_cooperative or not self.owned:
             self._join()
         else:
             self._beat_later()
@@ -137,7 +141,7 @@ class ClassicMember(Member):
 
     def _join_empty(self) -> None:
         if self.phase is Phase.PREPARING:
-            self.let_go(self.owned, "lets go of")
+            self.revoke_partitions(self.owned, "revokes")
             self._join()
 
     def _join(self) -> None:
@@ -145,32 +149,32 @@ class ClassicMember(Member):
         self._stop_beating()
         request = JoinGroupRequest(
             group_id=self.group_id,
-            session_timeout_ms=self.habits.session_timeout_ms,
-            rebalance_timeout_ms=self.habits.rebalance_timeout_ms,
+            session_timeout_ms=self.config.session_timeout_ms,
+            rebalance_timeout_ms=self.config.rebalance_timeout_ms,
             member_id=self.member_id,
             group_instance_id=self.instance_id,
             protocol_type="consumer",
             protocols=[self._protocol()],
         )
-        timeout_ms = self.habits.rebalance_timeout_ms + REQUEST_TIMEOUT_MS
+        timeout_ms = self.config.rebalance_timeout_ms + REQUEST_TIMEOUT_MS
         self.call(request, _JOIN_VERSION, self._joined, self._join_failed, timeout_ms)
 
     def _protocol(self) -> JoinGroupRequestProtocol:
-        named = self._named(self.owned) if self.habits.is_cooperative else frozenset()
+        named = self._named(self.owned) if self.config.is_cooperative else frozenset()
         subscription = Subscription(self.topics, named, self.generation)
         return JoinGroupRequestProtocol(
-            name=COOPERATIVE if self.habits.is_cooperative else EAGER,
+            name=COOPERATIVE if self.config.is_cooperative else EAGER,
             metadata=write_subscription(subscription),
         )
 
-    def _named(self, parts: set[Part]) -> frozenset[Named]:
-        names = self.habitat.topics.names
+    def _named(self, parts: set[TopicIdPartition]) -> frozenset[Named]:
+        names = self.environment.topics.names
         return frozenset((names[topic_id], partition) for topic_id, partition in parts)
 
     def _join_failed(self) -> None:
-        """Again, a little later."""
+        """Retry after a short delay."""
         if self.phase is Phase.JOINING:
-            self.after(self.habitat.rng.randint(1, BACKOFF_MS), self._join_again)
+            self.after(self.environment.rng.randint(1, BACKOFF_MS), self._join_again)
 
     def _join_again(self) -> None:
         if self.phase is Phase.JOINING:
@@ -191,7 +195,7 @@ class ClassicMember(Member):
         self._sync(answer)
 
     def _refused(self, code: ErrorCode) -> None:
-        """What a no to a join or a sync means: most often, to join again."""
+        """Handle an error of a join or a sync, mostly by joining again."""
         if code in _FORGETS:
             self._forget(code)
         elif code in _REJOINS:
@@ -203,9 +207,11 @@ class ClassicMember(Member):
             self.refused(code)
 
     def _forget(self, code: ErrorCode) -> None:
-        """The member is out of its generation: what it owned is lost."""
+        """Drop all owned partitions, because the member is no longer in its
+        generation.
+        """
         self._callback = None
-        self.let_go(self.owned, "loses")
+        self.revoke_partitions(self.owned, "loses")
         self.generation = _NO_GENERATION
         if code is ErrorCode.UNKNOWN_MEMBER_ID:
             self.member_id = ""
@@ -217,7 +223,8 @@ class ClassicMember(Member):
         self.phase = Phase.SYNCING
         self.seen_counts = None
         if joined.skip_assignment:
-            # It has not made the assignment that it leads, and makes its own soon.
+            # The leader is still computing its assignment and will send its own
+            # SyncGroup.
             self.seen_counts = dict.fromkeys(self.topics, -1)
         leads = joined.leader == joined.member_id and not joined.skip_assignment
         request = SyncGroupRequest(
@@ -229,7 +236,7 @@ class ClassicMember(Member):
             protocol_name=self.protocol_name,
             assignments=self._assignments(joined) if leads else [],
         )
-        timeout_ms = self.habits.rebalance_timeout_ms + REQUEST_TIMEOUT_MS
+        timeout_ms = self.config.rebalance_timeout_ms + REQUEST_TIMEOUT_MS
         self.call(request, _SYNC_VERSION, self._synced, self._sync_failed, timeout_ms)
 
     def _assignments(
@@ -238,7 +245,7 @@ class ClassicMember(Member):
         members = {
             each.member_id: read_subscription(each.metadata) for each in joined.members
         }
-        topics = self.habitat.topics
+        topics = self.environment.topics
         names = {name for each in members.values() for name in each.topics}
         self.seen_counts = {name: topics.partition_count(name) for name in names}
         cooperative = joined.protocol_name == COOPERATIVE
@@ -263,7 +270,7 @@ class ClassicMember(Member):
             self._refused(code)
             return
         self.phase = Phase.STABLE
-        topics = self.habitat.topics
+        topics = self.environment.topics
         assigned = {
             (topic.topic_id, partition)
             for name, partition in read_assignment(answer.assignment)
@@ -276,11 +283,11 @@ class ClassicMember(Member):
             self._callback = callback = object()
             self.after(self.callback_ms(), lambda: self._revoke(surplus, callback))
 
-    def _revoke(self, surplus: frozenset[Part], callback: object) -> None:
-        """A cooperative member gives up what went to others, who wait for it."""
+    def _revoke(self, surplus: frozenset[TopicIdPartition], callback: object) -> None:
+        """Revoke the partitions that are assigned to other members."""
         if callback is self._callback:
             self._callback = None
-            self.let_go(surplus, "lets go of")
+            self.revoke_partitions(surplus, "revokes")
             self._rejoin()
 
     # Heartbeats.
@@ -298,9 +305,9 @@ class ClassicMember(Member):
         if self.phase not in (Phase.STABLE, Phase.PREPARING):
             return
         self._beat_later()
-        self._follow_names()
-        if self._sees_other_topics():
-            self.note("sees that topics have changed")
+        self._adopt_recreated_topics()
+        if self._partition_counts_changed():
+            self.note("detects that topics have changed")
             self._rejoin()
             return
         if self._is_beating:
@@ -320,23 +327,26 @@ class ClassicMember(Member):
             self._beat_failed,
         )
 
-    def _follow_names(self) -> None:
-        """It knows topics by name, and so reads on from one that was made anew. Nobody
-        has given it that: what the new one's partitions are to others, the group will
-        say."""
-        topics = self.habitat.topics
+    def _adopt_recreated_topics(self) -> None:
+        """Continue with the new topic of the same name when a topic was created again:
+        classic assignments have topic names without ids. Partitions whose number does
+        not exist in the new topic are dropped.
+        """
+        topics = self.environment.topics
         for part in sorted(self.owned):
             name, partition = topics.names[part[0]], part[1]
             topic = topics.known.get(name)
             if topic is None or topic.topic_id == part[0]:
                 continue
-            self.let_go([part], "reads no more of")
+            self.revoke_partitions([part], "reads no more of")
             if partition < topic.partition_count:
                 self.owned.add((topic.topic_id, partition))
 
-    def _sees_other_topics(self) -> bool:
-        """A leader looks whether it would assign otherwise now."""
-        count = self.habitat.topics.partition_count
+    def _partition_counts_changed(self) -> bool:
+        """Return whether a partition count has changed since the leader's
+        assignment.
+        """
+        count = self.environment.topics.partition_count
         seen = self.seen_counts or {}
         return any(count(name) != size for name, size in seen.items())
 

@@ -1,9 +1,6 @@
-"""A member that computes its group's assignment when it is asked to (KIP-848, Client
-Side Mode), well or badly.
-
-It asks for what it needs, takes its time, and hands its assignment in. When any of it
-goes wrong it does nothing more: its next heartbeat tells it whether it is still to
-compute.
+"""A member with a client-side assignor (KIP-848), which may be defective. It fetches
+the group's state and installs its assignment after a delay. After a failure it waits
+for the next heartbeat response that requests a computation.
 """
 
 from __future__ import annotations
@@ -14,12 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from coterie.types import MemberId
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import ClientAssignor
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ClientAssignor,
+    TopicPartitions,
+)
 from coterie.wire.messages.consumer_group_install_assignment import (
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupInstallAssignmentResponse,
     InstalledMember,
-    InstalledPartitions,
 )
 from coterie.wire.messages.consumer_group_prepare_assignment import (
     ConsumerGroupPrepareAssignmentRequest,
@@ -27,7 +26,7 @@ from coterie.wire.messages.consumer_group_prepare_assignment import (
     PreparedMember,
 )
 from sim.broken import Broken
-from sim.topics import Part
+from sim.topics import TopicIdPartition
 
 if TYPE_CHECKING:
     from sim.members.consumer import ConsumerMember
@@ -40,7 +39,7 @@ _NOBODY: Final = "nobody"
 
 
 class Flaw(Enum):
-    """What is the matter with a computation."""
+    """A defect of an assignment computation."""
 
     SLOW = "slow"
     WRONG = "wrong"
@@ -49,19 +48,20 @@ class Flaw(Enum):
 
 
 class Computing:
-    """What one member does to compute. `flaw` is what is wrong with its next
-    computation; one that is dead stays so."""
+    """The client-side assignor of a member. `flaw` is the defect of its next
+    computation; a `DEAD` assignor never computes again.
+    """
 
     def __init__(self, member: ConsumerMember) -> None:
         self._member = member
         self._is_busy = False
         self.flaw: Flaw | None = None
-        self.asks_anew = False
-        """Whether the next full heartbeat gives a reason to compute anew."""
+        self.requests_assignment = False
+        """Whether the next full heartbeat requests an assignment."""
 
     def offers(self) -> list[ClientAssignor]:
-        """What a full heartbeat says of it."""
-        reason, self.asks_anew = int(self.asks_anew), False
+        """Return the assignors for a full heartbeat."""
+        reason, self.requests_assignment = int(self.requests_assignment), False
         return [
             ClientAssignor(
                 name=ASSIGNOR, minimum_version=0, maximum_version=1, reason=reason
@@ -69,7 +69,7 @@ class Computing:
         ]
 
     def asked(self) -> None:
-        """A heartbeat's answer says that this member computes."""
+        """Handle a response with ShouldComputeAssignment set."""
         if self._is_busy:
             return
         member = self._member
@@ -92,7 +92,7 @@ class Computing:
             self._done()
             return
         flaw, self.flaw = self.flaw, None
-        takes_ms = self._member.habitat.rng.randint(0, _USUAL_MS)
+        takes_ms = self._member.environment.rng.randint(0, _USUAL_MS)
         if flaw is Flaw.SLOW:
             takes_ms = _SLOW_MS
         self._member.after(takes_ms, lambda: self._install(answer, flaw))
@@ -121,12 +121,14 @@ class Computing:
     ) -> None:
         self._done()
         if flaw is Flaw.WRONG and answer.error_code == ErrorCode.NONE:
-            raise Broken("an assignment for somebody unknown was taken")
+            raise Broken("an assignment for an unknown member was installed")
 
 
 def _computed(given: ConsumerGroupPrepareAssignmentResponse) -> list[InstalledMember]:
-    """Whoever wants a topic gets as much of it as others, and what it had if it may."""
-    chosen: dict[MemberId, set[Part]] = {m.member_id: set() for m in given.members}
+    """Return a balanced and sticky assignment."""
+    chosen: dict[MemberId, set[TopicIdPartition]] = {
+        m.member_id: set() for m in given.members
+    }
     for topic in given.topics:
         able = [m for m in given.members if topic.topic_id in m.subscribed_topic_ids]
         for partition in range(topic.num_partitions):
@@ -139,7 +141,7 @@ def _computed(given: ConsumerGroupPrepareAssignmentResponse) -> list[InstalledMe
     return [_installed_member(member_id, chosen[member_id]) for member_id in chosen]
 
 
-def _had(member: PreparedMember, part: Part) -> bool:
+def _had(member: PreparedMember, part: TopicIdPartition) -> bool:
     topic_id, partition = part
     return any(
         topic.topic_id == topic_id and partition in topic.partitions
@@ -147,14 +149,16 @@ def _had(member: PreparedMember, part: Part) -> bool:
     )
 
 
-def _installed_member(member_id: MemberId, parts: Collection[Part]) -> InstalledMember:
+def _installed_member(
+    member_id: MemberId, parts: Collection[TopicIdPartition]
+) -> InstalledMember:
     by_topic: dict[bytes, list[int]] = {}
     for topic_id, partition in sorted(parts):
         by_topic.setdefault(topic_id, []).append(partition)
     return InstalledMember(
         member_id=member_id,
         partitions=[
-            InstalledPartitions(topic_id=topic_id, partitions=some)
+            TopicPartitions(topic_id=topic_id, partitions=some)
             for topic_id, some in by_topic.items()
         ],
     )

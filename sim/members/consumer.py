@@ -1,9 +1,8 @@
-"""A member that speaks the consumer protocol, as Kafka's own client does (E7-70 to
-E7-82), in as few words as it takes.
-
-One heartbeat is in flight at a time. Fields are sent when they changed, and all of them
-after anything went wrong. What the member is told to give up it gives up by a callback,
-with a commit, and only then says so; what it is given it reads before it says so.
+"""A member of the consumer protocol, like Kafka's own client (E7-70 to E7-82). One
+heartbeat is in flight at a time. A heartbeat has the fields that changed since the last
+one; after a failure it has all fields. To revoke partitions the member runs a callback
+with a commit, and reports the revocation afterwards. It consumes assigned partitions
+before it reports them.
 """
 
 from __future__ import annotations
@@ -22,8 +21,14 @@ from coterie.wire.messages.consumer_group_heartbeat import (
 )
 from sim.clock import Event
 from sim.members.computing import Computing, Flaw
-from sim.members.member import BACKOFF_MS, RETRIED, Habitat, Habits, Member
-from sim.topics import Part
+from sim.members.member import (
+    BACKOFF_MS,
+    RETRIED,
+    Member,
+    MemberConfig,
+    MemberEnvironment,
+)
+from sim.topics import TopicIdPartition
 
 _FENCED: Final = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 _FIRST_INTERVAL_MS: Final = 3_000
@@ -31,7 +36,7 @@ _REGEX_SINCE: Final = 1
 
 
 class Phase(Enum):
-    """Where the client stands (E7-80)."""
+    """The phase of the client (E7-80)."""
 
     JOINING = "joining"
     STABLE = "stable"
@@ -42,16 +47,18 @@ class Phase(Enum):
 
 
 class ConsumerMember(Member):
-    """One member. See the module's docstring."""
+    """A process with one member of the consumer protocol."""
 
-    def __init__(self, habitat: Habitat, habits: Habits, incarnation: int) -> None:
-        super().__init__(habitat, habits, incarnation)
+    def __init__(
+        self, environment: MemberEnvironment, config: MemberConfig, incarnation: int
+    ) -> None:
+        super().__init__(environment, config, incarnation)
         self.phase = Phase.OUT
         self.epoch = 0
-        self.target: frozenset[Part] = frozenset()
-        """What the member shall own, as it was told last."""
-        self.assignor = habits.assignor
-        self.regex = habits.regex if habits.version >= _REGEX_SINCE else None
+        self.target: frozenset[TopicIdPartition] = frozenset()
+        """The last received assignment."""
+        self.assignor = config.assignor
+        self.regex = config.regex if config.version >= _REGEX_SINCE else None
         self._interval_ms = _FIRST_INTERVAL_MS
         self._is_full_due = True
         self._is_report_due = False
@@ -59,7 +66,7 @@ class ConsumerMember(Member):
         self._is_in_flight = False
         self._next: Event | None = None
         self._callback: object = None
-        self.computing = Computing(self) if habits.computes else None
+        self.computing = Computing(self) if config.computes else None
 
     @property
     def epoch_or_generation(self) -> int:
@@ -68,7 +75,7 @@ class ConsumerMember(Member):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it owns what it shall and has said so."""
+        """Whether the member owns its assignment and has reported it."""
         return (
             self.phase is Phase.STABLE
             and self.owned == self.target
@@ -76,15 +83,15 @@ class ConsumerMember(Member):
         )
 
     def start(self) -> None:
-        """Join the group, with an id of its own from version 1 on (E10-02)."""
-        if self.habits.version >= 1:
-            self.member_id = f"{self.name}-{self.habitat.rng.getrandbits(16):04x}"
+        """Join the group; from version 1 on the member generates its id (E10-02)."""
+        if self.config.version >= 1:
+            self.member_id = f"{self.name}-{self.environment.rng.getrandbits(16):04x}"
         self.phase = Phase.JOINING
         self.beat()
         self.commit_regularly()
 
     def leave(self) -> None:
-        """Give everything up, say so, and end (E9-13)."""
+        """Revoke all partitions, leave the group, and end (E9-13)."""
         if self.is_leaving:
             return
         self.is_leaving = True
@@ -92,7 +99,7 @@ class ConsumerMember(Member):
         self.after(self.callback_ms(), self._leave_now)
 
     def wanted(self, names: Iterable[TopicName]) -> set[TopicName]:
-        """Of these topics those that it names, and those its expression matches."""
+        """Return the topics that the member subscribes to, by name or expression."""
         regex = self.regex
         return {
             name
@@ -101,21 +108,21 @@ class ConsumerMember(Member):
         }
 
     def subscribe(self, topics: Sequence[TopicName], regex: str | None) -> None:
-        """Want other topics."""
-        self.regex = regex if self.habits.version >= _REGEX_SINCE else None
+        """Change the subscription."""
+        self.regex = regex if self.config.version >= _REGEX_SINCE else None
         self.note("subscribes to", *topics, self.regex or "")
         self.topics = tuple(topics)
         self._is_subscription_due = True
-        self._hurry()
+        self._heartbeat_now()
 
     def repeat(self) -> None:
-        """Say everything once more, and have the assignment computed anew."""
+        """Send all fields in the next heartbeat, and request an assignment."""
         if self.computing:
             if self.computing.flaw is not Flaw.DEAD:
                 self.computing.flaw = None
-            self.computing.asks_anew = True
+            self.computing.requests_assignment = True
         self._is_full_due = True
-        self._hurry()
+        self._heartbeat_now()
 
     # Heartbeats.
 
@@ -129,10 +136,10 @@ class ConsumerMember(Member):
         request = self._heartbeat()
         self._is_full_due = self._is_report_due = self._is_subscription_due = False
         self._is_in_flight = True
-        self.call(request, self.habits.version, self._answered, self._failed)
+        self.call(request, self.config.version, self._answered, self._failed)
 
     def _heartbeat(self) -> ConsumerGroupHeartbeatRequest:
-        """E7-75, E7-76."""
+        """Build a heartbeat (E7-75, E7-76)."""
         full = self._is_full_due or self.epoch == 0
         reports = full or self._is_report_due
         subscribes = full or self._is_subscription_due
@@ -141,9 +148,9 @@ class ConsumerMember(Member):
             member_id=self.member_id,
             member_epoch=self.epoch,
             instance_id=self.instance_id,
-            rebalance_timeout_ms=self.habits.rebalance_timeout_ms if full else -1,
+            rebalance_timeout_ms=self.config.rebalance_timeout_ms if full else -1,
             subscribed_topic_names=sorted(self.topics) if subscribes else None,
-            subscribed_topic_regex=self._said_regex() if subscribes else None,
+            subscribed_topic_regex=self._regex_field() if subscribes else None,
             server_assignor=self.assignor if full else None,
             topic_partitions=_listed(self.owned) if reports else None,
             client_assignors=(
@@ -151,15 +158,17 @@ class ConsumerMember(Member):
             ),
         )
 
-    def _said_regex(self) -> str | None:
-        """An empty one takes an older one back (E14-12)."""
-        return self.regex or "" if self.habits.version >= _REGEX_SINCE else None
+    def _regex_field(self) -> str | None:
+        """Return the request field of the regular expression; an empty one ends a
+        subscription (E14-12).
+        """
+        return self.regex or "" if self.config.version >= _REGEX_SINCE else None
 
     def _failed(self) -> None:
-        """E7-75."""
+        """Handle a failed heartbeat (E7-75)."""
         self._is_in_flight = False
         self._is_full_due = True
-        self._beat_after(self.habitat.rng.randint(BACKOFF_MS // 5, BACKOFF_MS))
+        self._beat_after(self.environment.rng.randint(BACKOFF_MS // 5, BACKOFF_MS))
 
     def _answered(self, answer: ConsumerGroupHeartbeatResponse) -> None:
         self._is_in_flight = False
@@ -201,17 +210,17 @@ class ConsumerMember(Member):
             self._next.cancel()
         self._next = self.after(delay_ms, self.beat)
 
-    def _hurry(self) -> None:
-        """Something is to be said at once (E7-78)."""
+    def _heartbeat_now(self) -> None:
+        """Send a heartbeat without waiting for the interval (E7-78)."""
         if self.phase in (Phase.STABLE, Phase.RECONCILING):
             self.beat()
 
     def _fenced(self) -> None:
-        """E7-72: lose everything, and rejoin under the same id."""
+        """Drop all partitions and rejoin with the same member id (E7-72)."""
         self.phase = Phase.FENCED
         self.epoch = 0
         self.target = frozenset()
-        self.let_go(self.owned, "loses")
+        self.revoke_partitions(self.owned, "loses")
         self.after(self.callback_ms(), self._rejoin)
 
     def _rejoin(self) -> None:
@@ -220,10 +229,12 @@ class ConsumerMember(Member):
             self._is_full_due = True
             self.beat()
 
-    # Towards the target.
+    # Reconciliation.
 
     def _reconcile(self) -> None:
-        """Give up, then take. Reports wait until that is done (E7-81)."""
+        """Revoke, then assign partitions; report nothing until both are done
+        (E7-81).
+        """
         if self.phase is Phase.RECONCILING:
             self._is_report_due = False
             return
@@ -236,29 +247,30 @@ class ConsumerMember(Member):
             return
         self.adopt(self.target)
         if self._is_report_due:
-            self._hurry()
+            self._heartbeat_now()
 
-    def _revoke(self, surplus: frozenset[Part], callback: object) -> None:
-        """The callback is over: commit, let go, and say so. Nobody waits for it when
-        the member was fenced meanwhile."""
+    def _revoke(self, surplus: frozenset[TopicIdPartition], callback: object) -> None:
+        """Commit, revoke and report after the callback, unless the member was fenced
+        meanwhile.
+        """
         if self.phase is Phase.RECONCILING and callback is self._callback:
             self.commit(surplus, lambda: self._revoked(surplus, callback))
 
-    def _revoked(self, surplus: frozenset[Part], callback: object) -> None:
+    def _revoked(self, surplus: frozenset[TopicIdPartition], callback: object) -> None:
         if self.phase is not Phase.RECONCILING or callback is not self._callback:
             return
-        self.let_go(surplus, "lets go of")
+        self.revoke_partitions(surplus, "revokes")
         self.phase = Phase.STABLE
         self._is_report_due = True
         self._reconcile()
 
-    # The end.
+    # Leaving.
 
     def _leave_now(self) -> None:
-        self.commit(self.owned, self._say_goodbye)
+        self.commit(self.owned, self._send_leave)
 
-    def _say_goodbye(self) -> None:
-        self.let_go(self.owned, "lets go of")
+    def _send_leave(self) -> None:
+        self.revoke_partitions(self.owned, "revokes")
         is_static = self.instance_id is not None
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
@@ -271,16 +283,16 @@ class ConsumerMember(Member):
             return
         self.call(
             request,
-            self.habits.version,
+            self.config.version,
             lambda _: self.die("has left"),
-            lambda: self.die("has left, it hopes"),
+            lambda: self.die("sent its leave and ends"),
         )
 
 
 _BEATING: Final = (Phase.JOINING, Phase.STABLE, Phase.RECONCILING)
 
 
-def _listed(parts: set[Part]) -> list[TopicPartitions]:
+def _listed(parts: set[TopicIdPartition]) -> list[TopicPartitions]:
     by_topic: dict[TopicId, list[int]] = {}
     for topic_id, partition in sorted(parts):
         by_topic.setdefault(topic_id, []).append(partition)

@@ -1,5 +1,6 @@
-"""What classic members tell each other: subscriptions, and the assignments that their
-leader makes."""
+"""The metadata that classic members exchange: subscriptions, and the leader's
+assignments.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +9,10 @@ from typing import NamedTuple
 
 from coterie.types import MemberId, TopicName
 from coterie.wire.codec import decode, encode
-from coterie.wire.consumer_protocol import (
+from coterie.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
-    TopicPartitions,
+    ConsumerProtocolTopicPartitions,
 )
 from sim.topics import Topics
 
@@ -22,7 +23,7 @@ _VERSION = 3
 
 
 class Subscription(NamedTuple):
-    """What a member brings to a rebalance."""
+    """The subscription of a member in a join."""
 
     topics: tuple[TopicName, ...]
     owned: frozenset[Named]
@@ -30,7 +31,7 @@ class Subscription(NamedTuple):
 
 
 def write_subscription(given: Subscription) -> bytes:
-    """In the bytes of the consumer protocol."""
+    """Encode a subscription."""
     value = ConsumerProtocolSubscription(
         topics=list(given.topics),
         owned_partitions=_listed(given.owned),
@@ -40,7 +41,7 @@ def write_subscription(given: Subscription) -> bytes:
 
 
 def read_subscription(data: bytes) -> Subscription:
-    """From those bytes."""
+    """Decode a subscription."""
     version = int.from_bytes(data[:2])
     value, _ = decode(ConsumerProtocolSubscription, version, data, 2)
     owned = frozenset(_named(value.owned_partitions))
@@ -48,13 +49,13 @@ def read_subscription(data: bytes) -> Subscription:
 
 
 def write_assignment(parts: Iterable[Named]) -> bytes:
-    """In the bytes of the consumer protocol."""
+    """Encode an assignment."""
     value = ConsumerProtocolAssignment(assigned_partitions=_listed(parts))
     return _VERSION.to_bytes(2) + encode(value, _VERSION)
 
 
 def read_assignment(data: bytes) -> frozenset[Named]:
-    """From those bytes; none are no partitions."""
+    """Decode an assignment; empty bytes are an empty assignment."""
     if not data:
         return frozenset()
     version = int.from_bytes(data[:2])
@@ -65,8 +66,10 @@ def read_assignment(data: bytes) -> frozenset[Named]:
 def assign(
     members: Mapping[MemberId, Subscription], topics: Topics, *, cooperative: bool
 ) -> dict[MemberId, set[Named]]:
-    """A leader's work: as even as it gets, and sticky if cooperative. Then nobody is
-    given what another one still owns (KIP-429)."""
+    """Assign partitions as the leader: balanced, and sticky if cooperative. A
+    cooperative leader does not assign partitions that another member still owns
+    (KIP-429).
+    """
     owners = _owners(members)
     given: dict[MemberId, set[Named]] = {member_id: set() for member_id in members}
     names = sorted({name for each in members.values() for name in each.topics})
@@ -87,24 +90,26 @@ def assign(
 
 
 def _owners(members: Mapping[MemberId, Subscription]) -> dict[Named, MemberId]:
-    """Who owns what; of two who say so, the one of the later generation."""
+    """Return the owner of each partition. If two members claim it, the owner is the one
+    with the later generation.
+    """
     owners: dict[Named, MemberId] = {}
     for member_id in sorted(members, key=lambda m: (members[m].generation, m)):
         owners.update(dict.fromkeys(members[member_id].owned, member_id))
     return owners
 
 
-def _listed(parts: Iterable[Named]) -> list[TopicPartitions]:
+def _listed(parts: Iterable[Named]) -> list[ConsumerProtocolTopicPartitions]:
     by_topic: dict[TopicName, list[int]] = {}
     for name, partition in sorted(parts):
         by_topic.setdefault(name, []).append(partition)
     return [
-        TopicPartitions(topic=name, partitions=partitions)
+        ConsumerProtocolTopicPartitions(topic=name, partitions=partitions)
         for name, partitions in by_topic.items()
     ]
 
 
-def _named(listed: Iterable[TopicPartitions]) -> list[Named]:
+def _named(listed: Iterable[ConsumerProtocolTopicPartitions]) -> list[Named]:
     return [
         (topic.topic, partition) for topic in listed for partition in topic.partitions
     ]

@@ -1,8 +1,7 @@
-"""What members of both protocols have in common: an application that reads partitions
-and commits, a process that may hang or die, and calls to the server.
-
-Rules of this file: a process that hangs does nothing; what came meanwhile it does when
-it goes on. A dead process does nothing ever again, and owns nothing.
+"""The base class of members of both protocols: application, process, and requests. The
+application consumes partitions and commits; the process may be suspended or end. A
+suspended process handles its events when it resumes. A process that ended owns no
+partitions.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from coterie.wire.messages.offset_commit import (
 )
 from sim.clock import Clock, Event
 from sim.network import Call, Caller, Network
-from sim.topics import Part, Topics
+from sim.topics import TopicIdPartition, Topics
 from sim.transcript import Transcript
 
 REQUEST_TIMEOUT_MS: Final = 5_000
@@ -33,22 +32,24 @@ RETRIED: Final = frozenset(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     }
 )
-"""The refusals after which the same is asked again."""
+"""The errors after which a request is retried."""
 
 
 class Watcher(Protocol):
-    """Who judges what members believe."""
+    """The callbacks by which members report their partitions."""
 
-    def adopted(self, member: Member, parts: Collection[Part]) -> None:
-        """A member begins to read partitions."""
+    def partitions_adopted(
+        self, member: Member, parts: Collection[TopicIdPartition]
+    ) -> None:
+        """Record that a member starts to consume partitions."""
 
     def ended(self, member: Member) -> None:
-        """A member's process is gone."""
+        """Record that a member's process ended."""
 
 
 @dataclass(frozen=True)
-class Habitat:
-    """What a member lives in."""
+class MemberEnvironment:
+    """The environment of a member."""
 
     clock: Clock
     rng: Random
@@ -58,8 +59,8 @@ class Habitat:
     watcher: Watcher
 
 
-class Habits(NamedTuple):
-    """What a member is and how it behaves, across restarts."""
+class MemberConfig(NamedTuple):
+    """The configuration and behaviour of a member, across restarts."""
 
     name: str
     group_id: GroupId
@@ -68,36 +69,38 @@ class Habits(NamedTuple):
     session_timeout_ms: int = 10_000
     rebalance_timeout_ms: int = 10_000
     callback_ms: int = 200
-    """How long its callbacks take, at most."""
+    """The longest duration of its callbacks."""
     commit_every_ms: int = 3_000
     assignor: str | None = None
     regex: str | None = None
-    """A subscription beside the topics, for a consumer of version 1 or later."""
+    """A regular expression beside the topics, for version 1 and later."""
     is_cooperative: bool = False
     version: int = 1
     computes: bool = False
-    """Whether it offers to compute assignments."""
+    """Whether it offers client-side assignors."""
 
 
 class Member:
-    """One process with one member in it. See the module's docstring."""
+    """A client process with one group member."""
 
-    def __init__(self, habitat: Habitat, habits: Habits, incarnation: int) -> None:
-        self.habitat = habitat
-        self.habits = habits
-        self.group_id = habits.group_id
-        self.topics = habits.topics
-        self.instance_id = habits.instance_id
-        self.name = f"{habits.name}.{incarnation}"
+    def __init__(
+        self, environment: MemberEnvironment, config: MemberConfig, incarnation: int
+    ) -> None:
+        self.environment = environment
+        self.config = config
+        self.group_id = config.group_id
+        self.topics = config.topics
+        self.instance_id = config.instance_id
+        self.name = f"{config.name}.{incarnation}"
         self.member_id = ""
-        self.owned: set[Part] = set()
-        """What the application reads: the member's own view."""
+        self.owned: set[TopicIdPartition] = set()
+        """The partitions that the application reads, from the member's own view."""
         self.is_alive = True
         self.is_leaving = False
         self.refusal: ErrorCode | None = None
-        """What its process ended by, if by a refusal."""
+        """The error that ended its process, if any."""
         self.slow_callback_ms = 0
-        """How long the next callback takes, if longer than usual."""
+        """The duration of the next callback, if longer than usual."""
         self._calls: dict[Call, None] = {}
         self._backlog: list[Callable[[], object]] | None = None
 
@@ -105,17 +108,17 @@ class Member:
 
     @property
     def is_hanging(self) -> bool:
-        """Whether the process does nothing for now."""
+        """Whether the process is suspended."""
         return self._backlog is not None
 
     def hang(self) -> None:
-        """Do nothing, until `go_on`."""
+        """Suspend the process until `resume`."""
         if self._backlog is None:
             self.note("hangs")
             self._backlog = []
 
-    def go_on(self) -> None:
-        """Do what came meanwhile, and live on."""
+    def resume(self) -> None:
+        """Resume the process, and handle the events since it was suspended."""
         backlog, self._backlog = self._backlog, None
         if backlog is not None and self.is_alive:
             self.note("goes on")
@@ -123,17 +126,17 @@ class Member:
                 self._run(callback)
 
     def die(self, why: str) -> None:
-        """The process ends; nobody is told."""
+        """End the process without a request to the server."""
         if self.is_alive:
             self.note("ends:", why)
             self.is_alive = False
             self.owned.clear()
             for call in tuple(self._calls):
-                self.habitat.network.forget(call)
-            self.habitat.watcher.ended(self)
+                self.environment.network.forget(call)
+            self.environment.watcher.ended(self)
 
     def refused(self, code: ErrorCode) -> None:
-        """The coordinator's no that a client cannot live with."""
+        """End the process after an error that a client cannot handle."""
         self.refusal = code
         self.die(f"refused with {code.name}")
 
@@ -146,13 +149,13 @@ class Member:
             callback()
 
     def after(self, delay_ms: int, callback: Callable[[], object]) -> Event:
-        """Do something later."""
-        return self.habitat.clock.after(delay_ms, lambda: self._run(callback))
+        """Schedule a callback."""
+        return self.environment.clock.after(delay_ms, lambda: self._run(callback))
 
     def note(self, what: str, *args: Any) -> None:
-        """Tell the transcript."""
-        now_ms = self.habitat.clock.now_ms
-        self.habitat.transcript.add(now_ms, self.name, what, *args)
+        """Add a line to the transcript."""
+        now_ms = self.environment.clock.now_ms
+        self.environment.transcript.add(now_ms, self.name, what, *args)
 
     def call(
         self,
@@ -162,7 +165,7 @@ class Member:
         failed: Callable[[], object],
         timeout_ms: int = REQUEST_TIMEOUT_MS,
     ) -> None:
-        """Ask the server."""
+        """Send a request to the server."""
 
         def done(then: Callable[[], object]) -> None:
             self._calls.pop(call, None)
@@ -172,23 +175,23 @@ class Member:
             self.name,
             self.group_id,
             request,
-            Caller(version, self.habits.name),
+            Caller(version, self.config.name),
             lambda response: done(lambda: answered(response)),
             lambda: done(failed),
         )
         self._calls[call] = None
-        self.habitat.network.call(call, timeout_ms)
+        self.environment.network.call(call, timeout_ms)
 
     # An application.
 
     @property
     def epoch_or_generation(self) -> int:
-        """What the member's commits carry."""
+        """The epoch or generation of the member's commits."""
         raise NotImplementedError
 
     @property
     def is_settled(self) -> bool:
-        """Whether the member is in its group and has nothing left to do."""
+        """Whether the member is in its group and has reconciled its assignment."""
         raise NotImplementedError
 
     def start(self) -> None:
@@ -200,48 +203,52 @@ class Member:
         raise NotImplementedError
 
     def wanted(self, names: Iterable[TopicName]) -> set[TopicName]:
-        """Of these topics those that the member is subscribed to."""
+        """Return the topics that the member subscribes to."""
         return {name for name in names if name in self.topics}
 
     def callback_ms(self) -> int:
-        """How long a callback of the application takes now."""
+        """Return the duration of the next callback."""
         slow_ms, self.slow_callback_ms = self.slow_callback_ms, 0
         if slow_ms:
             return slow_ms
-        return self.habitat.rng.randint(0, self.habits.callback_ms)
+        return self.environment.rng.randint(0, self.config.callback_ms)
 
-    def adopt(self, parts: Iterable[Part]) -> None:
-        """Begin to read partitions."""
+    def adopt(self, parts: Iterable[TopicIdPartition]) -> None:
+        """Start to consume partitions."""
         fresh = frozenset(parts) - self.owned
         if fresh:
             self.note("reads", fresh)
             self.owned |= fresh
-            self.habitat.watcher.adopted(self, fresh)
+            self.environment.watcher.partitions_adopted(self, fresh)
 
-    def let_go(self, parts: Iterable[Part], how: str) -> None:
-        """Stop reading partitions."""
+    def revoke_partitions(self, parts: Iterable[TopicIdPartition], how: str) -> None:
+        """Stop consuming partitions."""
         gone = frozenset(parts) & self.owned
         if gone:
             self.note(how, gone)
             self.owned -= gone
 
     def commit_regularly(self) -> None:
-        """Commit now and then, from now on."""
+        """Start to commit at intervals."""
         if self.owned and not self.is_leaving:
             self.commit(self.owned)
-        every_ms = self.habits.commit_every_ms
-        self.after(self.habitat.rng.randint(every_ms // 2, every_ms), self._commit_on)
+        every_ms = self.config.commit_every_ms
+        self.after(
+            self.environment.rng.randint(every_ms // 2, every_ms), self._commit_on
+        )
 
     def _commit_on(self) -> None:
         self.commit_regularly()
 
     def commit(
         self,
-        parts: Collection[Part],
+        parts: Collection[TopicIdPartition],
         then: Callable[[], object] = lambda: None,
         answered: Callable[[Any], object] = lambda _: None,
     ) -> None:
-        """Commit an offset for each of these partitions, whatever comes of it."""
+        """Commit an offset for each of these partitions; continue after any
+        response.
+        """
         request = commit_request(self, parts)
         if not request.topics:
             then()
@@ -251,25 +258,27 @@ class Member:
             answered(response)
             then()
 
-        version = 9 if self.habitat.rng.random() < 0.5 else 10
+        version = 9 if self.environment.rng.random() < 0.5 else 10
         if version >= 10:
-            name_by_id(request, self.habitat.topics)
+            name_by_id(request, self.environment.topics)
         self.call(request, version, heard, then)
 
 
-def commit_request(member: Member, parts: Collection[Part]) -> OffsetCommitRequest:
-    """A commit of new offsets; by the names that the topics have now."""
-    habitat = member.habitat
+def commit_request(
+    member: Member, parts: Collection[TopicIdPartition]
+) -> OffsetCommitRequest:
+    """Return a commit of random offsets, with the current topic names."""
+    environment = member.environment
     topics: dict[TopicName, OffsetCommitRequestTopic] = {}
     for topic_id, partition in sorted(parts):
-        name = habitat.topics.topic_name(topic_id)
+        name = environment.topics.topic_name(topic_id)
         if name is None:
             continue
         topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name))
         topic.partitions.append(
             OffsetCommitRequestPartition(
                 partition_index=partition,
-                committed_offset=habitat.rng.getrandbits(40),
+                committed_offset=environment.rng.getrandbits(40),
                 committed_metadata="",
             )
         )
@@ -283,7 +292,7 @@ def commit_request(member: Member, parts: Collection[Part]) -> OffsetCommitReque
 
 
 def name_by_id(request: OffsetCommitRequest, topics: Topics) -> None:
-    """Name the topics as version 10 does."""
+    """Identify the topics by id, as version 10 does."""
     for topic in request.topics:
         topic.topic_id = topics.known[topic.name].topic_id
         topic.name = ""

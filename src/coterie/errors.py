@@ -1,24 +1,24 @@
-"""Every exception Coterie raises, as one tree.
+"""The exceptions of Coterie, as one tree.
 
 CoterieError
-  MalformedFrame        a peer sent bytes that are not the protocol: it is cut off
-  ApiError              the protocol's own "no": an error code in an answer
-  SettingError          a setting is unknown or impossible: the server does not start
-  LogError              the disk said no
-    LogFull               no space is left
-    LogCorrupt            what was read is not what was written
-  ClientError           a client could not do what it was asked
-    ConnectionLost        a broker could not be reached, or hung up
-    RequestTimedOut       a broker did not answer in time
-    AuthenticationFailed  a broker did not take us for who we are, or we not it
-    UnsupportedByBroker   a broker does not speak what is needed
-      NoBatchedFindCoordinatorsError   nor look up many coordinators at once
-      NoBatchedOffsetFetchError        nor fetch the offsets of many groups at once
+  MalformedFrame        bytes from a peer cannot be decoded: the connection is closed
+  ApiError              an error code of the protocol, to be sent in a response
+  SettingError          a setting is unknown or invalid: the server does not start
+  LogError              a write to the log failed, or its data directory is unusable
+    LogFull               no space is left on the disk
+    LogCorrupt            data read back differ from the data written
+  ClientError           a client's request failed
+    ConnectionLost        a broker is unreachable, or closed the connection
+    RequestTimedOut       a broker did not respond in time
+    AuthenticationFailed  authentication by TLS or SASL failed
+    UnsupportedByBroker   a broker lacks an API, or the needed version of it
+      NoBatchedFindCoordinatorsError   no FindCoordinator with several keys
+      NoBatchedOffsetFetchError        no OffsetFetch with several groups
     CommitRefused         some offsets were not committed
-  OperationRefused      what an operator asked for is not done, to be safe
+  OperationRefused      an operation of the command line is unsafe or invalid
 
-A bug of ours is none of these: it is an AssertionError or whatever Python raises, and
-it stops the shard it happened in (design: three failures, three mechanisms).
+A bug of Coterie is none of these: it is an AssertionError or another exception of
+Python, and it stops the coordinator shard in which it happened.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ from coterie.wire.error_codes import ErrorCode
 
 
 class CoterieError(Exception):
-    """The root of the tree; never raised itself."""
+    """The base class of Coterie's exceptions; never raised itself."""
 
 
 class MalformedFrame(CoterieError):
-    """Bytes from a peer that do not decode; the message says what was wrong where."""
+    """Bytes from a peer that cannot be decoded; the message has the position and
+    reason.
+    """
 
 
 class ApiError(CoterieError):
-    """A refusal the protocol defines.
+    """An error that the protocol defines.
 
-    `code` goes into the answer; `message` too, where the answer has room for one.
+    `code` is sent in the response; `message` too, if the response has a field for it.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
@@ -53,57 +55,63 @@ class ApiError(CoterieError):
 
 
 class SettingError(CoterieError):
-    """A setting that is unknown or cannot be; the message says what would be right."""
+    """An unknown setting or an invalid value; the message has the valid values."""
 
 
 class LogError(CoterieError):
-    """The log could not do what it was asked; nothing of that flush is durable."""
+    """A failure of the log; nothing of the flush in which it happened is durable."""
 
 
 class LogFull(LogError):
-    """The disk has no room."""
+    """No space left on the disk."""
 
 
 class LogCorrupt(LogError):
-    """Bytes read back from the log fail their checksum or their order."""
+    """Data in the log with a wrong checksum or order, or that cannot be decoded."""
 
 
 class ClientError(CoterieError):
-    """A client could not do what it was asked; the message says with whom and why."""
+    """A failed request of a client; the message names the broker and the reason."""
 
 
 class ConnectionLost(ClientError):
-    """A broker could not be reached, or the connection to it ended."""
+    """A broker that could not be reached, or a connection that ended."""
 
 
 class RequestTimedOut(ClientError):
-    """A broker did not answer in time; whether it did what it was asked is unknown."""
+    """A request without a response in time; whether it took effect is unknown."""
 
 
 class AuthenticationFailed(ClientError):
-    """One side did not prove to the other who it is, by TLS or by SASL.
+    """A failed authentication, of the client or of the broker, by TLS or SASL.
 
-    The message has the broker's own words. The same credentials would fail again, so
-    nothing tries again.
+    The message includes the broker's. It is not retried: the same credentials would
+    fail again.
     """
 
 
 class UnsupportedByBroker(ClientError):
-    """A broker does not serve an API, or no version of it that is needed here."""
+    """An API, or a version of it, that a broker does not serve."""
 
 
 class NoBatchedFindCoordinatorsError(UnsupportedByBroker):
-    """A broker looks up one coordinator a request: FindCoordinator before version 4
-    (KIP-699, B-21). The admin client then asks for each by itself."""
+    """A FindCoordinator request with several keys to a broker that accepts one key per
+    request: below version 4 (KIP-699, B-21).
+
+    The admin client then sends one request for each key.
+    """
 
 
 class NoBatchedOffsetFetchError(UnsupportedByBroker):
-    """A broker tells the offsets of one group a request: OffsetFetch before version 8
-    (KIP-709, A-65). The admin client then asks for each group by itself."""
+    """An OffsetFetch request with several groups to a broker that accepts one group per
+    request: below version 8 (KIP-709, A-65).
+
+    The admin client then sends one request for each group.
+    """
 
 
 class CommitRefused(ClientError):
-    """Some offsets were not committed; `refused` has the code of each partition."""
+    """A commit that failed for some partitions; `refused` maps them to error codes."""
 
     def __init__(self, refused: Mapping[TopicPartition, ErrorCode]) -> None:
         super().__init__(refused)
@@ -118,5 +126,7 @@ class CommitRefused(ClientError):
 
 
 class OperationRefused(CoterieError):
-    """What an operator asked for would do harm or make no sense, so nothing of it was
-    done; the message says why, and what to do instead."""
+    """An operation that is unsafe or invalid and was not begun.
+
+    The message has the reason and the alternative.
+    """

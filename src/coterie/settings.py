@@ -1,8 +1,9 @@
-"""Every setting that decides behaviour, under Kafka's own names and defaults.
+"""The settings of a server, under Kafka's own names and defaults.
 
-A setting's Kafka name is its attribute's with dots for underscores:
-`group_initial_rebalance_delay_ms` is `group.initial.rebalance.delay.ms`. This file
-only holds values; server/config.py reads them from files and flags and checks them.
+A setting's Kafka name is the attribute's with dots for underscores:
+`group_initial_rebalance_delay_ms` is `group.initial.rebalance.delay.ms`. This module
+only declares the settings; broker/server/config.py reads them from files and options
+and checks them. Settings marked "Coterie only" have no counterpart in Kafka.
 """
 
 from __future__ import annotations
@@ -13,105 +14,145 @@ from typing import Final
 
 INT32_MAX = 2**31 - 1
 SECRETS: Final = frozenset({"ssl.key.password"})
-"""Settings that are told to nobody: not on a command line, which others can read, and
-not in an answer."""
+"""Settings that are never shown: they are refused on the command line, which other
+users of the machine can read, and are null in DescribeConfigs responses."""
 
 SEPARATORS: Final[Mapping[str, str]] = {"super.users": ";"}
-"""What stands between the words of a list in text, where it is no comma: names of
-principals have commas."""
+"""The separator of list settings whose elements may contain a comma, which separates
+the elements of all others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The settings of one server. Times in ms, sizes in bytes."""
 
-    # Groups of the classic protocol.
+    # Classic groups.
     group_initial_rebalance_delay_ms: int = 3_000
+    """Time for which the first rebalance of an empty group waits for more members."""
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = INT32_MAX
+    """Largest number of members of a classic group."""
 
     # Consumer groups (KIP-848).
     group_consumer_session_timeout_ms: int = 45_000
+    """Time without a heartbeat after which a member is fenced."""
     group_consumer_min_session_timeout_ms: int = 45_000
     group_consumer_max_session_timeout_ms: int = 60_000
     group_consumer_heartbeat_interval_ms: int = 5_000
+    """Heartbeat interval that the coordinator sends to members."""
     group_consumer_min_heartbeat_interval_ms: int = 5_000
     group_consumer_max_heartbeat_interval_ms: int = 15_000
     group_consumer_max_size: int = INT32_MAX
+    """Largest number of members of a consumer group."""
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """Server-side assignors; the first is the default."""
     group_consumer_migration_policy: str = "bidirectional"
+    """Conversions between classic and consumer groups: bidirectional, upgrade,
+    downgrade or disabled."""
     group_consumer_regex_refresh_interval_ms: int = 600_000
+    """Interval at which subscribed regular expressions are resolved again."""
     group_consumer_assignment_interval_ms: int = 1_000
+    """Least time between two target assignments of a group."""
     group_consumer_min_assignment_interval_ms: int = 0
     group_consumer_max_assignment_interval_ms: int = 15_000
     group_coordinator_rebalance_protocols: tuple[str, ...] = ("classic", "consumer")
+    """Group protocols that are served."""
     group_consumer_client_assignors_enable: bool = False
-    """Ours: whether clients that ask for it may compute assignments (E13)."""
+    """Coterie only: whether members may compute assignments (KIP-848, Client Side
+    Mode; E13)."""
 
     # Committed offsets.
     offset_metadata_max_bytes: int = 4_096
+    """Largest metadata of a committed offset."""
     offsets_retention_minutes: int = 10_080
+    """Minutes after which the offsets of an empty group expire."""
     offsets_retention_check_interval_ms: int = 600_000
     offsets_topic_num_partitions: int = 50
     offsets_commit_timeout_ms: int = 5_000
 
     # Nodes.
     broker_rack: tuple[str, ...] = ()
-    """The rack of each node, in their order; Kafka's setting names the one of its one
-    broker. Without it nobody knows of racks."""
+    """Rack of each node, in order of the nodes, or empty for none. Kafka's setting
+    names the rack of its one broker."""
 
     # Topics and their data.
     auto_create_topics_enable: bool = True
     num_partitions: int = 1
+    """Partitions of a topic that is created without a number."""
     log_retention_ms: int = 604_800_000
     log_retention_bytes: int = -1
+    """Size of a partition above which its oldest batches are deleted; -1 for none."""
     log_retention_check_interval_ms: int = 300_000
     log_cleaner_enable: bool = True
+    """Whether topics with `cleanup.policy=compact` are compacted."""
     log_flush_sync: bool = True
-    """Ours: false gives up what a loss of power may take; for measuring only."""
+    """Coterie only: false skips the sync at a flush, so that a power failure may lose
+    acknowledged writes; for measurements only."""
     message_max_bytes: int = 1_048_588
+    """Largest record batch."""
     fetch_max_bytes: int = 57_671_680
+    """Largest Fetch response."""
     delete_topic_enable: bool = True
     max_incremental_fetch_session_cache_slots: int = 1_000
+    """Largest number of fetch sessions (KIP-227)."""
 
     # Transactions.
     transaction_max_timeout_ms: int = 900_000
+    """Longest transaction timeout that a producer may request."""
     transactional_id_expiration_ms: int = 604_800_000
+    """Time after its last transaction at which a transactional id expires."""
     producer_id_expiration_ms: int = 86_400_000
+    """Time after its last append at which a partition removes a producer's state."""
 
-    # Who may do what.
+    # Authorization.
     authorizer: str = "by-listener"
-    """Ours, in place of `authorizer.class.name`: "acl" for Kafka's StandardAuthorizer,
-    "allow-all" for none. "by-listener" allows all only where nobody but this machine
-    can connect."""
+    """Coterie only, in place of `authorizer.class.name`: "acl" for the rules of Kafka's
+    StandardAuthorizer, "allow-all" for none. "by-listener" is "allow-all" when only
+    this machine can connect, else "acl"."""
     super_users: tuple[str, ...] = ()
-    """Principals that may do everything, as in "User:admin"."""
+    """Principals that are allowed every operation, as in "User:admin"."""
     allow_everyone_if_no_acl_found: bool = False
+    """Whether a resource without ACL bindings is open to every principal."""
     acl_delete_implies_describe: bool = True
-    """Ours: whether to be allowed to delete something is to be allowed to describe it,
-    as Kafka's authorizer has it; KIP-229 says that it is not (D-31)."""
+    """Coterie only: whether an allowed DELETE implies DESCRIBE, as in Kafka's
+    authorizer; the text of KIP-229 says that it does not (D-31)."""
 
     # Connections.
     socket_request_max_bytes: int = 104_857_600
+    """Largest request."""
     max_connections: int = INT32_MAX
     max_in_flight_requests_per_connection: int = 1_000
+    """Coterie only: number of unanswered requests at which reading pauses."""
     connections_max_idle_ms: int = 600_000
+    """Time without a request after which a connection is closed."""
     connection_write_buffer_max_bytes: int = 16_777_216
+    """Coterie only: unsent response bytes after which reading from a connection
+    pauses."""
 
-    # Who calls: TLS and SASL.
+    # Authentication by TLS and SASL.
     ssl_keystore_location: str = ""
+    """Path of the PEM file with the server's private key and certificate chain."""
     ssl_keystore_type: str = "PEM"
     ssl_key_password: str = field(default="", repr=False)
     ssl_truststore_location: str = ""
+    """Path of the PEM file with the certificates that client certificates are verified
+    against."""
     ssl_truststore_type: str = "PEM"
     ssl_client_auth: str = "none"
+    """Client certificates: none, requested or required."""
     ssl_principal_mapping_rules: str = "DEFAULT"
+    """Rules from a certificate's distinguished name to a principal (KIP-371)."""
     sasl_enabled_mechanisms: tuple[str, ...] = ("SCRAM-SHA-256", "SCRAM-SHA-512")
     sasl_server_max_receive_size: int = 524_288
+    """Largest request before authentication is complete."""
     sasl_users_file: str = ""
-    """Ours: a TOML file of users and passwords that are made when the server starts."""
+    """Coterie only: path of a TOML file of users and passwords that are created when
+    the server starts."""
     connections_max_reauth_ms: int = 0
+    """Lifetime of a SASL session (KIP-368); 0 for no limit."""
     connection_failed_authentication_delay_ms: int = 100
+    """Delay before a connection with failed authentication is closed."""
     connection_authentication_timeout_ms: int = 30_000
-    """Ours: how long a client may take to be who it is, its TLS handshake included."""
+    """Coterie only: time in which a client has to authenticate, the TLS handshake
+    included."""

@@ -1,4 +1,4 @@
-"""The words of the domain as types: what an int or a str means in a signature."""
+"""Domain types: names for the ints and strings in signatures, and small values."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ GroupId: TypeAlias = str
 MemberId: TypeAlias = str
 TopicName: TypeAlias = str
 TopicId: TypeAlias = bytes
-"""Sixteen bytes; all zero means none."""
+"""Sixteen bytes; all zero for no topic."""
 LogOffset: TypeAlias = int
 ProducerId: TypeAlias = int
 
 
 class TopicPartition(NamedTuple):
-    """One partition of a topic, by name."""
+    """A partition of a topic, by the topic's name."""
 
     topic: TopicName
     partition: int
 
 
 class SecurityProtocol(StrEnum):
-    """How a connection is secured, and how a client says who it is."""
+    """The encryption and authentication of a connection (`security.protocol`)."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -36,24 +36,24 @@ class SecurityProtocol(StrEnum):
 
     @property
     def has_sasl(self) -> bool:
-        """Whether clients give a name."""
+        """Whether clients authenticate by SASL."""
         return self in {SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL}
 
 
 class ScramMechanism(IntEnum):
-    """How a user shows a password without telling it, with the protocol's numbers."""
+    """The SCRAM mechanisms, with the protocol's numbers (KIP-554)."""
 
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
 
     @property
     def sasl_name(self) -> str:
-        """The name as SASL has it, as in "SCRAM-SHA-256"."""
+        """The mechanism's name in SASL, as in "SCRAM-SHA-256"."""
         return self.name.replace("_", "-")
 
 
 class ScramCredential(NamedTuple):
-    """What is kept of a user's password: enough to check it, not enough to know it."""
+    """A SCRAM credential (RFC 5802): it verifies a password without containing it."""
 
     salt: bytes
     stored_key: bytes
@@ -64,8 +64,8 @@ class ScramCredential(NamedTuple):
         return "ScramCredential(...)"
 
 
-class ScramShape(NamedTuple):
-    """What anybody is told of a credential before they show a password."""
+class ScramParameters(NamedTuple):
+    """The parameters of a credential that a server reveals before authentication."""
 
     salt_bytes: int
     iterations: int

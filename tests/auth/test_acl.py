@@ -1,4 +1,4 @@
-"""Bindings decide as Kafka's authorizer does."""
+"""Authorization by ACL bindings follows the rules of Kafka's authorizer."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from typing import Any
 
 import pytest
 
-from coterie.auth.acl import EVERYBODY, Acl, AclFilter, Pattern, Permission
-from coterie.auth.acl_authorizer import AclAuthorizer
-from coterie.auth.authorizer import (
+from coterie.auth.acl import (
     OPERATIONS,
-    Authorizer,
-    Caller,
+    WILDCARD_PRINCIPAL,
+    AclBinding,
+    AclBindingFilter,
     Operation,
+    PatternType,
+    PermissionType,
     Principal,
+    RequestContext,
     ResourceType,
 )
+from coterie.auth.authorizer import AclAuthorizer, Authorizer
 
 ALICE = Principal("User", "alice")
 BOB = Principal("User", "bob")
@@ -27,35 +30,37 @@ BILLING = "billing"
 
 def allow(
     operation: Operation, name: str = BILLING, principal: Principal = ALICE
-) -> Acl:
-    return Acl(principal, Permission.ALLOW, operation, GROUP, name)
+) -> AclBinding:
+    return AclBinding(principal, PermissionType.ALLOW, operation, GROUP, name)
 
 
 def deny(
     operation: Operation, name: str = BILLING, principal: Principal = ALICE
-) -> Acl:
-    return allow(operation, name, principal)._replace(permission=Permission.DENY)
+) -> AclBinding:
+    return allow(operation, name, principal)._replace(permission=PermissionType.DENY)
 
 
-def deciding(*acls: Acl, **options: Any) -> AclAuthorizer:
-    """An authorizer with these bindings."""
+def deciding(*acls: AclBinding, **options: Any) -> AclAuthorizer:
+    """Return an authorizer with these bindings."""
     authorizer = AclAuthorizer(**options)
     for acl in acls:
         authorizer.replay(acl.key, acl.to_value())
     return authorizer
 
 
-def may(*acls: Acl, resource_type: ResourceType = GROUP) -> set[Operation]:
-    """What Alice may do to the group that a group can have done to it."""
+def may(*acls: AclBinding, resource_type: ResourceType = GROUP) -> set[Operation]:
+    """Return the group operations that Alice is allowed."""
     authorizer: Authorizer = deciding(*acls)
     return {
         operation
         for operation in GROUP_OPERATIONS
-        if authorizer.authorize(Caller(ALICE, HOST), operation, resource_type, BILLING)
+        if authorizer.authorize(
+            RequestContext(ALICE, HOST), operation, resource_type, BILLING
+        )
     }
 
 
-def test_whoever_no_binding_speaks_of_may_do_nothing() -> None:
+def test_without_a_binding_a_principal_is_denied() -> None:
     assert may() == set()
     assert may(allow(Operation.ALL, principal=BOB)) == set()
     assert may(allow(Operation.ALL, name="other")) == set()
@@ -84,19 +89,19 @@ def test_delete_is_an_operation_on_groups_and_all_implies_the_others() -> None:
         (Operation.ALTER, ResourceType.CLUSTER),
     ],
 )
-def test_to_be_allowed_to_change_something_is_to_be_allowed_to_see_it(
+def test_read_write_delete_and_alter_imply_describe(
     operation: Operation, resource_type: ResourceType
 ) -> None:
     acl = allow(operation)._replace(resource_type=resource_type)
     authorizer = deciding(acl)
     assert authorizer.authorize(
-        Caller(ALICE, HOST), Operation.DESCRIBE, resource_type, BILLING
+        RequestContext(ALICE, HOST), Operation.DESCRIBE, resource_type, BILLING
     )
 
 
 @pytest.mark.fact("D-32")
 @pytest.mark.parametrize("denied", [Operation.READ, Operation.DELETE])
-def test_to_be_denied_one_operation_says_nothing_of_another(denied: Operation) -> None:
+def test_denying_an_operation_does_not_deny_others(denied: Operation) -> None:
     allowed = may(allow(Operation.ALL), deny(denied))
     assert allowed == GROUP_OPERATIONS - {denied}
 
@@ -114,50 +119,56 @@ def test_a_group_has_five_operations_and_no_others() -> None:
 
 
 @pytest.mark.fact("D-33")
-def test_to_alter_configs_implies_to_describe_them() -> None:
+def test_alter_configs_implies_describe_configs() -> None:
     assert may(allow(Operation.ALTER_CONFIGS)) == {
         Operation.ALTER_CONFIGS,
         Operation.DESCRIBE_CONFIGS,
     }
 
 
-def test_a_binding_that_denies_settles_it() -> None:
+def test_one_deny_binding_overrides_allow_bindings() -> None:
     assert may(allow(Operation.ALL), deny(Operation.ALL)) == set()
     assert may(deny(Operation.ALL), allow(Operation.ALL)) == set()
-    denied = deny(Operation.READ, principal=EVERYBODY)
+    denied = deny(Operation.READ, principal=WILDCARD_PRINCIPAL)
     assert Operation.READ not in may(allow(Operation.READ), denied)
 
 
-def test_a_binding_may_be_for_everybody_and_for_every_name() -> None:
-    assert Operation.READ in may(allow(Operation.READ, "*", EVERYBODY))
+def test_a_binding_may_use_wildcards_for_principal_and_name() -> None:
+    assert Operation.READ in may(allow(Operation.READ, "*", WILDCARD_PRINCIPAL))
 
 
-def test_a_prefix_is_for_the_names_that_begin_with_it() -> None:
+def test_a_prefixed_pattern_matches_names_with_the_prefix() -> None:
     begins = allow(Operation.READ, "bill")
     assert Operation.READ not in may(begins)
-    assert Operation.READ in may(begins._replace(pattern=Pattern.PREFIXED))
-    other = allow(Operation.READ, "ill")._replace(pattern=Pattern.PREFIXED)
+    assert Operation.READ in may(begins._replace(pattern=PatternType.PREFIXED))
+    other = allow(Operation.READ, "ill")._replace(pattern=PatternType.PREFIXED)
     assert Operation.READ not in may(other)
 
 
-def test_a_super_user_may_do_everything() -> None:
+def test_a_super_user_is_allowed_everything() -> None:
     authorizer = deciding(deny(Operation.ALL), super_users=[ALICE])
-    assert authorizer.authorize(Caller(ALICE, HOST), Operation.DELETE, GROUP, BILLING)
-    assert not authorizer.authorize(Caller(BOB, HOST), Operation.DELETE, GROUP, BILLING)
+    assert authorizer.authorize(
+        RequestContext(ALICE, HOST), Operation.DELETE, GROUP, BILLING
+    )
+    assert not authorizer.authorize(
+        RequestContext(BOB, HOST), Operation.DELETE, GROUP, BILLING
+    )
 
 
-def test_new_bindings_are_a_new_version() -> None:
+def test_a_change_of_bindings_increases_the_version() -> None:
     authorizer = AclAuthorizer()
     before = authorizer.version
     read = allow(Operation.READ)
     authorizer.replay(read.key, read.to_value())
     assert authorizer.version != before
-    assert authorizer.authorize(Caller(ALICE, HOST), Operation.READ, GROUP, BILLING)
+    assert authorizer.authorize(
+        RequestContext(ALICE, HOST), Operation.READ, GROUP, BILLING
+    )
 
 
-def test_a_binding_for_everybody_is_for_every_kind_of_principal() -> None:
-    authorizer = deciding(allow(Operation.READ, principal=EVERYBODY))
-    caller = Caller(Principal("Group", "auditors"), HOST)
+def test_a_wildcard_binding_covers_every_type_of_principal() -> None:
+    authorizer = deciding(allow(Operation.READ, principal=WILDCARD_PRINCIPAL))
+    caller = RequestContext(Principal("Group", "auditors"), HOST)
     assert authorizer.authorize(caller, Operation.READ, GROUP, BILLING)
     no_wildcard = allow(Operation.READ, principal=Principal("Group", "*"))
     authorizer = deciding(no_wildcard)
@@ -178,52 +189,56 @@ def test_a_binding_for_everybody_is_for_every_kind_of_principal() -> None:
         ("a.example", "a.example", True),
     ],
 )
-def test_a_binding_may_be_for_one_host_however_it_is_written(
+def test_a_host_matches_in_every_spelling_of_its_address(
     bound: str, asking: str, holds: bool
 ) -> None:
-    for permission in Permission.ALLOW, Permission.DENY:
+    for permission in PermissionType.ALLOW, PermissionType.DENY:
         acl = allow(Operation.READ)._replace(host=bound, permission=permission)
-        others = [allow(Operation.READ)] if permission is Permission.DENY else []
+        others = [allow(Operation.READ)] if permission is PermissionType.DENY else []
         authorizer = deciding(acl, *others)
         allowed = authorizer.authorize(
-            Caller(ALICE, asking), Operation.READ, GROUP, BILLING
+            RequestContext(ALICE, asking), Operation.READ, GROUP, BILLING
         )
-        assert allowed is (holds is (permission is Permission.ALLOW))
+        assert allowed is (holds is (permission is PermissionType.ALLOW))
 
 
 @pytest.mark.fact("D-31", "F4-02")
-def test_the_text_of_kip_229_can_be_had_delete_alone_shows_nothing() -> None:
+def test_delete_does_not_imply_describe_by_the_rule_of_the_kip_229_text() -> None:
     for implies in True, False:
         authorizer = deciding(allow(Operation.DELETE), delete_implies_describe=implies)
-        caller = Caller(ALICE, HOST)
+        caller = RequestContext(ALICE, HOST)
         assert authorizer.authorize(caller, Operation.DELETE, GROUP, BILLING)
         describe = authorizer.authorize(caller, Operation.DESCRIBE, GROUP, BILLING)
         assert describe is implies
     kip = deciding(allow(Operation.READ), delete_implies_describe=False)
-    assert kip.authorize(Caller(ALICE, HOST), Operation.DESCRIBE, GROUP, BILLING)
-    assert not kip.authorize(Caller(ALICE, HOST), Operation.DELETE, GROUP, BILLING)
+    assert kip.authorize(
+        RequestContext(ALICE, HOST), Operation.DESCRIBE, GROUP, BILLING
+    )
+    assert not kip.authorize(
+        RequestContext(ALICE, HOST), Operation.DELETE, GROUP, BILLING
+    )
 
 
-def test_everyone_may_have_leave_where_no_binding_speaks_of_the_resource() -> None:
+def test_allow_everyone_if_no_acl_found_allows_resources_without_bindings() -> None:
     lenient = deciding(
         allow(Operation.READ, principal=BOB), allow_everyone_if_no_acl_found=True
     )
-    caller = Caller(ALICE, HOST)
+    caller = RequestContext(ALICE, HOST)
     assert lenient.authorize(caller, Operation.DELETE, GROUP, "other")
     assert lenient.authorize(caller, Operation.READ, ResourceType.TOPIC, BILLING)
     assert not lenient.authorize(caller, Operation.READ, GROUP, BILLING)
-    prefix = allow(Operation.READ, "o", BOB)._replace(pattern=Pattern.PREFIXED)
+    prefix = allow(Operation.READ, "o", BOB)._replace(pattern=PatternType.PREFIXED)
     lenient.replay(prefix.key, prefix.to_value())
     assert not lenient.authorize(caller, Operation.DELETE, GROUP, "other")
 
 
-def test_a_binding_that_goes_is_gone_and_its_like_stays() -> None:
+def test_deleting_a_binding_keeps_similar_ones() -> None:
     both = [
-        allow(Operation.READ, name)._replace(pattern=Pattern.PREFIXED)
+        allow(Operation.READ, name)._replace(pattern=PatternType.PREFIXED)
         for name in ("bill", "bank")
     ]
     authorizer = deciding(*both)
-    caller = Caller(ALICE, HOST)
+    caller = RequestContext(ALICE, HOST)
     before = authorizer.version
     authorizer.replay(both[0].key, None)
     assert authorizer.version > before
@@ -234,10 +249,10 @@ def test_a_binding_that_goes_is_gone_and_its_like_stays() -> None:
     assert not authorizer.authorize(caller, Operation.READ, GROUP, "banking")
 
 
-def test_nothing_is_left_after_clear() -> None:
+def test_clear_deletes_every_binding() -> None:
     authorizer = deciding(allow(Operation.READ))
-    caller = Caller(ALICE, HOST)
+    caller = RequestContext(ALICE, HOST)
     assert authorizer.authorize(caller, Operation.READ, GROUP, BILLING)
     authorizer.clear()
     assert not authorizer.authorize(caller, Operation.READ, GROUP, BILLING)
-    assert authorizer.picked_by(AclFilter()) == []
+    assert authorizer.matching(AclBindingFilter()) == []

@@ -1,5 +1,5 @@
-"""Names in certificates and the rules for them. What is expected was said by Java 17's
-X500Principal and by kafka-clients 4.4.0's SslPrincipalMapper."""
+"""Distinguished names and mapping rules, with expected values of Java 17's
+X500Principal and kafka-clients 4.4.0's SslPrincipalMapper."""
 
 from __future__ import annotations
 
@@ -77,12 +77,14 @@ def certificate(parts: Sequence[Part]) -> bytes:
         ),
     ],
 )
-def test_a_name_is_written_as_java_writes_it(parts: Sequence[Part], name: str) -> None:
+def test_a_distinguished_name_is_formatted_as_in_java(
+    parts: Sequence[Part], name: str
+) -> None:
     assert distinguished_name(certificate(parts)) == name
 
 
-def test_bytes_that_are_no_certificate_have_no_name() -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 (asn1crypto has no other)
+def test_invalid_certificate_bytes_have_no_distinguished_name() -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 (asn1crypto raises no other)
         distinguished_name(b"nothing")
 
 
@@ -106,14 +108,14 @@ def test_bytes_that_are_no_certificate_have_no_name() -> None:
         ("RULE:^CN=(.*?),.*$/$0/", "CN=a,O=b", "CN=a,O=b"),
     ],
 )
-def test_the_first_rule_that_matches_makes_the_principal(
+def test_the_first_matching_rule_maps_the_principal(
     rules: str, name: str, principal: str
 ) -> None:
     assert PrincipalRules(rules).apply(name) == principal
 
 
 @pytest.mark.parametrize("rules", ["", "RULE:^cn=(.*)$/$1/"])
-def test_a_name_that_no_rule_matches_is_nobody(rules: str) -> None:
+def test_a_name_that_no_rule_matches_is_refused(rules: str) -> None:
     with pytest.raises(ValueError, match="no rule of ssl"):
         PrincipalRules(rules).apply("CN=a")
 
@@ -121,11 +123,11 @@ def test_a_name_that_no_rule_matches_is_nobody(rules: str) -> None:
 @pytest.mark.parametrize(
     ("rules", "says"),
     [
-        ("RULE:CN/x", "'RULE:CN/x' is no rule"),
-        ("DEFAULT,RULE:CN/x/LU", "'RULE:CN/x/LU' is no rule"),
-        ("RULE:CN=(/x/", "no regular expression"),
+        ("RULE:CN/x", "'RULE:CN/x' is not a rule"),
+        ("DEFAULT,RULE:CN/x/LU", "'RULE:CN/x/LU' is not a rule"),
+        ("RULE:CN=(/x/", "invalid regular expression"),
     ],
 )
-def test_what_is_no_rule_is_refused_at_start(rules: str, says: str) -> None:
+def test_an_invalid_rule_is_refused_at_start(rules: str, says: str) -> None:
     with pytest.raises(SettingError, match=says):
         PrincipalRules(rules)

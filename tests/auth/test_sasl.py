@@ -1,4 +1,4 @@
-"""The mechanisms: who gets in, and what is said to those who do not."""
+"""SASL mechanisms: successful authentication, and the errors of failed attempts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import pytest
 from scramp import ScramClient
 
-from coterie.auth.sasl import PlainExchange, ScramExchange, mechanisms, nobody
-from coterie.auth.scram import make_credential, stand_in
+from coterie.auth.sasl import PlainExchange, ScramExchange, mechanisms, no_credential
+from coterie.auth.scram import make_credential, mock_credential
 from coterie.errors import ApiError
-from coterie.types import ScramCredential, ScramMechanism, ScramShape
+from coterie.types import ScramCredential, ScramMechanism, ScramParameters
 from coterie.wire.error_codes import ErrorCode
 from tests.auth.test_scram import EXAMPLE, ITERATIONS, SALT
 
@@ -45,11 +45,11 @@ def refusal(exchange: PlainExchange | ScramExchange, token: bytes) -> str | None
 
 
 @pytest.mark.parametrize("acts_as", ["", "user"])
-def test_a_password_lets_its_user_in(acts_as: str) -> None:
+def test_the_correct_password_authenticates_the_user(acts_as: str) -> None:
     assert plain(f"{acts_as}\0user\0pencil".encode()).user == "user"
 
 
-def test_a_user_with_the_longer_hash_alone_comes_by_plain_too() -> None:
+def test_plain_accepts_a_user_with_only_a_sha_512_credential() -> None:
     assert plain("\0ällie,=\0p".encode()).user == "ällie,="
 
 
@@ -71,14 +71,14 @@ def test_a_user_with_the_longer_hash_alone_comes_by_plain_too() -> None:
         (b"\0a\0b\0c\0d", "Invalid SASL/PLAIN response: expected 3 tokens, got 4"),
     ],
 )
-def test_plain_refuses_in_kafkas_words(token: bytes, says: str) -> None:
+def test_plain_fails_with_kafkas_messages(token: bytes, says: str) -> None:
     assert refusal(PlainExchange(lookup), token) == says
 
 
 # SCRAM.
 
 
-def test_scram_talks_as_the_rfc_does() -> None:
+def test_the_scram_exchange_equals_the_example_of_the_rfc() -> None:
     exchange = ScramExchange(SHA_256, lookup, nonce="%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
     assert exchange.respond(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")() == (
         b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
@@ -97,7 +97,7 @@ def test_scram_talks_as_the_rfc_does() -> None:
     ("user", "password", "mechanism"),
     [("user", "pencil", SHA_256), ("ällie,=", "p", SHA_512)],
 )
-def test_another_implementation_gets_in(
+def test_a_client_with_another_scram_implementation_authenticates(
     user: str, password: str, mechanism: ScramMechanism
 ) -> None:
     client = ScramClient([mechanism.sasl_name], user, password)
@@ -112,8 +112,8 @@ def test_another_implementation_gets_in(
 
 
 @pytest.mark.parametrize("name", ["\ufb01", "a\u00adb", "\U0001f600", "=2C,"])
-def test_a_name_is_the_characters_it_has(name: str) -> None:
-    """RFC 4013 would make others of the first two, and refuse the third."""
+def test_user_names_are_not_normalized(name: str) -> None:
+    """Use names that SASLprep (RFC 4013) would change or reject."""
     held = {name: EXAMPLE}
     exchange = ScramExchange(SHA_256, lambda user, _: held.get(user))
     talk(exchange, name, "pencil")
@@ -134,11 +134,13 @@ def escaped(name: str) -> str:
 
 
 def shown(user: str, mechanism: ScramMechanism) -> ScramCredential:
-    return stand_in(mechanism, user, ScramShape(len(SALT), ITERATIONS), b"secret")
+    return mock_credential(
+        mechanism, user, ScramParameters(len(SALT), ITERATIONS), b"secret"
+    )
 
 
-def test_a_name_that_nobody_has_is_refused_as_a_wrong_password_is() -> None:
-    for name in ("user", "nobody", "ällie,="):
+def test_an_unknown_user_is_refused_like_a_wrong_password() -> None:
+    for name in ("user", "no_credential", "ällie,="):
         exchange = ScramExchange(SHA_256, lookup, shown, nonce="nonce")
         first = exchange.respond(f"n,,n={escaped(name)},r=abc".encode())()
         parts = dict(part.split("=", 1) for part in first.decode().split(","))
@@ -151,16 +153,16 @@ def test_a_name_that_nobody_has_is_refused_as_a_wrong_password_is() -> None:
         assert exchange.user is None
 
 
-def test_nobody_comes_in_by_a_stand_in_were_its_password_known() -> None:
-    exchange = ScramExchange(SHA_256, nobody, lambda *_: EXAMPLE)
+def test_a_decoy_credential_never_authenticates() -> None:
+    exchange = ScramExchange(SHA_256, no_credential, lambda *_: EXAMPLE)
     with pytest.raises(ApiError):
-        talk(exchange, "nobody", "pencil")
+        talk(exchange, "no_credential", "pencil")
     assert exchange.user is None
-    plain = PlainExchange(nobody, lambda *_: EXAMPLE)
+    plain = PlainExchange(no_credential, lambda *_: EXAMPLE)
     assert refusal(plain, b"\0nobody\0pencil") == INVALID
 
 
-def test_plain_hashes_for_nobody_as_for_most_users(
+def test_plain_also_hashes_the_password_of_an_unknown_user(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     checked = []
@@ -169,18 +171,22 @@ def test_plain_hashes_for_nobody_as_for_most_users(
         checked.append((mechanism, held.iterations))
         return False
 
-    monkeypatch.setattr("coterie.auth.sasl.is_password", check)
+    monkeypatch.setattr("coterie.auth.sasl.password_matches", check)
 
     def slow(user: str, mechanism: ScramMechanism) -> ScramCredential | None:
-        shape = ScramShape(len(SALT), 9_999)
-        return None if mechanism is SHA_256 else stand_in(mechanism, user, shape, b"")
+        shape = ScramParameters(len(SALT), 9_999)
+        return (
+            None
+            if mechanism is SHA_256
+            else mock_credential(mechanism, user, shape, b"")
+        )
 
-    assert refusal(PlainExchange(nobody, slow), b"\0nobody\0pencil") == INVALID
-    assert refusal(PlainExchange(nobody), b"\0nobody\0pencil") == INVALID
+    assert refusal(PlainExchange(no_credential, slow), b"\0nobody\0pencil") == INVALID
+    assert refusal(PlainExchange(no_credential), b"\0nobody\0pencil") == INVALID
     assert checked == [(SHA_512, 9_999), (SHA_256, 4_096)]
 
 
-def test_a_wrong_password_is_refused_at_the_last_token_without_a_reason() -> None:
+def test_a_wrong_password_fails_at_the_final_message_without_a_reason() -> None:
     client = ScramClient(["SCRAM-SHA-256"], "user", "pen")
     exchange = ScramExchange(SHA_256, lookup)
     first = exchange.respond(client.get_client_first().encode())()
@@ -194,25 +200,29 @@ def test_a_wrong_password_is_refused_at_the_last_token_without_a_reason() -> Non
         b"",
         b"n,,",
         b"\xff\xfe",
-        b"n,,n=nobody,r=abc",
+        b"n,,n=no_credential,r=abc",
         b"n,,n=u=ser,r=abc",
         b"n,a=admin,n=user,r=abc",
         b"p=tls-unique,,n=user,r=abc",
-        b"n,,n=\xc3\xa4llie=2C=3D,r=abc",  # has no credential for this mechanism
+        b"n,,n=\xc3\xa4llie=2C=3D,r=abc",  # no credential for this mechanism
     ],
 )
-def test_a_first_token_without_sense_or_user_is_refused_alike(token: bytes) -> None:
+def test_a_malformed_first_token_is_refused_like_an_unknown_user(
+    token: bytes,
+) -> None:
     assert refusal(ScramExchange(SHA_256, lookup), token) is None
 
 
 @pytest.mark.parametrize("token", [b"", b"c=biws", b"c=biws,r=abcd,p=AAAA", b"\xff"])
-def test_a_last_token_without_sense_is_refused_alike(token: bytes) -> None:
+def test_a_malformed_last_token_is_refused_like_a_wrong_password(
+    token: bytes,
+) -> None:
     exchange = ScramExchange(SHA_256, lookup, nonce="d")
     exchange.respond(b"n,,n=user,r=abc")()
     assert refusal(exchange, token) is None
 
 
-def test_only_what_is_enabled_can_be_begun() -> None:
+def test_only_enabled_mechanisms_can_be_started() -> None:
     made = mechanisms(["SCRAM-SHA-512", "PLAIN"], lookup)
     assert list(made) == ["SCRAM-SHA-512", "PLAIN"]
     assert made["PLAIN"]().is_slow

@@ -1,4 +1,4 @@
-"""What is kept of passwords, held against RFC 7677's own example."""
+"""SCRAM credentials, compared with the example of RFC 7677."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import pytest
 
 from coterie.auth.scram import (
     credential_from_salted,
-    is_password,
     make_credential,
+    mock_credential,
+    password_matches,
     salted_password,
-    stand_in,
 )
-from coterie.types import ScramMechanism, ScramShape
+from coterie.types import ScramMechanism, ScramParameters
 
 SHA_256, SHA_512 = ScramMechanism
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 ITERATIONS = 4_096
 EXAMPLE = make_credential(SHA_256, "pencil", SALT, ITERATIONS)
-"""Its keys let tests/auth/test_sasl.py repeat the RFC's conversation."""
+"""The RFC's credential; tests/auth/test_sasl.py repeats the RFC's exchange with it."""
 
 
-def test_a_mechanism_has_the_name_that_sasl_gives_it() -> None:
+def test_a_mechanism_has_its_sasl_name() -> None:
     assert [each.sasl_name for each in ScramMechanism] == [
         "SCRAM-SHA-256",
         "SCRAM-SHA-512",
     ]
 
 
-def test_a_salted_password_makes_the_same_credential_as_the_password() -> None:
+def test_a_salted_password_gives_the_same_credential_as_the_password() -> None:
     salted = salted_password(SHA_512, "pencil", SALT, ITERATIONS)
     made = credential_from_salted(SHA_512, salted, SALT, ITERATIONS)
     assert made == make_credential(SHA_512, "pencil", SALT, ITERATIONS)
@@ -39,30 +39,30 @@ def test_a_salted_password_makes_the_same_credential_as_the_password() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ScramMechanism)
-def test_only_the_password_is_the_password(mechanism: ScramMechanism) -> None:
+def test_only_the_exact_password_matches(mechanism: ScramMechanism) -> None:
     held = make_credential(mechanism, "grün ", SALT, ITERATIONS)
-    assert is_password(mechanism, held, "grün ")
-    assert not is_password(mechanism, held, "grün")
-    assert not is_password(mechanism, held, "")
+    assert password_matches(mechanism, held, "grün ")
+    assert not password_matches(mechanism, held, "grün")
+    assert not password_matches(mechanism, held, "")
 
 
 @pytest.mark.parametrize("mechanism", ScramMechanism)
-def test_a_stand_in_looks_like_a_credential_and_is_the_same_each_time(
+def test_a_decoy_credential_is_deterministic_and_well_formed(
     mechanism: ScramMechanism,
 ) -> None:
     held = make_credential(mechanism, "pencil", SALT, ITERATIONS)
-    shape = ScramShape(len(SALT), ITERATIONS)
-    made = stand_in(mechanism, "nobody", shape, b"secret")
+    shape = ScramParameters(len(SALT), ITERATIONS)
+    made = mock_credential(mechanism, "nobody", shape, b"secret")
     assert list(map(len, made[:3])) == list(map(len, held[:3]))
     assert made.iterations == ITERATIONS
-    assert made == stand_in(mechanism, "nobody", shape, b"secret")
+    assert made == mock_credential(mechanism, "nobody", shape, b"secret")
     others = {
         made.salt,
-        stand_in(mechanism, "somebody", shape, b"secret").salt,
-        stand_in(mechanism, "nobody", shape, b"another").salt,
+        mock_credential(mechanism, "another user", shape, b"secret").salt,
+        mock_credential(mechanism, "nobody", shape, b"another").salt,
     }
     assert len(others) == 3
 
 
-def test_a_credential_does_not_tell_itself() -> None:
+def test_the_repr_of_a_credential_hides_its_keys() -> None:
     assert repr(EXAMPLE) == "ScramCredential(...)"

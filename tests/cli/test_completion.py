@@ -1,4 +1,4 @@
-"""What a shell offers while a command line is being typed."""
+"""Completion candidates and scripts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from coterie.cli import connect
-from coterie.cli.complete import candidates
+from coterie.cli.completion import candidates
 from coterie.cli.main import main
 from coterie.errors import ConnectionLost, SettingError
 from coterie.types import TopicPartition
@@ -19,8 +19,8 @@ from .groups.cli_cluster import CliAdmin
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[argparse.Namespace]:
-    """The connections that were opened, to a cluster with two groups and a topic."""
+def opened_connections(monkeypatch: pytest.MonkeyPatch) -> list[argparse.Namespace]:
+    """Return the opened connections, to a cluster with two groups and a topic."""
     opened: list[argparse.Namespace] = []
 
     def open_admin(options: argparse.Namespace) -> CliAdmin:
@@ -48,11 +48,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[argparse.Namespace]:
         (["groups", "list", "--file", ""], []),
     ],
 )
-def test_words_that_need_no_cluster(
-    words: list[str], offered: list[str], asked: list[argparse.Namespace]
+def test_commands_options_and_choices_are_offered_without_a_cluster(
+    words: list[str], offered: list[str], opened_connections: list[argparse.Namespace]
 ) -> None:
     assert sorted(set(candidates(words))) == sorted(offered)
-    assert not asked
+    assert not opened_connections
 
 
 @pytest.mark.parametrize(
@@ -65,24 +65,24 @@ def test_words_that_need_no_cluster(
         (["kafka-consumer-groups", "--group", "o"], ["orders"]),
     ],
 )
-def test_names_come_from_the_cluster(
-    words: list[str], offered: list[str], asked: list[argparse.Namespace]
+def test_group_and_topic_names_are_fetched_from_the_cluster(
+    words: list[str], offered: list[str], opened_connections: list[argparse.Namespace]
 ) -> None:
     assert candidates(words) == offered
-    assert len(asked) == 1
+    assert len(opened_connections) == 1
 
 
-def test_the_cluster_is_the_one_on_the_line_and_has_little_time(
-    asked: list[argparse.Namespace],
+def test_completion_uses_the_cluster_of_the_command_line_and_a_short_timeout(
+    opened_connections: list[argparse.Namespace],
 ) -> None:
     line = ["groups", "describe", "--wide", "--bootstrap-server", "b:1", "x", ""]
     candidates(line)
-    (options,) = asked
+    (options,) = opened_connections
     assert (options.bootstrap_server, options.timeout) == ("b:1", 1_500)
 
 
 @pytest.mark.parametrize("error", [ConnectionLost("down"), SettingError("no cluster")])
-def test_a_cluster_that_cannot_be_asked_offers_nothing(
+def test_an_unavailable_cluster_has_no_candidates(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def open_admin(_: argparse.Namespace) -> CliAdmin:
@@ -92,8 +92,8 @@ def test_a_cluster_that_cannot_be_asked_offers_nothing(
     assert candidates(["groups", "describe", ""]) == []
 
 
-def test_candidates_are_one_a_line(
-    asked: list[argparse.Namespace], capsys: pytest.CaptureFixture[str]
+def test_candidates_are_printed_one_per_line(
+    opened_connections: list[argparse.Namespace], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["complete", "--", "groups", "lag", ""]) == 0
     assert capsys.readouterr().out == "audit\norders\n"
@@ -102,7 +102,7 @@ def test_candidates_are_one_a_line(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_can_read_its_script(
+def test_each_shell_accepts_its_script(
     shell: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["completion", shell]) == 0

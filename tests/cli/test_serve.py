@@ -1,4 +1,4 @@
-"""The command line of `coterie` and `coterie serve`, short of serving."""
+"""The command lines of `coterie` and `coterie serve`, without starting a server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import argparse
 
 import pytest
 
-from coterie.cli.main import main, make_parser
+from coterie.cli.main import main
+from coterie.cli.parser import make_parser
+from coterie.cli.registry import find_command
 from coterie.cli.serve import parse_address, parse_listener
 
 
@@ -36,7 +38,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         ["serve", "--loop", "trio"],
     ],
 )
-def test_what_makes_no_sense_is_exit_code_2(
+def test_a_usage_error_of_serve_returns_exit_code_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:
@@ -45,16 +47,16 @@ def test_what_makes_no_sense_is_exit_code_2(
     assert "see coterie" in capsys.readouterr().err
 
 
-def test_a_setting_that_is_unknown_is_exit_code_2_and_a_sentence(
+def test_an_unknown_setting_returns_exit_code_2_and_one_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["serve", "--memory", "--set", "num.partition=3"]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("coterie serve: there is no setting 'num.partition'")
+    assert error.startswith("coterie serve: unknown setting 'num.partition'")
 
 
 @pytest.mark.slow
-def test_an_assignor_that_is_unknown_is_exit_code_2_and_a_sentence(
+def test_an_unknown_assignor_returns_exit_code_2_and_one_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     setting = "group.consumer.assignors=uniform,none"
@@ -85,25 +87,25 @@ def test_an_address_is_host_and_port(text: str, address: tuple[str, int]) -> Non
         ("SSL://[::1]:9092", ("SSL", "::1", 9092)),
     ],
 )
-def test_a_listener_may_say_its_protocol(
+def test_a_listener_may_have_a_security_protocol(
     text: str, listener: tuple[str, str, int]
 ) -> None:
     assert parse_listener(text) == listener
 
 
-def test_anything_else_is_no_protocol() -> None:
+def test_an_unknown_security_protocol_is_refused() -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="SASL_PLAINTEXT, SASL_SSL"):
         parse_listener("TLS://:0")
 
 
 @pytest.mark.parametrize("text", ["", "9092", "host:", "host:x", "host:-1", "host:٣"])
-def test_anything_else_is_no_address(text: str) -> None:
+def test_a_malformed_address_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="HOST:PORT"):
         parse_address(text)
 
 
-def test_without_options_it_serves_on_kafkas_port_of_this_machine_alone() -> None:
-    options = make_parser("serve").parse_args(["serve"])
+def test_serve_listens_on_loopback_and_port_9092_by_default() -> None:
+    options = make_parser(find_command(["serve"])).parse_args(["serve"])
     assert options.listen == ("PLAINTEXT", "127.0.0.1", 9092)
     assert str(options.data) == "coterie-data"
     assert not options.memory

@@ -1,4 +1,4 @@
-"""Certificates for tests, made while they run, in the forms that people have."""
+"""Certificates that are generated for tests, in several file formats."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PASSWORD = b"changeit"
 
 @dataclass
 class Certificates:
-    """An authority, a broker's certificate and a client's, as files in a folder."""
+    """A certificate authority, a broker's certificate and a client's, as files."""
 
     folder: Path
 
@@ -57,7 +57,7 @@ class Certificates:
         )
 
     def key_store(self, password: bytes = PASSWORD) -> Path:
-        """The client's key and chain as PKCS12."""
+        """Write the client's key and chain as PKCS12."""
         key = load_pem_private_key(self.key, None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
         data = pkcs12.serialize_key_and_certificates(
@@ -70,7 +70,7 @@ class Certificates:
         return self.write("client.p12", data)
 
     def trust_store(self) -> Path:
-        """The authority alone, as PKCS12."""
+        """Write the authority's certificate as PKCS12."""
         trusted = pkcs12.PKCS12Certificate(self._authority, b"ca")
         data = pkcs12.serialize_java_truststore(
             [trusted], BestAvailableEncryption(PASSWORD)

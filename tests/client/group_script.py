@@ -1,4 +1,4 @@
-"""A coordinator of one group that says what a test tells it to."""
+"""A scripted coordinator of one group."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from tests.client.scripted import ScriptedBroker
+from tests.client.scripted_broker import ScriptedBroker
 
 TOPIC = b"t" * 16
 FOREVER_MS = 600_000
-"""An interval that no test sees the end of: what is sent, is sent for a reason."""
+"""A heartbeat interval longer than any test: every heartbeat has another reason."""
 
 
 class ScriptedGroup:
-    """Accepts a member at epoch 1 with partition 0 of "orders", and any commit.
+    """A coordinator that accepts one member at epoch 1 with partition 0 of "orders",
+    and every commit.
 
-    `heartbeats` and `commits` are codes to answer with instead, in turn, then yes;
-    `hold` may replace the answer to a heartbeat altogether.
+    `heartbeats` and `commits` are error codes of the next responses; `hold`, if set,
+    replaces the response to a heartbeat.
     """
 
     def __init__(self, broker: ScriptedBroker) -> None:
@@ -52,17 +53,17 @@ class ScriptedGroup:
 
     @property
     def epochs(self) -> list[int]:
-        """The member epochs of the heartbeats it got."""
+        """The member epochs of the received heartbeats."""
         asked = self.broker.asked_of(ConsumerGroupHeartbeatRequest)
         return [request.member_epoch for request in asked]
 
     async def acknowledged(self) -> None:
-        """Wait until the member has said what it owns."""
+        """Wait until the member has acknowledged its assignment."""
         await self.broker.until(lambda: len(self.epochs) > 1)
 
     @property
     def committed(self) -> list[tuple[int, int]]:
-        """Member epoch and offset of each commit of partition 0."""
+        """The member epoch and offset of each commit of partition 0."""
         return [
             (
                 request.generation_id_or_member_epoch,

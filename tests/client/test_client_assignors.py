@@ -1,4 +1,4 @@
-"""A member computes its group's assignment, when the coordinator asks it to (E13)."""
+"""The computation of assignments by a member (E13)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from coterie.client import AssignorMember, ClientAssignor
+from coterie.client.client_assignors import assignor_declarations
 from coterie.types import TopicPartition
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
@@ -17,28 +18,27 @@ from coterie.wire.messages.consumer_group_heartbeat import (
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
 )
 from coterie.wire.messages.consumer_group_install_assignment import (
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupInstallAssignmentResponse,
     InstalledMember,
-    InstalledPartitions,
 )
 from coterie.wire.messages.consumer_group_prepare_assignment import (
     ConsumerGroupPrepareAssignmentRequest,
     ConsumerGroupPrepareAssignmentResponse,
     MemberAssignor,
-    MemberPartitions,
     PreparedMember,
     PreparedTopic,
 )
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.schema import Versions
-from tests.client.diary import Diary, of
+from tests.broker.server.harness import ThreadServer
 from tests.client.group_script import FOREVER_MS, TOPIC, ScriptedGroup
-from tests.client.script import Script, owned
-from tests.client.scripted import OPTIONS, ScriptedBroker, in_turn
-from tests.server.harness import ThreadServer
+from tests.client.membership_script import MembershipScript, owned
+from tests.client.recorded_callbacks import RecordedCallbacks, of
+from tests.client.scripted_broker import OPTIONS, ScriptedBroker, in_turn
 
 KEYS = (
     ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT,
@@ -53,7 +53,7 @@ PREPARED = ConsumerGroupPrepareAssignmentResponse(
             rack_id="r",
             subscribed_topic_ids=[TOPIC, b"?" * 16],
             assignor=MemberAssignor(metadata_version=3, metadata_bytes=b"load"),
-            topic_partitions=[MemberPartitions(topic_id=TOPIC, partitions=[1])],
+            topic_partitions=[TopicPartitions(topic_id=TOPIC, partitions=[1])],
         ),
         PreparedMember(member_id="m2", subscribed_topic_ids=[TOPIC]),
     ],
@@ -74,7 +74,8 @@ def one_each(members: Members, topics: Mapping[str, int]) -> Assignment:
 async def installed(
     function: Any, prepared: ConsumerGroupPrepareAssignmentResponse = PREPARED
 ) -> tuple[list[Any], int]:
-    """What a member that is asked once asks back, and how its life ends."""
+    """Return the requests of a member that computes one assignment, and its last
+    epoch."""
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
         broker.versions |= dict.fromkeys(KEYS, Versions(0, 0))
@@ -90,7 +91,7 @@ async def installed(
             if len(group.epochs) == 1
             else None
         )
-        member = Diary().member(
+        member = RecordedCallbacks().member(
             broker.bootstrap,
             topics=["orders"],
             client=OPTIONS,
@@ -110,9 +111,9 @@ async def installed(
         )
 
 
-def test_assignors_are_declared_with_a_full_heartbeat_and_with_no_other() -> None:
+def test_assignors_are_declared_in_full_heartbeats_only() -> None:
     assignor = ClientAssignor("mine", one_each, b"load", 1, 3, 2)
-    script = Script(assignors=(assignor,))
+    script = MembershipScript(client_assignors=assignor_declarations([assignor]))
     script.member.join()
     assert script.sent().client_assignors == [
         Declared(
@@ -127,8 +128,8 @@ def test_assignors_are_declared_with_a_full_heartbeat_and_with_no_other() -> Non
     assert script.sent().client_assignors is None
 
 
-def test_who_has_no_assignors_says_nothing_of_them() -> None:
-    script = Script()
+def test_the_heartbeat_of_a_member_without_assignors_declares_none() -> None:
+    script = MembershipScript()
     script.member.join()
     assert script.sent() == ConsumerGroupHeartbeatRequest(
         group_id="g",
@@ -140,7 +141,7 @@ def test_who_has_no_assignors_says_nothing_of_them() -> None:
 
 
 @pytest.mark.asyncio
-async def test_who_is_asked_prepares_computes_and_installs_for_that_epoch() -> None:
+async def test_a_selected_member_computes_and_installs_the_assignment() -> None:
     seen: list[tuple[Members, Mapping[str, int]]] = []
 
     def watched(members: Members, topics: Mapping[str, int]) -> Assignment:
@@ -153,7 +154,7 @@ async def test_who_is_asked_prepares_computes_and_installs_for_that_epoch() -> N
     assert install.members == [
         InstalledMember(
             member_id=member_id,
-            partitions=[InstalledPartitions(topic_id=TOPIC, partitions=[number])],
+            partitions=[TopicPartitions(topic_id=TOPIC, partitions=[number])],
         )
         for number, member_id in enumerate(["m1", "m2"])
     ]
@@ -179,7 +180,7 @@ def inventive(members: Members, topics: Mapping[str, int]) -> Assignment:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("function", [failing, inventive])
-async def test_an_assignor_that_fails_is_told_and_the_member_goes_on(
+async def test_a_failed_assignor_is_reported_to_the_coordinator(
     function: Any,
 ) -> None:
     (_, install), last_epoch = await installed(function)
@@ -191,7 +192,7 @@ async def test_an_assignor_that_fails_is_told_and_the_member_goes_on(
 @pytest.mark.parametrize(
     "code", [ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.NOT_COORDINATOR]
 )
-async def test_who_may_not_compute_any_more_leaves_it(code: ErrorCode) -> None:
+async def test_a_rejected_prepare_ends_the_computation(code: ErrorCode) -> None:
     refused = ConsumerGroupPrepareAssignmentResponse(error_code=code)
     (prepare,), last_epoch = await installed(one_each, refused)
     assert prepare.member_epoch == 1
@@ -199,7 +200,7 @@ async def test_who_may_not_compute_any_more_leaves_it(code: ErrorCode) -> None:
 
 
 def lopsided(members: Members, topics: Mapping[str, int]) -> Assignment:
-    """Partition 0 for the first member, the rest for the last."""
+    """Assign partition 0 to the first member and the rest to the last."""
     first, last = min(members), max(members)
     given: Assignment = {first: [TopicPartition("orders", 0)]}
     given.setdefault(last, []).extend(TopicPartition("orders", n) for n in (1, 2, 3))
@@ -208,9 +209,9 @@ def lopsided(members: Members, topics: Mapping[str, int]) -> Assignment:
 
 @pytest.mark.asyncio
 @pytest.mark.fact("E13-02", "E13-03", "E13-04", "E13-05")
-async def test_members_compute_their_own_assignment_at_our_server() -> None:
+async def test_members_compute_the_assignment_on_a_coterie_server() -> None:
     topic = CreatableTopic(name="orders", num_partitions=4, replication_factor=1)
-    first, second = Diary(), Diary()
+    first, second = RecordedCallbacks(), RecordedCallbacks()
     with ThreadServer(
         group_consumer_heartbeat_interval_ms=20,
         group_consumer_assignment_interval_ms=0,
@@ -225,7 +226,7 @@ async def test_members_compute_their_own_assignment_at_our_server() -> None:
         }
         bootstrap = "{}:{}".format(*server.addresses[0])
         async with first.member(bootstrap, **options):
-            await first.holds(4)
+            await first.wait_for_count(4)
             async with second.member(bootstrap, **options):
-                await second.until(lambda: len(second.held) in {1, 3})
-                assert len(first.held) + len(second.held) == 4
+                await second.until(lambda: len(second.owned) in {1, 3})
+                assert len(first.owned) + len(second.owned) == 4

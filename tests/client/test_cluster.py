@@ -1,4 +1,4 @@
-"""A cluster as its clients see it: finding brokers, coordinators and topics' names."""
+"""The client's view of a cluster: brokers, coordinators and topic names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from coterie.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from coterie.wire.schema import Versions
-from tests.client.scripted import (
+from tests.client.scripted_broker import (
     BRIEF,
     HANG_UP,
     IMPATIENT,
@@ -50,8 +50,8 @@ def not_found(code: ErrorCode) -> FindCoordinatorResponse:
     )
 
 
-def told_of(*brokers: ScriptedBroker) -> MetadataResponse:
-    """Metadata that name these brokers."""
+def metadata_of(*brokers: ScriptedBroker) -> MetadataResponse:
+    """Return metadata with the given brokers."""
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(
@@ -63,12 +63,12 @@ def told_of(*brokers: ScriptedBroker) -> MetadataResponse:
 
 
 @pytest.mark.parametrize("bootstrap", ["", " , ", []])
-async def test_a_cluster_needs_an_address(bootstrap: Any) -> None:
+async def test_a_cluster_requires_an_address(bootstrap: Any) -> None:
     with pytest.raises(ClientError, match="no bootstrap address"):
         Cluster(bootstrap, OPTIONS)
 
 
-async def test_any_bootstrap_address_that_answers_will_do() -> None:
+async def test_any_reachable_bootstrap_address_is_used() -> None:
     async with ScriptedBroker() as gone:
         pass
     async with ScriptedBroker() as broker:
@@ -78,7 +78,7 @@ async def test_any_bootstrap_address_that_answers_will_do() -> None:
         await cluster.close()
 
 
-async def test_when_no_address_answers_all_are_named() -> None:
+async def test_all_unreachable_addresses_are_reported() -> None:
     async with ScriptedBroker(1) as one, ScriptedBroker(2) as other:
         pass
     cluster = Cluster(f"{one.bootstrap},{other.bootstrap}", OPTIONS)
@@ -86,7 +86,7 @@ async def test_when_no_address_answers_all_are_named() -> None:
         await cluster.metadata(None)
 
 
-async def test_a_connection_is_made_once_and_again_when_it_is_lost() -> None:
+async def test_a_connection_is_reused_and_reopened_after_a_loss() -> None:
     async with ScriptedBroker() as broker:
         broker.answers[ApiKey.METADATA] = in_turn(
             MetadataResponse(), HANG_UP, MetadataResponse()
@@ -101,9 +101,9 @@ async def test_a_connection_is_made_once_and_again_when_it_is_lost() -> None:
         await cluster.close()
 
 
-async def test_a_node_is_found_through_metadata() -> None:
+async def test_the_address_of_a_node_is_fetched_from_metadata() -> None:
     async with ScriptedBroker(1) as one, ScriptedBroker(2) as two:
-        one.answers[ApiKey.METADATA] = in_turn(told_of(one, two))
+        one.answers[ApiKey.METADATA] = in_turn(metadata_of(one, two))
         two.answers[ApiKey.HEARTBEAT] = in_turn(HeartbeatResponse(error_code=25))
         cluster = Cluster(one.bootstrap, OPTIONS)
         answer = await cluster.call(HeartbeatRequest(), HeartbeatResponse, node_id=2)
@@ -114,7 +114,9 @@ async def test_a_node_is_found_through_metadata() -> None:
 
 
 @pytest.mark.parametrize("version", [3, 6])
-async def test_a_coordinator_is_looked_up_once_in_either_form(version: int) -> None:
+async def test_a_coordinator_is_looked_up_once_in_old_and_new_versions(
+    version: int,
+) -> None:
     async with ScriptedBroker() as broker:
         broker.versions[ApiKey.FIND_COORDINATOR] = Versions(0, version)
         broker.answers[ApiKey.HEARTBEAT] = in_turn(HeartbeatResponse())
@@ -128,7 +130,7 @@ async def test_a_coordinator_is_looked_up_once_in_either_form(version: int) -> N
 
 
 @pytest.mark.fact("E7-70", "E7-71")
-async def test_a_coordinator_that_is_not_there_yet_is_looked_up_again() -> None:
+async def test_a_missing_coordinator_is_looked_up_again() -> None:
     async with ScriptedBroker() as broker:
         codes = [
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -145,7 +147,7 @@ async def test_a_coordinator_that_is_not_there_yet_is_looked_up_again() -> None:
         await cluster.close()
 
 
-async def test_a_coordinator_that_is_refused_is_not_looked_up_again() -> None:
+async def test_an_authorization_error_of_find_coordinator_is_final() -> None:
     async with ScriptedBroker() as broker:
         refused = not_found(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         broker.answers[ApiKey.FIND_COORDINATOR] = in_turn(refused)
@@ -156,17 +158,17 @@ async def test_a_coordinator_that_is_refused_is_not_looked_up_again() -> None:
         await cluster.close()
 
 
-async def test_an_answer_about_another_group_finds_no_coordinator() -> None:
+async def test_a_find_coordinator_response_about_another_group_is_malformed() -> None:
     async with ScriptedBroker() as broker:
         other = FindCoordinatorResponse(coordinators=[Coordinator(key="other")])
         broker.answers[ApiKey.FIND_COORDINATOR] = lambda _: other
         cluster = Cluster(broker.bootstrap, OPTIONS)
-        with pytest.raises(MalformedFrame, match="nothing about group g"):
+        with pytest.raises(MalformedFrame, match="omits group g"):
             await cluster.coordinator("g")
         await cluster.close()
 
 
-async def test_trying_again_ends_with_the_last_reason() -> None:
+async def test_retries_end_with_the_last_error() -> None:
     async with ScriptedBroker() as broker:
         missing = not_found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         broker.answers[ApiKey.FIND_COORDINATOR] = in_turn(missing)
@@ -177,7 +179,7 @@ async def test_trying_again_ends_with_the_last_reason() -> None:
         await cluster.close()
 
 
-async def test_a_coordinator_that_hangs_up_or_is_silent_is_looked_up_anew() -> None:
+async def test_a_lost_coordinator_is_looked_up_again() -> None:
     async with ScriptedBroker() as broker:
         broker.answers[ApiKey.HEARTBEAT] = in_turn(
             HANG_UP, SILENCE, HeartbeatResponse()
@@ -196,7 +198,7 @@ async def test_a_coordinator_that_hangs_up_or_is_silent_is_looked_up_anew() -> N
 
 
 @pytest.mark.fact("E7-82")
-async def test_names_are_asked_for_by_id_and_the_unknown_are_left_out() -> None:
+async def test_topic_names_are_requested_by_id_and_unknown_ids_omitted() -> None:
     known, unknown = b"k" * 16, b"u" * 16
     async with ScriptedBroker() as broker:
         broker.answers[ApiKey.METADATA] = in_turn(
@@ -222,7 +224,7 @@ async def test_names_are_asked_for_by_id_and_the_unknown_are_left_out() -> None:
         await cluster.close()
 
 
-async def test_metadata_that_are_refused_are_an_error() -> None:
+async def test_a_metadata_error_is_raised() -> None:
     async with ScriptedBroker() as broker:
         broker.answers[ApiKey.METADATA] = in_turn(
             MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
@@ -233,7 +235,7 @@ async def test_metadata_that_are_refused_are_an_error() -> None:
         await cluster.close()
 
 
-async def test_a_connection_that_is_made_while_the_cluster_closes_is_closed() -> None:
+async def test_a_connection_opened_during_close_is_closed() -> None:
     async with ScriptedBroker() as broker:
         cluster = Cluster(broker.bootstrap, OPTIONS)
         asking = asyncio.create_task(cluster.connection())
@@ -243,7 +245,7 @@ async def test_a_connection_that_is_made_while_the_cluster_closes_is_closed() ->
         assert not connection.is_open
 
 
-async def test_a_closed_cluster_connects_no_more() -> None:
+async def test_a_closed_cluster_opens_no_connection() -> None:
     async with ScriptedBroker() as broker:
         cluster = Cluster(broker.bootstrap, OPTIONS)
         await cluster.coordinator("g")
@@ -252,16 +254,16 @@ async def test_a_closed_cluster_connects_no_more() -> None:
             await cluster.coordinator("g")
 
 
-async def test_a_cluster_that_never_answered_is_given_up_before_a_call_is() -> None:
+async def test_connecting_to_a_new_cluster_is_retried_for_first_contact_ms() -> None:
     async with ScriptedBroker() as broker:
         pass
     options = replace(OPTIONS, api_timeout_ms=600_000, first_contact_ms=1)
     cluster = Cluster(broker.bootstrap, options)
-    with pytest.raises(ConnectionLost, match="nobody listens there"):
+    with pytest.raises(ConnectionLost, match="connection refused"):
         await cluster.coordinator("g")
 
 
-async def test_a_cluster_that_answered_once_is_tried_for_as_long_as_a_call() -> None:
+async def test_reconnecting_to_a_cluster_is_retried_for_the_whole_call() -> None:
     async with ScriptedBroker() as broker:
         cluster = Cluster(broker.bootstrap, replace(OPTIONS, first_contact_ms=0))
         await cluster.connection()

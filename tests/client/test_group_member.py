@@ -1,4 +1,4 @@
-"""A member of a group against a coordinator that says what we tell it to."""
+"""A group member with a scripted coordinator."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 from coterie.wire.messages.offset_commit import OffsetCommitRequest
 from coterie.wire.schema import Versions
-from tests.client.diary import Diary, of
 from tests.client.group_script import TOPIC, ScriptedGroup
-from tests.client.scripted import (
+from tests.client.recorded_callbacks import RecordedCallbacks, of
+from tests.client.scripted_broker import (
     BRIEF,
     IMPATIENT,
     OPTIONS,
@@ -31,19 +31,21 @@ from tests.client.scripted import (
 pytestmark = pytest.mark.asyncio
 
 
-def member_of(broker: ScriptedBroker, diary: Diary, **options: Any) -> GroupMember:
-    return diary.member(
+def member_of(
+    broker: ScriptedBroker, recorded: RecordedCallbacks, **options: Any
+) -> GroupMember:
+    return recorded.member(
         broker.bootstrap, **{"topics": ["orders"], "client": OPTIONS, **options}
     )
 
 
 @pytest.mark.fact("E7-78", "E25-08")
-async def test_a_life_join_assigned_acknowledge_revoke_commit_leave() -> None:
-    diary = Diary()
-    diary.commits = dict.fromkeys(of("orders", 0), 42)
+async def test_a_member_joins_acknowledges_revokes_commits_and_leaves() -> None:
+    recorded = RecordedCallbacks()
+    recorded.commits = dict.fromkeys(of("orders", 0), 42)
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
-        async with member_of(broker, diary) as member:
+        async with member_of(broker, recorded) as member:
             assert member.member_epoch == 1
             await group.acknowledged()
             assert member.assignment == of("orders", 0)
@@ -58,7 +60,7 @@ async def test_a_life_join_assigned_acknowledge_revoke_commit_leave() -> None:
         ]
         assert group.epochs == [0, 1, -1]
         assert group.committed == [(1, 42)]
-        assert [what for what, _ in diary.entries] == ["assigned", "revoked"]
+        assert [what for what, _ in recorded.entries] == ["assigned", "revoked"]
         assert member.state is MemberState.UNSUBSCRIBED
         assert member.assignment == of("orders")
         await member.ended()
@@ -76,43 +78,43 @@ async def test_a_life_join_assigned_acknowledge_revoke_commit_leave() -> None:
         (None, False, 1),
     ],
 )
-async def test_a_static_member_leaves_for_a_while_unless_told_otherwise(
+async def test_a_static_member_leaves_temporarily_by_default(
     instance_id: str | None, for_good: bool | None, last: int
 ) -> None:
-    diary = Diary()
+    recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
-        member = member_of(broker, diary, instance_id=instance_id)
+        member = member_of(broker, recorded, instance_id=instance_id)
         await member.start()
-        await diary.told("assigned", of("orders", 0))
+        await recorded.wait_for("assigned", of("orders", 0))
         await member.leave(for_good=for_good)
         assert group.epochs[-1] == last
-        assert diary.held == of("orders")
+        assert recorded.owned == of("orders")
 
 
 @pytest.mark.fact("E7-72", "E10-06", "E25-07")
-async def test_a_fenced_member_is_told_what_it_lost_and_is_back_as_itself() -> None:
-    diary = Diary()
+async def test_a_fenced_member_loses_its_partitions_and_rejoins_with_its_id() -> None:
+    recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
-        async with member_of(broker, diary) as member:
+        async with member_of(broker, recorded) as member:
             await group.acknowledged()
             group.heartbeats = [ErrorCode.FENCED_MEMBER_EPOCH]
             group.assigned = (3,)
             await member.subscribe(["orders", "more"])
-            await diary.told("assigned", of("orders", 3))
-            assert diary.entries[1] == ("lost", of("orders", 0))
+            await recorded.wait_for("assigned", of("orders", 3))
+            assert recorded.entries[1] == ("lost", of("orders", 0))
             assert group.committed == []
         asked = broker.asked_of(ConsumerGroupHeartbeatRequest)
         assert {request.member_id for request in asked} == {member.member_id}
 
 
 @pytest.mark.fact("E7-70")
-async def test_a_coordinator_that_moved_is_followed() -> None:
-    diary = Diary()
+async def test_a_member_continues_with_its_new_coordinator() -> None:
+    recorded = RecordedCallbacks()
     async with ScriptedBroker(1) as one, ScriptedBroker(2) as two:
         first, second = ScriptedGroup(one), ScriptedGroup(two)
-        async with member_of(one, diary) as member:
+        async with member_of(one, recorded) as member:
             await first.acknowledged()
             first.heartbeats = [ErrorCode.NOT_COORDINATOR]
             one.answers[ApiKey.FIND_COORDINATOR] = two.found
@@ -121,56 +123,56 @@ async def test_a_coordinator_that_moved_is_followed() -> None:
             assert member.member_epoch == 2
         assert first.epochs == [0, 1, 1]
         assert second.epochs == [1, -1]
-        assert [what for what, _ in diary.entries] == ["assigned", "revoked"]
+        assert [what for what, _ in recorded.entries] == ["assigned", "revoked"]
 
 
-async def test_a_lost_connection_costs_no_partition() -> None:
-    diary = Diary()
+async def test_a_lost_connection_loses_no_partition() -> None:
+    recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:
         ScriptedGroup(broker)
-        async with member_of(broker, diary) as member:
-            await diary.told("assigned", of("orders", 0))
+        async with member_of(broker, recorded) as member:
+            await recorded.wait_for("assigned", of("orders", 0))
             for writer in broker._writers:
                 writer.close()
             await member.subscribe(["orders", "more"])
-            assert diary.held == of("orders", 0)
+            assert recorded.owned == of("orders", 0)
         assert broker.connection_count == 2
 
 
 @pytest.mark.fact("E10-02")
-async def test_an_old_coordinator_gives_the_member_its_id() -> None:
+async def test_an_old_coordinator_assigns_the_member_id() -> None:
     async with ScriptedBroker() as broker:
         broker.versions[ApiKey.CONSUMER_GROUP_HEARTBEAT] = Versions(0, 0)
         ScriptedGroup(broker)
-        async with member_of(broker, Diary()) as member:
+        async with member_of(broker, RecordedCallbacks()) as member:
             assert member.member_id == "given-id"
         asked = broker.asked_of(ConsumerGroupHeartbeatRequest)
         assert asked[0].member_id == ""
 
 
-async def test_an_old_coordinator_takes_no_pattern() -> None:
+async def test_an_old_coordinator_supports_no_regex() -> None:
     async with ScriptedBroker() as broker:
         broker.versions[ApiKey.CONSUMER_GROUP_HEARTBEAT] = Versions(0, 0)
         ScriptedGroup(broker)
         with pytest.raises(UnsupportedByBroker, match="regular expressions"):
-            await member_of(broker, Diary(), pattern="or.*").start()
+            await member_of(broker, RecordedCallbacks(), pattern="or.*").start()
 
 
 @pytest.mark.fact("E7-82")
-async def test_a_topic_whose_name_is_not_known_yet_is_asked_about_again() -> None:
-    diary = Diary()
+async def test_an_unresolved_topic_id_is_requested_again() -> None:
+    recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
         group.names = {}
-        async with member_of(broker, diary):
+        async with member_of(broker, recorded):
             await broker.until(lambda: len(broker.asked_of(MetadataRequest)) > 1)
-            assert diary.entries == []
+            assert recorded.entries == []
             group.names = {TOPIC: "orders"}
-            await diary.told("assigned", of("orders", 0))
+            await recorded.wait_for("assigned", of("orders", 0))
 
 
-async def test_names_that_cannot_be_asked_for_now_are_asked_for_again() -> None:
-    diary = Diary()
+async def test_a_failed_request_for_topic_names_is_retried() -> None:
+    recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:
         ScriptedGroup(broker)
         answer = broker.answers[ApiKey.METADATA]
@@ -178,15 +180,15 @@ async def test_names_that_cannot_be_asked_for_now_are_asked_for_again() -> None:
         broker.answers[ApiKey.METADATA] = lambda request: (
             answer(request) if len(broker.asked_of(MetadataRequest)) > 1 else refused
         )
-        async with member_of(broker, diary):
-            await diary.told("assigned", of("orders", 0))
+        async with member_of(broker, recorded):
+            await recorded.wait_for("assigned", of("orders", 0))
 
 
-async def test_who_leaves_without_a_word_while_no_coordinator_is_found_is_out() -> None:
-    diary = Diary()
+async def test_leaving_silently_requires_no_coordinator() -> None:
+    recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
-        member = member_of(broker, diary)
+        member = member_of(broker, recorded)
         await member.start()
         await group.acknowledged()
         nobody = broker.found(FindCoordinatorRequest(coordinator_keys=["g"]))
@@ -198,15 +200,15 @@ async def test_who_leaves_without_a_word_while_no_coordinator_is_found_is_out() 
         await member.leave(for_good=False)
         with pytest.raises(ClientError, match="is not in group g"):
             await asking
-        assert diary.held == of("orders")
+        assert recorded.owned == of("orders")
 
 
 @pytest.mark.fact("E7-73")
-async def test_a_member_that_is_refused_does_not_start() -> None:
+async def test_a_rejected_member_does_not_start() -> None:
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
         group.heartbeats = [ErrorCode.UNRELEASED_INSTANCE_ID]
-        member = member_of(broker, Diary(), instance_id="i")
+        member = member_of(broker, RecordedCallbacks(), instance_id="i")
         with pytest.raises(ApiError) as caught:
             await member.start()
         assert caught.value.code is ErrorCode.UNRELEASED_INSTANCE_ID
@@ -214,24 +216,24 @@ async def test_a_member_that_is_refused_does_not_start() -> None:
 
 
 @pytest.mark.fact("E7-74")
-async def test_a_member_whose_topics_are_forbidden_does_not_start() -> None:
+async def test_a_member_without_describe_permission_on_topics_does_not_start() -> None:
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
         group.heartbeats = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
         with pytest.raises(ApiError) as caught:
-            await member_of(broker, Diary()).start()
+            await member_of(broker, RecordedCallbacks()).start()
         assert caught.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert group.epochs == [0, -1]
 
 
 @pytest.mark.fact("E7-73")
-async def test_a_member_refused_later_loses_everything_and_says_why() -> None:
-    diary = Diary()
+async def test_a_member_rejected_after_joining_loses_its_partitions() -> None:
+    recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
 
         async def live() -> None:
-            async with member_of(broker, diary) as member:
+            async with member_of(broker, recorded) as member:
                 await group.acknowledged()
                 group.heartbeats = [ErrorCode.GROUP_AUTHORIZATION_FAILED]
                 with pytest.raises(ApiError):
@@ -240,15 +242,15 @@ async def test_a_member_refused_later_loses_everything_and_says_why() -> None:
         with pytest.raises(ApiError) as caught:
             await live()
         assert caught.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
-        assert diary.entries[-1] == ("lost", of("orders", 0))
+        assert recorded.entries[-1] == ("lost", of("orders", 0))
         assert group.epochs == [0, 1, 1]
 
 
-async def test_a_coordinator_that_may_not_be_asked_for_ends_the_membership() -> None:
-    diary = Diary()
+async def test_an_authorization_error_ends_the_membership() -> None:
+    recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
-        member = member_of(broker, diary)
+        member = member_of(broker, recorded)
         await member.start()
         await group.acknowledged()
         group.heartbeats = [ErrorCode.NOT_COORDINATOR]
@@ -262,22 +264,22 @@ async def test_a_coordinator_that_may_not_be_asked_for_ends_the_membership() -> 
 
 
 @pytest.mark.fact("E7-74")
-async def test_a_refused_pattern_is_told_to_who_asked_and_the_member_goes_on() -> None:
-    diary = Diary()
+async def test_an_invalid_regex_raises_in_subscribe_and_the_member_continues() -> None:
+    recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
-        async with member_of(broker, diary) as member:
+        async with member_of(broker, recorded) as member:
             await group.acknowledged()
             group.heartbeats = [ErrorCode.INVALID_REGULAR_EXPRESSION]
             with pytest.raises(ApiError) as caught:
                 await member.subscribe(pattern="(")
             assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
             await member.subscribe(["orders", "more"])
-            assert diary.held == of("orders", 0)
+            assert recorded.owned == of("orders", 0)
 
 
-async def test_a_callback_that_raises_ends_the_membership_properly() -> None:
-    diary = Diary()
+async def test_a_callback_that_raises_makes_the_member_leave_the_group() -> None:
+    recorded = RecordedCallbacks()
     bug = ZeroDivisionError("a bug of the application")
 
     async def fail(_: object) -> None:
@@ -285,19 +287,19 @@ async def test_a_callback_that_raises_ends_the_membership_properly() -> None:
 
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
-        diary._assigned = fail  # type: ignore[assignment, method-assign]
-        member = member_of(broker, diary)
+        recorded._assigned = fail  # type: ignore[assignment, method-assign]
+        member = member_of(broker, recorded)
         await member.start()
         with pytest.raises(ZeroDivisionError):
             await asyncio.wait_for(member.ended(), WAIT_S)
         with pytest.raises(ZeroDivisionError):
             await member.leave()
-        assert diary.entries == [("revoked", of("orders", 0))]
+        assert recorded.entries == [("revoked", of("orders", 0))]
         assert group.epochs[-1] == -1
 
 
 async def test_a_callback_cannot_wait_for_its_own_member_to_leave() -> None:
-    diary = Diary()
+    recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:
         ScriptedGroup(broker)
         member = GroupMember(
@@ -306,24 +308,24 @@ async def test_a_callback_cannot_wait_for_its_own_member_to_leave() -> None:
             topics=["orders"],
             client=OPTIONS,
             on_assigned=lambda _: member.leave(),
-            on_revoked=diary._revoked,
+            on_revoked=recorded._revoked,
         )
         await member.start()
         with pytest.raises(ClientError, match="a callback cannot wait"):
             await asyncio.wait_for(member.ended(), WAIT_S)
         with pytest.raises(ClientError):
             await member.leave()
-        assert diary.entries == [("revoked", of("orders", 0))]
+        assert recorded.entries == [("revoked", of("orders", 0))]
 
 
-async def test_an_error_of_the_block_is_what_is_raised_after_leaving() -> None:
-    diary = Diary()
+async def test_an_exception_in_the_async_with_block_is_raised_after_leaving() -> None:
+    recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
 
         async def live() -> None:
-            async with member_of(broker, diary):
-                await diary.told("assigned", of("orders", 0))
+            async with member_of(broker, recorded):
+                await recorded.wait_for("assigned", of("orders", 0))
                 raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
@@ -331,11 +333,11 @@ async def test_an_error_of_the_block_is_what_is_raised_after_leaving() -> None:
         assert group.epochs[-1] == -1
 
 
-async def test_who_is_cancelled_while_it_joins_leaves_again() -> None:
+async def test_a_member_cancelled_while_joining_leaves() -> None:
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
         group.heartbeats = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 1_000
-        starting = asyncio.create_task(member_of(broker, Diary()).start())
+        starting = asyncio.create_task(member_of(broker, RecordedCallbacks()).start())
         await broker.until(lambda: bool(group.epochs))
         group.heartbeats = []
         starting.cancel()
@@ -344,42 +346,42 @@ async def test_who_is_cancelled_while_it_joins_leaves_again() -> None:
         assert group.epochs[-1] == -1
 
 
-async def test_a_leave_that_nobody_hears_takes_its_time_and_no_more() -> None:
-    diary = Diary()
+async def test_a_leave_without_a_response_times_out() -> None:
+    recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
-        member = member_of(broker, diary)
+        member = member_of(broker, recorded)
         await member.start()
         await group.acknowledged()
         group.hold = lambda _: SILENCE
         member._cluster.options = IMPATIENT
         async with asyncio.timeout(WAIT_S):
             await member.leave()
-        assert diary.held == of("orders")
+        assert recorded.owned == of("orders")
 
 
-async def test_nobody_there_is_told_after_a_while() -> None:
+async def test_an_unreachable_broker_is_reported_after_the_retries() -> None:
     async with ScriptedBroker() as broker:
         pass
     with pytest.raises(ConnectionLost, match="cannot be reached"):
-        await member_of(broker, Diary(), client=BRIEF).start()
+        await member_of(broker, RecordedCallbacks(), client=BRIEF).start()
 
 
-async def test_to_subscribe_after_leaving_is_told() -> None:
+async def test_subscribe_after_leaving_raises() -> None:
     async with ScriptedBroker() as broker:
         ScriptedGroup(broker)
-        async with member_of(broker, Diary()) as member:
+        async with member_of(broker, RecordedCallbacks()) as member:
             pass
         with pytest.raises(ClientError, match="is not in group g"):
             await member.subscribe(["more"])
 
 
-async def test_a_bug_of_ours_ends_the_member_and_is_raised(
+async def test_an_internal_error_ends_the_membership_and_is_raised(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with ScriptedBroker() as broker:
         ScriptedGroup(broker)
-        member = member_of(broker, Diary())
+        member = member_of(broker, RecordedCallbacks())
         monkeypatch.setattr(
             member._membership, "answered", lambda *_: (_ for _ in ()).throw(KeyError())
         )
@@ -390,7 +392,7 @@ async def test_a_bug_of_ours_ends_the_member_and_is_raised(
             await member.ended()
 
 
-async def test_an_id_is_as_kafka_makes_them() -> None:
+async def test_a_member_id_has_kafkas_format() -> None:
     ids = {fresh_member_id() for _ in range(200)}
     assert len(ids) == 200
     assert {len(each) for each in ids} == {22}

@@ -22,9 +22,9 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from coterie.wire.schema import Versions
-from tests.client.diary import Diary, of
 from tests.client.group_script import ScriptedGroup
-from tests.client.scripted import (
+from tests.client.recorded_callbacks import RecordedCallbacks, of
+from tests.client.scripted_broker import (
     IMPATIENT,
     OPTIONS,
     SILENCE,
@@ -40,14 +40,18 @@ ORDERS_1 = TopicPartition("orders", 1)
 STALE = ErrorCode.STALE_MEMBER_EPOCH
 
 
-def member_of(broker: ScriptedBroker, diary: Diary, **options: Any) -> GroupMember:
-    return diary.member(broker.bootstrap, topics=["orders"], client=OPTIONS, **options)
+def member_of(
+    broker: ScriptedBroker, recorded: RecordedCallbacks, **options: Any
+) -> GroupMember:
+    return recorded.member(
+        broker.bootstrap, topics=["orders"], client=OPTIONS, **options
+    )
 
 
 def fetched(
     code: ErrorCode = ErrorCode.NONE, partition_code: ErrorCode = ErrorCode.NONE
 ) -> OffsetFetchResponse:
-    """Offset 7 of partition 0, and none of partition 1."""
+    """Return offset 7 of partition 0, and none of partition 1."""
     partitions = [
         OffsetFetchResponsePartitions(
             partition_index=0,
@@ -63,10 +67,10 @@ def fetched(
     return OffsetFetchResponse(groups=[group])
 
 
-async def test_a_commit_says_who_commits_and_at_which_epoch() -> None:
+async def test_a_commit_contains_member_id_and_epoch() -> None:
     async with ScriptedBroker() as broker:
         ScriptedGroup(broker)
-        async with member_of(broker, Diary(), instance_id="i") as member:
+        async with member_of(broker, RecordedCallbacks(), instance_id="i") as member:
             await member.commit({})
             await member.commit(
                 {
@@ -96,12 +100,12 @@ async def test_a_commit_says_who_commits_and_at_which_epoch() -> None:
         ]
 
 
-async def test_a_commit_at_a_stale_epoch_is_repeated_once_at_the_next() -> None:
-    diary = Diary()
+async def test_a_commit_at_a_stale_epoch_is_retried_once_at_the_next_epoch() -> None:
+    recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
-        async with member_of(broker, diary) as member:
-            await diary.told("assigned", of("orders", 0))
+        async with member_of(broker, recorded) as member:
+            await recorded.wait_for("assigned", of("orders", 0))
             group.epoch = 2
             group.commits = [STALE]
             await member.commit({ORDERS_0: 5})
@@ -111,10 +115,10 @@ async def test_a_commit_at_a_stale_epoch_is_repeated_once_at_the_next() -> None:
                 await member.commit({ORDERS_0: 6})
 
 
-async def test_a_commit_that_is_refused_says_which_and_why() -> None:
+async def test_a_commit_error_contains_the_error_code_of_each_partition() -> None:
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
-        async with member_of(broker, Diary()) as member:
+        async with member_of(broker, RecordedCallbacks()) as member:
             group.commits = [ErrorCode.OFFSET_METADATA_TOO_LARGE]
             with pytest.raises(CommitRefused) as caught:
                 await member.commit({ORDERS_0: 5})
@@ -123,10 +127,10 @@ async def test_a_commit_that_is_refused_says_which_and_why() -> None:
             }
 
 
-async def test_a_commit_finds_a_coordinator_that_moved_or_loads() -> None:
+async def test_a_commit_is_retried_when_the_coordinator_moved_or_loads() -> None:
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
-        async with member_of(broker, Diary()) as member:
+        async with member_of(broker, RecordedCallbacks()) as member:
             await group.acknowledged()
             group.commits = [
                 ErrorCode.NOT_COORDINATOR,
@@ -137,22 +141,22 @@ async def test_a_commit_finds_a_coordinator_that_moved_or_loads() -> None:
         assert len(broker.asked_of(FindCoordinatorRequest)) == 2
 
 
-async def test_who_is_no_member_cannot_commit_and_asks_nobody() -> None:
+async def test_a_commit_outside_the_group_raises_without_a_request() -> None:
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
-        async with member_of(broker, Diary()) as member:
+        async with member_of(broker, RecordedCallbacks()) as member:
             pass
-        with pytest.raises(ApiError, match="not a member of group g now") as caught:
+        with pytest.raises(ApiError, match="is not in group g") as caught:
             await member.commit({ORDERS_0: 5})
         assert caught.value.code is ErrorCode.UNKNOWN_MEMBER_ID
         assert group.committed == []
 
 
-async def test_a_member_fenced_while_it_learns_its_epoch_cannot_commit() -> None:
-    diary = Diary()
+async def test_a_member_fenced_while_waiting_for_its_epoch_cannot_commit() -> None:
+    recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
-        async with member_of(broker, diary) as member:
+        async with member_of(broker, recorded) as member:
             await group.acknowledged()
             group.commits = [STALE]
             group.heartbeats = [ErrorCode.UNKNOWN_MEMBER_ID]
@@ -162,45 +166,47 @@ async def test_a_member_fenced_while_it_learns_its_epoch_cannot_commit() -> None
             assert caught.value.code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_an_epoch_that_nobody_tells_is_not_waited_for_for_ever() -> None:
-    diary = Diary()
+async def test_waiting_for_the_member_epoch_times_out() -> None:
+    recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
-        async with member_of(broker, diary) as member:
+        async with member_of(broker, recorded) as member:
             await group.acknowledged()
             member._cluster.options = IMPATIENT
             group.commits = [STALE]
             group.hold = lambda _: SILENCE
-            with pytest.raises(RequestTimedOut, match="no heartbeat brought"):
+            with pytest.raises(RequestTimedOut, match="no heartbeat response"):
                 await member.commit({ORDERS_0: 5})
 
 
-async def test_a_last_commit_that_is_refused_does_not_keep_the_member() -> None:
-    diary = Diary()
-    diary.commits = {ORDERS_0: 5}
+async def test_a_failed_commit_does_not_delay_leaving() -> None:
+    recorded = RecordedCallbacks()
+    recorded.commits = {ORDERS_0: 5}
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
-        async with member_of(broker, diary):
-            await diary.told("assigned", of("orders", 0))
+        async with member_of(broker, recorded):
+            await recorded.wait_for("assigned", of("orders", 0))
             group.commits = [ErrorCode.UNKNOWN_MEMBER_ID]
         assert group.committed == [(1, 5)]
         assert group.epochs[-1] == -1
 
 
-async def test_a_broker_without_member_epochs_is_told_from_one_with() -> None:
+async def test_an_old_broker_without_member_epochs_in_commits_is_unsupported() -> None:
     async with ScriptedBroker() as broker:
         ScriptedGroup(broker)
         broker.versions[ApiKey.OFFSET_COMMIT] = Versions(2, 8)
-        async with member_of(broker, Diary()) as member:
+        async with member_of(broker, RecordedCallbacks()) as member:
             with pytest.raises(UnsupportedByBroker, match="2 to 8; 9 to 9 is needed"):
                 await member.commit({ORDERS_0: 5})
 
 
-async def test_what_is_committed_is_fetched_as_a_member_and_settled() -> None:
+async def test_committed_offsets_are_fetched_with_member_epoch_and_require_stable() -> (
+    None
+):
     async with ScriptedBroker() as broker:
         ScriptedGroup(broker)
         broker.answers[ApiKey.OFFSET_FETCH] = in_turn(fetched())
-        async with member_of(broker, Diary()) as member:
+        async with member_of(broker, RecordedCallbacks()) as member:
             found = await member.committed([ORDERS_0, ORDERS_1])
         assert found == {ORDERS_0: OffsetAndMetadata(7, 2, "m"), ORDERS_1: None}
         (asked,) = broker.asked_of(OffsetFetchRequest)
@@ -210,13 +216,13 @@ async def test_what_is_committed_is_fetched_as_a_member_and_settled() -> None:
         assert asked.groups[0].topics[0].partition_indexes == [0, 1]
 
 
-async def test_a_fetch_at_a_stale_epoch_is_repeated_at_the_next() -> None:
-    diary = Diary()
+async def test_a_fetch_at_a_stale_epoch_is_retried_at_the_next_epoch() -> None:
+    recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:
         group = ScriptedGroup(broker)
         broker.answers[ApiKey.OFFSET_FETCH] = in_turn(fetched(STALE), fetched())
-        async with member_of(broker, diary) as member:
-            await diary.told("assigned", of("orders", 0))
+        async with member_of(broker, recorded) as member:
+            await recorded.wait_for("assigned", of("orders", 0))
             group.epoch = 2
             assert (await member.committed([ORDERS_0]))[ORDERS_0] is not None
         asked = broker.asked_of(OffsetFetchRequest)
@@ -228,7 +234,7 @@ async def test_a_fetch_waits_for_a_transaction_to_end() -> None:
     async with ScriptedBroker() as broker:
         ScriptedGroup(broker)
         broker.answers[ApiKey.OFFSET_FETCH] = in_turn(unstable, unstable, fetched())
-        async with member_of(broker, Diary()) as member:
+        async with member_of(broker, RecordedCallbacks()) as member:
             await member.committed([ORDERS_0])
         assert len(broker.asked_of(OffsetFetchRequest)) == 3
 
@@ -240,11 +246,11 @@ async def test_a_fetch_waits_for_a_transaction_to_end() -> None:
         fetched(partition_code=ErrorCode.GROUP_AUTHORIZATION_FAILED),
     ],
 )
-async def test_a_fetch_that_is_refused_is_an_error(answer: OffsetFetchResponse) -> None:
+async def test_an_offset_fetch_error_is_raised(answer: OffsetFetchResponse) -> None:
     async with ScriptedBroker() as broker:
         ScriptedGroup(broker)
         broker.answers[ApiKey.OFFSET_FETCH] = in_turn(answer)
-        async with member_of(broker, Diary()) as member:
+        async with member_of(broker, RecordedCallbacks()) as member:
             with pytest.raises(ApiError) as caught:
                 await member.committed([ORDERS_0])
             assert caught.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED

@@ -1,4 +1,5 @@
-"""Whatever coordinator, network and application do, a member keeps its promises."""
+"""Invariants of a member under arbitrary events of coordinator, network and
+application."""
 
 from __future__ import annotations
 
@@ -9,12 +10,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.client.member_states import IN_GROUP, MemberState
-from coterie.client.member_values import Assign, Lose, Partitions, Step, Subscription
+from coterie.client.member_states import (
+    IN_GROUP,
+    Assign,
+    Lose,
+    MemberState,
+    Partitions,
+    Step,
+    Subscription,
+)
 from coterie.client.membership import LEAVE_EPOCH
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from tests.client.script import NAMES, OTHER, OWN_ID, TOPIC, Script, listed, owned
+from tests.client.membership_script import (
+    NAMES,
+    OTHER,
+    OWN_ID,
+    TOPIC,
+    MembershipScript,
+    listed,
+    owned,
+)
 
 PASSING = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -28,15 +44,15 @@ MOVES_MAX = 60
 
 
 class Play:
-    """A member in a world that does anything; it is judged at each move.
+    """A member that is checked after each of many arbitrary events.
 
-    `held` is what the application has: from when it is told to start, until it has
-    said that it stopped.
+    `held` contains the partitions that the application uses: from the start of
+    on_assigned to the end of on_revoked.
     """
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.script = Script(names={})
+        self.script = MembershipScript(names={})
         self.member = self.script.member
         self.held: Partitions = frozenset()
         self.step: Step | None = None
@@ -45,10 +61,10 @@ class Play:
         self.member.join()
 
     def move(self) -> None:
-        """One thing that may happen now, happens."""
+        """Run one possible event."""
         moves: list[Callable[[], None]] = [self.resolve, self.subscribe, self.begin]
         if self.request is not None:
-            moves += [self.accept, self.accept, self.refuse, self.lose_answer]
+            moves += [self.accept, self.accept, self.refuse, self.lose_response]
         elif self.member.heartbeat_due_ms is not None:
             moves += [self.send] * 4
         if self.step is not None:
@@ -58,10 +74,10 @@ class Play:
 
     def send(self) -> None:
         self.request = self.script.sent_later()
-        self.judge(self.request)
+        self.check_member(self.request)
 
-    def judge(self, request: ConsumerGroupHeartbeatRequest) -> None:
-        """What it says about itself is true, and complete where it must be."""
+    def check_member(self, request: ConsumerGroupHeartbeatRequest) -> None:
+        """Check the member ID, the partitions and the subscription in a heartbeat."""
         assert request.member_id == OWN_ID
         if request.topic_partitions is not None:
             assert request.topic_partitions == listed(self.held)
@@ -88,7 +104,7 @@ class Play:
         self.script.no(self.random.choice(PASSING))
         self.request = None
 
-    def lose_answer(self) -> None:
+    def lose_response(self) -> None:
         self.member.failed(self.script.now_ms)
         self.request = None
 
@@ -129,8 +145,8 @@ class Play:
             assert self.step is None
             assert not self.member.unresolved
 
-    def calm_down(self, target: Partitions) -> None:
-        """Nothing goes wrong any more, and the target stays."""
+    def run_without_failures(self, target: Partitions) -> None:
+        """Run without failures and with a constant target."""
         for _ in range(12):
             if self.request is None and self.member.heartbeat_due_ms is not None:
                 self.send()
@@ -148,7 +164,7 @@ class Play:
 @pytest.mark.fact("E7-81")
 @settings(max_examples=50)
 @given(seed=st.integers(0, 2**32), moves=st.integers(0, MOVES_MAX))
-def test_a_member_never_reports_less_than_its_application_has(
+def test_a_member_never_reports_fewer_partitions_than_its_application_uses(
     seed: int, moves: int
 ) -> None:
     play = Play(seed)
@@ -158,14 +174,14 @@ def test_a_member_never_reports_less_than_its_application_has(
 
 @settings(max_examples=50)
 @given(seed=st.integers(0, 2**32), moves=st.integers(0, MOVES_MAX))
-def test_once_all_is_calm_a_member_owns_its_target_and_has_said_so(
+def test_a_settled_member_owns_and_has_acknowledged_its_target(
     seed: int, moves: int
 ) -> None:
     play = Play(seed)
     for _ in range(moves):
         play.move()
     target = play.target()
-    play.calm_down(target)
+    play.run_without_failures(target)
     assert play.held == target
     assert play.member.state is MemberState.STABLE
     assert play.member.is_accepted
@@ -173,7 +189,7 @@ def test_once_all_is_calm_a_member_owns_its_target_and_has_said_so(
 
 @settings(max_examples=50)
 @given(seed=st.integers(0, 2**32), moves=st.integers(0, MOVES_MAX))
-def test_a_member_that_leaves_ends_with_nothing(seed: int, moves: int) -> None:
+def test_a_member_that_left_owns_nothing(seed: int, moves: int) -> None:
     play = Play(seed)
     for _ in range(moves):
         play.move()

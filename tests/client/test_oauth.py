@@ -1,4 +1,4 @@
-"""Where bearer tokens come from."""
+"""Providers of bearer tokens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from coterie.errors import AuthenticationFailed, ClientError, ConnectionLost
 
 
 class Authority:
-    """An authorization server on loopback: it says what a test tells it to."""
+    """A scripted authorization server on loopback."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str], dict[str, list[str]]]] = []
@@ -89,7 +89,7 @@ def claims_of(token: str) -> tuple[Any, Any, str]:
     return read(header), read(claims), signature
 
 
-def test_a_fixed_token_is_that_token() -> None:
+def test_a_fixed_token_is_returned() -> None:
     assert get(FixedToken(Secret("t.o.k"))) == "t.o.k"
 
 
@@ -100,15 +100,15 @@ def test_a_token_file_is_read_each_time(tmp_path: Path) -> None:
         assert get(TokenFile(file)) == token
 
 
-def test_a_token_file_without_a_token_is_told(tmp_path: Path) -> None:
-    with pytest.raises(AuthenticationFailed, match="no token can be read from"):
+def test_a_token_file_without_a_token_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(AuthenticationFailed, match="cannot read a token from"):
         get(TokenFile(tmp_path / "none"))
     (tmp_path / "empty").write_text(" \n")
-    with pytest.raises(AuthenticationFailed, match="it is empty"):
+    with pytest.raises(AuthenticationFailed, match="is empty"):
         get(TokenFile(tmp_path / "empty"))
 
 
-def test_an_unsecured_token_has_no_signature_and_is_made_anew() -> None:
+def test_an_unsecured_token_has_no_signature_and_is_created_each_time() -> None:
     times = iter([1_000.0, 2_000.0])
     provider = UnsecuredToken(
         "alice", ("read", "write"), 60, {"team": "x"}, now_s=lambda: next(times)
@@ -125,7 +125,7 @@ def test_an_unsecured_token_has_no_signature_and_is_made_anew() -> None:
     assert claims_of(get(provider))[1]["exp"] == 2_060.0
 
 
-def test_client_credentials_are_shown_to_the_authority_alone(
+def test_client_credentials_are_sent_to_the_token_endpoint_only(
     authority: Authority,
 ) -> None:
     asked = grant(authority.url, scope="kafka", parameters={"audience": "a b"})
@@ -142,14 +142,16 @@ def test_client_credentials_are_shown_to_the_authority_alone(
     }
 
 
-def test_what_is_not_encrypted_goes_through_no_proxy(
+def test_plain_http_uses_no_proxy(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     assert get(ClientCredentials(grant(authority.url))) == "t.o.k"
 
 
-def test_a_token_is_kept_for_four_fifths_of_its_life(authority: Authority) -> None:
+def test_a_token_is_cached_for_four_fifths_of_its_lifetime(
+    authority: Authority,
+) -> None:
     now_s = 0.0
     provider = ClientCredentials(grant(authority.url), clock_s=lambda: now_s)
 
@@ -166,7 +168,7 @@ def test_a_token_is_kept_for_four_fifths_of_its_life(authority: Authority) -> No
 
 
 @pytest.mark.parametrize("status", [500, 503, 408, 429])
-def test_an_authority_in_trouble_may_do_better_later(
+def test_a_token_endpoint_with_a_server_error_is_retriable(
     status: int, authority: Authority
 ) -> None:
     authority.status = status
@@ -174,7 +176,9 @@ def test_an_authority_in_trouble_may_do_better_later(
         get(ClientCredentials(grant(authority.url)))
 
 
-def test_a_refusal_is_told_in_the_authoritys_words(authority: Authority) -> None:
+def test_a_rejected_token_request_has_the_endpoints_message(
+    authority: Authority,
+) -> None:
     authority.status = 401
     authority.said = b'{"error": "invalid_client", "error_description": "who?"}'
     with pytest.raises(AuthenticationFailed) as refused:
@@ -183,7 +187,7 @@ def test_a_refusal_is_told_in_the_authoritys_words(authority: Authority) -> None
 
 
 @pytest.mark.parametrize("said", [b"", b"<html>", b"[]", b'"error"', b"{}"])
-def test_a_refusal_without_words_is_a_refusal(
+def test_an_http_error_without_a_message_is_an_authentication_error(
     said: bytes, authority: Authority
 ) -> None:
     authority.status, authority.said = 400, said
@@ -191,7 +195,7 @@ def test_a_refusal_without_words_is_a_refusal(
         get(ClientCredentials(grant(authority.url)))
 
 
-def test_secrets_follow_no_redirect(authority: Authority) -> None:
+def test_secrets_are_not_sent_to_a_redirect_target(authority: Authority) -> None:
     authority.status = 307
     authority.headers = {"Location": authority.url + "/elsewhere"}
     with pytest.raises(AuthenticationFailed, match="HTTP 307"):
@@ -210,22 +214,22 @@ def test_secrets_follow_no_redirect(authority: Authority) -> None:
         b'{"access_token": "t", "expires_in": "soon"}',
     ],
 )
-def test_an_answer_without_a_token_is_told_but_not_shown(
+def test_a_response_without_a_token_is_reported_but_not_printed(
     said: bytes, authority: Authority
 ) -> None:
     authority.said = said
-    with pytest.raises(AuthenticationFailed, match="with no access_token") as refused:
+    with pytest.raises(AuthenticationFailed, match="has no access_token") as refused:
         get(ClientCredentials(grant(authority.url)))
     assert "hunter2" not in str(refused.value)
 
 
-def test_nobody_there_may_pass(authority: Authority) -> None:
+def test_an_unreachable_token_endpoint_is_retriable(authority: Authority) -> None:
     url = "http://127.0.0.1:9/token"
     with pytest.raises(ConnectionLost, match=f"no token from {url}"):
         get(ClientCredentials(grant(url)))
 
 
-def test_an_authority_is_asked_over_tls_when_its_certificate_is_trusted(
+def test_a_token_endpoint_with_a_trusted_certificate_is_used(
     authority: Authority,
 ) -> None:
     signer = trustme.CA()
@@ -243,12 +247,12 @@ def test_an_authority_is_asked_over_tls_when_its_certificate_is_trusted(
 @pytest.mark.parametrize(
     "url", ["http://kafka.example/token", "ftp://localhost/x", "https://", "token"]
 )
-def test_secrets_are_sent_over_tls_alone(url: str) -> None:
-    with pytest.raises(ClientError, match="an https:// address can"):
+def test_secrets_are_sent_over_tls_only(url: str) -> None:
+    with pytest.raises(ClientError, match="use an https:// address"):
         grant(url)
 
 
-def test_a_secret_in_the_address_is_refused_and_not_shown() -> None:
-    with pytest.raises(ClientError, match="at idp has a name or a pass") as refused:
+def test_a_password_in_the_endpoint_address_is_refused_and_not_printed() -> None:
+    with pytest.raises(ClientError, match="at idp has a name or pass") as refused:
         grant("https://me:hunter2@idp/token")
     assert "hunter2" not in str(refused.value)

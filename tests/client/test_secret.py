@@ -1,4 +1,4 @@
-"""A value that must not be seen is not."""
+"""Tests for secrets, which are printed as a mask."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ HIDDEN = Secret("hunter2")
     ],
     ids=lambda holder: type(holder).__name__,
 )
-def test_what_holds_a_secret_prints_no_secret(holder: object) -> None:
+def test_objects_with_secrets_print_a_mask(holder: object) -> None:
     for text in (repr(holder), str(holder), f"{holder}"):
         assert "hunter2" not in text
 
 
-def test_a_secret_is_had_by_asking_for_it() -> None:
+def test_a_secret_is_revealed_on_request_only() -> None:
     assert HIDDEN.reveal() == "hunter2"
     assert repr(HIDDEN) == MASK
 
@@ -47,7 +47,7 @@ def test_a_secret_is_compared_by_its_value() -> None:
     assert HIDDEN != "hunter2"
 
 
-def test_a_secret_does_not_leave_the_process() -> None:
-    with pytest.raises(TypeError, match="not pickled"):
+def test_a_secret_cannot_be_pickled() -> None:
+    with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(HIDDEN)
     assert copy.copy([HIDDEN]) == [HIDDEN]

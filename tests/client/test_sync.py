@@ -1,4 +1,4 @@
-"""The admin client without an event loop: the same calls, from any thread."""
+"""The blocking admin client, called from several threads."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from coterie.client.admin.admin_client import AdminClient
-from coterie.client.admin.offset_values import LATEST, LogOffsetFound
-from coterie.client.admin.topic_values import NewTopic
-from coterie.client.loop_thread import LoopThread, _Errand
-from coterie.client.sync import SyncAdmin
+from coterie.client.admin.log_offsets import LATEST, LogOffsetInfo
+from coterie.client.admin.topics import NewTopic
+from coterie.client.loop_thread import LoopThread, _Job
+from coterie.client.sync import SyncAdmin, _blocking
 from coterie.errors import ApiError, ClientError, ConnectionLost
 from coterie.types import TopicPartition
-from tests.client.scripted import BRIEF, OPTIONS
-from tests.server.harness import ThreadServer
+from tests.broker.server.harness import ThreadServer
+from tests.client.scripted_broker import BRIEF, OPTIONS
 
 WAIT_S = 30
 
@@ -41,7 +41,7 @@ def public_methods(cls: type[object]) -> dict[str, Callable[..., Any]]:
     }
 
 
-def test_every_coroutine_of_the_admin_client_is_there_with_its_signature() -> None:
+def test_every_coroutine_of_the_admin_client_has_a_blocking_method() -> None:
     awaited, waiting = public_methods(AdminClient), public_methods(SyncAdmin)
     assert awaited.keys() == waiting.keys()
     for name, method in waiting.items():
@@ -51,36 +51,28 @@ def test_every_coroutine_of_the_admin_client_is_there_with_its_signature() -> No
         assert method.__doc__, name
 
 
-class Recorder:
-    """Stands for an AdminClient, and gives back what it is asked."""
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        async def call(*args: object, **kwargs: object) -> object:
-            return name, args, kwargs
-
-        return call
-
-
 @pytest.mark.parametrize("name", sorted(public_methods(SyncAdmin).keys() - {"close"}))
-def test_every_call_is_handed_on_with_all_its_arguments(name: str) -> None:
+def test_every_method_calls_the_coroutine_of_the_same_name(name: str) -> None:
+    assert inspect.unwrap(getattr(SyncAdmin, name)) is getattr(AdminClient, name)
+
+
+def test_a_method_forwards_every_argument_and_returns_the_result() -> None:
+    async def call(
+        admin: AdminClient, first: int, *, second: str
+    ) -> tuple[AdminClient, int, str]:
+        return admin, first, second
+
     with SyncAdmin("127.0.0.1:1") as admin:
-        real, admin._admin = admin._admin, cast("AdminClient", Recorder())
-        method = getattr(admin, name)
-        parameters = inspect.signature(method).parameters.values()
-        given = {each.name: object() for each in parameters}
-        _, args, kwargs = method(**given)
-        asked = inspect.signature(getattr(real, name)).bind(*args, **kwargs)
-        assert asked.arguments == given
-        admin._admin = real
+        assert _blocking(call)(admin, 1, second="b") == (admin._admin, 1, "b")
 
 
-def test_calls_wait_for_their_answers(admin: SyncAdmin) -> None:
+def test_calls_block_until_their_result(admin: SyncAdmin) -> None:
     assert len(admin.describe_cluster().nodes) == 2
     admin.create_topics([NewTopic("t", 2, 1)]).all()
     wanted = {TopicPartition("t", each): LATEST for each in (0, 1)}
     told: list[tuple[int, int]] = []
     found = admin.list_offsets(wanted, progress=lambda *done: told.append(done))
-    assert found.all() == dict.fromkeys(wanted, LogOffsetFound(0, -1, 0))
+    assert found.all() == dict.fromkeys(wanted, LogOffsetInfo(0, -1, 0))
     assert told[-1] == (2, 2)
 
 
@@ -89,18 +81,18 @@ def test_errors_are_those_of_the_admin_client(admin: SyncAdmin) -> None:
         admin.delete_topics(["gone"]).all()
     with SyncAdmin("127.0.0.1:1", BRIEF) as other, pytest.raises(ConnectionLost):
         other.describe_cluster()
-    with pytest.raises(ClientError, match="is no address"):
+    with pytest.raises(ClientError, match="is not an address"):
         SyncAdmin("nowhere")
 
 
-def test_any_thread_may_call(admin: SyncAdmin) -> None:
+def test_calls_are_accepted_from_any_thread(admin: SyncAdmin) -> None:
     with ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(admin.describe_cluster) for _ in range(32)]
         found = {future.result(WAIT_S) for future in asked}
     assert len(found) == 1
 
 
-def test_a_progress_that_calls_its_own_client_is_told_so(admin: SyncAdmin) -> None:
+def test_a_progress_callback_cannot_call_its_own_client(admin: SyncAdmin) -> None:
     admin.create_topics([NewTopic("t", 1, 1)]).all()
 
     def progress(done: int, of: int) -> None:
@@ -111,7 +103,7 @@ def test_a_progress_that_calls_its_own_client_is_told_so(admin: SyncAdmin) -> No
     assert caught.group_contains(ClientError, match="callback")
 
 
-def test_a_closed_client_says_so_and_may_be_closed_twice() -> None:
+def test_a_closed_client_raises_and_can_be_closed_again() -> None:
     admin = SyncAdmin("127.0.0.1:1", OPTIONS)
     admin.close()
     admin.close()
@@ -120,12 +112,12 @@ def test_a_closed_client_says_so_and_may_be_closed_twice() -> None:
 
 
 async def forever(begun: threading.Event) -> None:
-    """Say that it has begun, and wait for what never comes."""
+    """Set `begun`, then wait forever."""
     begun.set()
     await asyncio.Event().wait()
 
 
-def test_who_waits_when_the_client_is_closed_waits_no_more() -> None:
+def test_close_ends_pending_calls() -> None:
     thread, begun = LoopThread(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(lambda: thread.wait(forever(begun)))
@@ -136,17 +128,17 @@ def test_who_waits_when_the_client_is_closed_waits_no_more() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_call_that_is_taken_back_before_it_begins_does_not_begin() -> None:
+async def test_a_job_cancelled_before_its_start_does_not_start() -> None:
     begun = threading.Event()
-    errand = _Errand(forever(begun))
-    errand.take_back()
+    job = _Job(forever(begun))
+    job.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await errand.run()
+        await job.run()
     assert not begun.is_set()
 
 
 @pytest.mark.usefixtures("usual_ctrl_c")
-def test_ctrl_c_ends_the_call_that_waits_and_no_more() -> None:
+def test_ctrl_c_cancels_only_the_waiting_call() -> None:
     thread, begun, ended = LoopThread(), threading.Event(), threading.Event()
 
     async def call() -> None:

@@ -1,4 +1,4 @@
-"""Contexts for TLS from what people have: PEM, PKCS12, and JKS, which is refused."""
+"""TLS contexts from PEM and PKCS12 files; JKS is refused."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def certificates(tmp_path: Path) -> Certificates:
     return Certificates(tmp_path)
 
 
-def shakes_hands(client: ssl.SSLContext, certificates: Certificates) -> str | None:
-    """Who the client proves to be to a server that asks, over memory."""
+def client_subject(client: ssl.SSLContext, certificates: Certificates) -> str | None:
+    """Return the certificate subject that a client presents in a handshake over
+    memory."""
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificates.authority.issue_cert("kafka.example").configure_cert(server)
     certificates.authority.configure_trust(server)
@@ -42,14 +43,14 @@ def shakes_hands(client: ssl.SSLContext, certificates: Certificates) -> str | No
     return names.get("commonName")
 
 
-def test_without_anything_the_system_is_trusted_and_names_are_checked() -> None:
+def test_by_default_system_certificates_are_trusted_and_names_checked() -> None:
     context = make_context(TlsOptions())
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
 
 
-def test_names_may_be_left_unchecked_and_certificates_too() -> None:
+def test_verification_of_names_and_certificates_can_be_disabled() -> None:
     context = make_context(TlsOptions(checks_name=False))
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, False)
     context = make_context(TlsOptions(checks_certificate=False))
@@ -57,7 +58,7 @@ def test_names_may_be_left_unchecked_and_certificates_too() -> None:
 
 
 @pytest.mark.parametrize("form", ["file", "text", "pkcs12"])
-def test_an_authority_is_trusted_in_each_form(
+def test_trusted_certificates_are_read_in_each_form(
     form: str, certificates: Certificates
 ) -> None:
     trust: dict[str, TlsOptions] = {
@@ -65,23 +66,23 @@ def test_an_authority_is_trusted_in_each_form(
         "text": TlsOptions(trust=certificates.ca_text),
         "pkcs12": TlsOptions(trust=certificates.trust_store(), trust_password=OPENS),
     }
-    assert shakes_hands(make_context(trust[form]), certificates) is None
+    assert client_subject(make_context(trust[form]), certificates) is None
 
 
-def test_a_folder_of_authorities_is_trusted(tmp_path: Path) -> None:
+def test_a_directory_of_certificates_is_trusted(tmp_path: Path) -> None:
     context = make_context(TlsOptions(trust=tmp_path))
-    assert context.get_ca_certs() == []  # they are looked up when they are needed
+    assert context.get_ca_certs() == []  # OpenSSL reads the directory on demand
 
 
-def test_nobody_else_is_trusted(certificates: Certificates) -> None:
+def test_other_certificates_are_not_trusted(certificates: Certificates) -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
-        shakes_hands(make_context(TlsOptions()), certificates)
+        client_subject(make_context(TlsOptions()), certificates)
 
 
 @pytest.mark.parametrize(
     "form", ["one file", "two files", "encrypted", "text", "encrypted text", "pkcs12"]
 )
-def test_a_certificate_is_shown_in_each_form(
+def test_a_client_certificate_is_read_in_each_form(
     form: str, certificates: Certificates
 ) -> None:
     made = certificates
@@ -106,10 +107,12 @@ def test_a_certificate_is_shown_in_each_form(
         "pkcs12": {"certificate": made.key_store(), "certificate_password": OPENS},
     }
     context = make_context(TlsOptions(trust=made.ca, **forms[form]))
-    assert shakes_hands(context, made) == "alice"
+    assert client_subject(context, made) == "alice"
 
 
-def test_a_java_keystore_is_refused_with_what_converts_it(tmp_path: Path) -> None:
+def test_the_error_of_a_java_keystore_contains_the_command_to_convert_it(
+    tmp_path: Path,
+) -> None:
     store = tmp_path / "client.jks"
     store.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
     for options in (TlsOptions(trust=store), TlsOptions(certificate=store)):
@@ -120,7 +123,7 @@ def test_a_java_keystore_is_refused_with_what_converts_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("password", [None, Secret("wrong")])
-def test_a_store_that_does_not_open_is_told_without_its_password(
+def test_the_error_of_a_wrong_store_password_does_not_contain_it(
     password: Secret | None, certificates: Certificates
 ) -> None:
     store = certificates.key_store()
@@ -130,13 +133,15 @@ def test_a_store_that_does_not_open_is_told_without_its_password(
     assert "wrong:" not in str(refused.value)
 
 
-def test_a_store_without_what_is_needed_is_told(certificates: Certificates) -> None:
+def test_a_store_without_the_needed_entries_is_reported(
+    certificates: Certificates,
+) -> None:
     store = certificates.trust_store()
     with pytest.raises(SettingError, match="no private key with its certificate"):
         make_context(TlsOptions(certificate=store, certificate_password=OPENS))
 
 
-def test_without_the_library_the_sentence_says_what_to_do(
+def test_pkcs12_without_the_required_library_is_reported(
     certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = certificates.trust_store()
@@ -152,19 +157,19 @@ def test_without_the_library_the_sentence_says_what_to_do(
         make_context(TlsOptions(trust=store, trust_password=OPENS))
 
 
-def test_an_encrypted_key_needs_its_password(certificates: Certificates) -> None:
+def test_an_encrypted_key_requires_its_password(certificates: Certificates) -> None:
     both = certificates.write(
         "both.pem", certificates.encrypted_key + certificates.chain
     )
     with pytest.raises(SettingError, match=r"is encrypted; .*ssl\.key\.password"):
         make_context(TlsOptions(certificate=both))
-    with pytest.raises(SettingError, match="not with this password"):
+    with pytest.raises(SettingError, match="a wrong password"):
         make_context(TlsOptions(certificate=both, key_password=Secret("wrong")))
 
 
-def test_a_key_must_be_that_of_its_certificate(certificates: Certificates) -> None:
+def test_a_key_must_match_its_certificate(certificates: Certificates) -> None:
     other = certificates.authority.issue_cert("bob@kafka.example")
-    with pytest.raises(SettingError, match="not that of the certificate"):
+    with pytest.raises(SettingError, match="does not match the certificate"):
         make_context(
             TlsOptions(
                 certificate=certificates.write("chain.pem", certificates.chain),
@@ -182,30 +187,32 @@ def test_a_key_must_be_that_of_its_certificate(certificates: Certificates) -> No
         (b"-----BEGIN NOTHING-----\n", "holds no PEM certificate"),
     ],
 )
-def test_what_is_no_certificate_is_told(data: bytes, why: str, tmp_path: Path) -> None:
+def test_an_invalid_certificate_is_reported(
+    data: bytes, why: str, tmp_path: Path
+) -> None:
     file = tmp_path / "ca.pem"
     file.write_bytes(data)
     with pytest.raises(SettingError, match=why):
         make_context(TlsOptions(trust=file))
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_the_error_of_a_missing_file_contains_its_name(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"none\.pem cannot be read: No such file"):
         make_context(TlsOptions(trust=tmp_path / "none.pem"))
 
 
-def test_a_certificate_without_a_key_is_told(certificates: Certificates) -> None:
+def test_a_certificate_without_a_key_is_reported(certificates: Certificates) -> None:
     with pytest.raises(SettingError, match="no private key and chain"):
         make_context(TlsOptions(certificate=certificates.ca))
 
 
-def test_ciphers_are_openssls() -> None:
+def test_ciphers_have_openssl_names() -> None:
     make_context(TlsOptions(ciphers="ECDHE-RSA-AES256-GCM-SHA384"))
-    with pytest.raises(SettingError, match="OpenSSL's names are needed"):
+    with pytest.raises(SettingError, match="use OpenSSL's names"):
         make_context(TlsOptions(ciphers="TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"))
 
 
-def test_nothing_private_is_left_behind(
+def test_no_private_key_file_remains(
     certificates: Certificates, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     scratch = tmp_path / "scratch"

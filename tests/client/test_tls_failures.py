@@ -1,4 +1,4 @@
-"""What a client says when TLS does not come about, and whether it may pass."""
+"""Errors of failed TLS handshakes, and whether they are retriable."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def certificates(tmp_path: Path) -> Certificates:
 
 @contextmanager
 def listening(greet: Greeting) -> Iterator[Address]:
-    """A listener that does this to the first who calls, and closes."""
+    """Listen, run a function on the first connection, and close."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -52,8 +52,8 @@ def connect(address: Address, context: ssl.SSLContext | None = None) -> None:
     asyncio.run(once())
 
 
-def saying(words: bytes) -> Greeting:
-    """Hear the client out, answer with these bytes."""
+def sending(words: bytes) -> Greeting:
+    """Return a function that reads the client's bytes, then sends the given bytes."""
 
     def greet(client: socket.socket) -> None:
         client.recv(1 << 16)
@@ -63,7 +63,8 @@ def saying(words: bytes) -> Greeting:
 
 
 def asking_for_a_certificate(certificates: Certificates) -> Greeting:
-    """Shake hands, and end with an alert when the client has none."""
+    """Return a function that runs a handshake, which ends with an alert when the client
+    has no certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificates.authority.issue_cert("127.0.0.1").configure_cert(context)
     certificates.authority.configure_trust(context)
@@ -76,39 +77,44 @@ def asking_for_a_certificate(certificates: Certificates) -> Greeting:
         with suppress(ssl.SSLError):
             secured.do_handshake()
         plain = socket.socket(fileno=secured.detach())
-        with plain:  # a close with bytes unread would be a reset, faster than the alert
+        with plain:  # a close with unread bytes sends a reset, before the alert
             while plain.recv(1 << 16):
                 pass
 
     return greet
 
 
-def test_a_broker_that_wants_tls_complains_in_tls() -> None:
+def test_a_tls_alert_is_reported_as_required_tls() -> None:
     with (
-        listening(saying(ALERT)) as address,
-        pytest.raises(AuthenticationFailed, match="wants TLS, which is not set up"),
+        listening(sending(ALERT)) as address,
+        pytest.raises(
+            AuthenticationFailed, match="requires TLS, which is not configured"
+        ),
     ):
         connect(address)
 
 
-def test_a_broker_that_speaks_no_tls_is_told() -> None:
+def test_a_broker_without_tls_is_reported() -> None:
     with (
-        listening(saying(b"\0\0\0\x04\0\0\0\0")) as address,
-        pytest.raises(AuthenticationFailed, match="does not speak TLS"),
+        listening(sending(b"\0\0\0\x04\0\0\0\0")) as address,
+        pytest.raises(AuthenticationFailed, match="does not use TLS"),
     ):
         connect(address, make_context(TlsOptions()))
 
 
-def test_a_broker_that_hangs_up_in_between_may_do_better_next_time() -> None:
+def test_a_connection_reset_during_the_tls_handshake_is_retriable() -> None:
     with (
-        listening(saying(b"")) as address,
-        pytest.raises(ConnectionLost, match=r"it hung up \(does it speak TLS\?\)"),
+        listening(sending(b"")) as address,
+        pytest.raises(
+            ConnectionLost,
+            match=r"the connection was reset \(does the listener use TLS\?\)",
+        ),
     ):
         connect(address, make_context(TlsOptions()))
 
 
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
-def test_a_certificate_that_is_missed_is_told(
+def test_a_missing_client_certificate_is_reported(
     version: str, certificates: Certificates
 ) -> None:
     context = make_context(TlsOptions(trust=certificates.ca))

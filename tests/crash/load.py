@@ -1,4 +1,4 @@
-"""Load that keeps a ledger: what was acknowledged, what was only sent."""
+"""A load that records which writes were acknowledged and which were only sent."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tests.broker.server.harness import WireClient
 from tests.crash import requests
 from tests.crash.requests import GROUP, PLAIN, TXN, TXN_GROUP
-from tests.server.harness import ServerProcess, WireClient
+from tests.support.server_process import ServerProcess
 
 WINDOW = 8
 """Produce requests in flight."""
@@ -16,9 +17,9 @@ WINDOW = 8
 
 @dataclass
 class Ledger:
-    """What the load may and must find after a crash.
+    """The values that may or must be found after a crash.
 
-    Transactions are numbered; `begun` is the number of the last one begun.
+    Transactions are numbered; `begun` is the number of the latest one begun.
     """
 
     sent: int = 0
@@ -29,11 +30,12 @@ class Ledger:
     committed: set[int] = field(default_factory=set)
     aborted: set[int] = field(default_factory=set)
     uncertain: set[int] = field(default_factory=set)
-    """Whose COMMIT was sent and not answered."""
+    """The transaction whose COMMIT was sent and not answered."""
 
 
 class Load:
-    """Three connections at work until the server goes."""
+    """Three connections that produce, commit and run transactions until the server
+    ends."""
 
     def __init__(self, ledger: Ledger, server: ServerProcess) -> None:
         self._ledger = ledger
@@ -48,7 +50,7 @@ class Load:
             thread.start()
 
     def join(self) -> None:
-        """Wait until every connection has broken. Raises what went wrong else."""
+        """Wait until every connection has ended; raise the first unexpected error."""
         for thread in self._threads:
             thread.join(30)
             assert not thread.is_alive()
@@ -60,7 +62,7 @@ class Load:
             with self._server.client() as client:
                 work(client)
         except (OSError, EOFError):
-            pass  # the server was killed: what this is about
+            pass  # the server was killed
         except BaseException as error:
             self.errors.append(error)
             self.warm.abort()
@@ -84,7 +86,7 @@ class Load:
 
     def _commit(self, client: WireClient) -> None:
         ledger = self._ledger
-        requests.committed(client, GROUP)  # until it is loaded
+        requests.committed(client, GROUP)  # waits until the coordinator is loaded
         self._commit_one(client, ledger)
         self.warm.wait()
         while True:
@@ -99,7 +101,7 @@ class Load:
 
     def _transact(self, client: WireClient) -> None:
         ledger = self._ledger
-        requests.committed(client, TXN_GROUP)  # until it is loaded
+        requests.committed(client, TXN_GROUP)  # waits until the coordinator is loaded
         producer = requests.begin(client)
         self.warm.wait()
         while True:
@@ -117,7 +119,7 @@ class Load:
 
 
 def check(ledger: Ledger, server: ServerProcess) -> None:
-    """What the server has now against the ledger, which then takes it as the truth."""
+    """Check the server's contents against the ledger; then update the ledger."""
     with server.client() as client:
         _check_records(ledger, requests.read(client, PLAIN))
         offset = requests.committed(client, GROUP)

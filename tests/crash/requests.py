@@ -1,4 +1,4 @@
-"""The requests of the crash test's load, each answered or an error."""
+"""Requests of the crash tests; an error code that is not retried raises Refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from coterie.wire.record_batch import (
-    NOBODY,
+    NO_PRODUCER,
     TRANSACTIONAL,
     LogRecord,
     Producer,
@@ -42,13 +42,13 @@ from coterie.wire.record_batch import (
     encode_batch,
     split_batches,
 )
-from tests.server.harness import WireClient
+from tests.broker.server.harness import WireClient
 
 PLAIN, TXN = "plain", "transactions"
 GROUP, TXN_GROUP = "committer", "transactional committer"
 TRANSACTIONAL_ID = "crash"
 COPIES = 3
-"""Records of one transaction."""
+"""The number of records in a transaction."""
 MAX_WAIT_MS = 10_000
 FETCH_BYTES = 64 * 1024 * 1024
 READ_COMMITTED = 1
@@ -60,7 +60,7 @@ RETRY = {
 
 
 class Refused(Exception):
-    """The server said no."""
+    """A response with an error code."""
 
 
 def checked(code: int) -> None:
@@ -70,7 +70,7 @@ def checked(code: int) -> None:
 
 
 def create_topics(client: WireClient) -> None:
-    """Make both topics."""
+    """Create the topics of the load."""
     topics = [
         CreatableTopic(name=name, num_partitions=1, replication_factor=1)
         for name in (PLAIN, TXN)
@@ -81,9 +81,9 @@ def create_topics(client: WireClient) -> None:
 
 
 def produce_request(
-    topic: str, values: list[int], producer: Producer = NOBODY
+    topic: str, values: list[int], producer: Producer = NO_PRODUCER
 ) -> ProduceRequest:
-    """A batch with a record for each value."""
+    """Encode a batch with a record for each value."""
     records = [
         LogRecord(at, 1, b"key", b"%d" % value) for at, value in enumerate(values)
     ]
@@ -105,7 +105,7 @@ def produce_request(
 
 
 def produced(answer: Any) -> None:
-    """Check the answer of a produce."""
+    """Check the error code of a Produce response."""
     checked(answer.responses[0].partition_responses[0].error_code)
 
 
@@ -121,7 +121,7 @@ def commit_request(offset: int) -> OffsetCommitRequest:
 
 
 def committed(client: WireClient, group_id: str) -> int:
-    """The committed offset of PLAIN-0; -1 for none."""
+    """Return the committed offset of PLAIN-0; -1 for none."""
     group = OffsetFetchRequestGroup(group_id=group_id, topics=None)
     while True:
         answer = client.call(OffsetFetchRequest(groups=[group]), 8)
@@ -133,7 +133,7 @@ def committed(client: WireClient, group_id: str) -> int:
 
 
 def begin(client: WireClient) -> Producer:
-    """A producer id for TRANSACTIONAL_ID, which ends what it had open."""
+    """Initialize TRANSACTIONAL_ID, which aborts its ongoing transaction."""
     request = InitProducerIdRequest(
         transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=60_000
     )
@@ -146,7 +146,7 @@ def begin(client: WireClient) -> Producer:
 
 
 def transaction(client: WireClient, producer: Producer, number: int) -> None:
-    """Everything of one transaction but its end."""
+    """Send all requests of a transaction except EndTxn."""
     identity: dict[str, Any] = {
         "producer_id": producer.producer_id,
         "producer_epoch": producer.producer_epoch,
@@ -179,7 +179,7 @@ def transaction(client: WireClient, producer: Producer, number: int) -> None:
 
 
 def end(client: WireClient, producer: Producer, *, commit: bool) -> None:
-    """End the open transaction."""
+    """End the ongoing transaction."""
     request = EndTxnRequest(
         transactional_id=TRANSACTIONAL_ID,
         producer_id=producer.producer_id,
@@ -190,7 +190,7 @@ def end(client: WireClient, producer: Producer, *, commit: bool) -> None:
 
 
 def read(client: WireClient, topic: str) -> list[int]:
-    """Every value of a topic that a read_committed consumer sees, in order."""
+    """Return the values of a topic that a read_committed consumer reads, in order."""
     values: list[int] = []
     offset = 0
     while True:
@@ -220,5 +220,5 @@ def read(client: WireClient, topic: str) -> list[int]:
             if header.is_control:
                 continue
             if (header.producer_id, header.base_offset) in aborted:
-                continue  # a transaction here is one batch
+                continue  # each transaction is one batch
             values += [int(r.value or b"") for r in decode_records(batch, header)]

@@ -1,5 +1,5 @@
-"""Compaction of `__consumer_offsets` in a real server, and a crash after it: what was
-committed is what was committed."""
+"""Compaction of `__consumer_offsets` in a real server, and a crash after it, change no
+committed offset."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from coterie.wire.record_batch import decode_records, split_batches
+from tests.broker.server.harness import WireClient
 from tests.crash import requests
 from tests.crash.requests import GROUP, TXN_GROUP
-from tests.server.harness import ServerProcess, WireClient, start_server
+from tests.support.server_process import ServerProcess, start_server
 
 SETTINGS = {
     "offsets.topic.num.partitions": 1,
@@ -25,7 +26,7 @@ WAIT_S = 20
 
 
 def offset_records(client: WireClient) -> int:
-    """How many records `__consumer_offsets` still has, markers left out."""
+    """Return the number of records in `__consumer_offsets`, without markers."""
     partition = FetchPartition(
         partition=0, fetch_offset=0, partition_max_bytes=requests.FETCH_BYTES
     )
@@ -41,9 +42,11 @@ def offset_records(client: WireClient) -> int:
 
 
 def commit_both(client: WireClient, numbers: Iterator[int] | range) -> None:
-    """Commit each number for a group, and in a transaction for another; abort the one
-    after it."""
-    requests.committed(client, GROUP)  # until it is loaded
+    """Commit each number as an offset of GROUP, and in a transaction of TXN_GROUP.
+
+    A second transaction of TXN_GROUP with another offset is aborted each time.
+    """
+    requests.committed(client, GROUP)  # waits until the coordinator is loaded
     producer = requests.begin(client)
     for number in numbers:
         answer = client.call(requests.commit_request(number), 8)
@@ -56,8 +59,11 @@ def commit_both(client: WireClient, numbers: Iterator[int] | range) -> None:
 
 
 def wait_until_compacted(client: WireClient) -> None:
-    """Half of the records are gone. More need not: markers are many, and they stay, so
-    soon no more than half of the log is new."""
+    """Wait until half of the records are removed.
+
+    Compaction may stop there: it retains the transaction markers, so the dirty ratio
+    soon stays below one half.
+    """
     until = time.monotonic() + WAIT_S
     while offset_records(client) > RECORDS // 2:
         assert time.monotonic() < until, "it was never compacted"
@@ -83,12 +89,12 @@ def test_offsets_are_the_same_after_compaction_and_a_crash(tmp_path: Path) -> No
 
 
 @pytest.mark.timeout(60)
-def test_a_snapshot_and_a_compacted_tail_are_the_same_offsets(tmp_path: Path) -> None:
+def test_a_snapshot_and_a_compacted_tail_give_the_same_offsets(tmp_path: Path) -> None:
     with start_server(data=tmp_path, settings=SETTINGS) as server:
         with server.client() as client:
             requests.create_topics(client)
             commit_both(client, range(10))
-        server.stop()  # which writes a snapshot
+        server.stop()  # stopping writes a snapshot
     with start_server(data=tmp_path, settings=SETTINGS) as server:
         with server.client() as client:
             commit_both(client, range(10, COMMITS))

@@ -1,7 +1,7 @@
-"""A full disk under a running server: never a success, and no harm once there is room.
+"""A full disk of a running server: no write succeeds, and none is lost afterwards.
 
-The limit is the process's own (RLIMIT_FSIZE), set from outside while it runs: writes
-beyond it fail as they do on a full disk.
+The test sets a file size limit of the process (RLIMIT_FSIZE) while it runs: writes
+beyond it fail as on a full disk.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import pytest
 
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.produce import ProduceRequest
+from tests.broker.server.harness import WireClient
 from tests.crash import requests
 from tests.crash.requests import GROUP, PLAIN, TXN
-from tests.server.harness import ServerProcess, WireClient, start_server
+from tests.support.server_process import ServerProcess, start_server
 
 LIMIT = 64 * 1024
 SETTINGS = {"offsets.topic.num.partitions": 4}
 RECORDS = 20_000
-"""More than LIMIT, so that every later write lies beyond it."""
+"""More than LIMIT, so that every later write is beyond it."""
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
     with start_server(data=tmp_path, settings=SETTINGS) as server:
         with server.client() as client:
             requests.create_topics(client)
-            requests.committed(client, GROUP)  # until it is loaded
+            requests.committed(client, GROUP)  # waits until the coordinator is loaded
             requests.begin(client)
             requests.produced(client.call(produce(list(range(RECORDS))), 11))
         yield server
@@ -38,7 +39,7 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
 
 @contextmanager
 def full_disk(server: ServerProcess) -> Iterator[None]:
-    """No file of the server may grow or change beyond LIMIT meanwhile."""
+    """Limit the size of the server's files during the test."""
     pid = server.process.pid
     limits = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (LIMIT, limits[1]))
@@ -66,7 +67,7 @@ def commit_code(client: WireClient) -> int:
 
 
 def transaction_code(client: WireClient) -> int:
-    """The refusal of the first step, since there is none to end."""
+    """Return the error code of the first request of a transaction."""
     with pytest.raises(requests.Refused) as refusal:
         requests.transaction(client, requests.begin(client), 0)
     return int(ErrorCode[str(refusal.value)])
@@ -88,7 +89,7 @@ def transaction_code(client: WireClient) -> int:
     ],
     ids=["produce", "commit", "transaction"],
 )
-def test_a_full_disk_is_said_and_never_a_success(
+def test_a_write_to_a_full_disk_fails(
     server: ServerProcess, ask: Callable[[WireClient], int], codes: set[ErrorCode]
 ) -> None:
     with server.client() as client, full_disk(server):
@@ -96,7 +97,7 @@ def test_a_full_disk_is_said_and_never_a_success(
 
 
 @pytest.mark.slow
-def test_a_kill_on_a_full_disk_loses_and_adds_nothing(
+def test_killing_a_server_with_a_full_disk_loses_and_adds_nothing(
     server: ServerProcess, tmp_path: Path
 ) -> None:
     with server.client() as client, full_disk(server):
@@ -113,12 +114,12 @@ def test_a_kill_on_a_full_disk_loses_and_adds_nothing(
 
 
 @pytest.mark.slow
-def test_a_server_goes_on_once_there_is_room(server: ServerProcess) -> None:
+def test_a_server_continues_after_space_is_freed(server: ServerProcess) -> None:
     with server.client() as client:
         with full_disk(server):
             assert produce_code(client) != 0
             assert commit_code(client) != 0
-        requests.committed(client, GROUP)  # until it is loaded again
+        requests.committed(client, GROUP)  # waits until the coordinator is loaded again
         assert commit_code(client) == 0
         assert produce_code(client) == 0
         assert requests.committed(client, GROUP) == 7

@@ -1,6 +1,6 @@
-"""kill -9 under load, again and again: nothing acknowledged is ever lost.
+"""Repeated SIGKILL under load: no acknowledged write is lost.
 
-COTERIE_CRASH_KILLS sets how often (50), COTERIE_CRASH_SEED how it goes.
+COTERIE_CRASH_KILLS sets the number of kills (50), COTERIE_CRASH_SEED the seed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import pytest
 
 from tests.crash import requests
 from tests.crash.load import Ledger, Load, check
-from tests.server.harness import start_server
+from tests.support.server_process import start_server
 
 KILLS = int(os.environ.get("COTERIE_CRASH_KILLS", "50"))
 LIVES = 5
-"""How many tests share the kills, so that they run side by side."""
+"""The number of tests that share the kills, so that they can run in parallel."""
 SEED = int(os.environ.get("COTERIE_CRASH_SEED", "20261121"))
 LOAD_S_MAX = 0.25
 SETTINGS = {"offsets.topic.num.partitions": 4}
@@ -27,7 +27,7 @@ SETTINGS = {"offsets.topic.num.partitions": 4}
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("life", range(LIVES))
-def test_what_was_acknowledged_survives_kills_under_load(
+def test_acknowledged_writes_survive_kills_under_load(
     tmp_path: Path, life: int
 ) -> None:
     dice = random.Random(SEED + life)
@@ -42,7 +42,7 @@ def test_what_was_acknowledged_survives_kills_under_load(
             check(ledger, server)
             load = Load(ledger, server)
             load.warm.wait()
-            time.sleep(dice.uniform(0, LOAD_S_MAX))  # the moment of the kill
+            time.sleep(dice.uniform(0, LOAD_S_MAX))  # kill at a random time
             server.kill()
             load.join()
     with start_server(data=tmp_path, settings=SETTINGS) as server:

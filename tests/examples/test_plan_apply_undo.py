@@ -1,4 +1,4 @@
-"""docs/transcript.md shows what really happens."""
+"""docs/transcript.md is the current output of the commands."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from examples.plan_apply_undo import TRANSCRIPT, server, tell
+from examples.plan_apply_undo import TRANSCRIPT, server, transcript
 
 
 @pytest.mark.slow
-def test_the_transcript_is_what_happens() -> None:
+def test_the_transcript_in_docs_is_current() -> None:
     with tempfile.TemporaryDirectory() as name, server(Path(name)) as bootstrap:
-        text = tell(bootstrap, Path(name))
+        text = transcript(bootstrap, Path(name))
     assert text == TRANSCRIPT.read_text(encoding="utf-8"), (
-        "write it anew: python examples/plan_apply_undo.py --write"
+        "regenerate it: python examples/plan_apply_undo.py --write"
     )

@@ -1,4 +1,4 @@
-"""The fuzzer itself: it runs, repeats itself from a seed, and finds a planted bug."""
+"""The fuzzer: deterministic for a seed, and able to detect a seeded bug."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fuzz.targets import Target, targets
 
 
 @pytest.mark.slow
-def test_every_decoder_says_malformed_or_a_value() -> None:
+def test_every_decoder_returns_a_value_or_raises_malformed_frame() -> None:
     assert main(["--seconds", "20", "--count", "20000", "--seed", "1"]) == 0
 
 
-def test_each_seed_is_a_good_input() -> None:
+def test_each_seed_input_is_valid() -> None:
     for target in targets():
         for seed in target.seeds:
             if seed or target.name not in {"gzip", "snappy", "lz4", "zstd"}:
@@ -32,14 +32,14 @@ def test_the_same_seed_makes_the_same_inputs() -> None:
     assert inputs(1) == inputs(1) != inputs(2)
 
 
-def test_inputs_do_not_grow_without_end() -> None:
+def test_mutated_inputs_have_a_size_limit() -> None:
     chance, data = Random(1), b"x" * INPUT_BYTES_MAX
     for _ in range(200):
         data = mutate(data, [data], chance)
         assert len(data) <= INPUT_BYTES_MAX
 
 
-def test_a_planted_bug_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fuzzing_detects_a_seeded_bug(capsys: pytest.CaptureFixture[str]) -> None:
     def buggy(data: bytes) -> None:
         if data:
             raise IndexError(data[0])
@@ -51,5 +51,5 @@ def test_a_planted_bug_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     assert "bytes.fromhex('07')" in capsys.readouterr().out
 
 
-def test_a_decoder_that_is_none_is_said() -> None:
+def test_an_unknown_decoder_is_a_usage_error() -> None:
     assert main(["--only", "no such decoder"]) == 2

@@ -1,7 +1,7 @@
-"""The same tests against Coterie and against Apache Kafka.
+"""Fixtures that run each test against Coterie and against Apache Kafka.
 
-Kafka takes part in `make interop`, which says in the environment where it is;
-otherwise the tests run against Coterie alone.
+`make interop` passes the address of a Kafka node in the environment; without it the
+tests run against Coterie alone.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from typing import Final, NamedTuple, Protocol
 
 import pytest
 
-from tests.clients.admin import create_topic
-from tests.clients.process import ServerProcess
 from tests.pipeline.conftest import spark  # noqa: F401 - a fixture
+from tests.real_clients.confluent_admin import create_topic
+from tests.support.server_process import start_server
 
-from .door import Door, open_door
-from .kafka import BASE, JARS, GroupCommand, Ran
+from .kafka import BASE, JARS, CommandOutput, GroupCommand
 from .kafka import run as run_to_end
 from .node import variable_of
+from .sasl_listener import SaslListener, start_with_sasl
 
 KAFKA: Final = variable_of("PLAIN")
 KINDS: Final = ("coterie", "kafka") if KAFKA in os.environ else ("coterie",)
-# What compares with Apache's own tool is nothing without it.
-ITS_TOOLS: Final = ["test_kafka_consumer_groups.py", "test_dump_log_segments.py"]
-collect_ignore = [] if KAFKA in os.environ else ITS_TOOLS
+# These tests run tools of Apache Kafka, so they need its jars.
+APACHE_TOOLS: Final = ["test_kafka_consumer_groups.py", "test_dump_log_segments.py"]
+collect_ignore = [] if KAFKA in os.environ else APACHE_TOOLS
 COMMAND_S: Final = 60.0
-# What both servers know of Kafka's settings for the tests, so that both behave alike.
+# Settings of BASE that Coterie has too, so that both servers behave the same.
 SHARED: Final = tuple(name for name in BASE if name.startswith("group."))
 
 
 class Broker(NamedTuple):
-    """A running server of one of the two kinds."""
+    """A running server of Coterie or Apache Kafka."""
 
     kind: str
     bootstrap: str
 
 
 class Command(Protocol):
-    """Runs `coterie` with these words, the broker's address put behind them."""
+    """A function that runs `coterie` with these arguments and the broker's address."""
 
-    def __call__(self, *words: str, exit_code: int = 0) -> Ran:
-        """What it said; the exit code is asserted."""
+    def __call__(self, *words: str, exit_code: int = 0) -> CommandOutput:
+        """Run the command and check the exit code; return the output."""
 
 
 @pytest.fixture(scope="session")
 def apache() -> Iterator[GroupCommand]:
-    """Apache's own kafka-consumer-groups."""
+    """kafka-consumer-groups.sh of Apache Kafka."""
     with GroupCommand(Path(os.environ[JARS])) as command:
         yield command
 
@@ -60,28 +60,25 @@ def apache() -> Iterator[GroupCommand]:
 def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """Coterie, then Apache Kafka: one of each for the whole session."""
+    """The broker under test; each kind is started once per session."""
     if request.param == "kafka":
         yield Broker("kafka", os.environ[KAFKA])
         return
-    directory = tmp_path_factory.mktemp("coterie")
-    words = [word for name in SHARED for word in ("--set", f"{name}={BASE[name]}")]
-    server = ServerProcess(directory, "--memory", *words)
-    yield Broker("coterie", server.address)
-    server.stop()
+    with start_server(settings={name: BASE[name] for name in SHARED}) as server:
+        yield Broker("coterie", server.bootstrap)
 
 
 @pytest.fixture(scope="session", params=KINDS)
-def door(
+def sasl(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Door]:
-    """The listener where clients say who they are, of Coterie, then of Apache Kafka."""
+) -> Iterator[SaslListener]:
+    """The listener with SASL of Coterie, then of Apache Kafka."""
     if request.param == "kafka":
-        yield Door("kafka", os.environ[variable_of("SASL")])
+        yield SaslListener("kafka", os.environ[variable_of("SASL")])
         return
-    directory = tmp_path_factory.mktemp("door")
-    server = open_door(directory, *(f"{name}={BASE[name]}" for name in SHARED))
-    yield Door("coterie", server.address)
+    directory = tmp_path_factory.mktemp("sasl")
+    server = start_with_sasl(directory, *(f"{name}={BASE[name]}" for name in SHARED))
+    yield SaslListener("coterie", server.bootstrap)
     server.stop()
 
 
@@ -93,32 +90,32 @@ def bootstrap(broker: Broker) -> str:
 
 @pytest.fixture
 def broker_kind(broker: Broker) -> str:
-    """ "coterie" or "kafka", where they are meant to differ."""
+    """ "coterie" or "kafka", for behaviour that differs on purpose."""
     return broker.kind
 
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """A name that no other test has, of the same length whatever the server."""
+    """A unique name, of the same length for both servers."""
     readable = re.sub(r"[^A-Za-z0-9]+", "-", request.node.originalname).strip("-")
     return f"{readable[:40]}-{secrets.token_hex(4)}"
 
 
 @pytest.fixture
 def group(name: str) -> str:
-    """A group id of this test's own."""
+    """A group id for this test."""
     return f"g-{name}"
 
 
 @pytest.fixture
 def topic(bootstrap: str, name: str) -> str:
-    """A topic of two partitions of this test's own."""
+    """A topic of two partitions for this test."""
     return create_topic(bootstrap, f"t-{name}", partitions=2)
 
 
 @pytest.fixture
 def new_topic(bootstrap: str, name: str) -> Callable[[str, int], str]:
-    """Makes one more topic from a suffix and a number of partitions."""
+    """A function that creates a topic from a suffix and a number of partitions."""
 
     def make(suffix: str, partitions: int) -> str:
         return create_topic(bootstrap, f"t-{name}-{suffix}", partitions=partitions)
@@ -128,13 +125,13 @@ def new_topic(bootstrap: str, name: str) -> Callable[[str, int], str]:
 
 @pytest.fixture
 def coterie(bootstrap: str) -> Command:
-    """The command `coterie`, in a process of its own, talking to the server."""
+    """The command `coterie` in its own process, connected to the server."""
 
-    def run(*words: str, exit_code: int = 0) -> Ran:
+    def run(*words: str, exit_code: int = 0) -> CommandOutput:
         program = str(Path(sys.executable).with_name("coterie"))
         command = [program, *words, "--bootstrap-server", bootstrap]
-        ran = run_to_end(command, COMMAND_S)
-        assert ran.exit_code == exit_code, ran
-        return ran
+        output = run_to_end(command, COMMAND_S)
+        assert output.exit_code == exit_code, output
+        return output
 
     return run

@@ -1,6 +1,6 @@
-"""Apache Kafka itself: one KRaft node on loopback, and Kafka's own group command.
+"""Apache Kafka: one KRaft node on loopback, and kafka-consumer-groups.sh.
 
-Its jars come from Maven Central by Maven (`pom.xml`); `make interop` has them fetched.
+`make interop` fetches the jars from Maven Central with Maven (`pom.xml`).
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from tests.clients.waiting import eventually
+from tests.support.waiting import eventually
 
 JARS: Final = "COTERIE_KAFKA_JARS"
-"""The environment variable that has the folder of the jars."""
+"""The environment variable that names the folder of the jars."""
 POM: Final = Path(__file__).with_name("pom.xml")
 SPARK_KAFKA_JARS: Final = "COTERIE_SPARK_KAFKA_JARS"
-"""The same for Spark's Kafka source; without it build/spark-kafka is looked at."""
+"""The same for Spark's Kafka source; the default is build/spark-kafka."""
 _SPARK_KAFKA_POM: Final = Path(__file__).with_name("spark-kafka.xml")
 START_S: Final = 90.0
 STOP_S: Final = 30.0
 FETCH_S: Final = 600.0
 _CLUSTER_ID: Final = "Y290ZXJpZWludGVyb3BzMQ"
 _CONTROLLER: Final = "CONTROLLER"
-# Start-up counts, and two cores are shared with what is tested.
+# A small heap and the C1 compiler start fast and leave the cores to the tests.
 _JVM: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _LOG: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel"
 _GROUP_COMMAND: Final = Path(__file__).with_name("GroupCommand.java")
@@ -50,29 +50,30 @@ BASE: Final[Mapping[str, str]] = {
 
 
 class Unavailable(Exception):
-    """Kafka cannot be had on this machine; the message says why."""
+    """An error with the reason why Kafka is unavailable on this machine."""
 
 
-class Ran(NamedTuple):
-    """What a command said and how it ended."""
+class CommandOutput(NamedTuple):
+    """The output and exit code of a command."""
 
     stdout: str
     stderr: str
     exit_code: int
 
 
-def run(command: Sequence[str], limit_s: float) -> Ran:
-    """Run a command to its end."""
+def run(command: Sequence[str], limit_s: float) -> CommandOutput:
+    """Run a command and wait for it."""
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, timeout=limit_s
     )
-    return Ran(done.stdout, done.stderr, done.returncode)
+    return CommandOutput(done.stdout, done.stderr, done.returncode)
 
 
 def fetch_jars(into: Path) -> Path:
-    """Have Maven put Kafka's jars there; the folder.
+    """Fetch Kafka's jars with Maven; return the folder.
 
-    Raises Unavailable when there is no Java, no Maven, or no way to Maven Central.
+    Raises:
+        Unavailable: Java or Maven is missing, or Maven Central cannot be reached.
     """
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
@@ -83,7 +84,7 @@ def fetch_jars(into: Path) -> Path:
 
 
 def fetch_spark_kafka(into: Path) -> bool:
-    """Have Maven put the jars of Spark's Kafka source there; whether they are."""
+    """Fetch the jars of Spark's Kafka source; return whether they are present."""
     if any(into.glob("spark-sql-kafka-*.jar")):
         return True
     return shutil.which("mvn") is not None and _copied(_SPARK_KAFKA_POM, into)
@@ -96,7 +97,7 @@ def _copied(pom: Path, into: Path) -> bool:
 
 
 class GroupCommand:
-    """Apache's kafka-consumer-groups, without the shell around it; see the Java."""
+    """kafka-consumer-groups.sh of Apache Kafka in one JVM; see GroupCommand.java."""
 
     def __init__(self, jars: Path) -> None:
         self._process = subprocess.Popen(
@@ -115,19 +116,21 @@ class GroupCommand:
         self._process.wait(STOP_S)
         self._process.stdout.close()
 
-    def run(self, *words: str) -> Ran:
-        """Run it once with these words."""
-        given, said = self._process.stdin, self._process.stdout
-        assert given is not None
-        assert said is not None
-        given.write("\t".join(words).encode() + b"\n")
-        given.flush()
-        exit_code, out, err = map(int, said.readline().split())
-        return Ran(said.read(out).decode(), said.read(err).decode(), exit_code)
+    def run(self, *words: str) -> CommandOutput:
+        """Run the command once with these arguments."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write("\t".join(words).encode() + b"\n")
+        stdin.flush()
+        exit_code, out, err = map(int, stdout.readline().split())
+        return CommandOutput(
+            stdout.read(out).decode(), stdout.read(err).decode(), exit_code
+        )
 
 
 def dump_segments(jars: Path, files: Sequence[Path]) -> str:
-    """What Kafka's DumpLogSegments says of segments of __consumer_offsets."""
+    """Return DumpLogSegments' output for segments of __consumer_offsets."""
     tool = "org.apache.kafka.tools.DumpLogSegments"
     names = ",".join(map(str, files))
     words = ["--offsets-decoder", "--files", names]
@@ -137,10 +140,10 @@ def dump_segments(jars: Path, files: Sequence[Path]) -> str:
 
 
 class KafkaNode:
-    """A broker and controller in one process, for the time of a test session.
+    """A broker and controller in one process, for one test session.
 
-    `listeners` are names and their security protocols; every one gets a free port of
-    loopback, found in `addresses`. `settings` go into its file on top of BASE.
+    `listeners` maps names to security protocols; each gets a free loopback port, listed
+    in `addresses`. `settings` are added to BASE.
     """
 
     def __init__(
@@ -162,7 +165,7 @@ class KafkaNode:
             for name, port in zip(listeners, ports, strict=False)
         }
         controller = f"127.0.0.1:{ports[-1]}"
-        said = {
+        properties = {
             **BASE,
             "log.dirs": str(directory / "data"),
             "controller.quorum.voters": f"1@{controller}",
@@ -175,7 +178,7 @@ class KafkaNode:
             ),
             **(settings or {}),
         }
-        lines = (f"{key}={value}\n" for key, value in said.items())
+        lines = (f"{key}={value}\n" for key, value in properties.items())
         self._file.write_text("".join(lines), encoding="utf-8")
         self._format(format_with)
         self._process = self._start()
@@ -187,7 +190,7 @@ class KafkaNode:
         self.stop()
 
     def stop(self) -> None:
-        """Ask it to stop; kill it when it does not."""
+        """Terminate the process; kill it when it does not stop in time."""
         self._process.terminate()
         try:
             self._process.wait(STOP_S)
@@ -208,7 +211,9 @@ class KafkaNode:
         ]
         done = run(command, START_S)
         if done.exit_code:
-            raise AssertionError(f"Kafka's folder was not made:\n{done.stderr}")
+            raise AssertionError(
+                f"Kafka's folder could not be formatted:\n{done.stderr}"
+            )
 
     def _start(self) -> subprocess.Popen[bytes]:
         command = [*_java(self._jars, "warn"), "kafka.Kafka", str(self._file)]
@@ -218,7 +223,7 @@ class KafkaNode:
             eventually(
                 lambda: process.poll() is not None or all(map(_listens, self._ports())),
                 within_s=START_S,
-                wanted="a Kafka that listens",
+                expected="a listening Kafka",
             )
             assert process.poll() is None, "Kafka died at start"
         except AssertionError as error:
@@ -240,7 +245,7 @@ def _listed(addresses: Mapping[str, str]) -> str:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports nobody listens on, all held until the last is found."""
+    """Return free ports; all sockets stay open until the last is found."""
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in held]
     for each in held:

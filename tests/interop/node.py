@@ -1,4 +1,4 @@
-"""The node of Apache Kafka that all tests share: who may come in, and by which door."""
+"""The node of Apache Kafka that all tests share: listeners, users and authorizer."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ PASSWORDS: Final = {
     "rita": "rita-secret",
     "otto": "otto-secret",
 }
-"""Of its users by PLAIN; those by SCRAM are made by the tests. Rita's rights
-and Otto's are one test's alone each."""
+"""Users with PLAIN; tests create those with SCRAM. The rights of Rita and of Otto each
+belong to one test."""
 _PREFIX: Final = "COTERIE_KAFKA_AT_"
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer"
 _MODULES: Final = "org.apache.kafka.common.security"
 
 
 def variable_of(listener: str) -> str:
-    """The environment variable that has a listener's address for the tests."""
+    """Return the environment variable that holds a listener's address."""
     return _PREFIX + listener
 
 
 def open_node(jars: Path, directory: Path) -> KafkaNode:
-    """Start it. Whoever comes by PLAIN may do everything; others need to be allowed."""
+    """Start the node; the listener PLAIN authorizes everything, SASL needs bindings."""
     scram = f"{_MODULES}.scram.ScramLoginModule required;"
     users = " ".join(f'user_{name}="{word}"' for name, word in PASSWORDS.items())
     unsecured = 'unsecuredLoginStringClaim_sub="admin"'

@@ -1,8 +1,8 @@
-"""`python -m tests.interop.spark_kafka_reader JARS BOOTSTRAP TOPIC`: what Spark's own
-Kafka source reads, as JSON: the values of a topic, and the committed offsets that the
-log has for it, by group.
+"""Read a topic and the group log with Spark's own Kafka source.
 
-A process of its own, as a Java process takes its jars when it starts.
+`python -m tests.interop.spark_kafka_reader JARS BOOTSTRAP TOPIC` prints JSON: the
+values of the topic, and the committed offsets of each group for it.
+Spark runs in a separate process because a JVM loads jars only when it starts.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import json
 import sys
 from pathlib import Path
 
-from coterie.pipeline.session.session import Engine, start_session
 from coterie.pipeline.sources.spark_kafka import OPTIONS, SETTING, bronze, silver
-from coterie.pipeline.tables.offset_commits import OFFSET_COMMITS
+from coterie.pipeline.spark_session import Engine, start_session
+from coterie.pipeline.tables.silver import OFFSET_COMMITS
 
 
 def main(jars: str, bootstrap: str, topic: str) -> None:
-    """Read both and print them."""
+    """Read values and committed offsets, and print them as JSON."""
     files = ",".join(str(each) for each in sorted(Path(jars).glob("*.jar")))
     engine = Engine(memory="1g", shuffle_partitions=2, settings={"spark.jars": files})
     spark = start_session(engine)
@@ -28,11 +28,11 @@ def main(jars: str, bootstrap: str, topic: str) -> None:
     log = bronze(reader.options(**OPTIONS).load())
     commits = silver(log, OFFSET_COMMITS).where(f"topic = '{topic}'")
     rows = commits.orderBy("log_partition", "log_offset").collect()
-    said = {
+    content = {
         "values": sorted(values),
         "commits": [[row.group_id, row.committed_offset] for row in rows],
     }
-    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.write(json.dumps(content) + "\n")
     spark.stop()
 
 

@@ -1,4 +1,4 @@
-"""Access control lists by real clients: what they make counts for real clients."""
+"""ACL bindings that real clients create, describe and delete, and their effect."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from kafka.admin import (
 )
 from kafka.admin import ResourceType as KafkaPythonType
 
-from tests.clients.admin import ANSWER_S
-from tests.clients.members import POLL_S, settings_of
-from tests.clients.waiting import eventually
+from tests.real_clients.confluent_admin import ANSWER_S
+from tests.real_clients.confluent_members import POLL_S, consumer_settings
+from tests.support.waiting import eventually
 
-from .door import Door
 from .kafka import run
+from .sasl_listener import SaslListener
 
 pytestmark = pytest.mark.slow
 
@@ -57,32 +57,32 @@ ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
 
 
 @pytest.fixture
-def admin(door: Door) -> AdminClient:
-    return AdminClient({**door.settings("admin")})
+def admin(sasl: SaslListener) -> AdminClient:
+    return AdminClient({**sasl.settings("admin")})
 
 
 @pytest.fixture
-def alice(door: Door) -> AdminClient:
-    return AdminClient({**door.settings("alice")})
+def alice(sasl: SaslListener) -> AdminClient:
+    return AdminClient({**sasl.settings("alice")})
 
 
 @pytest.fixture
 def guarded_topic(admin: AdminClient, name: str) -> str:
-    """A topic of one partition with a record, made by the admin."""
+    """Create a topic of one partition with one record, as the admin."""
     topic = f"t-{name}"
-    wanted = NewTopic(topic, num_partitions=1, replication_factor=1)
-    admin.create_topics([wanted])[topic].result(ANSWER_S)
+    new_topic = NewTopic(topic, num_partitions=1, replication_factor=1)
+    admin.create_topics([new_topic])[topic].result(ANSWER_S)
 
     def is_there() -> bool:
         return admin.list_topics(topic, timeout=ANSWER_S).topics[topic].error is None
 
-    eventually(is_there, wanted=f"{topic} in the metadata")
+    eventually(is_there, expected=f"{topic} in the metadata")
     return topic
 
 
 @pytest.fixture
 def allow(admin: AdminClient) -> Iterator[Callable[..., AclBinding]]:
-    """Makes a binding for Alice and waits until it is described; undone at the end."""
+    """A function that creates a binding for Alice; all are deleted at the end."""
     made: list[AclBinding] = []
 
     def make(
@@ -97,7 +97,7 @@ def allow(admin: AdminClient) -> Iterator[Callable[..., AclBinding]]:
         made.append(binding)
         only = filter_of(binding)
         eventually(
-            lambda: admin.describe_acls(only).result(ANSWER_S), wanted=f"{binding}"
+            lambda: admin.describe_acls(only).result(ANSWER_S), expected=f"{binding}"
         )
         return binding
 
@@ -108,7 +108,7 @@ def allow(admin: AdminClient) -> Iterator[Callable[..., AclBinding]]:
 
 
 def filter_of(binding: AclBinding) -> AclBindingFilter:
-    """The filter that means this binding."""
+    """Return the filter that matches exactly this binding."""
     return AclBindingFilter(
         binding.restype,
         binding.name,
@@ -121,7 +121,7 @@ def filter_of(binding: AclBinding) -> AclBindingFilter:
 
 
 def code_of(future: Any) -> int:
-    """The error that a future ends with; 0 for none."""
+    """Return the error code of a future; 0 for none."""
     try:
         future.result(ANSWER_S)
     except KafkaException as error:
@@ -130,14 +130,20 @@ def code_of(future: Any) -> int:
 
 
 def about(name: str, pattern: ResourcePatternType) -> AclBindingFilter:
-    """The filter of all bindings to groups that have, or apply to, a name."""
-    whoever: Any = None  # which librdkafka takes and its annotations forget
+    """Return a filter of group bindings by name and pattern type."""
+    any_principal: Any = None  # accepted by librdkafka, missing in its annotations
     return AclBindingFilter(
-        GROUP, name, pattern, whoever, whoever, AclOperation.ANY, AclPermissionType.ANY
+        GROUP,
+        name,
+        pattern,
+        any_principal,
+        any_principal,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
     )
 
 
-def test_librdkafka_makes_finds_and_deletes_bindings(
+def test_librdkafka_creates_describes_and_deletes_bindings(
     admin: AdminClient, group: str, allow: Callable[..., AclBinding]
 ) -> None:
     one = allow(GROUP, group, READ)
@@ -150,12 +156,14 @@ def test_librdkafka_makes_finds_and_deletes_bindings(
     assert deleted == [one]
     eventually(
         lambda: admin.describe_acls(exactly).result(ANSWER_S) == [],
-        wanted="no binding",
+        expected="no binding",
     )
 
 
-def test_kafka_python_makes_finds_and_deletes_bindings(door: Door, group: str) -> None:
-    client = KafkaAdminClient(**door.options("admin"))
+def test_kafka_python_creates_describes_and_deletes_bindings(
+    sasl: SaslListener, group: str
+) -> None:
+    client = KafkaAdminClient(**sasl.options("admin"))
     acl = ACL(
         principal=ALICE,
         host="10.0.0.7",
@@ -179,7 +187,7 @@ def test_kafka_python_makes_finds_and_deletes_bindings(door: Door, group: str) -
 
     match = about(f"{group}-1", ACLResourcePatternType.MATCH)
     assert client.create_acls([acl])["failed"] == []
-    eventually(lambda: acl in client.describe_acls(match)[0], wanted="the binding")
+    eventually(lambda: acl in client.describe_acls(match)[0], expected="the binding")
     exactly = about(group, ACLResourcePatternType.ANY)
     [(_, deleted, error)] = client.delete_acls([exactly])
     assert error.errno == 0
@@ -187,19 +195,19 @@ def test_kafka_python_makes_finds_and_deletes_bindings(door: Door, group: str) -
     client.close()
 
 
-def test_our_command_makes_finds_and_deletes_bindings(
-    door: Door, group: str, tmp_path: Path
+def test_the_coterie_command_creates_describes_and_deletes_bindings(
+    sasl: SaslListener, group: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "admin.properties"
-    file.write_text("".join(f"{k}={v}\n" for k, v in door.settings("admin").items()))
+    file.write_text("".join(f"{k}={v}\n" for k, v in sasl.settings("admin").items()))
     file.chmod(0o600)
 
     def items(words: str) -> list[tuple[str, ...]]:
         program = str(Path(sys.executable).with_name("coterie"))
         command = [program, "acls", *words.split(), "--output", "json"]
-        ran = run([*command, "--command-config", str(file)], ANSWER_S)
-        assert ran.exit_code == 0, ran
-        found = json.loads(ran.stdout)["items"]
+        output = run([*command, "--command-config", str(file)], ANSWER_S)
+        assert output.exit_code == 0, output
+        found = json.loads(output.stdout)["items"]
         return [(each["operation"], each.get("result", "there")) for each in found]
 
     words = f"--principal {ALICE} --operation read --operation delete --group {group}"
@@ -209,24 +217,24 @@ def test_our_command_makes_finds_and_deletes_bindings(
     ]
     applies = f"list --principal {ALICE} --group {group}-1 --pattern match"
     both = [("read", "there"), ("delete", "there")]
-    eventually(lambda: items(applies) == both, wanted="both bindings")
+    eventually(lambda: items(applies) == both, expected="both bindings")
     removed = [("read", "removed"), ("delete", "removed")]
     assert items(f"remove --group {group} --execute") == removed
-    eventually(lambda: items(applies) == [], wanted="no binding")
+    eventually(lambda: items(applies) == [], expected="no binding")
 
 
-def test_whoever_may_not_alter_the_cluster_makes_no_bindings(
+def test_creating_bindings_needs_alter_on_the_cluster(
     alice: AdminClient, group: str
 ) -> None:
-    wanted = AclBinding(GROUP, group, LITERAL, ALICE, "*", READ, ALLOW)
-    code = code_of(alice.create_acls([wanted])[wanted])
+    binding = AclBinding(GROUP, group, LITERAL, ALICE, "*", READ, ALLOW)
+    code = code_of(alice.create_acls([binding])[binding])
     assert code == KafkaError.CLUSTER_AUTHORIZATION_FAILED
 
 
-def error_of(door: Door, group: str, topic: str, protocol: str) -> int:
-    """What Alice's consumer is told first: an error, or 0 once it owns the topic."""
-    config = settings_of("", group, group_protocol=protocol)
-    consumer = Consumer({**config, **door.settings("alice")})
+def error_of(sasl: SaslListener, group: str, topic: str, protocol: str) -> int:
+    """Return the first error of Alice's consumer, or 0 once it owns the topic."""
+    config = consumer_settings("", group, group_protocol=protocol)
+    consumer = Consumer({**config, **sasl.settings("alice")})
     codes: list[int] = []
     consumer.subscribe([topic], on_assign=lambda *_: codes.append(0))
     try:
@@ -237,33 +245,33 @@ def error_of(door: Door, group: str, topic: str, protocol: str) -> int:
                 codes.append(error.code())
             return bool(codes)
 
-        eventually(first, wanted="an error, or the topic")
+        eventually(first, expected="an error, or the topic")
     finally:
         consumer.close()
     return codes[0]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_consumer_needs_its_group_and_its_topic(
-    door: Door,
+def test_a_consumer_needs_read_on_its_group_and_its_topic(
+    sasl: SaslListener,
     group: str,
     guarded_topic: str,
     allow: Callable[..., AclBinding],
     protocol: str,
 ) -> None:
     allow(TOPIC, guarded_topic, READ)
-    code = error_of(door, group, guarded_topic, protocol)
+    code = error_of(sasl, group, guarded_topic, protocol)
     assert code == KafkaError.GROUP_AUTHORIZATION_FAILED
     allow(GROUP, group, READ)
-    assert error_of(door, group, guarded_topic, protocol) == 0
+    assert error_of(sasl, group, guarded_topic, protocol) == 0
     allow(TOPIC, guarded_topic, AclOperation.DESCRIBE, LITERAL, DENY)
-    code = error_of(door, group, guarded_topic, protocol)
+    code = error_of(sasl, group, guarded_topic, protocol)
     assert code == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 @pytest.mark.fact("E14-08")
-def test_an_expression_subscribes_to_what_its_member_may_know_of(
-    door: Door,
+def test_a_regular_expression_matches_only_topics_with_describe_permission(
+    sasl: SaslListener,
     admin: AdminClient,
     group: str,
     name: str,
@@ -271,12 +279,12 @@ def test_an_expression_subscribes_to_what_its_member_may_know_of(
     allow: Callable[..., AclBinding],
 ) -> None:
     hidden = f"{guarded_topic}-hidden"
-    wanted = NewTopic(hidden, num_partitions=1, replication_factor=1)
-    admin.create_topics([wanted])[hidden].result(ANSWER_S)
+    new_topic = NewTopic(hidden, num_partitions=1, replication_factor=1)
+    admin.create_topics([new_topic])[hidden].result(ANSWER_S)
     allow(TOPIC, guarded_topic, READ)
     allow(GROUP, group, READ)
-    config = settings_of("", group, group_protocol="consumer")
-    consumer = Consumer({**config, **door.settings("alice")})
+    config = consumer_settings("", group, group_protocol="consumer")
+    consumer = Consumer({**config, **sasl.settings("alice")})
     consumer.subscribe([f"^t-{name}.*"])
 
     def owned() -> set[str]:
@@ -284,13 +292,13 @@ def test_an_expression_subscribes_to_what_its_member_may_know_of(
         return {partition.topic for partition in consumer.assignment()}
 
     try:
-        assert eventually(owned, wanted="a topic") == {guarded_topic}
+        assert eventually(owned, expected="a topic") == {guarded_topic}
     finally:
         consumer.close()
 
 
 @pytest.mark.fact("D-34")
-def test_a_group_is_deleted_by_whoever_may_delete_it(
+def test_deleting_a_group_needs_delete_on_it(
     alice: AdminClient,
     admin: AdminClient,
     group: str,
@@ -307,10 +315,10 @@ def test_a_group_is_deleted_by_whoever_may_delete_it(
         return partition.error is None
 
     for each in both:
-        eventually(partial(has_offsets, each), wanted=f"offsets of {each}")
+        eventually(partial(has_offsets, each), expected=f"offsets of {each}")
     no = KafkaError.GROUP_AUTHORIZATION_FAILED
     allow(GROUP, f"{group}-2", AclOperation.DESCRIBE)
-    # To see a group takes no right to delete it.
+    # Describing a group needs DESCRIBE and not DELETE.
     listed = alice.list_consumer_groups().result(ANSWER_S).valid
     assert {found.group_id for found in listed} & {*both} == {f"{group}-2"}
     assert {code_of(f) for f in alice.delete_consumer_groups(both).values()} == {no}
@@ -322,11 +330,11 @@ def test_a_group_is_deleted_by_whoever_may_delete_it(
     }
 
 
-def test_an_idempotent_producer_needs_no_more_than_its_topic(
-    door: Door, guarded_topic: str, allow: Callable[..., AclBinding]
+def test_an_idempotent_producer_needs_only_write_on_its_topic(
+    sasl: SaslListener, guarded_topic: str, allow: Callable[..., AclBinding]
 ) -> None:
     allow(TOPIC, guarded_topic[:-4], AclOperation.WRITE, PREFIXED)
-    producer = Producer({**door.settings("alice"), "enable.idempotence": True})
+    producer = Producer({**sasl.settings("alice"), "enable.idempotence": True})
     failed: list[KafkaError | None] = []
     producer.produce(
         guarded_topic, b"v", on_delivery=lambda error, _: failed.append(error)

@@ -1,5 +1,4 @@
-"""AdminClient on topics, logs, configurations, ACLs and users: on Coterie and on Apache
-Kafka alike."""
+"""AdminClient operations on topics, logs, configurations, ACLs and users."""
 
 from __future__ import annotations
 
@@ -9,27 +8,35 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from coterie.auth.acl import Acl, AclFilter, Pattern, Permission
-from coterie.auth.authorizer import Operation, Principal, ResourceType
-from coterie.client import AdminClient, ClientOptions
-from coterie.client.admin.config_values import ConfigResource
-from coterie.client.admin.offset_values import (
+from coterie.auth.acl import (
+    AclBinding,
+    AclBindingFilter,
+    Operation,
+    PatternType,
+    PermissionType,
+    Principal,
+    ResourceType,
+)
+from coterie.client.admin.admin_client import AdminClient
+from coterie.client.admin.configs import ConfigResource
+from coterie.client.admin.log_offsets import (
     EARLIEST,
     LATEST,
     AtTime,
-    LogOffsetFound,
-    Special,
+    LogOffsetInfo,
+    SpecialOffset,
 )
-from coterie.client.admin.topic_values import NewTopic
-from coterie.client.admin.user_values import ScramDeletion, ScramInfo, ScramUpsertion
+from coterie.client.admin.topics import NewTopic
+from coterie.client.admin.users import ScramDeletion, ScramInfo, ScramUpsertion
+from coterie.client.options import ClientOptions
 from coterie.client.secret import Secret
 from coterie.errors import ApiError
 from coterie.types import ScramMechanism, TopicPartition
-from coterie.wire.config_kinds import ConfigSource, ResourceKind
+from coterie.wire.configs import ConfigResourceType, ConfigSource
 from coterie.wire.error_codes import ErrorCode
-from tests.clients.waiting import eventually
-from tests.data.world import batch_of, produce_request
-from tests.server.harness import WireClient
+from tests.broker.server.apis.fake_broker import batch_of, produce_request
+from tests.broker.server.harness import WireClient
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 
@@ -45,7 +52,7 @@ async def admin(bootstrap: str) -> AsyncIterator[AdminClient]:
 
 
 def codes(errors: object) -> dict[object, ErrorCode]:
-    """The code of each error."""
+    """Return the code of each error."""
     assert isinstance(errors, dict)
     found = {}
     for key, error in errors.items():
@@ -55,7 +62,7 @@ def codes(errors: object) -> dict[object, ErrorCode]:
 
 
 def produce(bootstrap: str, topic: str, timestamp_ms: int, *values: bytes) -> None:
-    """Put a batch into partition 0, as soon as its leader knows that it leads."""
+    """Append a batch to partition 0, once its leader accepts writes."""
     host, _, port = bootstrap.partition(":")
     batch = batch_of(*values, timestamp_ms=timestamp_ms)
 
@@ -66,10 +73,10 @@ def produce(bootstrap: str, topic: str, timestamp_ms: int, *values: bytes) -> No
         return code is ErrorCode.NONE
 
     with WireClient(host, int(port)) as client:
-        eventually(is_done, wanted="a leader that takes the batch")
+        eventually(is_done, expected="a leader that takes the batch")
 
 
-async def test_topics_are_made_described_grown_and_deleted(
+async def test_topics_are_created_described_extended_and_deleted(
     admin: AdminClient, name: str
 ) -> None:
     a, b, c, gone = (f"{name}-{letter}" for letter in "abcd")
@@ -111,21 +118,21 @@ async def test_topics_are_made_described_grown_and_deleted(
     assert codes(deleted.errors) == {gone: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-async def test_offsets_of_all_kinds_are_found(
+async def test_offsets_are_listed_by_every_kind_of_timestamp(
     admin: AdminClient, bootstrap: str, topic: str
 ) -> None:
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     produce(bootstrap, topic, 1_700_000_000_000, b"a", b"b")
     produce(bootstrap, topic, 1_700_000_005_000, b"c")
     for spec, offset in (
-        (LATEST, LogOffsetFound(3, -1, 0)),
-        (EARLIEST, LogOffsetFound(0, -1, 0)),
-        (Special.MAX_TIMESTAMP, LogOffsetFound(2, 1_700_000_005_000, 0)),
-        (Special.EARLIEST_LOCAL, LogOffsetFound(0, -1, 0)),
-        (Special.LATEST_TIERED, LogOffsetFound(-1)),
-        (AtTime(1_700_000_000_001), LogOffsetFound(2, 1_700_000_005_000, 0)),
-        (AtTime(1_800_000_000_000), LogOffsetFound(-1)),
-        (AtTime(-5), LogOffsetFound(0, 1_700_000_000_000, 0)),
+        (LATEST, LogOffsetInfo(3, -1, 0)),
+        (EARLIEST, LogOffsetInfo(0, -1, 0)),
+        (SpecialOffset.MAX_TIMESTAMP, LogOffsetInfo(2, 1_700_000_005_000, 0)),
+        (SpecialOffset.EARLIEST_LOCAL, LogOffsetInfo(0, -1, 0)),
+        (SpecialOffset.LATEST_TIERED, LogOffsetInfo(-1)),
+        (AtTime(1_700_000_000_001), LogOffsetInfo(2, 1_700_000_005_000, 0)),
+        (AtTime(1_800_000_000_000), LogOffsetInfo(-1)),
+        (AtTime(-5), LogOffsetInfo(0, 1_700_000_000_000, 0)),
     ):
         for committed_only in (False, True):
             results = await admin.list_offsets(
@@ -148,13 +155,13 @@ async def test_offsets_of_all_kinds_are_found(
 
 
 @pytest.mark.fact("E21-04")
-async def test_configurations_are_read_set_and_taken_back(
+async def test_configurations_are_described_set_and_reset(
     admin: AdminClient, name: str, topic: str
 ) -> None:
-    group = ConfigResource(ResourceKind.GROUP, name)
-    own = ConfigResource(ResourceKind.TOPIC, topic)
-    gone = ConfigResource(ResourceKind.TOPIC, f"{topic}-gone")
-    nameless = ConfigResource(ResourceKind.GROUP, "")
+    group = ConfigResource(ConfigResourceType.GROUP, name)
+    own = ConfigResource(ConfigResourceType.TOPIC, topic)
+    gone = ConfigResource(ConfigResourceType.TOPIC, f"{topic}-gone")
+    nameless = ConfigResource(ConfigResourceType.GROUP, "")
 
     async def session() -> tuple[str | None, ConfigSource]:
         found = await admin.describe_configs([group], names=[SESSION])
@@ -177,8 +184,8 @@ async def test_configurations_are_read_set_and_taken_back(
     }
     async with asyncio.timeout(WAIT_S):
         while await session() != ("50000", ConfigSource.GROUP):
-            pass  # Kafka's broker hears of it from its controller
-    assert group in await admin.list_config_resources([ResourceKind.GROUP])
+            pass  # a Kafka broker applies the change after its controller
+    assert group in await admin.list_config_resources([ConfigResourceType.GROUP])
     found = await admin.describe_configs([own, gone, nameless], names=["retention.ms"])
     [retention] = found.one(own)
     assert (retention.value, retention.is_default) == ("77", False)
@@ -191,19 +198,23 @@ async def test_configurations_are_read_set_and_taken_back(
         assert codes(refused.errors) == {group: ErrorCode.INVALID_CONFIG}
     assert (await admin.alter_configs({group: {SESSION: None}})).all()
     async with asyncio.timeout(WAIT_S):
-        while group in await admin.list_config_resources([ResourceKind.GROUP]):
+        while group in await admin.list_config_resources([ConfigResourceType.GROUP]):
             pass
 
 
-async def test_bindings_are_made_found_and_taken_away(
+async def test_bindings_are_created_described_and_deleted(
     admin: AdminClient, group: str, broker_kind: str
 ) -> None:
     alice = Principal("User", "alice")
-    read = Acl(alice, Permission.ALLOW, Operation.READ, ResourceType.GROUP, group)
-    prefixed = read._replace(pattern=Pattern.PREFIXED, name=f"{group}-")
+    read = AclBinding(
+        alice, PermissionType.ALLOW, Operation.READ, ResourceType.GROUP, group
+    )
+    prefixed = read._replace(pattern=PatternType.PREFIXED, name=f"{group}-")
     nameless = read._replace(name="")
-    mine = AclFilter(ResourceType.GROUP, f"{group}-a", Pattern.MATCH)
-    if broker_kind == "coterie":  # on loopback it lets everybody do everything
+    mine = AclBindingFilter(ResourceType.GROUP, f"{group}-a", PatternType.MATCH)
+    if (
+        broker_kind == "coterie"
+    ):  # without an authorizer, loopback listeners allow everything
         assert codes((await admin.create_acls([read])).errors) == {
             read: ErrorCode.SECURITY_DISABLED
         }
@@ -214,8 +225,8 @@ async def test_bindings_are_made_found_and_taken_away(
     async with asyncio.timeout(WAIT_S):
         while await admin.describe_acls(mine) != (prefixed,):
             pass
-    exact = AclFilter(name=group, pattern=Pattern.LITERAL)
-    gone = await admin.delete_acls([mine, exact, AclFilter(host="10.9.9.9")])
+    exact = AclBindingFilter(name=group, pattern=PatternType.LITERAL)
+    gone = await admin.delete_acls([mine, exact, AclBindingFilter(host="10.9.9.9")])
     assert [list(each.all()) for each in gone.all().values()] == [
         [prefixed],
         [read],

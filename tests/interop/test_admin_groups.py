@@ -1,4 +1,4 @@
-"""AdminClient on groups that real consumers made, on Coterie and on Apache Kafka."""
+"""AdminClient operations on groups of real consumers, with both servers."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from coterie.client import AdminClient
-from coterie.client.admin.group_values import GroupState, GroupType
-from coterie.client.admin.offset_values import CommittedOffset
+from coterie.client.admin.admin_client import AdminClient
+from coterie.client.admin.group_offsets import CommittedOffset
+from coterie.client.admin.groups import GroupState, GroupType
 from coterie.errors import ApiError
 from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
-from .groups import CLIENT_ID, PROTOCOLS, consuming, make_empty_group
+from .consumer_groups import CLIENT_ID, PROTOCOLS, consuming, make_empty_group
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 
@@ -49,7 +49,7 @@ async def test_a_live_group_is_described(
 
 
 @pytest.mark.fact("E29-02")
-async def test_epochs_are_told_of_a_consumer_group_alone(
+async def test_only_consumer_groups_have_epochs(
     admin: AdminClient, bootstrap: str, group: str, topic: str
 ) -> None:
     with consuming(bootstrap, group, topic, "consumer"):
@@ -63,7 +63,7 @@ async def test_epochs_are_told_of_a_consumer_group_alone(
     assert (found.generation_id, found.leader_id) == (None, None)
 
 
-async def test_of_a_classic_group_the_generation_is_told_by_coterie_alone(
+async def test_only_coterie_returns_the_generation_of_a_classic_group(
     admin: AdminClient, bootstrap: str, group: str, topic: str, broker_kind: str
 ) -> None:
     with consuming(bootstrap, group, topic, "classic"):
@@ -90,7 +90,7 @@ async def test_groups_are_listed_by_state_and_type(
     assert not stable.errors
 
 
-async def test_a_missing_group_hides_no_other(
+async def test_a_missing_group_does_not_affect_the_others(
     admin: AdminClient, bootstrap: str, group: str, topic: str
 ) -> None:
     make_empty_group(bootstrap, group, topic, "consumer")
@@ -101,7 +101,7 @@ async def test_a_missing_group_hides_no_other(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_offsets_of_many_groups_are_read_at_once(
+async def test_offsets_of_many_groups_are_fetched_in_one_call(
     admin: AdminClient, bootstrap: str, group: str, topic: str, protocol: str
 ) -> None:
     make_empty_group(bootstrap, group, topic, protocol)
@@ -120,7 +120,7 @@ async def test_offsets_of_many_groups_are_read_at_once(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_offsets_are_altered_and_deleted_when_nobody_is_there(
+async def test_offsets_of_an_empty_group_are_altered_and_deleted(
     admin: AdminClient, bootstrap: str, group: str, topic: str, protocol: str
 ) -> None:
     make_empty_group(bootstrap, group, topic, protocol)
@@ -160,7 +160,7 @@ async def test_only_groups_without_members_are_deleted(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_members_are_removed_by_an_operator(
+async def test_an_admin_client_removes_the_members_of_a_group(
     admin: AdminClient, bootstrap: str, group: str, topic: str, protocol: str
 ) -> None:
     with consuming(bootstrap, group, topic, protocol):

@@ -1,6 +1,5 @@
-"""The command `coterie` on groups of real consumers, on Coterie and on Apache Kafka.
-
-Both servers have to make it say the same.
+"""The command `coterie` on groups of real consumers. Its output must be equal for
+Coterie and for Apache Kafka.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.clients.members import Crew
+from tests.real_clients.confluent_members import ConfluentGroup
 
 from .conftest import Command
-from .groups import CLIENT_ID, PROTOCOLS, consuming, make_empty_group
+from .consumer_groups import CLIENT_ID, PROTOCOLS, consuming, make_empty_group
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +20,7 @@ TITLES = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LA
 
 
 class Groups:
-    """`coterie groups VERB ... --output json`, and the items it says."""
+    """A runner of `coterie groups VERB ... --output json` that parses the output."""
 
     def __init__(self, command: Command) -> None:
         self._command = command
@@ -30,8 +29,10 @@ class Groups:
         return self.document(*words, exit_code=exit_code)["items"]
 
     def document(self, *words: str, exit_code: int = 0) -> dict[str, Any]:
-        ran = self._command("groups", *words, "--output", "json", exit_code=exit_code)
-        found: dict[str, Any] = json.loads(ran.stdout)
+        output = self._command(
+            "groups", *words, "--output", "json", exit_code=exit_code
+        )
+        found: dict[str, Any] = json.loads(output.stdout)
         return found
 
 
@@ -40,13 +41,13 @@ def groups(coterie: Command) -> Groups:
     return Groups(coterie)
 
 
-def only_member(crew: Crew) -> str:
+def only_member(crew: ConfluentGroup) -> str:
     (member,) = crew.members
     return str(member.consumer.memberid())
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_list_tells_of_each_group_what_it_is(
+def test_a_list_shows_protocol_type_and_state_of_each_group(
     groups: Groups, bootstrap: str, group: str, topic: str, protocol: str
 ) -> None:
     with consuming(bootstrap, group, topic, protocol):
@@ -76,13 +77,13 @@ def test_a_description_has_owners_and_lag(
         assert item["error"] is None
 
 
-def test_a_table_is_the_same_on_both(
+def test_the_printed_table_is_equal_for_both_brokers(
     coterie: Command, bootstrap: str, group: str, topic: str
 ) -> None:
     with consuming(bootstrap, group, topic, "consumer") as crew:
         member = only_member(crew)
-        said = coterie("groups", "describe", group).stdout
-    lines = [line.split() for line in said.replace(member, "MEMBER").splitlines()]
+        printed = coterie("groups", "describe", group).stdout
+    lines = [line.split() for line in printed.replace(member, "MEMBER").splitlines()]
     row = [group, topic, "0", "3", "5", "2", "MEMBER", "/127.0.0.1", CLIENT_ID]
     assert lines[0][:6] == TITLES
     assert lines[1] == row
@@ -90,7 +91,7 @@ def test_a_table_is_the_same_on_both(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_lag_is_added_up_by_group(
+def test_lag_is_summed_by_group(
     groups: Groups, bootstrap: str, group: str, topic: str, protocol: str
 ) -> None:
     with consuming(bootstrap, group, topic, protocol):
@@ -101,7 +102,7 @@ def test_lag_is_added_up_by_group(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_members_are_shown_with_what_they_own(
+def test_members_are_shown_with_their_assigned_partitions_and_lag(
     groups: Groups, bootstrap: str, group: str, topic: str, protocol: str
 ) -> None:
     with consuming(bootstrap, group, topic, protocol) as crew:
@@ -112,23 +113,23 @@ def test_members_are_shown_with_what_they_own(
     assert item["subscribed_topics"] == [topic]
 
 
-def test_who_reads_a_topic(
+def test_the_consumers_of_a_topic_are_listed(
     coterie: Command, bootstrap: str, group: str, topic: str
 ) -> None:
     make_empty_group(bootstrap, f"{group}-a", topic, "classic")
     make_empty_group(bootstrap, f"{group}-b", topic, "consumer")
-    said = coterie("topics", "consumers", topic, "--output", "json").stdout
-    assert [each["group_id"] for each in json.loads(said)["items"]] == [
+    printed = coterie("topics", "consumers", topic, "--output", "json").stdout
+    assert [each["group_id"] for each in json.loads(printed)["items"]] == [
         f"{group}-a",
         f"{group}-b",
     ]
 
 
-def test_one_missing_group_hides_no_other_and_fails_the_run(
+def test_a_missing_group_fails_the_run_and_the_others_are_shown(
     groups: Groups, bootstrap: str, group: str, topic: str
 ) -> None:
     make_empty_group(bootstrap, group, topic, "consumer")
-    said = groups.document("describe", group, f"{group}-nobody", exit_code=1)
-    assert {each["group_id"] for each in said["items"]} == {group}
-    (error,) = said["errors"]
+    printed = groups.document("describe", group, f"{group}-nobody", exit_code=1)
+    assert {each["group_id"] for each in printed["items"]} == {group}
+    (error,) = printed["errors"]
     assert (error["id"], error["code"]) == (f"{group}-nobody", "GROUP_ID_NOT_FOUND")

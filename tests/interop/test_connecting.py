@@ -1,4 +1,4 @@
-"""How the client and the command line come in: the same settings at both doors."""
+"""Client and command line authenticate to both servers with the same settings."""
 
 from __future__ import annotations
 
@@ -10,47 +10,49 @@ from pathlib import Path
 import pytest
 
 from coterie.cli.main import main
-from coterie.client import AdminClient, ClientOptions, Plain, Scram, Secret
-from coterie.client.admin.user_values import ScramDeletion, ScramUpsertion
+from coterie.client.admin.admin_client import AdminClient
+from coterie.client.admin.users import ScramDeletion, ScramUpsertion
 from coterie.client.oauth import FixedToken, UnsecuredToken
-from coterie.client.sasl import Credentials, OAuthBearer
+from coterie.client.options import ClientOptions
+from coterie.client.sasl import Credentials, OAuthBearer, Plain, Scram
+from coterie.client.secret import Secret
 from coterie.errors import AuthenticationFailed
 from coterie.types import ScramMechanism
-from tests.clients.waiting import eventually
+from tests.support.waiting import eventually
 
-from .door import Door
 from .node import PASSWORDS
+from .sasl_listener import SaslListener
 
 pytestmark = pytest.mark.slow
 
 WAIT_S = 30
 PREPARED_OTHERWISE = "p\u00e4ssw\u00f6rd \ufb01"
-"""RFC 4013 would change it; Kafka and its clients hash the bytes."""
+"""A password that SASLprep (RFC 4013) would change; Kafka hashes the raw bytes."""
 ADMIN = Plain("admin", Secret(PASSWORDS["admin"]))
 
 
-def nodes_seen(door: Door, credentials: Credentials) -> int:
-    """How many brokers a client sees, if it is let in."""
+def nodes_seen(sasl: SaslListener, credentials: Credentials) -> int:
+    """Return the number of brokers in an authenticated client's metadata."""
 
-    async def look() -> int:
+    async def count() -> int:
         options = ClientOptions(sasl=credentials)
-        async with AdminClient(door.address, options) as admin:
+        async with AdminClient(sasl.address, options) as admin:
             return len((await admin.describe_cluster()).nodes)
 
-    return asyncio.run(look())
+    return asyncio.run(count())
 
 
 @pytest.fixture
 def checked(
-    door: Door, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    sasl: SaslListener, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[[str], tuple[int, str]]:
-    """Runs `coterie config check` with a client.properties; exit code and output."""
+    """A function that runs `coterie config check` and returns exit code and output."""
 
     def check(text: str) -> tuple[int, str]:
         file = tmp_path / "client.properties"
         file.write_text(text)
         file.chmod(0o600)
-        where = ["--bootstrap-server", door.address, "--command-config", str(file)]
+        where = ["--bootstrap-server", sasl.address, "--command-config", str(file)]
         code = main(["config", "check", "-o", "json", *where])
         return code, capsys.readouterr().out
 
@@ -58,7 +60,7 @@ def checked(
 
 
 def java_file(password: str) -> str:
-    """What Apache's own tools take."""
+    """Return a client.properties file for the tools of Apache Kafka."""
     return (
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config="
         "org.apache.kafka.common.security.plain.PlainLoginModule required \\\n"
@@ -66,7 +68,7 @@ def java_file(password: str) -> str:
     )
 
 
-def test_javas_client_properties_let_us_in(
+def test_java_client_properties_authenticate(
     checked: Callable[[str], tuple[int, str]],
 ) -> None:
     code, out = checked(java_file(PASSWORDS["admin"]))
@@ -76,52 +78,57 @@ def test_javas_client_properties_let_us_in(
     assert item["error"] is None
 
 
-def test_a_wrong_password_is_refused_in_the_same_words(
+def test_a_wrong_password_is_refused_with_the_same_message(
     checked: Callable[[str], tuple[int, str]],
 ) -> None:
     code, out = checked(java_file("hunter2"))
     [error] = json.loads(out)["errors"]
     assert (code, error["code"]) == (1, "AuthenticationFailed")
-    said = "refuses PLAIN: Authentication failed: Invalid username or password"
-    assert error["message"].endswith(said)
+    reason = "rejects PLAIN: Authentication failed: Invalid username or password"
+    assert error["message"].endswith(reason)
     assert "hunter2" not in out
 
 
 @pytest.mark.parametrize("mechanism", ScramMechanism)
-def test_a_user_who_has_just_been_made_comes_in(
-    mechanism: ScramMechanism, door: Door, name: str
+def test_a_new_scram_user_authenticates(
+    mechanism: ScramMechanism, sasl: SaslListener, name: str
 ) -> None:
     known, word = mechanism.sasl_name, Secret(PREPARED_OTHERWISE)
 
     async def change(what: ScramUpsertion | ScramDeletion) -> None:
         options = ClientOptions(sasl=ADMIN)
-        async with AdminClient(door.address, options) as admin:
+        async with AdminClient(sasl.address, options) as admin:
             (await admin.alter_scram_users([what])).one(name)
 
-    def comes_in() -> bool:
-        """Kafka's brokers learn of a user a moment after the controller."""
+    def is_accepted() -> bool:
+        """Return whether the changed user can authenticate; brokers have a delay."""
         try:
-            return nodes_seen(door, Scram(known, name, word)) == 1
+            return nodes_seen(sasl, Scram(known, name, word)) == 1
         except AuthenticationFailed:
             return False
 
     asyncio.run(change(ScramUpsertion(name, mechanism, word)))
-    eventually(comes_in, within_s=WAIT_S, wanted="a broker that knows the user")
-    said = "Authentication failed during authentication due to invalid credentials"
+    eventually(is_accepted, within_s=WAIT_S, expected="a broker that knows the user")
+    reason = "Authentication failed during authentication due to invalid credentials"
     with pytest.raises(
-        AuthenticationFailed, match=f"refuses {known}: {said} with SASL"
+        AuthenticationFailed, match=f"rejects {known}: {reason} with SASL"
     ):
-        nodes_seen(door, Scram(known, name, Secret("p\u00e4ssw\u00f6rd fi")))
+        nodes_seen(sasl, Scram(known, name, Secret("p\u00e4ssw\u00f6rd fi")))
     asyncio.run(change(ScramDeletion(name, mechanism)))
 
 
-def test_tokens_are_taken_where_they_are(door: Door) -> None:
-    """Kafka takes unsecured ones here; Coterie has no OAUTHBEARER."""
+def test_oauthbearer_tokens_are_accepted_by_kafka_only(sasl: SaslListener) -> None:
+    """Authenticate with an unsecured token, for which Kafka is configured.
+
+    Coterie does not support OAUTHBEARER.
+    """
     anybody = OAuthBearer(UnsecuredToken("admin"))
-    if door.kind == "coterie":
-        with pytest.raises(AuthenticationFailed, match="does not take OAUTHBEARER; it"):
-            nodes_seen(door, anybody)
+    if sasl.kind == "coterie":
+        with pytest.raises(
+            AuthenticationFailed, match="does not support OAUTHBEARER; it"
+        ):
+            nodes_seen(sasl, anybody)
         return
-    assert nodes_seen(door, anybody) == 1
+    assert nodes_seen(sasl, anybody) == 1
     with pytest.raises(AuthenticationFailed, match="invalid_token"):
-        nodes_seen(door, OAuthBearer(FixedToken(Secret("rubbish"))))
+        nodes_seen(sasl, OAuthBearer(FixedToken(Secret("rubbish"))))

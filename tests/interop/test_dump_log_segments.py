@@ -1,4 +1,4 @@
-"""`coterie pipeline decode` beside Kafka's own DumpLogSegments, on a generated log."""
+"""`coterie pipeline decode` against Kafka's DumpLogSegments, on a generated log."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from coterie.cli.main import main
-from coterie.pipeline.generator.generate import Order, generate
+from coterie.testing.log_generator.generate import GeneratorOptions, generate
 from coterie.wire.compression import Codec
 
-from . import dumped
+from . import kafka_dump
 from .kafka import JARS, dump_segments
 
 pytestmark = pytest.mark.slow
@@ -22,21 +22,25 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.fact("E22-05", "K-01")
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-def test_every_batch_and_every_record_is_what_kafka_says(
+def test_every_batch_and_record_equals_kafkas_dump(
     codec: Codec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "log"
-    generate(Order(folder=folder, groups=40, commits=4_000, partitions=2, codec=codec))
+    generate(
+        GeneratorOptions(
+            folder=folder, groups=40, commits=4_000, partitions=2, codec=codec
+        )
+    )
     files = sorted(folder.glob("__consumer_offsets-*/*.log"))
     text = dump_segments(Path(os.environ[JARS]), files)
     for theirs, ours in (
-        (dumped.batches(text), _decoded(capsys, files, "--batches")),
-        (dumped.records(text), _decoded(capsys, files)),
+        (kafka_dump.batches(text), _decoded(capsys, files, "--batches")),
+        (kafka_dump.records(text), _decoded(capsys, files)),
     ):
         expected = list(theirs)
         assert len(expected) == len(ours) > 1_000
-        for said, item in zip(expected, ours, strict=True):
-            assert {key: item[key] for key in said} == said
+        for expected_item, item in zip(expected, ours, strict=True):
+            assert {key: item[key] for key in expected_item} == expected_item
 
 
 def _decoded(

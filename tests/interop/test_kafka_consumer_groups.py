@@ -1,6 +1,6 @@
-"""Our drop-in beside Apache's own kafka-consumer-groups.sh, on both servers.
+"""`coterie kafka-consumer-groups` compared with kafka-consumer-groups.sh.
 
-What both print of the same groups, word for word and blank for blank.
+Both commands must print exactly the same text for the same groups, on both servers.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.waiting import eventually
+from tests.support.waiting import eventually
 
 from .conftest import Command
-from .groups import PROTOCOLS, consuming, make_empty_group
-from .kafka import GroupCommand, Ran
+from .consumer_groups import PROTOCOLS, consuming, make_empty_group
+from .kafka import CommandOutput, GroupCommand
 
 pytestmark = pytest.mark.slow
 
@@ -29,19 +29,19 @@ LOOKS = (
 
 
 class Both:
-    """Runs Apache's tool and ours with the same words."""
+    """A runner of kafka-consumer-groups.sh and Coterie's command."""
 
     def __init__(self, tool: GroupCommand, bootstrap: str, coterie: Command) -> None:
         self._tool, self._bootstrap, self._coterie = tool, bootstrap, coterie
 
-    def apache(self, *words: str) -> Ran:
+    def apache(self, *words: str) -> CommandOutput:
         return self._tool.run("--bootstrap-server", self._bootstrap, *words)
 
-    def ours(self, *words: str, exit_code: int = 0) -> Ran:
+    def ours(self, *words: str, exit_code: int = 0) -> CommandOutput:
         return self._coterie(VERB, "--strict", *words, exit_code=exit_code)
 
     def agree(self, *words: str, exit_code: int = 0) -> str:
-        """What both say on stdout, which must be the same."""
+        """Return the stdout of both, which must be equal."""
         theirs, ours = self.apache(*words), self.ours(*words, exit_code=exit_code)
         assert ours.stdout == theirs.stdout, (ours, theirs)
         return ours.stdout
@@ -53,7 +53,7 @@ def both(apache: GroupCommand, bootstrap: str, coterie: Command) -> Both:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_live_group_is_described_alike(
+def test_descriptions_of_a_live_group_are_equal(
     both: Both, bootstrap: str, group: str, topic: str, protocol: str
 ) -> None:
     with consuming(bootstrap, group, topic, protocol):
@@ -62,7 +62,7 @@ def test_a_live_group_is_described_alike(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_empty_group_is_described_alike(
+def test_descriptions_of_an_empty_group_are_equal(
     both: Both, bootstrap: str, group: str, topic: str, protocol: str
 ) -> None:
     make_empty_group(bootstrap, group, topic, protocol)
@@ -82,19 +82,19 @@ def test_an_empty_group_is_described_alike(
         ("--list", "--state", "Empty", "--type", "consumer"),
     ],
 )
-def test_groups_are_listed_alike(
+def test_lists_of_groups_are_equal(
     both: Both, bootstrap: str, group: str, topic: str, words: tuple[str, ...]
 ) -> None:
-    """In any order, and once no other test made or deleted a group in between."""
+    """Compare in any order, and retry when another test changed groups in between."""
     make_empty_group(bootstrap, group, topic, "consumer")
 
-    def alike() -> bool:
+    def same() -> bool:
         theirs, ours = both.apache(*words).stdout, both.ours(*words).stdout
         return sorted(ours.splitlines()) == sorted(theirs.splitlines()) and (
             group in ours
         )
 
-    eventually(alike, wanted="two lists that are the same")
+    eventually(same, expected="two lists that are the same")
 
 
 SCENARIOS = (
@@ -111,7 +111,7 @@ SCENARIOS = (
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=" ".join)
-def test_a_reset_is_planned_alike(
+def test_plans_of_a_reset_are_equal(
     both: Both, bootstrap: str, group: str, topic: str, scenario: tuple[str, ...]
 ) -> None:
     make_empty_group(bootstrap, group, topic, "classic")
@@ -121,7 +121,7 @@ def test_a_reset_is_planned_alike(
     both.agree(*reset, "--all-topics", "--export")
 
 
-def test_what_one_exports_the_other_imports(
+def test_each_tool_imports_the_export_of_the_other(
     both: Both, bootstrap: str, group: str, topic: str, tmp_path: Path
 ) -> None:
     make_empty_group(bootstrap, group, topic, "classic")
@@ -138,22 +138,22 @@ def test_what_one_exports_the_other_imports(
     both.agree(*reset, "--from-file", str(file), "--dry-run")
 
 
-def test_offsets_and_groups_are_deleted_alike(
+def test_deletions_of_offsets_and_groups_are_equal(
     both: Both, bootstrap: str, group: str, topic: str
 ) -> None:
-    """Each deletes from a group of its own; what they say differs by the name only."""
-    said = []
+    """Use a separate group for each tool; the outputs differ in its name."""
+    outputs = []
     for who, tool in (("a", both.apache), ("b", both.ours)):
         mine = f"{group}-{who}"
         make_empty_group(bootstrap, mine, topic, "classic")
         one = tool("--delete-offsets", "--group", mine, "--topic", f"{topic}:0")
         two = tool("--delete", "--group", mine)
-        said.append((one.stdout + two.stdout).replace(mine, "G"))
-    assert said[0] == said[1]
-    assert "successful" in said[1]
+        outputs.append((one.stdout + two.stdout).replace(mine, "G"))
+    assert outputs[0] == outputs[1]
+    assert "successful" in outputs[1]
 
 
-def test_where_apache_says_no_and_ends_with_0_we_end_with_1(
+def test_an_error_that_exits_0_in_apaches_tool_exits_1(
     both: Both, bootstrap: str, group: str, topic: str
 ) -> None:
     with consuming(bootstrap, group, topic, "classic"):

@@ -1,5 +1,6 @@
-"""The pipeline on logs that real clients wrote, of Coterie and of Apache Kafka: what
-its tables say is what the brokers say."""
+"""The pipeline on logs of real clients, from Coterie and from Apache Kafka.
+
+Its tables must agree with the brokers."""
 
 from __future__ import annotations
 
@@ -17,17 +18,22 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from coterie.client.sync import SyncAdmin
 from coterie.pipeline.gold.all_gold import GOLD
-from coterie.pipeline.gold.look import Gold
+from coterie.pipeline.gold.table_inputs import GoldTable
 from coterie.pipeline.jobs.run import Job, run_once
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.cluster import ClusterSource
 from coterie.pipeline.sources.source import open_source
 from coterie.types import TopicPartition as OurTopicPartition
-from tests.clients.admin import ANSWER_S, admin_of, alter_offsets, create_topic
-from tests.clients.members import settings_of
+from tests.real_clients.confluent_admin import (
+    ANSWER_S,
+    admin_client,
+    alter_offsets,
+    create_topic,
+)
+from tests.real_clients.confluent_members import consumer_settings
 
 from .conftest import Broker
-from .groups import PROTOCOLS, consuming, make_empty_group
+from .consumer_groups import PROTOCOLS, consuming, make_empty_group
 from .kafka import run as run_to_end
 
 if TYPE_CHECKING:
@@ -38,27 +44,26 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 COMMAND_S = 60.0
 
 
-def needed(*names: str) -> tuple[Gold, ...]:
-    """These gold tables and what they are made from, in order."""
+def needed(*names: str) -> tuple[GoldTable, ...]:
+    """Return these gold tables and their inputs, in build order."""
     by_name = {each.table.name: each for each in GOLD}
-    wanted = set(names)
+    table_names = set(names)
     for each in reversed(GOLD):
-        if each.table.name in wanted:
-            wanted.update(by_name.keys() & set(each.inputs))
-    return tuple(each for each in GOLD if each.table.name in wanted)
+        if each.table.name in table_names:
+            table_names.update(by_name.keys() & set(each.inputs))
+    return tuple(each for each in GOLD if each.table.name in table_names)
 
 
 @dataclass
 class Pipeline:
-    """A lake of one broker, `coterie pipeline check`, and a Spark that stays: starting
-    one for each run would take most of the time."""
+    """A lake of one broker; all runs share one Spark session to save time."""
 
     bootstrap: str
     lake: Path
     spark: SparkSession
 
     def run(self) -> None:
-        """Read what is new, as `coterie pipeline run` does."""
+        """Ingest new records, as `coterie pipeline run` does."""
         source = open_source(f"kafka:{self.bootstrap}")
         assert isinstance(source, ClusterSource)
         lake = Lake.open_or_create(self.lake, source.describe(), source.cluster_id())
@@ -66,31 +71,31 @@ class Pipeline:
         run_once(Job(spark=self.spark, lake=lake, source=source, gold=gold))
 
     def check(self) -> dict[str, Any]:
-        """The envelope of a check that is clean."""
+        """Run `coterie pipeline check`, which must be clean; return its JSON."""
         program = str(Path(sys.executable).with_name("coterie"))
         words = ["pipeline", "check", "--lake", str(self.lake), "--output", "json"]
-        ran = run_to_end([program, *words], COMMAND_S)
-        found: dict[str, Any] = json.loads(ran.stdout)
+        output = run_to_end([program, *words], COMMAND_S)
+        found: dict[str, Any] = json.loads(output.stdout)
         wrong = [each for each in found["items"] if each["error"]]
         assert not wrong, "\n".join(map(str, wrong))
-        assert ran.exit_code == 0, ran.stderr
+        assert output.exit_code == 0, output.stderr
         return found
 
-    def rows(self, table: str, **wanted: Any) -> list[dict[str, Any]]:
-        """Rows of a table with these values."""
+    def rows(self, table: str, **expected: Any) -> list[dict[str, Any]]:
+        """Return the rows of a table that have these values."""
         rows: list[dict[str, Any]] = Lake.open(self.lake).read(table).to_pylist()
-        return [row for row in rows if wanted.items() <= row.items()]
+        return [row for row in rows if expected.items() <= row.items()]
 
 
-class World:
-    """Groups of every kind that real clients made, some of them at work."""
+class Groups:
+    """Groups of every kind, created by real clients; some have live members."""
 
     def __init__(self, bootstrap: str, stack: ExitStack) -> None:
         self.bootstrap = bootstrap
         self.name = f"pipeline-{secrets.token_hex(4)}"
         self._stack = stack
-        self.groups: list[str] = []
-        """Those that it was built with."""
+        self.ids: list[str] = []
+        """Ids of the groups that `build` created."""
 
     def group(self, what: str) -> str:
         return f"{self.name}-{what}"
@@ -99,7 +104,7 @@ class World:
         return f"t-{self.name}-{what}"
 
     def build(self) -> None:
-        """Members of both protocols, groups without, and what was deleted."""
+        """Create groups with members, without members, and with deleted offsets."""
         for protocol in PROTOCOLS:
             for end in ("empty", "gone", "less"):
                 self.make_empty(f"{protocol}-{end}", protocol)
@@ -108,17 +113,17 @@ class World:
                 self.bootstrap, self.group(protocol), where, protocol, members=2
             )
             self._stack.enter_context(crew)
-            self.forget_offsets(f"{protocol}-less")
+            self.delete_offsets(f"{protocol}-less")
         self.alter("simple", 7)
         self.begin("simple", 11).commit_transaction(ANSWER_S)
         self.begin("simple", 12).abort_transaction(ANSWER_S)
         gone = [self.group(f"{each}-gone") for each in PROTOCOLS]
-        admin = admin_of(self.bootstrap)
+        admin = admin_client(self.bootstrap)
         for future in admin.delete_consumer_groups(gone).values():
             future.result(ANSWER_S)
         kinds = ("", "-empty", "-gone", "-less")
         built = [f"{each}{kind}" for each in PROTOCOLS for kind in kinds]
-        self.groups = [self.group(each) for each in (*built, "simple")]
+        self.ids = [self.group(each) for each in (*built, "simple")]
 
     def make_topic(self, what: str) -> str:
         return create_topic(self.bootstrap, self.topic(what), partitions=2)
@@ -128,19 +133,18 @@ class World:
         make_empty_group(self.bootstrap, self.group(what), where, protocol)
 
     def alter(self, what: str, offset: int) -> None:
-        """Commit from outside, for a group that nobody joins."""
+        """Commit for a group without members."""
         where = {(self.topic("classic"), each): offset for each in (0, 1)}
         alter_offsets(self.bootstrap, self.group(what), where)
 
-    def forget_offsets(self, what: str) -> None:
-        """Delete what a group committed for partition 0."""
+    def delete_offsets(self, what: str) -> None:
+        """Delete the committed offset of partition 0."""
         with SyncAdmin(self.bootstrap) as admin:
-            wanted = [OurTopicPartition(self.topic(what), 0)]
-            admin.delete_group_offsets(self.group(what), wanted).all()
+            partitions = [OurTopicPartition(self.topic(what), 0)]
+            admin.delete_group_offsets(self.group(what), partitions).all()
 
     def begin(self, what: str, offset: int) -> Producer:
-        """A transaction, still open, that commits an offset for a group that nobody
-        joins."""
+        """Begin a transaction that commits an offset for a group without members."""
         config = {
             "bootstrap.servers": self.bootstrap,
             "transactional.id": f"{self.group(what)}-{offset}",
@@ -149,7 +153,7 @@ class World:
         producer = Producer(config)
         producer.init_transactions(ANSWER_S)
         producer.begin_transaction()
-        consumer = Consumer(settings_of(self.bootstrap, self.group(what)))
+        consumer = Consumer(consumer_settings(self.bootstrap, self.group(what)))
         offsets = [TopicPartition(self.topic("classic"), 0, offset)]
         metadata = consumer.consumer_group_metadata()
         producer.send_offsets_to_transaction(offsets, metadata, ANSWER_S)
@@ -158,92 +162,96 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(broker: Broker) -> Iterator[World]:
+def groups(broker: Broker) -> Iterator[Groups]:
     with ExitStack() as stack:
-        world = World(broker.bootstrap, stack)
-        world.build()
-        yield world
+        groups = Groups(broker.bootstrap, stack)
+        groups.build()
+        yield groups
 
 
 @pytest.fixture(scope="module")
 def pipeline(
-    world: World, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    groups: Groups, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Pipeline:
-    """A lake of that world."""
+    """A lake with the log of the groups."""
     folder = tmp_path_factory.mktemp("lakes") / "lake"
-    pipeline = Pipeline(world.bootstrap, folder, spark)
+    pipeline = Pipeline(groups.bootstrap, folder, spark)
     pipeline.run()
     return pipeline
 
 
-def found(said: dict[str, Any], *groups: str) -> list[dict[str, Any]]:
-    """What a check says about these groups; other tests have groups there, too."""
-    return [each for each in said["items"] if each["group_id"] in groups]
+def items_of(checked: dict[str, Any], *groups: str) -> list[dict[str, Any]]:
+    """Return the items of a check for these groups, without groups of other tests."""
+    return [each for each in checked["items"] if each["group_id"] in groups]
 
 
-def test_the_log_says_what_the_brokers_say(world: World, pipeline: Pipeline) -> None:
-    said = pipeline.check()
-    assert found(said, *world.groups) == []
-    assert said["summary"]["differs"] == 0
+def test_the_tables_equal_the_state_of_the_brokers(
+    groups: Groups, pipeline: Pipeline
+) -> None:
+    checked = pipeline.check()
+    assert items_of(checked, *groups.ids) == []
+    assert checked["summary"]["differs"] == 0
 
 
-def test_what_came_since_is_named_as_changed(world: World, pipeline: Pipeline) -> None:
-    group = world.group("since")
-    world.alter("since", 20)
-    changed = found(pipeline.check(), group)
+def test_commits_after_the_run_are_reported_as_changed(
+    groups: Groups, pipeline: Pipeline
+) -> None:
+    group = groups.group("since")
+    groups.alter("since", 20)
+    changed = items_of(pipeline.check(), group)
     assert {each["verdict"] for each in changed} == {"changed"}
     assert {each["about"] for each in changed} == {"group", "offset"}
 
 
 @pytest.mark.fact("H-90")
-def test_an_open_transaction_holds_its_log_partition_back(
-    world: World, pipeline: Pipeline
+def test_an_open_transaction_stops_the_ingest_of_its_log_partition(
+    groups: Groups, pipeline: Pipeline
 ) -> None:
-    group = world.group("held")
-    world.alter("held", 1)
-    open_one = world.begin("held", 30)
-    world.alter("held", 2)
+    group = groups.group("held")
+    groups.alter("held", 1)
+    open_one = groups.begin("held", 30)
+    groups.alter("held", 2)
     pipeline.run()
-    said = pipeline.check()
-    assert {each["verdict"] for each in found(said, group)} == {"held back"}
-    assert said["summary"]["held_back_partitions"]
+    checked = pipeline.check()
+    assert {each["verdict"] for each in items_of(checked, group)} == {"held back"}
+    assert checked["summary"]["held_back_partitions"]
     open_one.commit_transaction(ANSWER_S)
     pipeline.run()
-    assert found(pipeline.check(), group) == []
+    assert items_of(pipeline.check(), group) == []
     [row] = pipeline.rows("current_offsets", group_id=group, partition=0)
     assert row["committed_offset"] == 2
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_tables_tell_of_members_and_of_what_was_deleted(
-    world: World, pipeline: Pipeline, protocol: str
+def test_the_tables_contain_members_and_deletions(
+    groups: Groups, pipeline: Pipeline, protocol: str
 ) -> None:
-    [row] = pipeline.rows("current_groups", group_id=world.group(protocol))
+    [row] = pipeline.rows("current_groups", group_id=groups.group(protocol))
     assert (row["group_type"], row["state"]) == (protocol, "Stable")
     assert (row["member_count"], row["owned_partition_count"]) == (2, 2)
     members = pipeline.rows("current_members", group_id=row["group_id"])
     assert [len(each["assigned"]) for each in members] == [1, 1]
-    empty = world.group(f"{protocol}-empty")
+    empty = groups.group(f"{protocol}-empty")
     [row] = pipeline.rows("current_groups", group_id=empty)
     assert (row["state"], row["member_count"]) == ("Empty", 0)
-    gone = world.group(f"{protocol}-gone")
+    gone = groups.group(f"{protocol}-gone")
     assert pipeline.rows("current_groups", group_id=gone) == []
-    less = pipeline.rows("current_offsets", group_id=world.group(f"{protocol}-less"))
+    less = pipeline.rows("current_offsets", group_id=groups.group(f"{protocol}-less"))
     assert [(row["partition"], row["committed_offset"]) for row in less] == [(1, 3)]
 
 
-def test_the_tables_leave_out_what_a_transaction_aborted(
-    world: World, pipeline: Pipeline
+def test_the_tables_omit_records_of_aborted_transactions(
+    groups: Groups, pipeline: Pipeline
 ) -> None:
-    rows = pipeline.rows("current_offsets", group_id=world.group("simple"))
+    rows = pipeline.rows("current_offsets", group_id=groups.group("simple"))
     offsets = {row["partition"]: row["committed_offset"] for row in rows}
     assert offsets == {0: 11, 1: 7}
-    [row] = pipeline.rows("current_groups", group_id=world.group("simple"))
+    [row] = pipeline.rows("current_groups", group_id=groups.group("simple"))
     assert row["group_type"] == "simple"
 
 
-def test_where_topics_ended_is_sampled(world: World, pipeline: Pipeline) -> None:
-    rows = pipeline.rows("partition_end_samples", topic=world.topic("classic"))
+def test_partition_ends_are_sampled(groups: Groups, pipeline: Pipeline) -> None:
+    rows = pipeline.rows("partition_end_samples", topic=groups.topic("classic"))
     assert {(row["partition"], row["high_watermark"]) for row in rows} == {
         (0, 5),
         (1, 5),

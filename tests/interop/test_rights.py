@@ -1,48 +1,52 @@
-"""Who may do what: the table of rights, asked of Coterie and of Apache Kafka."""
+"""The operations that each API needs, compared between Coterie and Apache Kafka."""
 
 from __future__ import annotations
 
 import pytest
 
-from coterie.auth.authorizer import OPERATIONS, Operation
-from tests.server.apis.acl_rows import topic
-from tests.server.apis.acl_table import COMMON_ROWS
-from tests.server.apis.test_authorized_operations import KINDS, bits, right_to
+from coterie.auth.acl import OPERATIONS, Operation
+from tests.broker.server.apis.acl_rows import topic
+from tests.broker.server.apis.acl_table import COMMON_ROWS
+from tests.broker.server.apis.test_apis_authorized_operations import (
+    KINDS,
+    bits,
+    right_to,
+)
 
-from .door import Door
-from .guarded import World
+from .acl_environment import AclEnvironment
+from .sasl_listener import SaslListener
 
 pytestmark = pytest.mark.slow
 
 
-def test_every_right_is_asked_for_and_no_other(door: Door) -> None:
-    world = World(door, "rita")
+def test_each_api_needs_exactly_the_listed_operations(sasl: SaslListener) -> None:
+    environment = AclEnvironment(sasl, "rita")
     differences = []
     for row in COMMON_ROWS:
         given, needed = set(row.given), set(row.without)
         every = {right._replace(operation=Operation.ALL) for right in given | needed}
         cases = [
-            (given | needed - {right}, told) for right, told in row.without.items()
+            (given | needed - {right}, result) for right, result in row.without.items()
         ]
-        cases += [(given | set(rights), row.allowed) for rights in row.instead]
+        cases += [(given | set(rights), row.allowed) for rights in row.alternatives]
         cases += [(every, row.allowed), (given | needed, row.allowed)]
         for rights, wanted in cases:
-            told = world.told(row, rights)
-            if told != wanted:
-                differences.append((row.title, rights, told, wanted))
-    world.close()
+            result = environment.result(row, rights)
+            if result != wanted:
+                differences.append((row.title, rights, result, wanted))
+    environment.close()
     assert differences == []
 
 
 @pytest.mark.fact("C-25", "D-33")
-def test_what_may_be_done_is_told_in_the_same_bits(door: Door) -> None:
-    world = World(door, "otto")
+def test_authorized_operations_are_the_same_bit_field(sasl: SaslListener) -> None:
+    environment = AclEnvironment(sasl, "otto")
     visible = topic(Operation.DESCRIBE)
     for asks, of, name in (case.values for case in KINDS):
-        world.join()
+        environment.join()
         every = right_to(of, Operation.ALL, name)
-        world.grant(every, visible)
-        assert asks(world) == bits(*OPERATIONS[every.resource_type])
-        world.grant(right_to(of, Operation.DESCRIBE, name), visible)
-        assert asks(world) == bits(Operation.DESCRIBE)
-    world.close()
+        environment.grant(every, visible)
+        assert asks(environment) == bits(*OPERATIONS[every.resource_type])
+        environment.grant(right_to(of, Operation.DESCRIBE, name), visible)
+        assert asks(environment) == bits(Operation.DESCRIBE)
+    environment.close()

@@ -1,4 +1,4 @@
-"""Saying who one is, token by token: Coterie and Apache Kafka answer the same."""
+"""SASL exchanges token by token: Coterie and Apache Kafka send equal responses."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from coterie.wire.messages.describe_user_scram_credentials import (
 from coterie.wire.messages.metadata import MetadataRequest
 from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest
-from tests.clients.waiting import eventually
-from tests.server.harness import WireClient
-from tests.server.secured import handshake, plain_token, send_bare, send_token
+from tests.broker.server.harness import WireClient
+from tests.broker.server.secured import handshake, plain_token, send_bare, send_token
+from tests.support.waiting import eventually
 
 from .conftest import Broker
-from .door import Door
 from .node import PASSWORDS
+from .sasl_listener import SaslListener
 
 pytestmark = pytest.mark.slow
 
@@ -50,18 +50,18 @@ def connected(address: str) -> WireClient:
 
 
 @pytest.fixture
-def client(door: Door) -> Iterator[WireClient]:
-    with connected(door.address) as opened:
+def client(sasl: SaslListener) -> Iterator[WireClient]:
+    with connected(sasl.address) as opened:
         yield opened
 
 
 @pytest.fixture
-def admin(door: Door) -> Iterator[WireClient]:
-    with door.client("admin") as opened:
+def admin(sasl: SaslListener) -> Iterator[WireClient]:
+    with sasl.client("admin") as opened:
         yield opened
 
 
-def put(
+def upsertion(
     user: str,
     mechanism: int = SHA_256,
     *,
@@ -77,7 +77,7 @@ def put(
     )
 
 
-def drop(user: str, mechanism: int = SHA_256) -> ScramCredentialDeletion:
+def deletion(user: str, mechanism: int = SHA_256) -> ScramCredentialDeletion:
     return ScramCredentialDeletion(name=user, mechanism=mechanism)
 
 
@@ -105,10 +105,10 @@ def describe(admin: WireClient, *users: str) -> dict[str, Any]:
     }
 
 
-# Out of turn.
+# Requests out of order.
 
 
-def test_where_nobody_asks_it_is_out_of_turn(broker: Broker) -> None:
+def test_sasl_on_a_plaintext_listener_is_an_illegal_state(broker: Broker) -> None:
     with connected(broker.bootstrap) as client:
         assert handshake(client, "PLAIN").error_code == ILLEGAL
         assert send_token(client, b"").error_code == ILLEGAL
@@ -118,12 +118,14 @@ def test_where_nobody_asks_it_is_out_of_turn(broker: Broker) -> None:
 @pytest.mark.parametrize(
     "request_", [MetadataRequest(topics=[]), SaslAuthenticateRequest(auth_bytes=b"")]
 )
-def test_nothing_else_is_served_before(client: WireClient, request_: Any) -> None:
+def test_no_other_request_is_served_before_authentication(
+    client: WireClient, request_: Any
+) -> None:
     client.send(request_, 2)
     assert client.is_closed()
 
 
-def test_another_mechanism_is_answered_with_those_there_are(
+def test_an_unknown_mechanism_gets_the_list_of_enabled_mechanisms(
     client: WireClient,
 ) -> None:
     answer = handshake(client, "NONE")
@@ -136,7 +138,7 @@ def test_another_mechanism_is_answered_with_those_there_are(
     ("request_", "version"),
     [(ApiVersionsRequest(), 2), (SaslHandshakeRequest(mechanism="PLAIN"), 1)],
 )
-def test_once_tokens_are_due_the_rest_is_out_of_turn(
+def test_after_the_handshake_other_requests_are_an_illegal_state(
     client: WireClient, request_: Any, version: int
 ) -> None:
     handshake(client, "PLAIN")
@@ -144,7 +146,7 @@ def test_once_tokens_are_due_the_rest_is_out_of_turn(
     assert client.is_closed()
 
 
-def test_who_is_in_stays_in_when_it_knocks_again(admin: WireClient) -> None:
+def test_a_second_handshake_keeps_an_authenticated_session(admin: WireClient) -> None:
     again = handshake(admin, "PLAIN")
     assert (again.error_code, again.mechanisms) == (ILLEGAL, [])
     answer = send_token(admin, b"")
@@ -174,7 +176,7 @@ def test_who_is_in_stays_in_when_it_knocks_again(admin: WireClient) -> None:
         (b"\0a\0b\0c\0d", "Invalid SASL/PLAIN response: expected 3 tokens, got 4"),
     ],
 )
-def test_plain_refuses_in_the_same_words(
+def test_plain_authentication_fails_with_the_same_message(
     client: WireClient, token: bytes, says: str
 ) -> None:
     handshake(client, "PLAIN")
@@ -183,20 +185,20 @@ def test_plain_refuses_in_the_same_words(
     assert client.is_closed()
 
 
-def test_plain_may_name_whom_to_act_as(client: WireClient) -> None:
+def test_plain_accepts_an_equal_authorization_id(client: WireClient) -> None:
     handshake(client, "PLAIN")
-    known = send_token(client, b"alice\0alice\0alice-secret")
-    assert (known.error_code, known.auth_bytes) == (0, b"")
+    authenticated = send_token(client, b"alice\0alice\0alice-secret")
+    assert (authenticated.error_code, authenticated.auth_bytes) == (0, b"")
     assert client.call(MetadataRequest(topics=[]), 12).brokers
 
 
-def test_clients_of_old_send_bare_tokens(client: WireClient) -> None:
+def test_handshake_v0_is_followed_by_raw_tokens(client: WireClient) -> None:
     assert handshake(client, "PLAIN", version=0).error_code == 0
     assert send_bare(client, plain_token("alice", PASSWORDS["alice"])) == b""
     assert client.call(MetadataRequest(topics=[]), 12).brokers
 
 
-def test_a_bare_token_that_is_wrong_is_not_answered(client: WireClient) -> None:
+def test_a_wrong_raw_token_closes_the_connection(client: WireClient) -> None:
     handshake(client, "PLAIN", version=0)
     with pytest.raises(EOFError):
         send_bare(client, plain_token("alice", "wrong"))
@@ -205,25 +207,25 @@ def test_a_bare_token_that_is_wrong_is_not_answered(client: WireClient) -> None:
 # SCRAM.
 
 
-def test_a_user_that_was_made_comes_in_by_scram(
-    admin: WireClient, door: Door, name: str
+def test_a_created_user_authenticates_by_scram(
+    admin: WireClient, sasl: SaslListener, name: str
 ) -> None:
-    assert alter(admin, put(name)) == {name: (0, None)}
+    assert alter(admin, upsertion(name)) == {name: (0, None)}
 
-    def is_in() -> bool:
-        with connected(door.address) as client:
+    def is_accepted() -> bool:
+        with connected(sasl.address) as client:
             return bool(scram(client, name, "secret").error_code == 0)
 
-    eventually(is_in, wanted="the user known to the broker")
-    with connected(door.address) as client:
+    eventually(is_accepted, expected="the user known to the broker")
+    with connected(sasl.address) as client:
         refused = scram(client, name, "wrong")
         assert (refused.error_code, refused.error_message) == (REFUSED, GENERIC)
         assert client.is_closed()
-    alter(admin, deletions=(drop(name),))
+    alter(admin, deletions=(deletion(name),))
 
 
 def scram(client: WireClient, user: str, password: str) -> Any:
-    """The last answer."""
+    """Run a SCRAM exchange; return the last response."""
     talk = ScramClient(["SCRAM-SHA-256"], user, password)
     handshake(client, "SCRAM-SHA-256")
     first = send_token(client, talk.get_client_first().encode())
@@ -233,16 +235,19 @@ def scram(client: WireClient, user: str, password: str) -> Any:
     return send_token(client, talk.get_client_final().encode())
 
 
-def test_a_user_that_nobody_is_gets_no_further(client: WireClient) -> None:
-    """Kafka says so at once. Here it takes as long as a wrong password, so that nobody
-    learns which users there are."""
+def test_an_unknown_scram_user_is_refused(client: WireClient) -> None:
+    """Expect the error after the first message from Kafka, after the last from Coterie.
+
+    Coterie treats an unknown user like a wrong password, so that responses do not
+    reveal which users exist.
+    """
     refused = scram(client, "nobody", "wrong")
     assert (refused.error_code, refused.error_message) == (REFUSED, GENERIC)
     assert client.is_closed()
 
 
 @pytest.mark.parametrize("token", [b"", b"y,,n=alice,r=abc,"])
-def test_scram_refuses_everything_in_the_same_words(
+def test_scram_authentication_fails_with_the_same_messages(
     client: WireClient, token: bytes
 ) -> None:
     handshake(client, "SCRAM-SHA-256")
@@ -254,16 +259,18 @@ def test_scram_refuses_everything_in_the_same_words(
 # Users.
 
 
-def test_users_are_refused_in_the_same_words(admin: WireClient, name: str) -> None:
+def test_alterations_of_users_are_refused_with_the_same_messages(
+    admin: WireClient, name: str
+) -> None:
     assert alter(
         admin,
-        put(""),
-        put(f"{name}-0", 0),
-        put(f"{name}-few", iterations=4_095),
-        put(f"{name}-many", iterations=16_385),
-        put(f"{name}-twice"),
-        put(f"{name}-twice", SHA_512),
-        deletions=(drop(f"{name}-gone"), drop(f"{name}-10", 10)),
+        upsertion(""),
+        upsertion(f"{name}-0", 0),
+        upsertion(f"{name}-few", iterations=4_095),
+        upsertion(f"{name}-many", iterations=16_385),
+        upsertion(f"{name}-twice"),
+        upsertion(f"{name}-twice", SHA_512),
+        deletions=(deletion(f"{name}-gone"), deletion(f"{name}-10", 10)),
     ) == {
         "": (93, "Username must not be empty"),
         f"{name}-0": (33, "Unknown SCRAM mechanism"),
@@ -281,12 +288,12 @@ def test_users_are_refused_in_the_same_words(admin: WireClient, name: str) -> No
     }
 
 
-def test_users_are_described_alike(admin: WireClient, name: str) -> None:
-    alter(admin, put(name))
-    alter(admin, put(name, SHA_512, iterations=8_192))
+def test_descriptions_of_users_are_equal(admin: WireClient, name: str) -> None:
+    alter(admin, upsertion(name))
+    alter(admin, upsertion(name, SHA_512, iterations=8_192))
     eventually(
         lambda: describe(admin, name) == {name: {1: 4_096, 2: 8_192}},
-        wanted="both credentials",
+        expected="both credentials",
     )
     assert describe(admin, f"{name}-gone", name, name) == {
         f"{name}-gone": (
@@ -300,13 +307,13 @@ def test_users_are_described_alike(admin: WireClient, name: str) -> None:
         ),
     }
     for mechanism in ScramMechanism:
-        alter(admin, deletions=(drop(name, mechanism),))
+        alter(admin, deletions=(deletion(name, mechanism),))
 
 
-def test_users_are_the_clusters_affair(door: Door) -> None:
-    with door.client("alice") as client:
+def test_managing_users_needs_permissions_on_the_cluster(sasl: SaslListener) -> None:
+    with sasl.client("alice") as client:
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        answers = alter(client, put("b"), deletions=(drop("a"),))
+        answers = alter(client, upsertion("b"), deletions=(deletion("a"),))
         assert {user: error for user, (error, _) in answers.items()} == {
             "a": code,
             "b": code,

@@ -1,8 +1,7 @@
-"""Spark's own Kafka source against both servers: a topic of records, and the log of
-groups as docs/pipeline-sources.md says.
+"""Spark's own Kafka source reads a topic and `__consumer_offsets` of both servers.
 
-Its jars are fetched by `make interop` into a folder of the build; where they are not,
-these tests are skipped.
+The reader follows docs/pipeline-sources.md. `make interop` fetches its jars into
+build/; the tests are skipped if the jars are missing.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from coterie.client.admin.offset_values import CommittedOffset
+from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.sync import SyncAdmin
 from coterie.types import TopicPartition as OurTopicPartition
-from tests.clients.admin import ANSWER_S
-from tests.clients.members import settings_of
+from tests.real_clients.confluent_admin import ANSWER_S
+from tests.real_clients.confluent_members import consumer_settings
 
 from .kafka import SPARK_KAFKA_JARS
 from .kafka import run as run_to_end
@@ -28,7 +27,7 @@ READ_S = 540.0
 
 
 def jars() -> Path:
-    """Where they are, if they are."""
+    """Return the folder of the connector's jars."""
     return Path(os.environ.get(SPARK_KAFKA_JARS, "build/spark-kafka")).absolute()
 
 
@@ -42,16 +41,16 @@ pytestmark = [
 ]
 
 
-def test_it_reads_records_and_the_log_of_groups(
+def test_sparks_kafka_source_reads_records_and_the_group_log(
     bootstrap: str, topic: str, group: str
 ) -> None:
-    with SyncAdmin(bootstrap) as admin:  # which waits for a coordinator
-        wanted = {OurTopicPartition(topic, 1): CommittedOffset(1)}
-        admin.alter_group_offsets(group, wanted).all()
+    with SyncAdmin(bootstrap) as admin:  # waits until the group has a coordinator
+        new_offsets = {OurTopicPartition(topic, 1): CommittedOffset(1)}
+        admin.alter_group_offsets(group, new_offsets).all()
     config = {"bootstrap.servers": bootstrap, "transactional.id": group}
     producer = Producer(config)
     producer.init_transactions(ANSWER_S)
-    consumer = Consumer(settings_of(bootstrap, group))
+    consumer = Consumer(consumer_settings(bootstrap, group))
     for offset, end in (
         (3, producer.commit_transaction),
         (4, producer.abort_transaction),
@@ -67,10 +66,10 @@ def test_it_reads_records_and_the_log_of_groups(
         end(ANSWER_S)
     consumer.close()
     module = "tests.interop.spark_kafka_reader"
-    ran = run_to_end(
+    output = run_to_end(
         [sys.executable, "-m", module, str(jars()), bootstrap, topic], READ_S
     )
-    assert ran.exit_code == 0, ran.stderr
-    said = json.loads(ran.stdout.splitlines()[-1])
-    assert said["values"] == ["v3"]
-    assert sorted(said["commits"]) == [[group, 1], [group, 3]]
+    assert output.exit_code == 0, output.stderr
+    content = json.loads(output.stdout.splitlines()[-1])
+    assert content["values"] == ["v3"]
+    assert sorted(content["commits"]) == [[group, 1], [group, 3]]

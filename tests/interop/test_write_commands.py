@@ -1,6 +1,5 @@
-"""The commands that write, on groups of real consumers, on Coterie and on Apache Kafka.
-
-Both servers have to make them do and say the same.
+"""Commands that change groups of real consumers. Effects and output must be equal for
+Coterie and for Apache Kafka.
 """
 
 from __future__ import annotations
@@ -12,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from tests.clients.admin import alter_offsets
+from tests.real_clients.confluent_admin import alter_offsets
 
 from .conftest import Command
-from .groups import PROTOCOLS, consuming, make_empty_group
+from .consumer_groups import PROTOCOLS, consuming, make_empty_group
 
 pytestmark = pytest.mark.slow
 
 
 class Writer:
-    """Types `coterie groups ...`; snapshots go to a directory of the test's."""
+    """A runner of `coterie groups ...` with snapshots in a directory of the test."""
 
     def __init__(self, command: Command, bootstrap: str, home: Path) -> None:
         self._command = command
@@ -31,19 +30,19 @@ class Writer:
     def items(
         self, *words: str, exit_code: int = 0, executed: bool = True
     ) -> list[dict[str, Any]]:
-        """Do it with --execute; the items of its output."""
+        """Run a command, by default with --execute; return the items of its output."""
         more = ["--execute", "--snapshots", str(self.home)] if executed else []
-        ran = self._command(
+        output = self._command(
             "groups", *words, *more, "--output", "json", exit_code=exit_code
         )
-        found: dict[str, Any] = json.loads(ran.stdout)
+        found: dict[str, Any] = json.loads(output.stdout)
         self.errors = found["errors"]
         if executed:
             self.snapshot_id = str(found["summary"]["snapshot_id"])
         return list(found["items"])
 
     def offsets(self, group: str, *, exit_code: int = 0) -> list[int]:
-        """What the group has committed, by partition."""
+        """Return the committed offsets of the group by partition."""
         items = self.items(
             "offsets", "list", group, exit_code=exit_code, executed=False
         )
@@ -72,7 +71,7 @@ def protocol(request: pytest.FixtureRequest) -> str:
         ("--by-duration=PT0S", [5, 5]),
     ],
 )
-def test_a_reset_and_its_undo(
+def test_a_reset_can_be_undone(
     writer: Writer,
     bootstrap: str,
     group: str,
@@ -123,7 +122,7 @@ def test_a_plan_is_applied_once(
     assert writer.offsets(group) == [2, 0]
 
 
-def test_of_a_plan_only_what_is_as_it_was_seen_is_done(
+def test_only_unchanged_items_of_a_plan_are_applied(
     writer: Writer, new_topic: Callable[[str, int], str], group: str, protocol: str
 ) -> None:
     changed, same = f"{group}-changed", f"{group}-same"
@@ -138,7 +137,7 @@ def test_of_a_plan_only_what_is_as_it_was_seen_is_done(
     assert writer.offsets(same) == [0, 0]
 
 
-def test_a_member_that_came_and_left_after_the_plan_is_noticed(
+def test_a_member_that_joined_and_left_after_the_plan_is_detected(
     writer: Writer, bootstrap: str, group: str, topic: str, protocol: str
 ) -> None:
     make_empty_group(bootstrap, group, topic, protocol)
@@ -151,7 +150,7 @@ def test_a_member_that_came_and_left_after_the_plan_is_noticed(
 
 
 @pytest.mark.fact("D-40", "D-43")
-def test_a_deleted_group_comes_back_with_its_offsets(
+def test_undo_restores_the_offsets_of_a_deleted_group(
     writer: Writer, bootstrap: str, group: str, topic: str, protocol: str
 ) -> None:
     make_empty_group(bootstrap, group, topic, protocol)
@@ -166,7 +165,7 @@ def test_a_deleted_group_comes_back_with_its_offsets(
     assert writer.offsets(group) == [3, 3]
 
 
-def test_a_clone_and_its_undo(
+def test_a_clone_can_be_undone(
     writer: Writer, bootstrap: str, group: str, topic: str, protocol: str
 ) -> None:
     with consuming(bootstrap, group, topic, protocol):

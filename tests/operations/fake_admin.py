@@ -1,11 +1,14 @@
-"""An admin client of a cluster that exists only as values."""
+"""A fake admin client that returns prepared values and changes nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from coterie.client.admin.group_values import (
+from coterie.client.admin.admin_client import AdminClient
+from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
+from coterie.client.admin.groups import (
     GroupDescription,
     GroupListing,
     GroupListings,
@@ -14,20 +17,16 @@ from coterie.client.admin.group_values import (
     MemberDescription,
     Node,
 )
-from coterie.client.admin.offset_values import (
+from coterie.client.admin.log_offsets import (
     EARLIEST,
     LATEST,
     AtTime,
-    CommittedOffset,
-    GroupOffsets,
-    LogOffsetFound,
+    LogOffsetInfo,
     OffsetSpec,
-    PartitionDescription,
-    TopicDescription,
 )
-from coterie.client.admin.results import Results
+from coterie.client.admin.results import Progress, Results
+from coterie.client.admin.topics import PartitionDescription, TopicDescription
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
-from coterie.operations.admin import Progress
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -36,25 +35,38 @@ NODE = Node(1, "broker", 9092)
 
 @dataclass
 class FakeLog:
-    """A log: the timestamp of each record from `start` on."""
+    """A log: the timestamps of the records from `start` on."""
 
-    start: int
-    times: list[int]
+    start: int = 0
+    times: list[int] = field(default_factory=list)
 
     @property
     def end(self) -> int:
         return self.start + len(self.times)
 
     @classmethod
-    def of(cls, start: int, end: int) -> FakeLog:
-        return cls(start, [1_000 * offset for offset in range(start, end)])
+    def of(cls, start: int, end: int, *, step_ms: int = 1_000) -> FakeLog:
+        return cls(start, [step_ms * offset for offset in range(start, end)])
+
+    def find(self, spec: OffsetSpec) -> LogOffsetInfo:
+        if isinstance(spec, AtTime):
+            for offset, time_ms in enumerate(self.times, self.start):
+                if time_ms >= spec.timestamp_ms:
+                    return LogOffsetInfo(offset, time_ms)
+            return LogOffsetInfo(-1)
+        assert spec in {EARLIEST, LATEST}
+        return LogOffsetInfo(self.start if spec is EARLIEST else self.end)
 
 
 @dataclass
-class FakeAdmin:
-    """A cluster with these groups, commits and logs; `calls` says what was asked."""
+class FakeAdmin(AdminClient):
+    """A fake admin client for groups, commits and logs.
 
-    groups: dict[GroupId, GroupDescription] = field(default_factory=dict)
+    `calls` records the names of the calls, `requests` the names with the arguments.
+    """
+
+    groups: dict[GroupId, Any] = field(default_factory=dict)
+    """Descriptions of groups; a subclass may have other values."""
     commits: dict[GroupId, dict[TopicPartition, int | None]] = field(
         default_factory=dict
     )
@@ -69,17 +81,46 @@ class FakeAdmin:
     node_errors: dict[int, CoterieError] = field(default_factory=dict)
     cannot_filter: bool = False
     cannot_read: bool = False
-    """No record may be fetched."""
-    calls: list[tuple[str, object]] = field(default_factory=list)
+    """Whether fetching records is unauthorized."""
+    calls: list[str] = field(default_factory=list)
+    requests: list[tuple[str, object]] = field(default_factory=list)
     logs_asked: list[tuple[set[TopicPartition], bool]] = field(default_factory=list)
-    """What each look at logs asked for, and whether only for what is committed."""
+    """The partitions and `committed_only` of each list_offsets."""
 
     def add(self, description: GroupDescription, **commits: int) -> None:
-        """A group, and its commits for partition 0 of topics."""
+        """Add a group with a commit for partition 0 of each given topic."""
         self.groups[description.group_id] = description
         self.commits[description.group_id] = {
             TopicPartition(topic, 0): offset for topic, offset in commits.items()
         }
+
+    def record(self, name: str, argument: object = None) -> None:
+        self.calls.append(name)
+        self.requests.append((name, argument))
+
+    def describe(self, group_id: GroupId) -> GroupDescription:
+        """Return the description of an existing group."""
+        description: GroupDescription = self.groups[group_id]
+        return description
+
+    def group_error(self, group_id: GroupId) -> CoterieError | None:
+        """Return the error of describing a group."""
+        missing = ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"no group {group_id}")
+        known = self.group_errors.get(group_id)
+        return known or (None if group_id in self.groups else missing)
+
+    def offsets(
+        self, group_id: GroupId, partitions: Collection[TopicPartition] | None
+    ) -> GroupOffsets:
+        """Return the committed offsets of a group."""
+        committed = self.commits.get(group_id, {})
+        return GroupOffsets(
+            {
+                at: None if offset is None else CommittedOffset(offset)
+                for at, offset in committed.items()
+            },
+            self.commit_item_errors.get(group_id, {}),
+        )
 
     async def list_groups(
         self,
@@ -87,9 +128,10 @@ class FakeAdmin:
         states: Collection[GroupState] = (),
         types: Collection[GroupType] = (),
     ) -> GroupListings:
-        self.calls.append(("list_groups", (frozenset(states), frozenset(types))))
+        self.record("list_groups", (frozenset(states), frozenset(types)))
         if self.cannot_filter and (states or types):
             raise UnsupportedByBroker("no filters here")
+        described = (self.describe(each) for each in sorted(self.groups))
         listed = (
             GroupListing(
                 each.group_id,
@@ -98,7 +140,7 @@ class FakeAdmin:
                 None if self.cannot_filter else each.type,
                 each.coordinator.node_id,
             )
-            for _, each in sorted(self.groups.items())
+            for each in described
             if (not states or each.state in states)
             and (not types or each.type in types)
         )
@@ -112,19 +154,14 @@ class FakeAdmin:
         progress: Progress | None = None,
     ) -> Results[GroupId, GroupDescription]:
         wanted = list(group_ids)
-        self.calls.append(("describe_groups", wanted))
+        self.record("describe_groups", wanted)
         if progress is not None:
             progress(len(wanted), len(wanted))
-        errors = {each: self._group_error(each) for each in wanted}
+        errors = {each: self.group_error(each) for each in wanted}
         return Results(
-            {each: self.groups[each] for each in wanted if not errors[each]},
+            {each: self.describe(each) for each in wanted if not errors[each]},
             {each: error for each, error in errors.items() if error},
         )
-
-    def _group_error(self, group_id: GroupId) -> CoterieError | None:
-        missing = ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"no group {group_id}")
-        known = self.group_errors.get(group_id)
-        return known or (None if group_id in self.groups else missing)
 
     async def list_groups_offsets(
         self,
@@ -133,25 +170,18 @@ class FakeAdmin:
         require_stable: bool = False,
         progress: Progress | None = None,
     ) -> Results[GroupId, GroupOffsets]:
-        self.calls.append(("list_groups_offsets", list(wanted)))
-        values = {
-            each: self._offsets(each)
-            for each in wanted
-            if each not in self.commit_errors
-        }
-        errors = {
-            each: self.commit_errors[each] for each in wanted if each not in values
-        }
-        return Results(values, errors)
-
-    def _offsets(self, group_id: GroupId) -> GroupOffsets:
-        committed = self.commits.get(group_id, {})
-        return GroupOffsets(
+        self.record("list_groups_offsets", list(wanted))
+        return Results(
             {
-                at: None if offset is None else CommittedOffset(offset)
-                for at, offset in committed.items()
+                each: self.offsets(each, partitions)
+                for each, partitions in wanted.items()
+                if each not in self.commit_errors
             },
-            self.commit_item_errors.get(group_id, {}),
+            {
+                each: self.commit_errors[each]
+                for each in wanted
+                if each in self.commit_errors
+            },
         )
 
     async def list_offsets(
@@ -160,8 +190,8 @@ class FakeAdmin:
         *,
         committed_only: bool = False,
         progress: Progress | None = None,
-    ) -> Results[TopicPartition, LogOffsetFound]:
-        self.calls.append(("list_offsets", dict(wanted)))
+    ) -> Results[TopicPartition, LogOffsetInfo]:
+        self.record("list_offsets", dict(wanted))
         self.logs_asked.append((set(wanted), committed_only))
         unknown = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic")
         values, errors = {}, {}
@@ -169,13 +199,16 @@ class FakeAdmin:
             if at in self.log_errors or at not in self.logs:
                 errors[at] = self.log_errors.get(at, unknown)
             else:
-                values[at] = _found(self.logs[at], spec)
+                values[at] = self.logs[at].find(spec)
         return Results(values, errors)
 
     async def record_times(
-        self, wanted: Mapping[TopicPartition, LogOffset]
+        self,
+        wanted: Mapping[TopicPartition, LogOffset],
+        *,
+        progress: Progress | None = None,
     ) -> Results[TopicPartition, int]:
-        self.calls.append(("record_times", dict(wanted)))
+        self.record("record_times", dict(wanted))
         refused = ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if self.cannot_read:
             return Results({}, dict.fromkeys(wanted, refused))
@@ -190,50 +223,40 @@ class FakeAdmin:
     async def describe_topics(
         self, names: Iterable[TopicName] | None = None
     ) -> Results[TopicName, TopicDescription]:
-        there: dict[TopicName, list[PartitionDescription]] = {}
+        topics: dict[TopicName, list[PartitionDescription]] = {}
         for topic, partition in sorted(self.logs):
-            there.setdefault(topic, []).append(PartitionDescription(partition, 1))
-        wanted = list(there) if names is None else list(names)
-        self.calls.append(("describe_topics", wanted))
+            topics.setdefault(topic, []).append(PartitionDescription(partition, 1))
+        wanted = list(topics) if names is None else list(names)
+        self.record("describe_topics", wanted)
         unknown = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic")
         return Results(
             {
-                each: TopicDescription(each, None, False, tuple(there[each]))
+                each: TopicDescription(each, None, False, tuple(topics[each]))
                 for each in wanted
-                if each in there
+                if each in topics
             },
             {
                 each: self.topic_errors.get(each, unknown)
                 for each in wanted
-                if each not in there
+                if each not in topics
             },
         )
-
-
-def _found(log: FakeLog, spec: OffsetSpec) -> LogOffsetFound:
-    if isinstance(spec, AtTime):
-        for offset, time_ms in enumerate(log.times, log.start):
-            if time_ms >= spec.timestamp_ms:
-                return LogOffsetFound(offset, time_ms)
-        return LogOffsetFound(-1)
-    assert spec in {EARLIEST, LATEST}
-    return LogOffsetFound(log.start if spec is EARLIEST else log.end)
 
 
 def group(
     group_id: GroupId,
     *members: MemberDescription,
     state: GroupState = GroupState.STABLE,
-    type: GroupType = GroupType.CLASSIC,  # noqa: A002 - as the value has it
+    type: GroupType = GroupType.CLASSIC,  # noqa: A002 - the field has this name
     protocol_type: str = "consumer",
 ) -> GroupDescription:
-    """A described group."""
+    """Return the description of a group."""
     return GroupDescription(
         group_id, type, state, protocol_type, "range", NODE, members
     )
 
 
 def member(name: str, *owned: tuple[TopicName, int]) -> MemberDescription:
-    """A member of that name which owns these partitions."""
+    """Return the description of a member with the given partitions."""
     partitions = tuple(TopicPartition(*each) for each in owned)
     return MemberDescription(f"{name}-id", name, f"/{name}", partitions)

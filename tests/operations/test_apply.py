@@ -1,38 +1,37 @@
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from coterie.client.admin.offset_values import CommittedOffset
-from coterie.client.admin.remove_members import MemberToRemove
+from coterie.client.admin.group_changes import MemberToRemove
+from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.results import Results
 from coterie.errors import ApiError, ConnectionLost, SettingError
 from coterie.operations.apply import (
-    ItemResult,
-    Verdict,
     apply_items,
     check_items,
     refuse_cluster,
 )
-from coterie.operations.plan import MemberEntry, PlanItem
-from coterie.operations.planning import (
+from coterie.operations.plan_files import ItemResult, MemberEntry, PlanItem, Verdict
+from coterie.operations.plans import (
     items_of,
     plan_clone,
     plan_delete_groups,
     plan_delete_offsets,
     plan_remove_members,
 )
-from coterie.operations.reset import ToEarliest, ToLatest
-from coterie.operations.scope import TopicSelector
-from coterie.operations.snapshots import GroupBefore
+from coterie.operations.resets import ToEarliest, ToLatest
+from coterie.operations.selection import TopicSelector
+from coterie.operations.snapshots import SnapshotGroup
 from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from tests.operations.cluster_model import ClusterModel, ModelGroup
-from tests.operations.world import (
+from tests.operations.small_cluster import (
     A0,
     A1,
     B0,
-    MemoryKeeper,
+    MemorySnapshot,
     applied,
     reset_items,
     run,
@@ -48,22 +47,22 @@ def delete_items(model: ClusterModel, *group_ids: str) -> tuple[PlanItem, ...]:
     return items_of(run(plan_delete_groups(model, group_ids)))
 
 
-def test_a_plan_is_done_and_its_old_offsets_are_kept_first() -> None:
-    model, keeper = small_cluster(), MemoryKeeper()
+def test_a_plan_is_applied_after_its_old_offsets_are_saved() -> None:
+    model, snapshot = small_cluster(), MemorySnapshot()
     items = reset_items(model, {"g": ToEarliest(), "h": ToEarliest()})
-    assert verdicts(applied(model, items, keeper)) == [Verdict.DONE, Verdict.DONE]
+    assert verdicts(applied(model, items, snapshot)) == [Verdict.DONE, Verdict.DONE]
     assert model.groups["g"].offsets == {
         A0: CommittedOffset(2, 1, "m"),
         B0: CommittedOffset(0),
     }
-    assert keeper.groups[0].before == {
+    assert snapshot.groups[0].offsets_before == {
         A0: CommittedOffset(5, 1, "m"),
         B0: CommittedOffset(7),
     }
-    assert [each.group_id for each in keeper.groups] == ["g", "h"]
+    assert [each.group_id for each in snapshot.groups] == ["g", "h"]
 
 
-def test_checking_writes_nothing() -> None:
+def test_a_check_of_a_plan_writes_nothing() -> None:
     model = small_cluster()
     items = reset_items(model, {"g": ToEarliest()})
     assert verdicts(run(check_items(model, items))) == [Verdict.READY]
@@ -107,10 +106,10 @@ def began_a_transaction(model: ClusterModel) -> None:
     ],
 )
 @pytest.mark.parametrize("is_delete", [True, False])
-def test_what_changed_since_is_refused(
+def test_a_changed_group_is_refused(
     change: Callable[[ClusterModel], None], reason: str, is_delete: bool
 ) -> None:
-    model, keeper = small_cluster(), MemoryKeeper()
+    model, snapshot = small_cluster(), MemorySnapshot()
     items = (
         delete_items(model, "g")
         if is_delete
@@ -118,23 +117,23 @@ def test_what_changed_since_is_refused(
     )
     change(model)
     offsets = dict(model.groups["g"].offsets)
-    (result,) = applied(model, items, keeper)
+    (result,) = applied(model, items, snapshot)
     assert result.verdict is Verdict.REFUSED
     assert reason in result.reasons
     assert model.groups["g"].offsets == offsets
-    assert keeper.groups == []
+    assert snapshot.groups == []
 
 
-def test_force_does_it_all_the_same_and_keeps_what_it_overwrites() -> None:
-    model, keeper = small_cluster(), MemoryKeeper()
+def test_force_applies_a_stale_item_and_saves_the_old_offsets() -> None:
+    model, snapshot = small_cluster(), MemorySnapshot()
     items = reset_items(model, {"g": ToEarliest()})
     committed(model)
-    (result,) = applied(model, items, keeper, force=True)
+    (result,) = applied(model, items, snapshot, force=True)
     assert result.verdict is Verdict.DONE
-    assert keeper.groups[0].before[A0] == CommittedOffset(6, 1, "m")
+    assert snapshot.groups[0].offsets_before[A0] == CommittedOffset(6, 1, "m")
 
 
-def test_force_does_not_help_against_members() -> None:
+def test_force_does_not_override_members() -> None:
     model = small_cluster()
     items = reset_items(model, {"g": ToEarliest()})
     joined(model)
@@ -143,7 +142,7 @@ def test_force_does_not_help_against_members() -> None:
     assert result.reasons[0] == "a-0: UNKNOWN_MEMBER_ID"
 
 
-def test_one_failure_leaves_the_others_alone() -> None:
+def test_a_failed_item_does_not_affect_the_others() -> None:
     model = small_cluster()
     items = reset_items(model, {"g": ToEarliest(), "h": ToEarliest()})
     model.broken["g"] = ConnectionLost("broker 1 hung up")
@@ -152,25 +151,25 @@ def test_one_failure_leaves_the_others_alone() -> None:
     assert second.verdict is Verdict.DONE
 
 
-def test_the_second_time_nothing_is_written() -> None:
-    model, keeper = small_cluster(), MemoryKeeper()
+def test_a_second_application_writes_nothing() -> None:
+    model, snapshot = small_cluster(), MemorySnapshot()
     items = reset_items(model, {"g": ToEarliest()}) + delete_items(model, "h")
     applied(model, items)
     model.calls.clear()
-    assert verdicts(applied(model, items, keeper)) == [Verdict.ALREADY] * 2
+    assert verdicts(applied(model, items, snapshot)) == [Verdict.ALREADY] * 2
     assert {*model.calls} == {"describe_groups", "list_groups_offsets"}
-    assert keeper.groups == []
+    assert snapshot.groups == []
 
 
-def test_what_was_broken_off_in_the_middle_is_taken_up_again() -> None:
-    model, keeper = small_cluster(), MemoryKeeper()
+def test_an_interrupted_plan_is_resumed() -> None:
+    model, snapshot = small_cluster(), MemorySnapshot()
     items = reset_items(model, {"g": ToEarliest()})
     model.groups["g"].offsets[B0] = CommittedOffset(0)  # done; A0 is not
-    assert verdicts(applied(model, items, keeper)) == [Verdict.DONE]
-    assert [entry.at for entry in keeper.groups[0].wrote] == [A0]
+    assert verdicts(applied(model, items, snapshot)) == [Verdict.DONE]
+    assert [entry.at for entry in snapshot.groups[0].wrote] == [A0]
 
 
-def test_a_group_that_the_plan_itself_makes_is_no_change() -> None:
+def test_a_group_created_by_the_plan_itself_is_not_a_change() -> None:
     model = small_cluster()
     items = items_of([run(plan_clone(model, "g", "new"))])
     model.groups["new"] = ModelGroup({B0: CommittedOffset(7)}, is_simple=True)
@@ -178,7 +177,7 @@ def test_a_group_that_the_plan_itself_makes_is_no_change() -> None:
     assert model.groups["new"].offsets == model.groups["g"].offsets
 
 
-def test_a_group_that_somebody_else_made_is_one() -> None:
+def test_a_group_created_after_the_plan_is_a_concurrent_modification() -> None:
     model = small_cluster()
     items = items_of([run(plan_clone(model, "g", "new"))])
     model.groups["new"] = ModelGroup({B0: CommittedOffset(6)}, is_simple=True)
@@ -186,7 +185,7 @@ def test_a_group_that_somebody_else_made_is_one() -> None:
     assert result.reasons[0] == "the group is new"
 
 
-def test_part_of_an_item_may_fail() -> None:
+def test_an_item_may_be_applied_partially() -> None:
     model = small_cluster()
     model.groups["g"].offsets[TopicPartition("gone", 0)] = CommittedOffset(1)
     items = items_of(run(plan_delete_offsets(model, ["g"], None)))
@@ -197,7 +196,7 @@ def test_part_of_an_item_may_fail() -> None:
     assert list(model.groups["g"].offsets) == [("gone", 0)]
 
 
-def test_offsets_of_a_group_that_goes_on_with_other_topics_can_be_deleted() -> None:
+def test_offsets_can_be_deleted_while_members_use_other_topics() -> None:
     model = small_cluster()
     model.groups["live"].offsets[B0] = CommittedOffset(3)
     scope = (TopicSelector("b"),)
@@ -217,7 +216,7 @@ def test_members_are_removed_while_the_group_commits() -> None:
     assert verdicts(applied(model, items)) == [Verdict.ALREADY]
 
 
-def test_members_are_not_removed_when_another_joined() -> None:
+def test_members_are_not_removed_when_another_member_joined() -> None:
     model = small_cluster()
     items = items_of([run(plan_remove_members(model, "live", None))])
     model.groups["live"].join("m3")
@@ -227,7 +226,7 @@ def test_members_are_not_removed_when_another_joined() -> None:
 
 
 @pytest.mark.fact("D-40", "D-41")
-def test_groups_are_deleted_each_for_itself() -> None:
+def test_each_group_is_deleted_separately() -> None:
     model = small_cluster()
     items = delete_items(model, "g", "h")
     joined(model)
@@ -237,12 +236,12 @@ def test_groups_are_deleted_each_for_itself() -> None:
     assert sorted(model.groups) == ["g", "live"]
 
 
-def test_nothing_is_written_when_nothing_can_be_kept() -> None:
+def test_nothing_is_written_when_the_snapshot_fails() -> None:
     kept: list[int] = []
 
-    class Full:
-        def keep(self, groups: Sequence[GroupBefore]) -> None:
-            kept.append(len(groups))
+    class FullDisk(MemorySnapshot):
+        def add(self, groups: Iterable[SnapshotGroup]) -> None:
+            kept.append(len(list(groups)))
             if len(kept) > 1:
                 raise SettingError("the disk is full")
 
@@ -250,14 +249,14 @@ def test_nothing_is_written_when_nothing_can_be_kept() -> None:
     ids = [f"many-{number:03d}" for number in range(120)]
     model.groups |= {each: ModelGroup({A0: CommittedOffset(5)}) for each in ids}
     items = reset_items(model, dict.fromkeys(ids, ToLatest()))
-    results = run(apply_items(model, items, Full()))
+    results = run(apply_items(model, items, FullDisk()))
     assert kept == [50, 50]
     assert verdicts(results) == [Verdict.DONE] * 50 + [Verdict.FAILED] * 70
     assert results[-1].reasons == ("the disk is full",)
     assert model.calls.count("alter_group_offsets") == 50
 
 
-def test_many_items_are_kept_and_done_some_at_a_time() -> None:
+def test_many_items_are_saved_and_applied_in_batches() -> None:
     model = small_cluster()
     ids = [f"many-{number:03d}" for number in range(120)]
     model.groups |= {each: ModelGroup({A0: CommittedOffset(5)}) for each in ids}
@@ -265,9 +264,9 @@ def test_many_items_are_kept_and_done_some_at_a_time() -> None:
     heard: list[str] = []
     kept: list[int] = []
 
-    class Counter:
-        def keep(self, groups: Sequence[GroupBefore]) -> None:
-            kept.append(len(groups))
+    class Counter(MemorySnapshot):
+        def add(self, groups: Iterable[SnapshotGroup]) -> None:
+            kept.append(len(list(groups)))
 
     run(
         apply_items(
@@ -281,34 +280,36 @@ def test_many_items_are_kept_and_done_some_at_a_time() -> None:
     assert kept == [50, 50, 20]
 
 
-def test_another_cluster_is_refused() -> None:
+def test_a_plan_for_a_different_cluster_is_refused() -> None:
     items = delete_items(small_cluster(), "g")
     (result,) = refuse_cluster(items, "one", "two")
     assert result.verdict is Verdict.REFUSED
     assert result.reasons == ("the plan is for cluster one, and this is two",)
 
 
-class HangsUp(ClusterModel):
-    """A cluster that can be read, and hangs up when it is written to."""
+class DisconnectedCluster(ClusterModel):
+    """A cluster that fails every write with a lost connection."""
 
-    async def delete_groups(self, *_: object) -> Results[str, None]:
+    async def delete_groups(self, *_: Any, **__: Any) -> Results[str, None]:
         raise ConnectionLost("hung up")
 
-    async def delete_group_offsets(self, *_: object) -> Results[TopicPartition, None]:
+    async def delete_group_offsets(
+        self, *_: Any, **__: Any
+    ) -> Results[TopicPartition, None]:
         raise ConnectionLost("hung up")
 
-    async def alter_group_offsets(self, *_: object) -> Results[TopicPartition, None]:
+    async def alter_group_offsets(
+        self, *_: Any, **__: Any
+    ) -> Results[TopicPartition, None]:
         raise ConnectionLost("hung up")
 
-    async def remove_members(
-        self, *_: object, reason: str = ""
-    ) -> Results[MemberToRemove, None]:
+    async def remove_members(self, *_: Any, **__: Any) -> Results[MemberToRemove, None]:
         raise ConnectionLost("hung up")
 
 
-def test_a_cluster_that_hangs_up_is_the_error_of_each_item() -> None:
+def test_a_lost_connection_is_the_error_of_each_item() -> None:
     small = small_cluster()
-    model = HangsUp(groups=small.groups, logs=small.logs)
+    model = DisconnectedCluster(groups=small.groups, logs=small.logs)
     items = (
         *reset_items(model, {"g": ToEarliest()}),
         *delete_items(model, "h"),
@@ -325,7 +326,7 @@ def test_a_cluster_that_hangs_up_is_the_error_of_each_item() -> None:
     assert applied(model, forget)[0].reasons == ("a-0: hung up", "b-0: hung up")
 
 
-def test_a_member_that_could_not_be_removed_is_told() -> None:
+def test_a_member_that_was_not_removed_is_reported() -> None:
     class Refuses(ClusterModel):
         async def remove_members(
             self,
@@ -348,7 +349,7 @@ def test_a_member_that_could_not_be_removed_is_told() -> None:
     assert list(result.errors) == [MemberEntry("m2")]
 
 
-def test_a_generation_that_the_cluster_does_not_tell_is_not_compared() -> None:
+def test_an_unknown_generation_is_not_compared() -> None:
     model = small_cluster()
     [item] = delete_items(model, "h")
     seen = replace(item.seen, generation_id=4)

@@ -1,7 +1,8 @@
-"""Whatever happens between a plan and its apply, on a model of a cluster.
+"""Invariants of apply and undo under arbitrary events after the plan.
 
-A world is four groups with any offsets; a plan resets, sets, clones, deletes or
-forgets; then anything may happen to any group; then the plan is applied.
+Each example has four groups with any offsets. A plan resets, sets, clones, deletes
+groups or deletes offsets; then arbitrary events change any of the groups; then the plan
+is applied.
 """
 
 from __future__ import annotations
@@ -14,17 +15,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from coterie.client.admin.offset_values import CommittedOffset
-from coterie.operations.apply import Verdict
-from coterie.operations.plan import Action, PlanItem
-from coterie.operations.planning import (
+from coterie.client.admin.group_offsets import CommittedOffset
+from coterie.operations.plan_files import Action, PlanItem, Verdict
+from coterie.operations.plans import (
     items_of,
     plan_clone,
     plan_delete_groups,
     plan_delete_offsets,
     plan_offsets,
 )
-from coterie.operations.reset import (
+from coterie.operations.resets import (
     Scenario,
     ShiftBy,
     ToCommits,
@@ -34,11 +34,12 @@ from coterie.operations.reset import (
     ToOffset,
     ToTime,
 )
-from coterie.operations.scope import TopicSelector
+from coterie.operations.selection import TopicSelector
 from coterie.operations.undo import plan_undo
 from coterie.types import GroupId, TopicPartition
-from tests.operations.cluster_model import ClusterModel, ModelGroup, ModelLog
-from tests.operations.world import MemoryKeeper, applied, run
+from tests.operations.cluster_model import ClusterModel, ModelGroup
+from tests.operations.fake_admin import FakeLog
+from tests.operations.small_cluster import MemorySnapshot, applied, run
 
 Offsets: TypeAlias = dict[TopicPartition, CommittedOffset]
 
@@ -59,7 +60,7 @@ def worlds(draw: st.DrawFn) -> ClusterModel:
     logs = {}
     for each in PARTITIONS:
         start = draw(st.integers(0, 10))
-        logs[each] = ModelLog(start, start + draw(st.integers(0, 15)))
+        logs[each] = FakeLog.of(start, start + draw(st.integers(0, 15)), step_ms=1)
     groups = {each: ModelGroup(draw(offsets)) for each in GROUPS if each != "new"}
     return ClusterModel(groups=groups, logs=logs)
 
@@ -78,7 +79,7 @@ scopes = st.one_of(
 
 @st.composite
 def plans(draw: st.DrawFn, model: ClusterModel) -> tuple[PlanItem, ...]:
-    """One item a group at most, of any action that writes offsets."""
+    """Draw at most one item for each group, of any action that writes offsets."""
     items: list[PlanItem] = []
     for group_id in GROUPS:
         action = draw(st.sampled_from([None, *Action]))
@@ -101,7 +102,7 @@ def plans(draw: st.DrawFn, model: ClusterModel) -> tuple[PlanItem, ...]:
 
 @dataclass(frozen=True)
 class Event:
-    """What happens to a group behind the operator's back."""
+    """Draw an event of a group after the plan."""
 
     kind: str
     group_id: GroupId
@@ -132,9 +133,9 @@ events = st.builds(
 )
 
 
-def looks_changed(event: Event, item: PlanItem, before: Offsets) -> bool:
-    """Whether the event is one that anybody who asks the cluster can see, and that
-    concerns the item; a commit of what the plan wants itself is no harm."""
+def is_changed(event: Event, item: PlanItem, before: Offsets) -> bool:
+    """Return whether an event concerns the item and is visible to a client. A commit of
+    the planned offset does not count."""
     was, wanted = before.get(event.at), item.wanted.get(event.at)
     is_named = event.at in item.wanted
     match event.kind:
@@ -154,7 +155,7 @@ def state(model: ClusterModel) -> dict[GroupId, Offsets]:
 
 @pytest.mark.slow
 @given(st.data())
-def test_a_group_that_changed_since_the_plan_is_never_touched(
+def test_a_group_that_changed_since_the_plan_is_never_written(
     data: st.DataObject,
 ) -> None:
     model = data.draw(worlds())
@@ -168,60 +169,60 @@ def test_a_group_that_changed_since_the_plan_is_never_touched(
     for item in items:
         if item.group_id != event.group_id:
             assert results[item.group_id].verdict in {Verdict.DONE, Verdict.ALREADY}
-        elif looks_changed(event, item, planned_on.get(item.group_id, {})):
+        elif is_changed(event, item, planned_on.get(item.group_id, {})):
             assert results[item.group_id].verdict is Verdict.REFUSED
             assert model.groups[item.group_id].offsets == before[item.group_id]
 
 
 @pytest.mark.slow
 @given(st.data())
-def test_applying_twice_is_applying_once(data: st.DataObject) -> None:
+def test_a_second_apply_changes_nothing(data: st.DataObject) -> None:
     model = data.draw(worlds())
     items = data.draw(plans(model))
     applied(model, items)
-    once, keeper = deepcopy(model.groups), MemoryKeeper()
-    again = applied(model, items, keeper)
+    once, snapshot = deepcopy(model.groups), MemorySnapshot()
+    again = applied(model, items, snapshot)
     assert {each.verdict for each in again} <= {Verdict.ALREADY}
     assert model.groups == once
-    assert keeper.groups == []
+    assert snapshot.groups == []
 
 
 @pytest.mark.slow
 @given(st.data())
-def test_undo_after_apply_gives_the_offsets_seen(data: st.DataObject) -> None:
+def test_undo_after_apply_restores_the_offsets(data: st.DataObject) -> None:
     model = data.draw(worlds())
     items = data.draw(plans(model))
-    before, keeper = state(model), MemoryKeeper()
-    applied(model, items, keeper)
-    after, kept_by_undo = state(model), MemoryKeeper()
-    undo = run(plan_undo(model, keeper.snapshot))
+    before, snapshot = state(model), MemorySnapshot()
+    applied(model, items, snapshot)
+    after, kept_by_undo = state(model), MemorySnapshot()
+    undo = run(plan_undo(model, snapshot.content))
     assert [each.error for each in undo if each.error] == []
     applied(model, items_of(undo), kept_by_undo)
     assert without_empty(state(model)) == without_empty(before)
 
-    redo = run(plan_undo(model, kept_by_undo.snapshot))
+    redo = run(plan_undo(model, kept_by_undo.content))
     applied(model, items_of(redo))
     assert without_empty(state(model)) == without_empty(after)
 
 
 def without_empty(groups: dict[GroupId, Offsets]) -> dict[GroupId, Offsets]:
-    """A deleted group that had no offsets has nothing to come back with."""
+    """Return the groups that have offsets; undo cannot restore the others."""
     return {each: found for each, found in groups.items() if found}
 
 
 @pytest.mark.slow
 @given(st.data())
-def test_undo_never_takes_back_what_was_committed_since(data: st.DataObject) -> None:
+def test_undo_never_overwrites_later_commits(data: st.DataObject) -> None:
     model = data.draw(worlds())
-    keeper = MemoryKeeper()
-    applied(model, data.draw(plans(model)), keeper)
-    assume(keeper.groups)
-    kept = data.draw(st.sampled_from(keeper.groups))
-    assume(kept.written)
-    at = data.draw(st.sampled_from(sorted(kept.written)))
+    snapshot = MemorySnapshot()
+    applied(model, data.draw(plans(model)), snapshot)
+    assume(snapshot.groups)
+    kept = data.draw(st.sampled_from(snapshot.groups))
+    assume(kept.offsets_written)
+    at = data.draw(st.sampled_from(sorted(kept.offsets_written)))
     committed = data.draw(commits)
-    assume(committed not in (kept.written[at], kept.before.get(at)))
+    assume(committed not in (kept.offsets_written[at], kept.offsets_before.get(at)))
     model.groups.setdefault(kept.group_id, ModelGroup()).offsets[at] = committed
     after = dict(model.groups[kept.group_id].offsets)
-    applied(model, items_of(run(plan_undo(model, keeper.snapshot))))
+    applied(model, items_of(run(plan_undo(model, snapshot.content))))
     assert model.groups[kept.group_id].offsets == after

@@ -1,4 +1,4 @@
-"""What the retention of a group's offsets counts from."""
+"""Tests for the event at which the retention time of an offset starts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from coterie.client.admin.group_values import (
+from coterie.client.admin.groups import (
     GroupDescription,
     GroupState,
     GroupType,
@@ -46,7 +46,7 @@ MODERN = GroupType.CONSUMER
         (group("g", READER, type=GroupType.SHARE), None),
     ],
 )
-def test_what_the_clock_of_a_topic_t_counts_from(
+def test_retention_starts_at_the_documented_event(
     described: GroupDescription, expected: ExpiryClock | None
 ) -> None:
     assert expiry_clock(described, "t") is expected

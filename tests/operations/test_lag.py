@@ -1,4 +1,4 @@
-"""How far groups are behind, in offsets."""
+"""The lag of groups in offsets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def only_row(admin: FakeAdmin) -> Row:
     return row
 
 
-def test_two_groups_on_the_same_partitions_do_not_mix() -> None:
+def test_two_groups_on_the_same_partitions_have_separate_lag() -> None:
     admin = FakeAdmin(logs={T0: FakeLog.of(0, 100)})
     admin.add(group("a", member("alice", ("t", 0))), t=10)
     admin.add(group("b", member("bob", ("t", 0))), t=90)
@@ -37,12 +37,12 @@ def test_two_groups_on_the_same_partitions_do_not_mix() -> None:
     assert a.committed.offset == 10
 
 
-def test_each_log_is_asked_once_for_all_groups_and_after_their_commits() -> None:
+def test_log_offsets_are_fetched_once_and_after_the_commits() -> None:
     admin = FakeAdmin(logs={T0: FakeLog.of(0, 100)})
     for name in "abc":
         admin.add(group(name), t=10)
     report(admin)
-    assert [name for name, _ in admin.calls] == [
+    assert admin.calls == [
         "describe_groups",
         "list_groups_offsets",
         "list_offsets",
@@ -60,7 +60,7 @@ def test_each_log_is_asked_once_for_all_groups_and_after_their_commits() -> None
         (120, 0, -20, LagStatus.BEYOND_END),
     ],
 )
-def test_lag_counts_what_the_log_still_has(
+def test_lag_counts_from_the_log_start(
     committed: int, lag: int, raw: int, status: LagStatus
 ) -> None:
     admin = FakeAdmin(logs={T0: FakeLog.of(20, 100)})
@@ -71,7 +71,7 @@ def test_lag_counts_what_the_log_still_has(
 
 
 @pytest.mark.fact("A-73")
-def test_without_a_commit_the_lag_is_not_known() -> None:
+def test_a_partition_without_a_commit_has_no_lag() -> None:
     admin = FakeAdmin(logs={T0: FakeLog.of(0, 100)})
     admin.add(group("g", member("m", ("t", 0))))
     row = only_row(admin)
@@ -80,7 +80,7 @@ def test_without_a_commit_the_lag_is_not_known() -> None:
 
 
 @pytest.mark.fact("A-73")
-def test_without_an_end_the_lag_is_not_known_and_the_row_says_why() -> None:
+def test_a_missing_log_end_is_an_unknown_lag_with_an_error() -> None:
     admin = FakeAdmin()
     admin.add(group("g"), gone=7)
     row = only_row(admin)
@@ -90,7 +90,7 @@ def test_without_an_end_the_lag_is_not_known_and_the_row_says_why() -> None:
 
 
 @pytest.mark.fact("A-70", "A-71")
-def test_owned_partitions_come_first_then_those_without_an_owner() -> None:
+def test_owned_partitions_precede_those_without_an_owner() -> None:
     logs = {TopicPartition(topic, 0): FakeLog.of(0, 9) for topic in "abc"}
     admin = FakeAdmin(logs=logs)
     admin.add(group("g", member("m", ("b", 0), ("c", 0))), a=1, b=2)
@@ -104,7 +104,7 @@ def test_owned_partitions_come_first_then_those_without_an_owner() -> None:
 
 
 @pytest.mark.fact("A-72")
-def test_a_member_without_partitions_has_a_row_of_its_own() -> None:
+def test_a_member_without_partitions_has_one_row() -> None:
     admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g", member("idle"), member("busy", ("t", 0))))
     busy, idle = report(admin).rows
@@ -113,7 +113,7 @@ def test_a_member_without_partitions_has_a_row_of_its_own() -> None:
     assert (idle.topic, idle.partition, idle.committed, idle.lag) == (None,) * 4
 
 
-def test_one_deleted_topic_hides_no_other() -> None:
+def test_a_deleted_topic_does_not_affect_others() -> None:
     admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g"), gone=1, t=2)
     gone, there = report(admin).rows
@@ -121,7 +121,7 @@ def test_one_deleted_topic_hides_no_other() -> None:
     assert (there.error, there.lag) == (None, 7)
 
 
-def test_a_group_that_is_missing_hides_no_other() -> None:
+def test_an_unknown_group_does_not_affect_others() -> None:
     admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g"), t=2)
     missing, there = report(admin, "absent", "g").groups
@@ -131,7 +131,7 @@ def test_a_group_that_is_missing_hides_no_other() -> None:
     assert (there.error, there.total) == (None, 7)
 
 
-def test_commits_that_cannot_be_read_leave_the_owners_visible() -> None:
+def test_owners_are_shown_when_commits_cannot_be_fetched() -> None:
     admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g", member("m", ("t", 0))), t=3)
     admin.commit_errors["g"] = ConnectionLost("broker:9092 hung up")
@@ -142,7 +142,7 @@ def test_commits_that_cannot_be_read_leave_the_owners_visible() -> None:
     assert row.error is one.error is admin.commit_errors["g"]
 
 
-def test_one_partition_whose_commit_cannot_be_read_has_its_own_error() -> None:
+def test_an_unreadable_commit_is_an_error_of_its_partition() -> None:
     admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g"))
     unstable = ApiError(ErrorCode.UNSTABLE_OFFSET_COMMIT)
@@ -151,7 +151,7 @@ def test_one_partition_whose_commit_cannot_be_read_has_its_own_error() -> None:
     assert (row.topic, row.error, row.lag_status) == ("t", unstable, LagStatus.UNKNOWN)
 
 
-def test_some_topics_only() -> None:
+def test_lag_covers_only_the_selected_topics() -> None:
     admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g", member("m", ("t", 0), ("u", 0))), v=1)
     found = asyncio.run(group_lag(admin, ["g"], topics=["t"]))
@@ -159,14 +159,14 @@ def test_some_topics_only() -> None:
     assert admin.logs_asked == [({T0}, False), ({T0}, False)]
 
 
-def test_ends_at_the_last_stable_offset_when_that_is_asked_for() -> None:
+def test_committed_only_ends_at_the_last_stable_offset() -> None:
     admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g"), t=1)
     asyncio.run(group_lag(admin, ["g"], committed_only=True))
     assert admin.logs_asked == [({T0}, False), ({T0}, True)]
 
 
-def test_progress_only_grows_and_ends_at_all() -> None:
+def test_progress_never_decreases_and_ends_at_the_total() -> None:
     admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g"), t=1)
     told: list[tuple[int, int]] = []

@@ -2,21 +2,21 @@ from pathlib import Path
 
 import pytest
 
-from coterie.client.admin.offset_values import CommittedOffset
+from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.errors import SettingError
-from coterie.operations.plan import Action, OffsetEntry
+from coterie.operations.plan_files import Action, OffsetEntry
 from coterie.operations.snapshots import (
-    GroupBefore,
+    SnapshotGroup,
     SnapshotHead,
     SnapshotWriter,
     list_snapshots,
     read_snapshot,
 )
-from tests.operations.world import A0, A1
+from tests.operations.small_cluster import A0, A1
 
 
-def before(group_id: str) -> GroupBefore:
-    return GroupBefore(
+def before(group_id: str) -> SnapshotGroup:
+    return SnapshotGroup(
         group_id,
         Action.RESET,
         existed=True,
@@ -29,33 +29,33 @@ def head(name: str, taken_at: str = "2026-11-21T10:00:00.000Z") -> SnapshotHead:
     return SnapshotHead(name, taken_at, "c1", "coterie groups reset g", "p1")
 
 
-def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
+def test_a_written_snapshot_is_read(tmp_path: Path) -> None:
     writer = SnapshotWriter(tmp_path / "new" / "deep", head("s1"))
-    writer.keep([before("g"), before("h")])
-    writer.keep([before("i")])
+    writer.add([before("g"), before("h")])
+    writer.add([before("i")])
     found = read_snapshot(tmp_path / "new" / "deep", "s1")
     assert found.head == head("s1")
     assert [each.group_id for each in found.groups] == ["g", "h", "i"]
-    assert found.groups[0].before == {A0: CommittedOffset(5, 1, "m")}
-    assert found.groups[0].written == {A0: CommittedOffset(2, 1, "m"), A1: None}
+    assert found.groups[0].offsets_before == {A0: CommittedOffset(5, 1, "m")}
+    assert found.groups[0].offsets_written == {A0: CommittedOffset(2, 1, "m"), A1: None}
 
 
-def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_a_snapshot(tmp_path: Path) -> None:
     writer = SnapshotWriter(tmp_path / "new", head("s1"))
-    writer.keep([before("g")])
+    writer.add([before("g")])
     assert writer.path.stat().st_mode & 0o777 == 0o600
     assert writer.path.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_nothing_to_keep_makes_no_file(tmp_path: Path) -> None:
-    SnapshotWriter(tmp_path / "new", head("s1")).keep([])
+def test_an_empty_snapshot_creates_no_file(tmp_path: Path) -> None:
+    SnapshotWriter(tmp_path / "new", head("s1")).add([])
     assert list(tmp_path.iterdir()) == []
     assert list(list_snapshots(tmp_path / "new")) == []
 
 
-def test_the_newest_is_listed_first(tmp_path: Path) -> None:
+def test_snapshots_are_listed_newest_first(tmp_path: Path) -> None:
     for name, at in [("b", "2026-01-01"), ("a", "2026-01-02"), ("c", "2026-01-02")]:
-        SnapshotWriter(tmp_path, head(name, at)).keep([before("g")])
+        SnapshotWriter(tmp_path, head(name, at)).add([before("g")])
     assert [each.head.snapshot_id for each in list_snapshots(tmp_path)] == [
         "c",
         "a",
@@ -63,37 +63,37 @@ def test_the_newest_is_listed_first(tmp_path: Path) -> None:
     ]
 
 
-def test_a_line_that_a_crash_cut_short_is_passed_over(tmp_path: Path) -> None:
-    """Its write never began: the line is on the disk before."""
+def test_a_truncated_last_line_is_ignored(tmp_path: Path) -> None:
+    # The write of a truncated line never started: lines are synced before it.
     writer = SnapshotWriter(tmp_path, head("s1"))
-    writer.keep([before("g")])
-    writer.keep([before("h")])
+    writer.add([before("g")])
+    writer.add([before("h")])
     writer.path.write_bytes(writer.path.read_bytes()[:-3])
     assert [each.group_id for each in read_snapshot(tmp_path, "s1").groups] == ["g"]
 
 
 def test_a_snapshot_is_never_overwritten(tmp_path: Path) -> None:
-    SnapshotWriter(tmp_path, head("s1")).keep([before("g")])
-    with pytest.raises(SettingError, match="File exists; nothing is written"):
-        SnapshotWriter(tmp_path, head("s1")).keep([before("h")])
+    SnapshotWriter(tmp_path, head("s1")).add([before("g")])
+    with pytest.raises(SettingError, match="File exists; no group is changed"):
+        SnapshotWriter(tmp_path, head("s1")).add([before("h")])
 
 
 @pytest.mark.parametrize("name", ["s2", "../s1", "deep/s1"])
-def test_a_snapshot_that_is_not_there_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(SettingError, match=r"no snapshot|no id"):
+def test_a_missing_snapshot_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SettingError, match=r"no snapshot|not a snapshot id"):
         read_snapshot(tmp_path, name)
 
 
 @pytest.mark.parametrize("data", [b"", b"{}\n", b'{"schema":"coterie.plan"}\n'])
-def test_another_file_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_a_file_that_is_not_a_snapshot_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "s1.jsonl").write_bytes(data)
     with pytest.raises(SettingError, match=r"s1.jsonl: "):
         read_snapshot(tmp_path, "s1")
 
 
-def test_a_broken_line_is_refused(tmp_path: Path) -> None:
+def test_a_malformed_line_is_refused(tmp_path: Path) -> None:
     writer = SnapshotWriter(tmp_path, head("s1"))
-    writer.keep([before("g")])
+    writer.add([before("g")])
     writer.path.write_bytes(writer.path.read_bytes() + b"{}\n")
     with pytest.raises(SettingError, match="not a group"):
         read_snapshot(tmp_path, "s1")

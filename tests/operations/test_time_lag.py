@@ -1,4 +1,4 @@
-"""How far groups are behind, in milliseconds."""
+"""The lag of groups in milliseconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coterie.operations.lag import group_lag, with_time_lags
 from coterie.operations.time_lag import (
     FETCHES_MAX,
     ROUNDS_MAX,
-    Behind,
+    LagPosition,
     TimeLag,
     TimeLagMethod,
     time_lags,
@@ -25,17 +25,17 @@ T0 = TopicPartition("t", 0)
 DAY = 86_400_000
 
 
-def look(log: FakeLog, next_offset: int, now_ms: int) -> TimeLag:
-    place = Behind(T0, next_offset, log.end)
+def time_lag_of(log: FakeLog, next_offset: int, now_ms: int) -> TimeLag:
+    place = LagPosition(T0, next_offset, log.end)
     admin = FakeAdmin(logs={T0: log}, cannot_read=True)
     found = asyncio.run(time_lags(admin, [place], now_ms=now_ms))
     assert len(admin.logs_asked) <= ROUNDS_MAX
     return found[place]
 
 
-def test_the_record_itself_says_when_it_was_written() -> None:
+def test_the_time_lag_uses_the_timestamp_of_the_record() -> None:
     admin = FakeAdmin(logs={T0: FakeLog(5, [1_000, 2_000, 3_000])})
-    place, later = Behind(T0, 6, 8), Behind(T0, 7, 8)
+    place, later = LagPosition(T0, 6, 8), LagPosition(T0, 7, 8)
     found = asyncio.run(time_lags(admin, [place, later, place], now_ms=10_000))
     assert found[place] == TimeLag(8_000, TimeLagMethod.EXACT, 0)
     assert found[later] == TimeLag(7_000, TimeLagMethod.EXACT, 0)
@@ -43,52 +43,52 @@ def test_the_record_itself_says_when_it_was_written() -> None:
     assert len(admin.calls) == 2
 
 
-def test_many_records_are_searched_for_by_time_all_at_once() -> None:
+def test_many_records_are_searched_by_time_in_shared_rounds() -> None:
     partitions = [TopicPartition("t", number) for number in range(FETCHES_MAX + 1)]
     admin = FakeAdmin(logs={at: FakeLog(0, [1_000, 2_000]) for at in partitions})
-    places = [Behind(at, 0, 2) for at in partitions]
+    places = [LagPosition(at, 0, 2) for at in partitions]
     found = asyncio.run(time_lags(admin, places, now_ms=10_000))
     assert {each.ms for each in found.values()} == {9_000}
-    assert [name for name, _ in admin.calls] == ["list_offsets"]
+    assert admin.calls == ["list_offsets"]
 
 
-def test_who_read_everything_is_not_behind_and_nobody_is_asked() -> None:
+def test_a_group_at_the_log_end_has_time_lag_zero_without_a_request() -> None:
     admin = FakeAdmin()
-    place = Behind(T0, 9, 9)
+    place = LagPosition(T0, 9, 9)
     found = asyncio.run(time_lags(admin, [place], now_ms=DAY))
     assert found == {place: TimeLag(0, TimeLagMethod.EXACT, 0)}
     assert not admin.calls
 
 
-def test_the_oldest_record_is_met_at_once() -> None:
+def test_the_oldest_record_is_found_in_one_round() -> None:
     log = FakeLog(5, [1_000, 2_000, 3_000])
-    assert look(log, 5, 10_000) == TimeLag(9_000, TimeLagMethod.EXACT, 0)
+    assert time_lag_of(log, 5, 10_000) == TimeLag(9_000, TimeLagMethod.EXACT, 0)
 
 
-def test_a_record_that_was_compacted_away_counts_as_the_next_one() -> None:
+def test_a_compacted_record_is_replaced_by_the_next_one() -> None:
     log = FakeLog(5, [1_000, 2_000, 3_000])
-    assert look(log, 4, 10_000) == TimeLag(9_000, TimeLagMethod.EXACT, 0)
+    assert time_lag_of(log, 4, 10_000) == TimeLag(9_000, TimeLagMethod.EXACT, 0)
 
 
-def test_records_without_timestamps_say_nothing() -> None:
-    assert look(FakeLog(0, [-1, -1]), 1, 10_000) == TimeLag()
+def test_records_without_timestamps_have_an_unknown_time_lag() -> None:
+    assert time_lag_of(FakeLog(0, [-1, -1]), 1, 10_000) == TimeLag()
 
 
-def test_a_record_without_a_timestamp_among_others_says_nothing() -> None:
-    place = Behind(T0, 1, 3)
+def test_a_record_without_a_timestamp_has_an_unknown_time_lag() -> None:
+    place = LagPosition(T0, 1, 3)
     admin = FakeAdmin(logs={T0: FakeLog(0, [1_000, -1, 3_000])})
     found = asyncio.run(time_lags(admin, [place], now_ms=10_000))
     assert found[place].method is not TimeLagMethod.EXACT
 
 
-def test_a_log_that_cannot_be_asked_says_nothing() -> None:
-    place = Behind(T0, 1, 2)
+def test_an_unreadable_log_has_an_unknown_time_lag() -> None:
+    place = LagPosition(T0, 1, 2)
     found = asyncio.run(time_lags(FakeAdmin(), [place], now_ms=10))
     assert found[place] == TimeLag(None, TimeLagMethod.UNKNOWN, None)
 
 
-def test_a_record_from_the_future_was_written_just_now() -> None:
-    found = look(FakeLog(0, [1_000, 90_000, 90_001]), 1, 50_000)
+def test_a_record_from_the_future_has_time_lag_zero() -> None:
+    found = time_lag_of(FakeLog(0, [1_000, 90_000, 90_001]), 1, 50_000)
     assert found.ms == 0
 
 
@@ -98,12 +98,12 @@ def test_a_record_from_the_future_was_written_just_now() -> None:
     at=st.integers(0, 29),
     since_last=st.integers(0, DAY),
 )
-def test_the_true_lag_is_within_the_error_that_is_named(
+def test_the_true_lag_is_within_the_returned_error(
     gaps: list[int], at: int, since_last: int
 ) -> None:
     times = [sum(gaps[: index + 1]) for index in range(len(gaps))]
     next_offset, now_ms = at % len(times), times[-1] + since_last
-    found = look(FakeLog(0, times), next_offset, now_ms)
+    found = time_lag_of(FakeLog(0, times), next_offset, now_ms)
     assert found.ms is not None
     assert found.error_ms is not None
     true_ms = now_ms - times[next_offset]
@@ -113,22 +113,22 @@ def test_the_true_lag_is_within_the_error_that_is_named(
 
 
 @pytest.mark.parametrize("age_ms", [2_000, 60_000, DAY // 24, 6 * DAY])
-def test_a_week_of_records_is_searched_to_a_few_percent(age_ms: int) -> None:
+def test_the_time_lag_in_a_week_of_records_is_within_a_few_percent(age_ms: int) -> None:
     now_ms = 7 * DAY
     times = list(range(0, now_ms, 1_000))
-    found = look(FakeLog(0, times), len(times) - age_ms // 1_000, now_ms)
+    found = time_lag_of(FakeLog(0, times), len(times) - age_ms // 1_000, now_ms)
     assert found.ms is not None
     assert found.error_ms is not None
     assert found.error_ms <= max(1_000, age_ms // 20)
     assert abs(found.ms - age_ms) <= found.error_ms
 
 
-def test_groups_at_the_same_place_are_looked_up_once_and_others_apart() -> None:
+def test_groups_at_one_offset_share_a_request() -> None:
     admin = FakeAdmin(logs={T0: FakeLog(0, [1_000, 2_000, 3_000])})
     for name, offset in (("a", 0), ("b", 0), ("c", 2), ("d", 3)):
         admin.add(group(name), t=offset)
     found = asyncio.run(group_lag(admin, "abcd"))
-    admin.calls.clear()
+    admin.requests.clear()
     timed = asyncio.run(with_time_lags(admin, found, now_ms=10_000))
     assert [row.time_lag_ms for row in timed.rows] == [9_000, 9_000, 7_000, 0]
-    assert [call for _, call in admin.calls] == [{T0: 0}, {T0: 2}]
+    assert [argument for _, argument in admin.requests] == [{T0: 0}, {T0: 2}]

@@ -1,4 +1,7 @@
-"""What `java.time.Duration` and Kafka's own date parser answered, by running them."""
+"""Tests for date-times and durations.
+
+The expected results are recorded from `java.time.Duration` and Kafka's date parser.
+"""
 
 import pytest
 
@@ -28,7 +31,7 @@ from coterie.operations.times import read_datetime_ms, read_duration_ns, time_be
         ("PT0S", 0),
     ],
 )
-def test_durations_are_read_as_java_reads_them(text: str, nanoseconds: int) -> None:
+def test_durations_are_parsed_as_by_java(text: str, nanoseconds: int) -> None:
     assert read_duration_ns(text) == nanoseconds
 
 
@@ -39,7 +42,7 @@ def test_durations_are_read_as_java_reads_them(text: str, nanoseconds: int) -> N
         *("PT.5S", "PT1.1234567891S", " P1D", "P1D ", "P99999999999999999D", "P١D"),
     ],
 )
-def test_what_java_refuses_is_refused(text: str) -> None:
+def test_durations_that_java_refuses_are_refused(text: str) -> None:
     with pytest.raises(SettingError, match="duration"):
         read_duration_ns(text)
 
@@ -55,7 +58,7 @@ def test_what_java_refuses_is_refused(text: str) -> None:
         ("1969-12-31T23:59:59.999Z", -1),
     ],
 )
-def test_date_times_are_read_as_kafka_reads_them(text: str, timestamp_ms: int) -> None:
+def test_date_times_are_parsed_as_by_kafka(text: str, timestamp_ms: int) -> None:
     assert read_datetime_ms(text) == timestamp_ms
 
 
@@ -85,7 +88,7 @@ def test_seconds_may_be_left_out(text: str, timestamp_ms: int) -> None:
         "0000-11-21T10:00:00.000Z",
     ],
 )
-def test_what_kafka_refuses_is_refused(text: str) -> None:
+def test_date_times_that_kafka_refuses_are_refused(text: str) -> None:
     with pytest.raises(SettingError, match=text[:10]):
         read_datetime_ms(text)
 
@@ -98,7 +101,7 @@ def test_what_kafka_refuses_is_refused(text: str) -> None:
         "2026-11-21T10:00:00.000Zjunk",
     ],
 )
-def test_what_kafka_misreads_is_refused(text: str) -> None:
+def test_date_times_that_kafka_parses_incorrectly_are_refused(text: str) -> None:
     with pytest.raises(SettingError, match="is not a date-time"):
         read_datetime_ms(text)
 

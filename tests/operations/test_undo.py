@@ -1,20 +1,19 @@
-from coterie.client.admin.offset_values import CommittedOffset
-from coterie.operations.apply import Verdict
-from coterie.operations.plan import Action
-from coterie.operations.planning import (
-    Planned,
+from coterie.client.admin.group_offsets import CommittedOffset
+from coterie.operations.plan_files import Action, Verdict
+from coterie.operations.plans import (
+    GroupPlan,
     items_of,
     plan_clone,
     plan_delete_groups,
     plan_remove_members,
 )
-from coterie.operations.reset import Note, ToEarliest
+from coterie.operations.resets import Note, ToEarliest
 from coterie.operations.undo import plan_undo
 from tests.operations.cluster_model import ClusterModel
-from tests.operations.world import (
+from tests.operations.small_cluster import (
     A0,
     B0,
-    MemoryKeeper,
+    MemorySnapshot,
     applied,
     reset_items,
     run,
@@ -22,19 +21,19 @@ from tests.operations.world import (
 )
 
 
-def after_reset() -> tuple[ClusterModel, MemoryKeeper]:
-    model, keeper = small_cluster(), MemoryKeeper()
-    applied(model, reset_items(model, {"g": ToEarliest(), "h": ToEarliest()}), keeper)
-    return model, keeper
+def after_reset() -> tuple[ClusterModel, MemorySnapshot]:
+    model, snapshot = small_cluster(), MemorySnapshot()
+    applied(model, reset_items(model, {"g": ToEarliest(), "h": ToEarliest()}), snapshot)
+    return model, snapshot
 
 
-def undone(model: ClusterModel, keeper: MemoryKeeper) -> tuple[Planned, ...]:
-    return run(plan_undo(model, keeper.snapshot))
+def undone(model: ClusterModel, snapshot: MemorySnapshot) -> tuple[GroupPlan, ...]:
+    return run(plan_undo(model, snapshot.content))
 
 
-def test_offsets_come_back_with_metadata_and_epoch() -> None:
-    model, keeper = after_reset()
-    planned = undone(model, keeper)
+def test_undo_restores_metadata_and_epoch() -> None:
+    model, snapshot = after_reset()
+    planned = undone(model, snapshot)
     assert [(row.at, row.delta) for row in planned[0].rows] == [(A0, 3), (B0, 7)]
     results = applied(model, items_of(planned))
     assert {each.verdict for each in results} == {Verdict.DONE}
@@ -42,20 +41,20 @@ def test_offsets_come_back_with_metadata_and_epoch() -> None:
     assert model.groups["h"].offsets == small_cluster().groups["h"].offsets
 
 
-def test_a_deleted_group_comes_back_with_its_offsets() -> None:
-    model, keeper = small_cluster(), MemoryKeeper()
-    applied(model, items_of(run(plan_delete_groups(model, ["g"]))), keeper)
+def test_undo_restores_the_offsets_of_a_deleted_group() -> None:
+    model, snapshot = small_cluster(), MemorySnapshot()
+    applied(model, items_of(run(plan_delete_groups(model, ["g"]))), snapshot)
     assert "g" not in model.groups
-    planned = undone(model, keeper)
+    planned = undone(model, snapshot)
     assert [row.notes for row in planned[0].rows] == [(Note.NO_COMMIT,)] * 2
     applied(model, items_of(planned))
     assert model.groups["g"].offsets == small_cluster().groups["g"].offsets
 
 
-def test_a_group_that_was_made_is_deleted_again() -> None:
-    model, keeper = small_cluster(), MemoryKeeper()
-    applied(model, items_of([run(plan_clone(model, "g", "new"))]), keeper)
-    (planned,) = undone(model, keeper)
+def test_undo_deletes_a_group_that_the_write_created() -> None:
+    model, snapshot = small_cluster(), MemorySnapshot()
+    applied(model, items_of([run(plan_clone(model, "g", "new"))]), snapshot)
+    (planned,) = undone(model, snapshot)
     assert planned.item is not None
     assert planned.item.action is Action.DELETE_GROUP
     assert [row.notes for row in planned.rows] == [(Note.DELETED,)] * 2
@@ -63,43 +62,43 @@ def test_a_group_that_was_made_is_deleted_again() -> None:
     assert "new" not in model.groups
 
 
-def test_what_moved_on_is_left_alone_unless_forced() -> None:
-    model, keeper = after_reset()
+def test_undo_of_moved_offsets_needs_force() -> None:
+    model, snapshot = after_reset()
     model.groups["g"].offsets[A0] = CommittedOffset(4)
-    first, second = undone(model, keeper)
+    first, second = undone(model, snapshot)
     assert str(first.error).startswith("a-0 moved on since the write: --force")
     assert second.item is not None
 
-    (forced, _) = run(plan_undo(model, keeper.snapshot, force=True))
+    (forced, _) = run(plan_undo(model, snapshot.content, force=True))
     assert forced.item is not None
     applied(model, [forced.item])
     assert model.groups["g"].offsets[A0] == CommittedOffset(5, 1, "m")
 
 
-def test_what_is_in_an_open_transaction_is_left_alone() -> None:
-    model, keeper = after_reset()
+def test_a_partition_in_an_open_transaction_is_not_written() -> None:
+    model, snapshot = after_reset()
     model.groups["g"].unstable.add(B0)
-    (first, _) = undone(model, keeper)
+    (first, _) = undone(model, snapshot)
     assert "b-0 moved on" in str(first.error)
 
 
-def test_a_group_with_members_is_left_alone() -> None:
-    model, keeper = after_reset()
+def test_undo_refuses_a_group_with_members() -> None:
+    model, snapshot = after_reset()
     model.groups["g"].join("m")
-    first, second = undone(model, keeper)
+    first, second = undone(model, snapshot)
     assert "is inactive, but the current state is Stable" in str(first.error)
     assert second.error is None
 
 
-def test_the_second_time_there_is_nothing_to_undo() -> None:
-    model, keeper = after_reset()
-    applied(model, items_of(undone(model, keeper)))
-    assert items_of(undone(model, keeper)) == ()
+def test_a_second_undo_changes_nothing() -> None:
+    model, snapshot = after_reset()
+    applied(model, items_of(undone(model, snapshot)))
+    assert items_of(undone(model, snapshot)) == ()
 
 
-def test_removed_members_are_nothing_to_undo() -> None:
-    model, keeper = small_cluster(), MemoryKeeper()
+def test_undo_does_not_restore_removed_members() -> None:
+    model, snapshot = small_cluster(), MemorySnapshot()
     items = items_of([run(plan_remove_members(model, "live", None))])
-    applied(model, items, keeper)
-    assert keeper.groups == []
+    applied(model, items, snapshot)
+    assert snapshot.groups == []
     assert model.groups["live"].members == ()

@@ -1,4 +1,4 @@
-"""What tests of the pipeline share: one Spark for all tests of a process."""
+"""The Spark session that the pipeline tests of a process share."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SMALL_JOBS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Java compiles once and lightly: most of a small job is compiling."""
+SMALL_JOBS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=192m"
+"""JVM options for short jobs: only the fast compiler, as most of a small job's time is
+compilation, with more than its default code cache, which many tests fill."""
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Two cores here, two shuffle partitions, UTC; starting it takes some seconds, so
-    its tests are slow ones, with few queries."""
-    from coterie.pipeline.session.session import Engine, start_session
+    """Start Spark with two cores and two shuffle partitions.
+
+    This takes several seconds, so tests that use it are marked slow.
+    """
+    from coterie.pipeline.spark_session import Engine, start_session
 
     session = start_session(
         Engine(memory="1g", shuffle_partitions=2, java_options=SMALL_JOBS)
@@ -28,6 +31,6 @@ def spark() -> Iterator[SparkSession]:
     yield session
     session.stop()
     with warnings.catch_warnings():
-        # Its sockets to Java are closed by being forgotten.
+        # Its sockets to the JVM are closed by the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()

@@ -1,4 +1,4 @@
-"""Makes a small lake of rows that a test writes down."""
+"""Small lakes made from the rows of a test."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coterie.pipeline.lake.lake import Lake
-from coterie.pipeline.lake.version import File, TableFiles, Version
+from coterie.pipeline.lake.lake import File, Lake, TableFiles, Version
 from coterie.pipeline.tables.all_tables import TABLES
 
 AS_OF = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
@@ -21,19 +20,21 @@ Rows = Mapping[str, Iterable[Mapping[str, Any]]]
 
 
 def ago(**span: float) -> datetime:
-    """A time before the newest record of a test's lake."""
+    """Return a time before the newest record of a test's lake."""
     return AS_OF - timedelta(**span)
 
 
 def make_lake(folder: Path, rows: Rows) -> Path:
-    """A lake with every table. What a row does not say is null, or where that cannot be
-    0, "", false or empty."""
+    """Make a lake with all tables from partial rows.
+
+    Missing values are null, or where null is not allowed 0, "", false or empty.
+    """
     lake = Lake.create(folder, "segments:log", CLUSTER)
     tables = {}
     for name, table in TABLES.items():
         path = f"{table.layer.value}/{name}/1.parquet"
         found = [_whole(table, each) for each in rows.get(name, ())]
-        lake.storage.make(str(Path(path).parent))
+        lake.storage.make_folder(str(Path(path).parent))
         pq.write_table(pa.Table.from_pylist(found, table.schema), lake.storage.at(path))
         file = File(path, rows=len(found), size_bytes=1, version=1)
         tables[name] = TableFiles((file,), through=1)

@@ -1,5 +1,8 @@
-"""A lake with a story, for tests of what reads lakes: billing rebalances and lags, a
-storm shakes audit, nightly is gone, and somebody's group has a hostile name."""
+"""Rows of an example lake.
+
+The group billing rebalances and lags, audit has a rebalance storm, nightly is stale,
+and the name of one group contains HTML.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ def owner_of(partition: int) -> str:
 
 
 def story() -> dict[str, list[dict[str, Any]]]:
-    """The rows of every table that has some."""
+    """Return the rows by table; other tables are empty."""
     return {
         "current_groups": _groups(),
         "current_members": _members(),

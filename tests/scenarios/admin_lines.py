@@ -1,9 +1,9 @@
-"""The lines of scenarios in which an admin looks at groups and deletes them."""
+"""Lines of scenarios about admin requests: describe, list and delete groups."""
 
 from __future__ import annotations
 
-from coterie.coordinator.describe.delete_groups import DeleteGroup
-from coterie.coordinator.describe.describe_consumer_groups import (
+from coterie.broker.coordinator.admin import (
+    DeleteGroup,
     DescribeConsumerGroup,
 )
 from coterie.wire.messages.list_groups import ListGroupsRequest
@@ -15,7 +15,7 @@ def deletes(play: Play) -> None:
     play.sent = play.driver.send(request, version=2)
 
 
-# What must be so.
+# Expectations.
 
 
 def is_listed(play: Play, state: str) -> None:
@@ -37,13 +37,13 @@ def are_listed(
     assert found == ([] if groups == "none" else words(groups)), found
 
 
-def member_described(play: Play, who: str, owns: str, shall: str) -> None:
+def member_described(play: Play, who: str, owns: str, target: str) -> None:
     request = DescribeConsumerGroup(play.driver.group_id)
     described = play.driver.send(request, version=1).response
     (member,) = [each for each in described.members if each.member_id == who]
     for assignment, wanted in (
         (member.assignment, owns),
-        (member.target_assignment, shall),
+        (member.target_assignment, target),
     ):
         found = {
             each.topic_name: sorted(each.partitions)
@@ -55,7 +55,7 @@ def member_described(play: Play, who: str, owns: str, shall: str) -> None:
 def described(
     play: Play, state: str, protocol: str | None = None, without: str | None = None
 ) -> None:
-    """In version 5, which has no error for a group that is not there."""
+    """Use version 5, which has no error for an unknown group."""
     group = play.driver.describe(play.driver.group_id, 5)
     assert not group.error_code
     assert (group.group_state, group.protocol_data) == (state, protocol or "")
@@ -71,13 +71,13 @@ LINES: list[tuple[str, Act]] = [
     (r"groups of type (?P<kind>\w+): (?P<groups>[\w, ]+)", are_listed),
     (
         rf"{_WHO} is described: owns (?P<owns>[\w ,-]+?), "
-        r"shall own (?P<shall>[\w ,-]+)",
+        r"target (?P<target>[\w ,-]+)",
         member_described,
     ),
     (
         r"described as (?P<state>\w+)( by (?P<protocol>\w+))?"
-        r"(?P<without>, without its members' bytes)?",
+        r"(?P<without>, without member metadata)?",
         described,
     ),
 ]
-"""As `play.LINES`."""
+"""Lines in the form of `play.LINES`."""

@@ -1,4 +1,4 @@
-"""The lines of scenarios in which members speak the classic protocol (E20)."""
+"""Lines of scenarios about members of the classic protocol (E20)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from typing import Any
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.leave_group import LeaveGroupRequest
-from tests.coordinator.classic.members import codes, join, leave, sync
-from tests.coordinator.consumer.faces import assigned, classic_group, offers
+from tests.broker.coordinator.classic.members import codes, join, leave, sync
+from tests.broker.coordinator.consumer.classic_requests import (
+    assigned,
+    classic_group,
+    offers,
+)
 from tests.scenarios.play import _WHO, Act, Play, partitions, words
 
-# What happens.
+# Actions.
 
 
 def begin(play: Play, shares: str) -> None:
-    """A stable classic group, all of whose members want all its topics."""
+    """Create a stable classic group whose members all subscribe to all its topics."""
     named: dict[str, dict[str, list[int]]] = {}
     keys: list[str] = []
     for each in shares.split("; "):
@@ -38,10 +42,10 @@ def enters(
     protocol: str | None = None,
     version: str | None = None,
 ) -> None:
-    said: dict[str, Any] = {"owned": partitions(owned or "")}
+    fields: dict[str, Any] = {"owned": partitions(owned or "")}
     if version is not None:
-        said["version"] = int(version)
-    protocols = offers(*words(topics), names=(protocol or "range",), **said)
+        fields["version"] = int(version)
+    protocols = offers(*words(topics), names=(protocol or "range",), **fields)
     known = {"protocols": protocols, "group_instance_id": instance}
     play.sent = join(play.driver, play.ids.get(who, ""), **{**known, **play.odd})
     play.requests[who] = play.sent
@@ -62,7 +66,7 @@ def pings(
     generation: str,
     seconds: str | None = None,
 ) -> None:
-    """Once, or every five seconds for a while."""
+    """Send one heartbeat, or one every five seconds for the given duration."""
     for _ in range(0, int(seconds or 1), 5):
         if seconds is not None:
             play.driver.advance(5_000)
@@ -74,12 +78,12 @@ def pings(
         play.sent = play.driver.send(HeartbeatRequest(**{**known, **play.odd}))
 
 
-def goes(play: Play, names: str, version: str | None = None) -> None:
+def leaves(play: Play, names: str, version: str | None = None) -> None:
     some: list[tuple[str, str | None]] = []
     for each in words(names):
         who, _, instance = each.partition(" as ")
         some.append(
-            ("" if who == "nobody" else play.ids.get(who, who), instance or None)
+            ("" if who == "anonymous" else play.ids.get(who, who), instance or None)
         )
     if version is None and not play.odd:
         play.sent = leave(play.driver, *some)
@@ -89,7 +93,7 @@ def goes(play: Play, names: str, version: str | None = None) -> None:
     play.sent = play.driver.send(LeaveGroupRequest(**known), version=int(version or 2))
 
 
-# What must be so.
+# Expectations.
 
 
 def is_answered(play: Play, generation: str) -> None:
@@ -98,7 +102,7 @@ def is_answered(play: Play, generation: str) -> None:
     assert play.sent.response.generation_id == int(generation)
 
 
-def is_told(play: Play, who: str, code: str) -> None:
+def gets_error(play: Play, who: str, code: str) -> None:
     sent = play.requests[who]
     assert not sent.parked
     assert sent.error == ErrorCode[code], sent.error
@@ -117,12 +121,12 @@ def is_given(play: Play, share: str, version: str | None = None) -> None:
     assert version is None or data[:2] == bytes([0, int(version)])
 
 
-def is_well(play: Play) -> None:
+def has_no_error(play: Play) -> None:
     assert play.sent is not None
     assert not play.sent.error, play.sent.error
 
 
-def each_told(play: Play, expected: str) -> None:
+def each_gets_error(play: Play, expected: str) -> None:
     assert play.sent is not None
     assert not play.sent.error
     assert [ErrorCode(code).name for code in play.codes] == words(expected)
@@ -139,22 +143,25 @@ _ONE = r"[a-z]\w*( as \w+)?"
 LINES: list[tuple[str, Act]] = [
     (r"classic (?P<shares>.+)", begin),
     (
-        rf"{_WHO} enters (?P<topics>\w+)(, owns (?P<owned>[\w ,-]+?))?"
+        rf"{_WHO} sends JoinGroup (?P<topics>\w+)(, owns (?P<owned>[\w ,-]+?))?"
         r"( as (?P<instance>\w+))?( by (?P<protocol>\w+))?( in v(?P<version>\d))?",
         enters,
     ),
-    (rf"{_WHO} syncs at (?P<generation>\d+)( as (?P<instance>\w+))?", syncs),
-    (rf"{_WHO} pings at (?P<generation>\d+)( for (?P<seconds>\d+) s)?", pings),
-    (rf"(?P<names>{_ONE}(, {_ONE})*) go(es)?( by v(?P<version>\d))?", goes),
+    (rf"{_WHO} sends SyncGroup at (?P<generation>\d+)( as (?P<instance>\w+))?", syncs),
+    (
+        rf"{_WHO} sends Heartbeat at (?P<generation>\d+)( for (?P<seconds>\d+) s)?",
+        pings,
+    ),
+    (rf"(?P<names>{_ONE}(, {_ONE})*) sends LeaveGroup( by v(?P<version>\d))?", leaves),
     (r"-> generation (?P<generation>\d+)", is_answered),
-    (r"-> is given (?P<share>[\w ,-]+?)( in v(?P<version>\d))?", is_given),
-    (r"-> each for itself: (?P<expected>[A-Z_, ]+)", each_told),
-    (rf"{_WHO} is told (?P<code>[A-Z_]+)", is_told),
+    (r"-> gets (?P<share>[\w ,-]+?)( in v(?P<version>\d))?", is_given),
+    (r"-> each: (?P<expected>[A-Z_, ]+)", each_gets_error),
+    (rf"{_WHO} gets (?P<code>[A-Z_]+)", gets_error),
     (rf"{_WHO} waits", waits),
-    (r"-> all is well", is_well),
+    (r"-> ok", has_no_error),
     (
         r"the group is classic, (?P<state>\w+) in generation (?P<generation>\d+)",
         is_classic,
     ),
 ]
-"""As `play.LINES`; a line that both know is that one's."""
+"""Lines in the form of `play.LINES`, which takes precedence for equal lines."""

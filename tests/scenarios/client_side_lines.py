@@ -1,19 +1,21 @@
-"""The lines of scenarios in which members compute the assignment (kip-facts E13)."""
+"""Lines of scenarios about client-side assignment (E13)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from coterie.wire.messages.consumer_group_heartbeat import ClientAssignor
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ClientAssignor,
+    TopicPartitions,
+)
 from coterie.wire.messages.consumer_group_install_assignment import (
     ConsumerGroupInstallAssignmentRequest,
     InstalledMember,
-    InstalledPartitions,
 )
 from coterie.wire.messages.consumer_group_prepare_assignment import (
     ConsumerGroupPrepareAssignmentRequest,
 )
-from tests.coordinator.consumer.groups import topic_id
+from tests.broker.coordinator.consumer.groups import topic_id
 from tests.scenarios.play import _WHO, Act, Play, partitions
 
 OFFERED = ClientAssignor(
@@ -40,7 +42,7 @@ def installs(play: Play, who: str, epoch: str, group_epoch: str, shares: str) ->
         name, share = each.split(" ", 1)
         given: Any = {} if share == "nothing" else partitions(share)
         some = [
-            InstalledPartitions(topic_id=topic_id(topic), partitions=numbers)
+            TopicPartitions(topic_id=topic_id(topic), partitions=numbers)
             for topic, numbers in given.items()
         ]
         members.append(
@@ -56,7 +58,7 @@ def installs(play: Play, who: str, epoch: str, group_epoch: str, shares: str) ->
     play.sent = play.driver.send(request)
 
 
-# What must be so.
+# Expectations.
 
 
 def computes(play: Play, no: str | None = None) -> None:
@@ -71,14 +73,14 @@ def handed(play: Play, epoch: str) -> None:
 
 
 LINES: list[tuple[str, Act]] = [
-    (rf"{_WHO} joins (?P<topics>[\w, ]+), and can compute", joins),
+    (rf"{_WHO} joins (?P<topics>[\w, ]+), with a client-side assignor", joins),
     (rf"{_WHO} prepares at (?P<epoch>\d+)", prepares),
     (
         rf"{_WHO} installs at (?P<epoch>\d+) for (?P<group_epoch>\d+): "
         r"(?P<shares>[\w ,;-]+)",
         installs,
     ),
-    (r"-> shall (?P<no>not )?compute", computes),
-    (r"-> all it needs for (?P<epoch>\d+)", handed),
+    (r"-> (computes|(?P<no>does not )compute)", computes),
+    (r"-> the input for (?P<epoch>\d+)", handed),
 ]
-"""As `play.LINES`."""
+"""Lines in the form of `play.LINES`."""

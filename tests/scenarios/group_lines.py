@@ -1,5 +1,7 @@
-"""The lines of scenarios about what a group lives in: settings, several groups, its
-assignor, a log that is lost or wrong, and requests that nobody can mean."""
+"""Lines of scenarios about settings, several groups, the assignor, and logs.
+
+The suffix ", but ..." of a line changes fields of its request.
+"""
 
 from __future__ import annotations
 
@@ -9,37 +11,37 @@ from typing import Any, Final
 
 import pytest
 
-from coterie.catalog.group_configs import GroupConfigs
-from coterie.coordinator.consumer.group import Refresh
-from coterie.coordinator.consumer.member import MemberState
-from coterie.coordinator.consumer.records import current_record
-from coterie.coordinator.result import Origin
+from coterie.broker.catalog.configs import GroupConfigs
+from coterie.broker.coordinator.consumer.group import Refresh
+from coterie.broker.coordinator.consumer.member import MemberState
+from coterie.broker.coordinator.consumer.record_builders import current_record
+from coterie.broker.coordinator.result import Origin
 from coterie.settings import Settings
 from coterie.wire.messages.consumer_group_heartbeat import TopicPartitions
-from tests.coordinator.consumer.groups import topic_id
+from tests.broker.coordinator.consumer.groups import topic_id
 from tests.scenarios.play import _WHO, Act, Play, partitions, words
 
-ODD: Final[Mapping[str, dict[str, Any]]] = {
-    "in a group without a name": {"group_id": ""},
-    "as an instance without a name": {"instance_id": "  "},
-    "as no instance": {"instance_id": None},
-    "in a rack without a name": {"rack_id": "  "},
-    "without an id": {"member_id": ""},
-    "without a timeout": {"rebalance_timeout_ms": -1},
+CHANGED_FIELDS: Final[Mapping[str, dict[str, Any]]] = {
+    "with an empty group id": {"group_id": ""},
+    "with a blank instance id": {"instance_id": "  "},
+    "without an instance id": {"instance_id": None},
+    "with a blank rack id": {"rack_id": "  "},
+    "without a member id": {"member_id": ""},
+    "without a rebalance timeout": {"rebalance_timeout_ms": -1},
     "without topics": {"subscribed_topic_names": None},
-    "without a word on what it owns": {"topic_partitions": None},
-    "of another protocol type": {"protocol_type": "connect"},
-    "with a session of a second": {"session_timeout_ms": 1_000},
-    "owning something already": {
+    "without owned partitions": {"topic_partitions": None},
+    "with another protocol type": {"protocol_type": "connect"},
+    "with a session timeout of 1 s": {"session_timeout_ms": 1_000},
+    "with an owned partition": {
         "topic_partitions": [TopicPartitions(topic_id=topic_id("foo"), partitions=[0])]
     },
 }
-"""How a request may be odd, and what that says on the wire."""
+"""The changed fields of an unusual request, by their description."""
 
 
-def oddly(play: Play, line: str, how: str) -> None:
-    assert how in ODD, f"nobody knows how this is odd: {how}"
-    play.odd = ODD[how]
+def with_changed_fields(play: Play, line: str, how: str) -> None:
+    assert how in CHANGED_FIELDS, f"unknown change: {how}"
+    play.odd = CHANGED_FIELDS[how]
     play.line(line)
     play.odd = {}
 
@@ -65,7 +67,7 @@ def in_group(play: Play, group: str) -> None:
     play.driver.group_id = group
 
 
-def assignor_gives(play: Play, shares: str) -> None:
+def assignor_returns(play: Play, shares: str) -> None:
     given = {}
     for each in shares.split("; "):
         who, share = each.split(" ", 1)
@@ -80,22 +82,22 @@ def assignor_fails(play: Play) -> None:
     play.driver.assigns(fail)
 
 
-def is_lost(play: Play) -> None:
-    """The write fails, so the server loads what it had written before."""
+def write_fails(play: Play) -> None:
+    """Drop the records of the last step as not written, and reload the shard."""
     kept = len(play.driver.history) - len(play.driver.results[-1].records)
     del play.driver.history[kept:]
     play.restarts()
 
 
-def is_a_bug(play: Play, who: str, owns: str) -> None:
-    """The log gives a member what another one holds at the same epoch."""
+def is_corrupt(play: Play, who: str, owns: str) -> None:
+    """Assert that replaying a second owner of these partitions fails."""
     member = play.driver.member(who)
     held = {
         topic_id(topic): dict.fromkeys(some, member.epoch)
         for topic, some in partitions(owns).items()
     }
     record = current_record(play.driver.group_id, replace(member, assigned=held))
-    with pytest.raises(AssertionError, match="still held"):
+    with pytest.raises(AssertionError, match="still owned"):
         play.driver.shard.replay(record, Origin(0, 0))
 
 
@@ -105,39 +107,40 @@ def is_unknown(play: Play, who: str) -> None:
     driver._keep(current_record(driver.group_id, member), Origin(0, driver.now_ms))
 
 
-# What must be so.
+# Expectations.
 
 
-def beats_every(play: Play, seconds: str) -> None:
+def has_interval(play: Play, seconds: str) -> None:
     assert play.sent is not None
     assert play.sent.response.heartbeat_interval_ms == int(seconds) * 1000
 
 
-def is_read(play: Play, topic: str, groups: str) -> None:
+def is_subscribed(play: Play, topic: str, groups: str) -> None:
     found = play.driver.state.topic_index.groups(topic)
-    assert sorted(found) == ([] if groups == "nobody" else words(groups)), found
+    assert sorted(found) == ([] if groups == "no group" else words(groups)), found
 
 
-def looks(play: Play, group: str, no: str | None) -> None:
+def refreshes(play: Play, group: str, no: str | None) -> None:
     refresh = play.driver.state.consumer_groups[group].refresh
     assert (refresh == Refresh()) is (no is None), refresh
 
 
 LINES: list[tuple[str, Act]] = [
-    (r"(?P<line>.+), but (?P<how>.+)", oddly),
+    (r"(?P<line>.+), but (?P<how>.+)", with_changed_fields),
     (r"the server's (?P<setting>[a-z.]+) is (?P<value>\S+)", server_is),
     (r"the group's (?P<config>[a-z.]+) is (?P<value>\d+)", group_is),
     (r"in group (?P<group>\w+)", in_group),
-    (r"the assignor gives (?P<shares>[\w ,;-]+)", assignor_gives),
+    (r"the assignor returns (?P<shares>[\w ,;-]+)", assignor_returns),
     (r"the assignor fails", assignor_fails),
-    (r"what that wrote is lost", is_lost),
-    (rf"a log in which {_WHO} owns (?P<owns>[\w ,-]+) as well is a bug", is_a_bug),
-    (rf"a later version wrote that {_WHO} is in a state of its own", is_unknown),
-    (r"-> to be heard of every (?P<seconds>\d+) s", beats_every),
-    (r"(?P<topic>\w+) is read by (?P<groups>[\w, ]+)", is_read),
+    (r"that write fails", write_fails),
+    (rf"a log that also assigns (?P<owns>[\w ,-]+) to {_WHO} is corrupt", is_corrupt),
+    (rf"a later version wrote an unknown state of {_WHO}", is_unknown),
+    (r"-> heartbeat interval (?P<seconds>\d+) s", has_interval),
+    (r"(?P<topic>\w+) is subscribed to by (?P<groups>[\w, ]+)", is_subscribed),
     (
-        r"group (?P<group>\w+) (?P<no>need not )?looks? at its topics at the next beat",
-        looks,
+        r"group (?P<group>\w+) (?P<no>does not )?refresh(es)? its topics at the next "
+        r"heartbeat",
+        refreshes,
     ),
 ]
-"""As `play.LINES`."""
+"""Lines in the form of `play.LINES`."""

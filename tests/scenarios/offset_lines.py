@@ -1,4 +1,4 @@
-"""The lines of scenarios about committed offsets (kip-facts H.6)."""
+"""Lines of scenarios about committed offsets (H.6)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ DAY_MS = 86_400_000
 
 
 def _partition(text: str) -> tuple[str, int]:
-    """ "foo-1" as a topic and a partition."""
+    """Parse "foo-1" as a topic and a partition."""
     topic, _, number = text.strip().rpartition("-")
     return topic, int(number)
 
 
 def _wanted(text: str) -> dict[str, list[int]]:
-    """ "foo-0, foo-1" as topics and their partitions."""
+    """Parse "foo-0, foo-1" as topics and their partitions."""
     found: dict[str, list[int]] = {}
     for each in words(text):
         topic, number = _partition(each)
@@ -27,7 +27,7 @@ def _wanted(text: str) -> dict[str, list[int]]:
 
 
 def _name(play: Play, who: str) -> str:
-    return "" if who == "nobody" else play.ids.get(who, who)
+    return "" if who == "anonymous" else play.ids.get(who, who)
 
 
 def _answers(play: Play, codes: Mapping[tuple[str, int], int]) -> None:
@@ -35,7 +35,7 @@ def _answers(play: Play, codes: Mapping[tuple[str, int], int]) -> None:
     play.answers = {of: ErrorCode(code).name for of, code in codes.items()}
 
 
-# What happens.
+# Actions.
 
 
 def commits(
@@ -56,19 +56,19 @@ def commits(
         named[_partition(partition)] = {"committed_offset": int(offset)}
     if length is not None and about is not None:
         named[_partition(about)]["committed_metadata"] = "x" * int(length)
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "group_id": play.driver.group_id,
         "member_id": _name(play, who),
         "generation_id_or_member_epoch": int(epoch),
         "group_instance_id": instance,
     }
     if transaction is not None:
-        said |= {"producer_id": int(transaction), "version": int(version or 5)}
-        _answers(play, play.driver.txn_commit(named, **said))
+        fields |= {"producer_id": int(transaction), "version": int(version or 5)}
+        _answers(play, play.driver.txn_commit(named, **fields))
         return
     if keep_ms is not None:
-        said["retention_time_ms"] = int(keep_ms)
-    _answers(play, play.driver.commit(named, version=int(version or 9), **said))
+        fields["retention_time_ms"] = int(keep_ms)
+    _answers(play, play.driver.commit(named, version=int(version or 9), **fields))
 
 
 def ends(play: Play, producer: str, how: str) -> None:
@@ -78,14 +78,14 @@ def ends(play: Play, producer: str, how: str) -> None:
 def fetches(
     play: Play, who: str, some: str, epoch: str | None = None, stable: str | None = None
 ) -> None:
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if epoch is not None:
-        said = {"member_id": _name(play, who), "member_epoch": int(epoch)}
+        fields = {"member_id": _name(play, who), "member_epoch": int(epoch)}
     found = play.driver.fetch(
         None if some == "everything" else _wanted(some),
         stable=stable is not None,
         group_id=play.driver.group_id,
-        **said,
+        **fields,
     )
     play.sent, play.codes = None, [found.error_code]
     play.answers = {
@@ -122,7 +122,7 @@ def resigns(play: Play) -> None:
     play.driver.shard.resign()
 
 
-# What must be so.
+# Expectations.
 
 
 def each_answered(play: Play, offsets: str) -> None:
@@ -160,20 +160,20 @@ LINES: list[tuple[str, Act]] = [
         r"at (?P<epoch>-?\d+)( as (?P<instance>\w+))?"
         r"( in transaction (?P<transaction>\d+))?( by v(?P<version>\d+))?"
         r"( for (?P<keep_ms>\d+) ms)?"
-        rf"( with (?P<length>\d+) letters about (?P<about>{_PARTITION}))?",
+        rf"( with (?P<length>\d+) characters of metadata for (?P<about>{_PARTITION}))?",
         commits,
     ),
     (r"transaction (?P<producer>\d+) (?P<how>commits|aborts)", ends),
     (
         rf"{_WHO} fetches (?P<some>everything|nothing|{_SOME})( at (?P<epoch>-?\d+))?"
-        r"(?P<stable>, if it is stable)?",
+        r"(?P<stable>, if stable)?",
         fetches,
     ),
     (rf"an admin deletes the offsets of (?P<some>{_SOME})", deletes),
-    (r"offsets are swept( after (?P<days>\d+) days)?", are_swept),
+    (r"offsets expire( after (?P<days>\d+) days)?", are_swept),
     (r"the server resigns", resigns),
     (rf"-> (?P<offsets>no offsets|{_ANSWER}(, {_ANSWER})*)", each_answered),
     (rf"committed (?P<partition>{_PARTITION}) is (?P<offset>\d+|nothing)", committed),
-    (rf"(?P<partition>{_PARTITION}) is kept for (?P<ms>\d+) ms, as of old", expires),
+    (rf"(?P<partition>{_PARTITION}) expires after (?P<ms>\d+) ms", expires),
 ]
-"""As `play.LINES`."""
+"""Lines in the form of `play.LINES`."""

@@ -1,4 +1,4 @@
-"""The simulation itself: worlds come to order, replay exactly, and tell their story."""
+"""The simulation: runs converge, depend only on their seed, and report violations."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from coterie.coordinator.consumer import reconcile
-from sim.broken import Broken, Ears, listening
+from coterie.broker.coordinator.consumer import reconcile
+from sim.broken import Broken, BugRecorder, recording_bugs
 from sim.plan import Kind, Plan
 from sim.runner import run_seed
 from sim.world import World
 
 
 def plan_of(seed: int) -> Plan:
-    return World(seed, Ears()).plan
+    return World(seed, BugRecorder()).plan
 
 
 def seeds_with(kind: Kind) -> Iterator[int]:
-    """The seeds of worlds whose one group is of that kind."""
+    """Return the seeds of worlds whose one group has that type."""
     for seed in range(1, 1_000):
         groups = plan_of(seed).groups
         if len(groups) == 1 and groups[0].kind is kind:
@@ -27,25 +27,25 @@ def seeds_with(kind: Kind) -> Iterator[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*Kind])
-def test_a_world_comes_to_order(kind: Kind) -> None:
+def test_a_simulated_run_converges(kind: Kind) -> None:
     outcome = run_seed(next(seeds_with(kind)))
     assert outcome.broken is None, outcome
 
 
 @pytest.mark.slow
-def test_a_seed_replays_exactly() -> None:
+def test_a_seed_reproduces_the_same_run() -> None:
     first, again = run_seed(11), run_seed(11)
     assert first.transcript
     assert first == again
 
 
-def test_another_seed_is_another_world() -> None:
+def test_another_seed_gives_another_run() -> None:
     assert plan_of(1) != plan_of(2)
 
 
 @pytest.mark.slow
-def test_a_bug_is_found_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A member that is to revoke partitions is not waited for."""
+def test_a_violation_is_detected_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace a function so that partitions are assigned before they are revoked."""
     monkeypatch.setattr(reconcile, "_still_owns", lambda owned, revoked: False)
     outcomes = (run_seed(seed) for seed in seeds_with(Kind.CONSUMER))
     outcome = next(outcome for outcome in outcomes if outcome.broken)
@@ -54,12 +54,12 @@ def test_a_bug_is_found_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "reads" in outcome.transcript
 
 
-def test_what_the_server_logs_as_a_bug_breaks_a_world() -> None:
-    with listening() as ears:
-        world = World(1, ears)
+def test_a_bug_logged_by_the_server_fails_the_run() -> None:
+    with recording_bugs() as recorder:
+        world = World(1, recorder)
         world.start_server()
         assert world.server is not None
         world.server.loop.settle()
-        world.server.runtime.notify(object())
+        world.server.runtime.broadcast(object())
         with pytest.raises(Broken, match="a bug"):
-            world._pass(5_000)
+            world.advance(5_000)

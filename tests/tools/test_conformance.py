@@ -1,4 +1,4 @@
-"""The conformance page says what the tests say, and notices when it no longer does."""
+"""The conformance pages show the outcomes of the tests, and staleness is reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tools.conformance import (
     missing,
     read_deviations,
     read_facts,
-    render,
+    render_rows,
     stale,
     statuses,
 )
@@ -38,7 +38,7 @@ def test_all_814_facts_are_listed_once() -> None:
     assert all(fact.statement and fact.section for fact in facts)
 
 
-def test_every_area_holds_some_facts() -> None:
+def test_every_area_contains_facts() -> None:
     facts = read_facts(FACTS.read_text(encoding="utf-8"))
     assert all(any(area.holds(fact) for fact in facts) for area in AREAS)
 
@@ -50,18 +50,18 @@ def test_a_fact_with_passing_tests_is_proven() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["failed", "skipped"])
-def test_one_test_that_did_not_pass_spoils_the_proof(outcome: str) -> None:
+def test_a_fact_with_a_test_that_did_not_pass_is_not_proven(outcome: str) -> None:
     tests = {"A-01": {"tests/a.py::one": "passed", "tests/a.py::two": outcome}}
     assert judge(BOTH, tests, {})[0].status == NOT_YET
 
 
-def test_a_deviation_carries_its_reason() -> None:
+def test_a_deviation_has_its_reason() -> None:
     deviations = read_deviations("id\treason\nA-02\twe keep v0\n")
     second = judge(BOTH, PASSED, deviations)[1]
     assert (second.status, second.evidence) == (DEVIATION, "we keep v0")
 
 
-def test_a_mark_of_no_fact_is_an_error() -> None:
+def test_a_mark_of_an_unknown_fact_is_an_error() -> None:
     with pytest.raises(ConformanceError, match="A-99"):
         judge(BOTH, {"A-99": {"tests/a.py::one": "passed"}}, {})
 
@@ -71,39 +71,39 @@ def test_a_deviation_that_tests_prove_is_an_error() -> None:
         judge(BOTH, PASSED, {"A-01": "no longer true"})
 
 
-def test_the_page_is_read_back_as_it_was_written() -> None:
-    page = render(judge(BOTH, PASSED, {}))
+def test_the_statuses_of_a_written_page_are_parsed_back() -> None:
+    page = render_rows("A", judge(BOTH, PASSED, {}))
     assert "| A-01 | a \\| b | proven | `test_a.py::test_one` |" in page
     assert statuses(page) == {"A-01": PROVEN, "A-02": NOT_YET}
 
 
 def test_a_changed_status_makes_the_page_stale() -> None:
-    page = render(judge(BOTH, {}, {}))
+    page = render_rows("A", judge(BOTH, {}, {}))
     assert stale(page, judge(BOTH, PASSED, {}), PASSED) == (
         "A-01: the page says not yet, the tests say proven",
     )
 
 
 def test_a_renamed_test_does_not_make_the_page_stale() -> None:
-    page = render(judge(BOTH, PASSED, {}))
+    page = render_rows("A", judge(BOTH, PASSED, {}))
     renamed = {"A-01": {"tests/other.py::name": "passed"}}
     assert stale(page, judge(BOTH, renamed, {}), renamed) == ()
 
 
 def test_a_skipped_test_does_not_make_the_page_stale() -> None:
-    page = render(judge(BOTH, PASSED, {}))
+    page = render_rows("A", judge(BOTH, PASSED, {}))
     skipped = {"A-01": {"tests/test_a.py::test_one": "skipped"}}
     assert stale(page, judge(BOTH, skipped, {}), skipped) == ()
 
 
-def test_what_an_area_lacks_is_listed() -> None:
+def test_unproven_facts_of_an_area_are_listed() -> None:
     assert list(missing(judge(BOTH, {}, {}))) == ["A-01\ta | b", "A-02\tc"]
     assert list(missing(judge(BOTH, PASSED, {}))) == ["A-02\tc"]
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tree with two facts, one of them proven, and no page yet."""
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree with two facts, one of them proven, and no pages yet."""
     header = "id\tsection\tlayer\tstatement\n"
     rows = "".join("\t".join(fact) + "\n" for fact in BOTH)
     (tmp_path / "facts.tsv").write_text(header + rows)
@@ -112,32 +112,33 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(conformance, "FACTS", tmp_path / "facts.tsv")
     monkeypatch.setattr(conformance, "DEVIATIONS", tmp_path / "deviations.tsv")
     monkeypatch.setattr(conformance, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(conformance, "ROWS", tmp_path / "rows")
     return tmp_path
 
 
-def run(house: Path, *arguments: str) -> int:
-    return main(["--results", str(house / "facts.json"), *arguments])
+def run(project: Path, *arguments: str) -> int:
+    return main(["--results", str(project / "facts.json"), *arguments])
 
 
-def test_the_page_that_was_written_passes_its_check(house: Path) -> None:
-    assert run(house, "--check") == 1  # there is none yet
-    assert run(house) == 0
-    assert run(house, "--check") == 0
+def test_freshly_written_pages_pass_the_check(project: Path) -> None:
+    assert run(project, "--check") == 1  # no page has been written
+    assert run(project) == 0
+    assert run(project, "--check") == 0
 
 
-def test_the_check_names_what_changed_and_what_to_do(
-    house: Path, capsys: pytest.CaptureFixture[str]
+def test_the_check_reports_changed_facts_and_the_remedy(
+    project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(house)
-    (house / "deviations.tsv").write_text("id\treason\nA-02\tours is better\n")
-    assert run(house, "--check") == 1
-    said = capsys.readouterr().out
-    assert "A-02: the page says not yet, the tests say deviation" in said
-    assert "run\n`make conformance`" in said
+    run(project)
+    (project / "deviations.tsv").write_text("id\treason\nA-02\tours is better\n")
+    assert run(project, "--check") == 1
+    output = capsys.readouterr().out
+    assert "A-02: the page says not yet, the tests say deviation" in output
+    assert "run\n`make conformance`" in output
 
 
-def test_inputs_that_contradict_each_other_are_an_exit_code_of_their_own(
-    house: Path,
+def test_contradictory_inputs_exit_with_code_2(
+    project: Path,
 ) -> None:
-    (house / "deviations.tsv").write_text("id\treason\nA-01\tnot so\n")
-    assert run(house) == 2
+    (project / "deviations.tsv").write_text("id\treason\nA-01\tnot so\n")
+    assert run(project) == 2

@@ -1,4 +1,4 @@
-"""Fact marks and their outcomes reach the results file, whatever runs the tests."""
+"""The results file holds every fact mark and its outcome, with and without xdist."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ markers = ["fact: x", "slow: x"]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A small project of its own with our conftest and our facts."""
+    """A small separate project with the conftest and the facts of this one."""
     (tmp_path / "tests").mkdir()
     (tmp_path / "docs").mkdir()
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
@@ -83,7 +83,7 @@ def test_outcomes_are_collected_in_any_number_of_processes(
 
 
 @pytest.mark.slow
-def test_a_mark_that_names_no_fact_stops_the_run(project: Path) -> None:
+def test_a_mark_of_an_unknown_fact_stops_the_run(project: Path) -> None:
     text = 'import pytest\n@pytest.mark.fact("A-999")\ndef test_it(): pass\n'
     (project / "tests" / "test_some.py").write_text(text)
     run = run_pytest(project)
@@ -92,7 +92,7 @@ def test_a_mark_that_names_no_fact_stops_the_run(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_unit_test_that_takes_long_is_named_unless_it_says_so(project: Path) -> None:
+def test_a_slow_unit_test_is_reported_unless_marked_slow(project: Path) -> None:
     text = """
 import pytest
 
@@ -102,9 +102,9 @@ def busy():
 def test_long(): busy()
 
 @pytest.mark.slow
-def test_long_and_says_so(): busy()
+def test_long_and_marked(): busy()
 """
     (project / "tests" / "test_some.py").write_text(text)
-    said = run_pytest(project).stdout
-    assert "s  tests/test_some.py::test_long\n" in said
-    assert "test_long_and_says_so" not in said
+    output = run_pytest(project).stdout
+    assert "s  tests/test_some.py::test_long\n" in output
+    assert "test_long_and_marked" not in output

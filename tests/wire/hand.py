@@ -1,4 +1,4 @@
-"""Kafka's primitive types written by hand, so that a layout can be spelled out."""
+"""Encoders of Kafka's primitive types, to write expected layouts by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def int64(value: int) -> bytes:
 
 
 def text(value: str | None) -> bytes:
-    """A string of the versions before flexible ones."""
+    """Encode a string of a version that is not flexible."""
     if value is None:
         return int16(-1)
     return int16(len(value.encode())) + value.encode()
@@ -33,19 +33,19 @@ def blob(value: bytes) -> bytes:
 
 
 def many(*elements: bytes) -> bytes:
-    """An array of the versions before flexible ones."""
+    """Encode an array of a version that is not flexible."""
     return int32(len(elements)) + b"".join(elements)
 
 
 def short(value: str | None) -> bytes:
-    """A compact string of under 127 bytes."""
+    """Encode a compact string of under 127 bytes."""
     if value is None:
         return b"\0"
     return bytes([len(value.encode()) + 1]) + value.encode()
 
 
 def few(*elements: bytes) -> bytes:
-    """A compact array of under 127 elements."""
+    """Encode a compact array of under 127 elements."""
     return bytes([len(elements) + 1]) + b"".join(elements)
 
 

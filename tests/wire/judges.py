@@ -1,8 +1,8 @@
-"""Other people's codecs, asked the same questions: kio, kafka-python and aiokafka.
+"""Independent codecs that check Coterie's: kio, kafka-python and aiokafka.
 
-A judge reads a body, says what it read as plain dicts and lists, and writes it again.
-`plain` says the same of our values. Names are compared too, after `_name`: two fields
-of one type in the wrong order would otherwise look right.
+A judge decodes a body, converts it to plain dicts and lists, and encodes it again.
+`plain` converts a message of Coterie. Field names, normalized by `_name`, are compared
+too, to detect two fields of one type in the wrong order.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ AIOKAFKA_MISTAKES: Final = {
     ("DescribeAclsResponse", 2),
 }
 """aiokafka 0.14.0 declares current_leader_epoch as int64 in the first two and never
-sends it, and takes the others for not flexible."""
+sends it; it declares the others as not flexible."""
 
 
 class Judge(Protocol):
-    """Somebody else's reader and writer of one message in one version."""
+    """An independent decoder and encoder of one message in one version."""
 
     def read(self, body: bytes) -> Any:
         """Decode a body."""
 
     def plain(self, value: Any) -> Any:
-        """What was read: dicts by field name, or lists where names are their own."""
+        """Convert a decoded value to dicts by field name, or to primitives."""
 
     def write(self, value: Any) -> bytes:
-        """Encode what was read."""
+        """Encode a decoded value."""
 
 
 class KioJudge:
@@ -76,7 +76,7 @@ class KioJudge:
 
     def _plain_field(self, field: Any, value: Any) -> Any:
         if value is None and field.metadata.get("kafka_type") == "datetime_i64":
-            return -1  # kio's None for a time that is not there
+            return -1  # kio decodes a missing timestamp as None
         return self.plain(value)
 
     def write(self, value: Any) -> bytes:
@@ -128,7 +128,7 @@ class AiokafkaJudge:
         return self._schema.decode(body)
 
     def plain(self, value: Any) -> Any:
-        """The primitives, without nulls: an empty field of tags looks like one."""
+        """Return the primitives, without nulls and without empty tag sections."""
         if isinstance(value, AiokafkaStruct):
             value = [value.__dict__[name] for name in value.SCHEMA.names]
         if isinstance(value, list | tuple):
@@ -141,7 +141,7 @@ class AiokafkaJudge:
 
 
 def plain(value: Any, version: int) -> Any:
-    """A value of ours as dicts by field name, as the judges tell theirs."""
+    """Convert a value of Coterie to dicts by field name, as the judges do."""
     if isinstance(value, Struct):
         return {
             _name(name): _plain_field(declared, getattr(value, name), version)
@@ -162,18 +162,21 @@ def _plain_field(declared: Field, value: Any, version: int) -> Any:
     return plain(value, version)
 
 
-def leaves(told: Any) -> list[Any]:
-    """The primitives in wire order, for a judge with other names and other nesting."""
-    if isinstance(told, dict):
-        told = list(told.values())
-    if isinstance(told, list):
-        return [leaf for element in told for leaf in leaves(element)]
-    return [told]
+def leaves(content: Any) -> list[Any]:
+    """Return the primitives in wire order, for a judge with other names and nesting."""
+    if isinstance(content, dict):
+        content = list(content.values())
+    if isinstance(content, list):
+        return [leaf for element in content for leaf in leaves(element)]
+    return [content]
 
 
 def _name(name: str) -> str:
-    """A field's name as all tell it: kio says `throttle_time` for a duration, Kafka 4.4
-    has renamed a generation, kafka-python does not say whose operations."""
+    """Normalize a field's name.
+
+    kio omits the unit of durations, Kafka 4.4 renamed a generation, and kafka-python
+    shortens the names of authorized operations.
+    """
     name = name.removesuffix("_ms").removesuffix("_or_member_epoch")
     if name.endswith("_authorized_operations") and not name.startswith("include"):
         return "authorizedoperations"
@@ -181,7 +184,7 @@ def _name(name: str) -> str:
 
 
 def _bits(operations: set[int] | None) -> int:
-    """kafka-python's set of operations as the int32 it stands for."""
+    """Convert kafka-python's set of operations to the int32 on the wire."""
     if operations is None:
         return INT32_MIN
     bits = sum(1 << operation for operation in operations)
@@ -202,7 +205,7 @@ def _plain_primitive(value: Any) -> Any:
 
 @cache
 def kafka_python_classes() -> dict[str, Any]:
-    """kafka-python's messages by name."""
+    """Return kafka-python's messages by name."""
     for part in ("admin", "consumer", "metadata", "producer", "sasl"):
         importlib.import_module(f"kafka.protocol.{part}")
     return {cls.__name__: cls for cls in ApiMessage.__subclasses__()}
@@ -210,7 +213,7 @@ def kafka_python_classes() -> dict[str, Any]:
 
 @cache
 def aiokafka_classes() -> dict[tuple[int, int, str], Any]:
-    """aiokafka's messages by key, version and side."""
+    """Return aiokafka's messages by key, version and request or response."""
     found = {}
     for name, cls in _aiokafka_names():
         match = re.fullmatch(r"\w*(Request|Response)_v(\d+)", name)

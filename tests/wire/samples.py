@@ -1,4 +1,4 @@
-"""Values of any declared message, made from its declaration and a source of chance.
+"""Random values of any declared message, made from its declaration.
 
 With `random.Random(seed)` they are deterministic; with hypothesis' `st.randoms()` they
 shrink. Only fields that the version has are set, so that a round trip is exact.
@@ -32,15 +32,15 @@ TEXTS: Final = (
     "x" * 200,
 )
 DATE_MS_MAX: Final = 9_000_000_000_000
-"""kio turns times into dates by way of floats, which are exact until 2255."""
+"""kio converts timestamps to dates by floats, which are exact until 2255."""
 CODES: Final = [
     code.value for code in ErrorCode if code not in {99, 134, 135, 136, 16384}
 ]
-"""The codes that the judges know as well."""
+"""The error codes that all judges have."""
 
 
 def served() -> Iterator[tuple[type[Message], int]]:
-    """Every message in every version that a connection takes or gives."""
+    """Yield every message with every version that is served."""
     for key in ADVERTISED:
         api = api_of(key)
         for version in range(api.served.low, api.served.high + 1):
@@ -49,12 +49,12 @@ def served() -> Iterator[tuple[type[Message], int]]:
 
 
 def label(case: object) -> str:
-    """A name for a test's parameter."""
+    """Return the name of a test parameter."""
     return case.__name__ if isinstance(case, type) else f"v{case}"
 
 
 def sample(cls: type[Struct], version: int, chance: Random) -> Any:
-    """A value of `cls` with chance contents in every field of this version."""
+    """Return a value of `cls` with random contents in every field of the version."""
     values = {
         name: _value(name, declared, version, chance)
         for name, declared in cls.FIELDS.items()
@@ -64,7 +64,7 @@ def sample(cls: type[Struct], version: int, chance: Random) -> Any:
 
 
 def _is_ours(declared: Field) -> bool:
-    """Fields that no judge can know; tests/wire/test_private_fields.py has them."""
+    """Return whether the field is private to Coterie, and unknown to the judges."""
     return declared.tag is not None and declared.tag >= PRIVATE_TAG
 
 

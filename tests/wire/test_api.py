@@ -1,4 +1,4 @@
-"""The support table: what is advertised, and that it can be kept."""
+"""The table of APIs: advertised versions are declared and suit known clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def overlaps(key: ApiKey, low: int, high: int) -> bool:
 
 
 @pytest.mark.parametrize("key", ADVERTISED)
-def test_what_is_advertised_is_declared_both_ways(key: ApiKey) -> None:
+def test_every_advertised_version_is_declared_for_request_and_response(
+    key: ApiKey,
+) -> None:
     api = api_of(key)
     assert api.request.API_KEY == api.response.API_KEY == key
     assert api.request.__name__ == f"{key.title}Request"
@@ -65,7 +67,7 @@ def test_java_clients_find_the_versions_they_need(key: ApiKey, version: int) -> 
         (ApiKey.API_VERSIONS, 3, 3),
     ],
 )
-def test_librdkafka_takes_us_for_a_broker_with_groups(
+def test_librdkafka_enables_its_consumer_group_features(
     key: ApiKey, low: int, high: int
 ) -> None:
     assert overlaps(key, low, high)
@@ -90,14 +92,12 @@ def test_librdkafka_takes_us_for_a_broker_with_groups(
         (ApiKey.LIST_OFFSETS, 1),
     ],
 )
-def test_librdkafka_takes_us_for_a_broker_with_codecs(
-    key: ApiKey, version: int
-) -> None:
+def test_librdkafka_enables_its_compression_features(key: ApiKey, version: int) -> None:
     assert version in api_of(key).advertised
 
 
 @pytest.mark.fact("G4-06")
-def test_the_leave_request_of_one_member_is_served() -> None:
+def test_leave_group_versions_with_one_member_are_served() -> None:
     assert 1 in api_of(ApiKey.LEAVE_GROUP).served
 
 
@@ -153,9 +153,7 @@ def test_aiokafka_finds_a_version_of_every_api(
         (ApiKey.LEAVE_GROUP, 3),
     ],
 )
-def test_kafka_python_finds_the_versions_it_has_uses_for(
-    key: ApiKey, version: int
-) -> None:
+def test_kafka_python_finds_the_versions_it_uses(key: ApiKey, version: int) -> None:
     assert version in api_of(key).served
 
 
@@ -165,13 +163,13 @@ def test_franz_go_finds_the_first_heartbeat_version_with_member_ids() -> None:
 
 
 @pytest.mark.fact("G4-11", "G4-12")
-def test_old_joins_are_served() -> None:
+def test_old_join_group_versions_are_served() -> None:
     for version in range(9):
         assert version in api_of(ApiKey.JOIN_GROUP).served
 
 
 @pytest.mark.fact("G4-13")
-def test_the_old_minimums_are_advertised() -> None:
+def test_the_minimum_versions_of_old_clients_are_advertised() -> None:
     for key in GROUP_APIS_FROM_0:
         assert api_of(key).advertised.low == 0
     lows = {
@@ -185,24 +183,24 @@ def test_the_old_minimums_are_advertised() -> None:
     assert {key: api_of(key).advertised.low for key in lows} == lows
 
 
-def test_old_produce_is_advertised_and_not_served() -> None:
+def test_old_produce_versions_are_advertised_and_not_served() -> None:
     api = api_of(ApiKey.PRODUCE)
     assert api.advertised == Versions(0, 13)
     assert api.served == Versions(3, 13)
 
 
-def test_an_api_is_loaded_once() -> None:
+def test_the_messages_of_an_api_are_imported_once() -> None:
     api = api_of(ApiKey.HEARTBEAT)
     assert isinstance(api, Api)
     assert api_of(ApiKey.HEARTBEAT) is api
 
 
-def test_some_errors_are_worth_trying_again() -> None:
+def test_some_error_codes_are_retriable() -> None:
     assert ErrorCode.NOT_COORDINATOR.retriable
     assert not ErrorCode.UNKNOWN_MEMBER_ID.retriable
 
 
-def test_errors_have_kafkas_names_numbers_and_retries() -> None:
+def test_error_codes_have_kafkas_names_numbers_and_retriability() -> None:
     from kio.schema.errors import ErrorCode as KioErrorCode
 
     for theirs in KioErrorCode:

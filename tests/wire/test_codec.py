@@ -1,4 +1,4 @@
-"""Round trips, hostile bytes, and the corners of the encoding."""
+"""Round trips, malformed bytes, and the corner cases of the encoding."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from coterie.wire.messages.offset_fetch import (
 )
 from coterie.wire.messages.produce import ProduceRequest
 from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from coterie.wire.primitives import Prepared, read_uvarint, write_uvarint
+from coterie.wire.primitives import EncodedArray, read_uvarint, write_uvarint
 from coterie.wire.schema import Message
 from tests.wire.hand import int16, int32, text
 from tests.wire.samples import label, sample, served
@@ -40,7 +40,9 @@ chances = st.randoms(use_true_random=False)
 
 
 @pytest.mark.parametrize(("cls", "version"), SERVED, ids=label)
-def test_a_message_survives_its_encoding(cls: type[Message], version: int) -> None:
+def test_a_message_is_decoded_as_it_was_encoded(
+    cls: type[Message], version: int
+) -> None:
     for seed in range(6):
         value = sample(cls, version, Random(seed))
         body = encode(value, version)
@@ -49,7 +51,7 @@ def test_a_message_survives_its_encoding(cls: type[Message], version: int) -> No
 
 @pytest.mark.slow
 @given(messages, chances)
-def test_any_message_survives_its_encoding(
+def test_any_message_is_decoded_as_it_was_encoded(
     message: tuple[type[Message], int], chance: Random
 ) -> None:
     cls, version = message
@@ -60,7 +62,7 @@ def test_any_message_survives_its_encoding(
 
 @pytest.mark.slow
 @given(messages, chances, st.data())
-def test_a_message_cut_short_is_malformed(
+def test_a_truncated_message_is_malformed(
     message: tuple[type[Message], int], chance: Random, data: st.DataObject
 ) -> None:
     cls, version = message
@@ -73,7 +75,7 @@ def test_a_message_cut_short_is_malformed(
 
 @pytest.mark.slow
 @given(messages, chances, st.data())
-def test_a_message_with_wrong_bytes_is_malformed_or_a_value(
+def test_a_corrupted_message_is_malformed_or_a_value(
     message: tuple[type[Message], int], chance: Random, data: st.DataObject
 ) -> None:
     cls, version = message
@@ -89,7 +91,7 @@ def test_a_message_with_wrong_bytes_is_malformed_or_a_value(
 
 
 @given(messages, st.binary(max_size=80))
-def test_any_bytes_are_malformed_or_a_value(
+def test_arbitrary_bytes_are_malformed_or_a_value(
     message: tuple[type[Message], int], body: bytes
 ) -> None:
     cls, version = message
@@ -101,7 +103,7 @@ def test_any_bytes_are_malformed_or_a_value(
 
 
 @pytest.mark.fact("G1-07")
-def test_unknown_tagged_fields_are_kept_and_written_back_in_order() -> None:
+def test_unknown_tagged_fields_are_kept_and_encoded_in_order() -> None:
     plain = encode(HeartbeatRequest(group_id="g", member_id="m"), 4)
     body = plain[:-1] + b"\2" + b"\5\2ab" + b"\x0b\1c"
     request, end = decode(HeartbeatRequest, 4, body)
@@ -115,14 +117,14 @@ def test_unknown_tagged_fields_are_kept_and_written_back_in_order() -> None:
 @pytest.mark.parametrize(
     "tags", [b"\2\5\0\5\0", b"\2\5\0\4\0", b"\1\5\3ab", b"\1\5", b"\1", b""]
 )
-def test_tags_that_do_not_rise_or_do_not_fit_are_malformed(tags: bytes) -> None:
+def test_tags_not_ascending_or_beyond_the_data_are_malformed(tags: bytes) -> None:
     plain = encode(HeartbeatRequest(group_id="g", member_id="m"), 4)
     with pytest.raises(MalformedFrame):
         decode(HeartbeatRequest, 4, plain[:-1] + tags)
 
 
 @pytest.mark.fact("G1-07")
-def test_compact_lengths_are_one_more_and_nothing_is_null() -> None:
+def test_compact_lengths_are_one_more_and_zero_for_null() -> None:
     body = encode(HeartbeatRequest(group_id="gg", group_instance_id=None), 4)
     assert body == b"\3gg" + int32(0) + b"\1" + b"\0" + b"\0"
     with pytest.raises(MalformedFrame):
@@ -130,7 +132,7 @@ def test_compact_lengths_are_one_more_and_nothing_is_null() -> None:
 
 
 @pytest.mark.fact("G1-07")
-def test_a_null_may_be_longer_than_it_need_be() -> None:
+def test_the_varint_of_a_null_may_be_longer_than_necessary() -> None:
     body = b"\3gg" + int32(0) + b"\1" + b"\x80\0" + b"\0"
     request, end = decode(HeartbeatRequest, 4, body)
     assert request.group_instance_id is None
@@ -138,7 +140,7 @@ def test_a_null_may_be_longer_than_it_need_be() -> None:
 
 
 @pytest.mark.fact("G1-07", "E7-51")
-def test_a_nullable_struct_has_a_marker() -> None:
+def test_a_nullable_struct_has_a_marker_byte() -> None:
     absent = encode(ConsumerGroupHeartbeatResponse(), 0)
     empty = encode(ConsumerGroupHeartbeatResponse(assignment=Assignment()), 0)
     assert absent[-2:] == b"\xff\0"
@@ -147,13 +149,13 @@ def test_a_nullable_struct_has_a_marker() -> None:
     assert decode(ConsumerGroupHeartbeatResponse, 0, empty)[0].assignment is not None
 
 
-def test_a_tagged_field_at_its_default_is_not_written() -> None:
+def test_a_tagged_field_with_its_default_is_not_encoded() -> None:
     plain = encode(FetchRequest(), 15)
     set_to_default = encode(FetchRequest(cluster_id=None), 15)
-    told = encode(FetchRequest(replica_state=ReplicaState(replica_id=4)), 15)
+    encoded = encode(FetchRequest(replica_state=ReplicaState(replica_id=4)), 15)
     assert plain == set_to_default
-    assert len(told) > len(plain)
-    assert decode(FetchRequest, 15, told)[0].replica_state.replica_id == 4
+    assert len(encoded) > len(plain)
+    assert decode(FetchRequest, 15, encoded)[0].replica_state.replica_id == 4
 
 
 def test_a_tagged_field_that_does_not_fill_its_span_is_malformed() -> None:
@@ -165,7 +167,7 @@ def test_a_tagged_field_that_does_not_fill_its_span_is_malformed() -> None:
             decode(FetchRequest, 15, plain[:-1] + tags)
 
 
-def test_a_null_where_the_version_has_none_is_malformed() -> None:
+def test_a_null_in_a_field_that_is_not_nullable_is_malformed() -> None:
     with pytest.raises(MalformedFrame):
         decode(HeartbeatRequest, 0, text(None) + int32(1) + text("m"))
 
@@ -176,20 +178,20 @@ def test_a_length_below_null_is_malformed(size: int) -> None:
         decode(HeartbeatRequest, 3, text("g") + int32(1) + text("m") + int16(size))
 
 
-def test_a_count_that_cannot_be_is_refused_before_anything_is_made() -> None:
+def test_an_impossible_array_count_is_refused_before_allocation() -> None:
     with pytest.raises(MalformedFrame):
         decode(MetadataRequest, 1, int32(2**31 - 1))
     with pytest.raises(MalformedFrame):
         decode(MetadataRequest, 1, int32(-2))
 
 
-def test_text_that_is_not_utf8_is_malformed() -> None:
+def test_invalid_utf8_is_malformed() -> None:
     with pytest.raises(MalformedFrame):
         decode(HeartbeatRequest, 0, int16(1) + b"\xff" + int32(1) + text("m"))
 
 
 @pytest.mark.fact("G1-08")
-def test_text_is_utf8_up_to_the_limit_of_its_length() -> None:
+def test_strings_are_utf8_up_to_the_length_limit() -> None:
     longest = HeartbeatRequest(group_id="x" * 32767)
     assert decode(HeartbeatRequest, 0, encode(longest, 0))[0] == longest
     odd = HeartbeatRequest(group_id=" \u0000消費者\U0001f600")
@@ -197,7 +199,7 @@ def test_text_is_utf8_up_to_the_limit_of_its_length() -> None:
 
 
 @pytest.mark.fact("G1-10")
-def test_an_id_is_sixteen_bytes_and_zero_means_none() -> None:
+def test_a_uuid_is_sixteen_bytes_and_zero_for_none() -> None:
     topic_id = bytes(range(16))
     topic = OffsetFetchResponseTopics(topic_id=topic_id)
     group = OffsetFetchResponseGroup(group_id="g", topics=[topic])
@@ -205,12 +207,12 @@ def test_an_id_is_sixteen_bytes_and_zero_means_none() -> None:
     assert OffsetFetchResponseTopics().topic_id == bytes(16)
 
 
-def test_bytes_after_the_value_are_the_callers() -> None:
+def test_trailing_bytes_are_left_to_the_caller() -> None:
     body = encode(HeartbeatRequest(group_id="g"), 4)
     assert decode(HeartbeatRequest, 4, body + b"more")[1] == len(body)
 
 
-def test_fields_a_version_lacks_get_fresh_defaults() -> None:
+def test_fields_that_a_version_lacks_get_new_default_objects() -> None:
     body = encode(OffsetFetchResponse(), 1)
     one, _ = decode(OffsetFetchResponse, 1, body)
     two, _ = decode(OffsetFetchResponse, 1, body)
@@ -219,7 +221,7 @@ def test_fields_a_version_lacks_get_fresh_defaults() -> None:
     assert two.throttle_time_ms == 0
 
 
-def test_prepared_elements_are_written_as_they_are() -> None:
+def test_an_encoded_array_is_written_unchanged() -> None:
     partitions = [
         OffsetFetchResponsePartitions(partition_index=index, metadata="")
         for index in range(3)
@@ -234,12 +236,12 @@ def test_prepared_elements_are_written_as_they_are() -> None:
         partitions[0].partition_index = index
         whole = encode(OffsetFetchResponse(groups=[group]), 8)
         bodies.append(whole[whole.index(b"\2t") + 3 : -5])
-    topic.partitions = Prepared(3, b"".join(bodies))  # type: ignore[assignment]
+    topic.partitions = EncodedArray(3, b"".join(bodies))  # type: ignore[assignment]
     group.topics = [topic]
     assert encode(OffsetFetchResponse(groups=[group]), 8) == plain
 
 
-def test_a_message_has_no_other_versions() -> None:
+def test_an_undeclared_version_cannot_be_encoded() -> None:
     with pytest.raises(AssertionError, match="no version 9"):
         encode(HeartbeatRequest(), 9)
     with pytest.raises(AssertionError, match="no version 0"):
@@ -247,7 +249,7 @@ def test_a_message_has_no_other_versions() -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_a_varint_survives_its_encoding(value: int) -> None:
+def test_a_varint_is_decoded_as_it_was_encoded(value: int) -> None:
     body = write_uvarint(value)
     assert read_uvarint(body, 0) == (value, len(body))
 
@@ -257,14 +259,14 @@ def test_a_varint_of_six_bytes_is_malformed() -> None:
         read_uvarint(b"\xff" * 5 + b"\1", 0)
 
 
-def test_values_compare_by_fields_and_say_them() -> None:
+def test_messages_compare_by_fields_and_have_them_in_their_repr() -> None:
     assert HeartbeatRequest(group_id="g") == HeartbeatRequest(group_id="g")
     assert HeartbeatRequest(group_id="g") != HeartbeatRequest(group_id="h")
     assert HeartbeatRequest() != FetchRequest()
     assert "group_id='g'" in repr(HeartbeatRequest(group_id="g"))
 
 
-def test_passwords_are_not_seen_where_messages_are_shown() -> None:
+def test_the_repr_of_a_message_hides_passwords() -> None:
     upsertion = ScramCredentialUpsertion(name="alice", salted_password=b"hunter2")
     for shown in (
         repr(SaslAuthenticateRequest(auth_bytes=b"\0alice\0hunter2")),

@@ -1,13 +1,25 @@
-"""Frames come out whole, however the bytes arrive."""
+"""Frames are split correctly however the bytes arrive; headers have Kafka's layout."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka.protocol.api_header import RequestHeader as KafkaPythonHeader
 
-from coterie.wire.framing import FrameReader
-from tests.wire.hand import int32
+from coterie.errors import MalformedFrame
+from coterie.wire.framing import (
+    FrameReader,
+    RequestHeaderV0,
+    read_client_id,
+    read_header_v0,
+    read_response,
+    write_request,
+    write_response,
+)
+from tests.wire.hand import NO_TAGS, int16, int32, text
+
+FRONT = RequestHeaderV0(api_key=12, api_version=4, correlation_id=77)
 
 
 def framed(*frames: bytes) -> bytes:
@@ -30,7 +42,7 @@ def test_frames_do_not_depend_on_where_reads_end(
     assert reader.waiting_bytes == 0
 
 
-def test_what_waits_is_counted() -> None:
+def test_buffered_bytes_are_counted() -> None:
     reader = FrameReader(30)
     stream = framed(b"whole", b"half")
     assert reader.feed(stream[:-2]) == [b"whole"]
@@ -40,7 +52,7 @@ def test_what_waits_is_counted() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 31, 2**31 - 1])
-def test_a_size_no_frame_can_have_ends_it_after_what_came_before(size: int) -> None:
+def test_an_impossible_frame_size_is_reported_after_earlier_frames(size: int) -> None:
     reader = FrameReader(30)
     assert reader.feed(framed(b"good") + int32(size) + framed(b"more")) == [b"good"]
     assert reader.failure is not None
@@ -51,3 +63,76 @@ def test_a_size_no_frame_can_have_ends_it_after_what_came_before(size: int) -> N
 
 def test_the_largest_frame_is_read() -> None:
     assert FrameReader(30).feed(framed(bytes(30))) == [bytes(30)]
+
+
+@pytest.mark.fact("G1-01")
+def test_a_request_header_has_key_version_correlation_id_and_client_id() -> None:
+    frame = write_request(FRONT, "me", b"body", flexible=False)
+    payload = int16(12) + int16(4) + int32(77) + text("me") + b"body"
+    assert frame == int32(len(payload)) + payload
+    assert read_header_v0(payload) == FRONT
+    assert read_client_id(payload, flexible=False) == ("me", len(payload) - 4)
+
+
+@pytest.mark.fact("G1-01")
+def test_a_flexible_request_header_adds_tags_and_keeps_the_client_id_format() -> None:
+    frame = write_request(FRONT, "me", b"body", flexible=True)
+    payload = int16(12) + int16(4) + int32(77) + text("me") + NO_TAGS + b"body"
+    assert frame == int32(len(payload)) + payload
+    assert read_client_id(payload, flexible=True) == ("me", len(payload) - 4)
+
+
+@pytest.mark.fact("G1-01")
+@pytest.mark.parametrize("flexible", [False, True])
+@pytest.mark.parametrize("client_id", ["", "kafka-python", "ü" * 40])
+def test_kafka_python_encodes_the_same_header(client_id: str, flexible: bool) -> None:
+    theirs = KafkaPythonHeader(
+        request_api_key=12,
+        request_api_version=4,
+        correlation_id=77,
+        client_id=client_id,
+    ).encode(flexible=flexible)
+    assert write_request(FRONT, client_id, b"", flexible=flexible)[4:] == theirs
+
+
+@pytest.mark.fact("G1-01")
+@pytest.mark.parametrize("flexible", [False, True])
+def test_the_client_id_may_be_null(flexible: bool) -> None:
+    payload = write_request(FRONT, None, b"x", flexible=flexible)[4:]
+    assert read_client_id(payload, flexible=flexible) == ("", len(payload) - 1)
+
+
+def test_tags_of_a_request_header_are_skipped() -> None:
+    payload = int16(12) + int16(4) + int32(77) + text("me") + b"\1\3\2ab" + b"body"
+    assert read_client_id(payload, flexible=True) == ("me", len(payload) - 4)
+
+
+@pytest.mark.fact("G1-01")
+def test_a_response_header_has_correlation_id_and_tags_in_v1() -> None:
+    assert write_response(77, b"body", tagged=False) == int32(8) + int32(77) + b"body"
+    flexible = write_response(77, b"body", tagged=True)
+    assert flexible == int32(9) + int32(77) + NO_TAGS + b"body"
+    assert read_response(flexible[4:], tagged=True) == (77, 5)
+    assert read_response(int32(77) + b"\1\3\2ab" + b"body", tagged=True) == (77, 9)
+    assert read_response(int32(77) + b"body", tagged=False) == (77, 4)
+
+
+@pytest.mark.parametrize("frame", [b"", bytes(7)])
+def test_a_frame_without_a_header_is_malformed(frame: bytes) -> None:
+    with pytest.raises(MalformedFrame):
+        read_header_v0(frame)
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [b"", b"\0", int16(-2), int16(3) + b"ab", int16(1) + b"\xff", int16(0), b"\0\0\1"],
+)
+def test_a_truncated_request_header_is_malformed(tail: bytes) -> None:
+    with pytest.raises(MalformedFrame):
+        read_client_id(bytes(8) + tail, flexible=True)
+
+
+@pytest.mark.parametrize("frame", [b"", bytes(3), bytes(4), bytes(4) + b"\1"])
+def test_a_truncated_response_header_is_malformed(frame: bytes) -> None:
+    with pytest.raises(MalformedFrame):
+        read_response(frame, tagged=True)

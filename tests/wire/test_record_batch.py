@@ -1,4 +1,4 @@
-"""Record batches: our bytes read by two clients' parsers, their bytes by ours."""
+"""Record batches of Coterie decoded by two client libraries, and the reverse."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def written_by(client: Any, codec: Codec, *, transactional: bool) -> bytes:
 
 @clients
 @codecs
-def test_clients_read_what_we_write(client: Any, codec: Codec) -> None:
+def test_other_clients_decode_coteries_batches(client: Any, codec: Codec) -> None:
     assert read_by(client, encode_batch(RECORDS, codec=codec)) == RECORDS
 
 
 @clients
 @codecs
-def test_we_read_what_clients_write(client: Any, codec: Codec) -> None:
+def test_batches_of_other_clients_are_decoded(client: Any, codec: Codec) -> None:
     batch = written_by(client, codec, transactional=True)
     header = read_header(batch)
     assert crc_matches(batch)
@@ -97,16 +97,16 @@ def test_we_read_what_clients_write(client: Any, codec: Codec) -> None:
 
 
 @clients
-def test_uncompressed_batches_are_the_same_bytes(client: Any) -> None:
+def test_uncompressed_batches_equal_those_of_other_clients(client: Any) -> None:
     theirs = written_by(client, Codec.NONE, transactional=True)
     ours = encode_batch(RECORDS, producer=PRODUCER, attributes=TRANSACTIONAL)
-    # Kafka's partitions begin without a leader epoch; the clients write another one.
+    # Producers write different values for the leader epoch, which the broker sets.
     assert ours[21:] == theirs[21:]
     assert ours[:12] == theirs[:12]
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_clients_read_our_markers(commit: bool) -> None:
+def test_clients_decode_coteries_markers(commit: bool) -> None:
     batch = encode_marker(9, 1_700_000_000_000, 5, 2, commit=commit)
     parsed = MemoryRecords(batch).next_batch()
     assert parsed.is_control_batch
@@ -117,7 +117,7 @@ def test_clients_read_our_markers(commit: bool) -> None:
     assert record.offset == 9
 
 
-def test_a_marker_says_how_the_transaction_ended() -> None:
+def test_a_marker_commits_or_aborts() -> None:
     (record,) = decode_records(encode_marker(0, 0, 5, 2, commit=True))
     assert decode_marker(record) == Marker(commit=True, coordinator_epoch=0)
     (record,) = decode_records(encode_marker(0, 0, 5, 2, commit=False))
@@ -129,7 +129,7 @@ def test_a_marker_says_how_the_transaction_ended() -> None:
             decode_marker(record._replace(key=key, value=value))
 
 
-def test_a_batch_moves_to_another_offset_with_its_checksum() -> None:
+def test_another_base_offset_keeps_the_checksum_valid() -> None:
     batch = with_base_offset(encode_batch(RECORDS), 1000, leader_epoch=7)
     header = read_header(batch)
     assert (header.base_offset, header.leader_epoch) == (1000, 7)
@@ -144,7 +144,7 @@ def test_a_batch_moves_to_another_offset_with_its_checksum() -> None:
 
 
 @clients
-def test_append_time_is_every_records_time(client: Any) -> None:
+def test_log_append_time_applies_to_every_record(client: Any) -> None:
     batch = with_append_time(encode_batch(RECORDS, codec=Codec.LZ4), 42)
     header = read_header(batch)
     assert header.is_log_append_time
@@ -153,7 +153,7 @@ def test_append_time_is_every_records_time(client: Any) -> None:
     assert read_by(client, batch) == decode_records(batch)
 
 
-def test_log_append_time_may_be_asked_for_when_encoding() -> None:
+def test_log_append_time_may_be_set_when_encoding() -> None:
     batch = encode_batch(RECORDS, attributes=LOG_APPEND_TIME)
     newest = max(record.timestamp_ms for record in RECORDS)
     assert {record.timestamp_ms for record in decode_records(batch)} == {newest}
@@ -171,13 +171,13 @@ def test_a_compacted_batch_keeps_its_base_offset() -> None:
     assert decode_records(batch) == RECORDS[2:]
 
 
-def test_sequences_wrap_and_may_be_none() -> None:
+def test_the_last_sequence_wraps_and_may_be_absent() -> None:
     last = Producer(1, 0, 2**31 - 2)
     assert read_header(encode_batch(RECORDS, producer=last)).last_sequence == 1
     assert read_header(encode_batch(RECORDS)).last_sequence == -1
 
 
-def test_batches_in_a_row_are_split() -> None:
+def test_consecutive_batches_are_split() -> None:
     one, two = encode_batch(RECORDS[:1]), encode_batch(RECORDS[1:])
     split = list(split_batches(one + two))
     assert [batch for _, batch in split] == [one, two]
@@ -185,14 +185,14 @@ def test_batches_in_a_row_are_split() -> None:
     assert next(iter(split_batches(one)))[1] is one
 
 
-def test_a_flipped_bit_is_seen() -> None:
+def test_a_flipped_bit_is_detected() -> None:
     batch = bytearray(encode_batch(RECORDS))
     batch[100] ^= 1
     assert not crc_matches(bytes(batch))
 
 
 @pytest.mark.parametrize("damage", ["short", "size", "magic", "tail"])
-def test_a_batch_that_is_none_is_malformed(damage: str) -> None:
+def test_an_invalid_batch_is_malformed(damage: str) -> None:
     batch = bytearray(encode_batch(RECORDS))
     if damage == "short":
         batch = batch[: HEADER_BYTES - 1]
@@ -214,7 +214,7 @@ def test_an_unknown_codec_is_malformed() -> None:
 
 
 def one_record(body: bytes) -> bytes:
-    """A batch that says it has one record and has these bytes instead."""
+    """Return a batch with a record count of one and these bytes as its records."""
     whole = bytearray(encode_batch(RECORDS[:1]))[:HEADER_BYTES] + body
     whole[8:12] = (len(whole) - 12).to_bytes(4, "big")
     return bytes(whole)
@@ -236,20 +236,20 @@ def one_record(body: bytes) -> bytes:
         b"\xff" * 10 + b"\1",  # a varint without end
     ],
 )
-def test_records_that_are_none_are_malformed(body: bytes) -> None:
+def test_invalid_records_are_malformed(body: bytes) -> None:
     with pytest.raises(MalformedFrame):
         decode_records(one_record(body))
 
 
 @pytest.mark.parametrize("count", [-1, 2**31 - 1])
-def test_a_count_that_cannot_be_is_malformed(count: int) -> None:
+def test_an_impossible_record_count_is_malformed(count: int) -> None:
     batch = bytearray(encode_batch(RECORDS))
     batch[57:61] = count.to_bytes(4, "big", signed=True)
     with pytest.raises(MalformedFrame):
         decode_records(bytes(batch))
 
 
-def test_a_time_past_64_bits_is_malformed() -> None:
+def test_a_timestamp_beyond_64_bits_is_malformed() -> None:
     body = b"\0" + b"\xfe" + b"\xff" * 8 + b"\1" + b"\0\1\1\0"
     sized = bytes([len(body) << 1]) + body
     with pytest.raises(MalformedFrame):
@@ -257,7 +257,7 @@ def test_a_time_past_64_bits_is_malformed() -> None:
 
 
 @pytest.mark.parametrize("offset_delta", [b"\1", b"\x80\x80\x80\x80\x10"])
-def test_an_offset_no_batch_can_have_is_malformed(offset_delta: bytes) -> None:
+def test_an_impossible_offset_is_malformed(offset_delta: bytes) -> None:
     body = b"\0\0" + offset_delta + b"\1\1\0"
     with pytest.raises(MalformedFrame):
         decode_records(one_record(bytes([len(body) << 1]) + body))
@@ -289,7 +289,7 @@ def numbered(records: list[LogRecord], base_offset: int) -> list[LogRecord]:
 
 @pytest.mark.slow
 @given(record_lists, st.integers(0, 2**60), st.sampled_from(Codec))
-def test_records_survive_their_encoding(
+def test_records_are_decoded_as_they_were_encoded(
     records: list[LogRecord], base_offset: int, codec: Codec
 ) -> None:
     records = numbered(records, base_offset)
@@ -299,7 +299,7 @@ def test_records_survive_their_encoding(
 
 @pytest.mark.slow
 @given(record_lists, st.data(), st.sampled_from([read_header, decode_records]))
-def test_a_wrong_byte_is_malformed_or_records(
+def test_corrupted_records_are_malformed_or_records(
     records: list[LogRecord], data: st.DataObject, read: Callable[[bytes], Any]
 ) -> None:
     batch = bytearray(encode_batch(numbered(records, 0)))

@@ -1,4 +1,4 @@
-"""Declarations themselves: versions, defaults, and kinds that no message uses yet."""
+"""Declarations: versions, defaults, and wire types that no message uses."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ def odd(**more: object) -> Odd:
     return made
 
 
-def test_every_kind_has_its_bytes() -> None:
+def test_every_wire_type_has_its_encoding() -> None:
     body = FIXED + many(ID, bytes(16)) + many(text("a")) + bytes(16)
     assert encode(odd(), 0) == body
     assert decode(Odd, 0, body) == (odd(), len(body))
 
 
-def test_a_null_array_and_a_struct_in_line() -> None:
+def test_null_arrays_and_nested_structs_are_encoded() -> None:
     body = encode(odd(names=None, inner=Inner(name="n")), 1)
     expected = FIXED + many(ID, bytes(16)) + int32(-1) + text("n") + bytes(16)
     assert body == expected
     assert decode(Odd, 1, body)[0].inner == Inner(name="n")
 
 
-def test_tagged_fields_of_every_kind_stand_last() -> None:
+def test_tagged_fields_of_every_kind_are_encoded_last() -> None:
     full = odd(inner=Inner(name="n"), mark=4, label="l", inners=[Inner(name="i")])
     inner = short("n") + b"\7\0"
     element = few(short("i") + b"\7\0")
@@ -76,7 +76,7 @@ def test_tagged_fields_of_every_kind_stand_last() -> None:
     assert encode(odd(inner=Inner(name="n")), 2) == body + b"\0"
 
 
-def test_ids_cut_short_are_malformed() -> None:
+def test_truncated_ids_are_malformed() -> None:
     body = encode(odd(names=[]), 0)
     for cut in range(len(body)):
         with pytest.raises(MalformedFrame):
@@ -92,7 +92,7 @@ def test_defaults_are_fresh_for_each_value() -> None:
     assert (two.mark, two.inner.late) == (-1, 7)
 
 
-def test_versions_are_kafkas_notation() -> None:
+def test_version_ranges_have_kafkas_notation() -> None:
     assert Versions.parse("3+") == Versions(3, 32767)
     assert Versions.parse("0-4") == Versions(0, 4)
     assert Versions.parse("2") == Versions(2, 2)
@@ -101,7 +101,7 @@ def test_versions_are_kafkas_notation() -> None:
     assert "2" not in Versions(0, 4)
 
 
-def test_an_option_that_is_none_is_refused() -> None:
+def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(AssertionError, match="no nulable"):
         string(nulable="0+")
 
@@ -111,6 +111,6 @@ def test_a_codec_is_compiled_once() -> None:
     assert decoder(Odd, 1) is decoder(Odd, 1)
 
 
-def test_a_field_that_is_none_is_refused() -> None:
+def test_an_unknown_field_is_refused() -> None:
     with pytest.raises(TypeError):
         Odd(wrong=1)  # type: ignore[call-arg]

@@ -1,160 +1,342 @@
-"""May they? The question every API asks, and the answer when nobody minds: yes.
+"""Authorizers: `AllowAll`, and `AclAuthorizer` with the rules of Kafka's
+StandardAuthorizer.
 
-The numbers of operations and resource types are the protocol's (KIP-140, KIP-430), so
-that a bit field of authorised operations can be made from them.
+The rules of `AclAuthorizer` (KIP-11, KIP-290, and KIP-229 as Kafka implements it,
+D-31):
+
+- a super user is allowed everything;
+- a matching DENY binding takes precedence over all ALLOW bindings;
+- an allowed operation may imply another one (`IMPLIED_BY`); a denied one implies
+  nothing, except that ALL denies every operation (D-32);
+- a resource that no binding matches is denied to everyone, unless
+  `allow.everyone.if.no.acl.found` is set.
+
+A decision uses only the bindings of one resource and one principal, and is cached until
+a binding is added or removed: its cost does not grow with the number of bindings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import IntEnum
-from typing import Final, NamedTuple, Protocol
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
+from typing import Any, Final, Protocol, TypeAlias
 
-
-class Operation(IntEnum):
-    """What somebody wants to do to a resource."""
-
-    UNKNOWN = 0
-    ANY = 1
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class ResourceType(IntEnum):
-    """What kind of thing the resource is."""
-
-    UNKNOWN = 0
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-CLUSTER_NAME: Final = "kafka-cluster"
-"""The one resource of type CLUSTER."""
-
-OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
-    ResourceType.TOPIC: (
-        Operation.READ,
-        Operation.WRITE,
-        Operation.CREATE,
-        Operation.DELETE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-    ),
-    ResourceType.GROUP: (
-        Operation.READ,
-        Operation.DELETE,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-    ),
-    ResourceType.CLUSTER: (
-        Operation.CREATE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.CLUSTER_ACTION,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-        Operation.IDEMPOTENT_WRITE,
-    ),
-    ResourceType.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE),
-    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
-    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
-}
-"""What can be done to a resource of each type, beside ALL of it (D-33)."""
-
-
-class Principal(NamedTuple):
-    """Who asks, as in "User:alice"."""
-
-    kind: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.name}"
-
-
-USER: Final = "User"
-"""The kind of every principal that connections have."""
-ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
-"""Whoever has not said who they are."""
-
-
-def parse_principal(text: str) -> Principal | None:
-    """A principal from "Kind:name"; None when it has no colon."""
-    kind, colon, name = text.partition(":")
-    return Principal(kind, name) if colon else None
-
-
-class Caller(NamedTuple):
-    """Who asks, and the address they ask from, as in "127.0.0.1"."""
-
-    principal: Principal
-    host: str
+from coterie.auth.acl import (
+    WILDCARD,
+    WILDCARD_PRINCIPAL,
+    AclBinding,
+    AclBindingFilter,
+    Operation,
+    PatternType,
+    PermissionType,
+    Principal,
+    RequestContext,
+    ResourceType,
+    binding_from_value,
+)
 
 
 class Authorizer(Protocol):
-    """Decides what a caller may do.
+    """The interface of authorizers.
 
-    `version` is another one whenever a decision might be: who keeps a decision keeps
-    the version with it.
+    `version` changes whenever a decision may change: callers store a cached decision
+    with the version in which it was made.
     """
 
     @property
     def version(self) -> int:
-        """The version of the rules."""
+        """The version of the rules and bindings."""
 
     def authorize(
         self,
-        caller: Caller,
+        context: RequestContext,
         operation: Operation,
         resource_type: ResourceType,
         name: str,
     ) -> bool:
-        """Whether the caller may do this to the named resource (E27)."""
+        """Return whether the operation on the named resource is allowed (E27)."""
 
-    def authorize_some(
-        self, caller: Caller, operation: Operation, resource_type: ResourceType
+    def authorize_by_resource_type(
+        self, context: RequestContext, operation: Operation, resource_type: ResourceType
     ) -> bool:
-        """Whether there is a name of such a resource, though it may not exist, to which
-        the caller may do this (KIP-679)."""
+        """Return whether the operation is allowed on at least one resource of the
+        type, which need not exist (KIP-679)."""
 
 
 class AllowAll:
-    """Everybody may do everything: as in Kafka without an authorizer (D-35)."""
+    """An authorizer that allows every operation, as Kafka does without an authorizer
+    (D-35)."""
 
     version = 0
 
     def authorize(
         self,
-        caller: Caller,
+        context: RequestContext,
         operation: Operation,
         resource_type: ResourceType,
         name: str,
     ) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
-    def authorize_some(
-        self, caller: Caller, operation: Operation, resource_type: ResourceType
+    def authorize_by_resource_type(
+        self, context: RequestContext, operation: Operation, resource_type: ResourceType
     ) -> bool:
-        """Yes."""
+        """Return True."""
         return True
+
+
+IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
+    Operation.DESCRIBE: frozenset(
+        {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
+    ),
+    Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
+}
+"""An operation is allowed when one of these is (D-30, D-31)."""
+
+_CACHED_DECISIONS_MAX: Final = 10_000
+_CACHED_NAME_LENGTH_MAX: Final = 256
+_ARBITRARY_NAME: Final = "hardcode"
+"""The resource name with which Kafka's authorizeByResourceType tests whether any name
+is allowed."""
+
+_Bindings: TypeAlias = dict[Principal, set[AclBinding]]
+"""The bindings of one resource pattern, by principal."""
+
+
+class _Index:
+    """An index of ACL bindings by resource pattern."""
+
+    def __init__(self) -> None:
+        self._by_pattern: dict[tuple[ResourceType, PatternType, str], _Bindings] = {}
+        self._prefix_lengths: dict[ResourceType, Counter[int]] = {}
+
+    def add(self, acl: AclBinding) -> None:
+        pattern = acl.resource_type, acl.pattern, acl.name
+        bindings = self._by_pattern.setdefault(pattern, {})
+        if not bindings and acl.pattern is PatternType.PREFIXED:
+            lengths = self._prefix_lengths.setdefault(acl.resource_type, Counter())
+            lengths[len(acl.name)] += 1
+        bindings.setdefault(acl.principal, set()).add(acl)
+
+    def remove(self, acl: AclBinding) -> None:
+        pattern = acl.resource_type, acl.pattern, acl.name
+        bindings = self._by_pattern[pattern]
+        bindings[acl.principal].remove(acl)
+        if not bindings[acl.principal]:
+            del bindings[acl.principal]
+        if bindings:
+            return
+        del self._by_pattern[pattern]
+        if acl.pattern is PatternType.PREFIXED:
+            lengths = self._prefix_lengths[acl.resource_type]
+            lengths[len(acl.name)] -= 1
+            if not lengths[len(acl.name)]:
+                del lengths[len(acl.name)]
+
+    def matching(self, resource_type: ResourceType, name: str) -> Iterator[_Bindings]:
+        """Yield the bindings of each resource pattern that matches a resource."""
+        patterns = [(PatternType.LITERAL, name)]
+        if name != WILDCARD:
+            patterns.append((PatternType.LITERAL, WILDCARD))
+        # Look up only the prefixes whose length occurs in a PREFIXED binding.
+        patterns += [
+            (PatternType.PREFIXED, name[:length])
+            for length in self._prefix_lengths.get(resource_type, ())
+            if length <= len(name)
+        ]
+        for pattern_type, pattern_name in patterns:
+            pattern = resource_type, pattern_type, pattern_name
+            bindings = self._by_pattern.get(pattern)
+            if bindings is not None:
+                yield bindings
+
+    def of_type(
+        self, resource_type: ResourceType, principal: Principal
+    ) -> Iterator[AclBinding]:
+        """Yield a principal's bindings of all patterns of a resource type."""
+        for pattern, bindings in self._by_pattern.items():
+            if pattern[0] == resource_type:
+                yield from _of_principal(bindings, principal)
+
+
+class AclAuthorizer:
+    """An authorizer that decides by ACL bindings.
+
+    `replay` and `clear` update the bindings from the catalog's entries. With
+    `delete_implies_describe` false, an allowed DELETE does not imply DESCRIBE: the rule
+    in the text of KIP-229 (D-31).
+    """
+
+    def __init__(
+        self,
+        super_users: Iterable[Principal] = (),
+        *,
+        allow_everyone_if_no_acl_found: bool = False,
+        delete_implies_describe: bool = True,
+    ) -> None:
+        self._super_users = frozenset(super_users)
+        self._allow_if_none = allow_everyone_if_no_acl_found
+        self._implied_by = dict(IMPLIED_BY)
+        if not delete_implies_describe:
+            self._implied_by[Operation.DESCRIBE] -= {Operation.DELETE}
+        self._version = 0
+        self.clear()
+
+    @property
+    def version(self) -> int:
+        """The number of changes of the bindings so far."""
+        return self._version
+
+    def __contains__(self, acl: AclBinding) -> bool:
+        return acl.key in self._acls
+
+    def matching(self, acl_filter: AclBindingFilter) -> list[AclBinding]:
+        """Return the bindings that a filter matches, in order of resources."""
+        return sorted(
+            (acl for acl in self._acls.values() if acl_filter.matches(acl)),
+            key=lambda acl: (acl.resource_type, acl.name, acl.pattern, *acl),
+        )
+
+    def clear(self) -> None:
+        """Remove every binding, before the catalog is loaded."""
+        self._acls: dict[str, AclBinding] = {}
+        self._index = _Index()
+        self._invalidate_decisions()
+
+    def replay(self, name: str, value: Mapping[str, Any] | None) -> None:
+        """Apply a catalog entry: add the binding, or remove it when `value` is None."""
+        before = self._acls.pop(name, None)
+        if before is not None:
+            self._index.remove(before)
+        if value is not None:
+            self._acls[name] = acl = binding_from_value(value)
+            self._index.add(acl)
+        self._invalidate_decisions()
+
+    def _invalidate_decisions(self) -> None:
+        self._version += 1
+        self._decisions: dict[object, bool] = {}
+
+    def authorize(
+        self,
+        context: RequestContext,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+    ) -> bool:
+        """Return whether the operation on the named resource is allowed (E27)."""
+        question = context, operation, resource_type, name
+        decision = self._decisions.get(question)
+        if decision is None:
+            decision = self._decide(context, operation, resource_type, name)
+            if len(name) <= _CACHED_NAME_LENGTH_MAX:
+                self._cache(question, decision)
+        return decision
+
+    def authorize_by_resource_type(
+        self, context: RequestContext, operation: Operation, resource_type: ResourceType
+    ) -> bool:
+        """Return whether the operation is allowed on at least one resource of the
+        type, which need not exist (KIP-679)."""
+        question = context, operation, resource_type
+        decision = self._decisions.get(question)
+        if decision is None:
+            decision = self._decide(
+                context, operation, resource_type, _ARBITRARY_NAME
+            ) or self._allows_some_pattern(context, operation, resource_type)
+            self._cache(question, decision)
+        return decision
+
+    def _cache(self, question: object, decision: bool) -> None:
+        if len(self._decisions) >= _CACHED_DECISIONS_MAX:
+            self._decisions.clear()
+        self._decisions[question] = decision
+
+    def _decide(
+        self,
+        context: RequestContext,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+    ) -> bool:
+        if context.principal in self._super_users:
+            return True
+        allowing = {operation, Operation.ALL, *self._implied_by.get(operation, ())}
+        is_allowed, has_bindings = False, False
+        for bindings in self._index.matching(resource_type, name):
+            # allow.everyone.if.no.acl.found has no effect once any principal has a
+            # binding.
+            has_bindings = True
+            acls = _of_principal(bindings, context.principal)
+            for acl in _of_host(acls, context.host):
+                if acl.permission is PermissionType.ALLOW:
+                    is_allowed = is_allowed or acl.operation in allowing
+                elif acl.operation in {operation, Operation.ALL}:
+                    return False
+        return is_allowed or (self._allow_if_none and not has_bindings)
+
+    def _allows_some_pattern(
+        self, context: RequestContext, operation: Operation, resource_type: ResourceType
+    ) -> bool:
+        """Return whether a resource pattern is allowed that no DENY binding covers
+        completely."""
+        acls = [
+            acl
+            for acl in _of_host(
+                self._index.of_type(resource_type, context.principal), context.host
+            )
+            if acl.operation in {operation, Operation.ALL}
+        ]
+        denied = {
+            (acl.pattern, acl.name)
+            for acl in acls
+            if acl.permission is PermissionType.DENY
+        }
+        if (PatternType.LITERAL, WILDCARD) in denied:
+            return False
+        return any(
+            acl.permission is PermissionType.ALLOW and not _is_denied(acl, denied)
+            for acl in acls
+        )
+
+
+def _is_denied(acl: AclBinding, denied: set[tuple[PatternType, str]]) -> bool:
+    """Return whether every resource that the binding matches is denied."""
+    if (acl.pattern, acl.name) == (PatternType.LITERAL, WILDCARD):
+        return False
+    if acl.pattern is PatternType.LITERAL and (PatternType.LITERAL, acl.name) in denied:
+        return True
+    lengths = range(1, len(acl.name) + 1)
+    return any(
+        (PatternType.PREFIXED, acl.name[:length]) in denied for length in lengths
+    )
+
+
+def _of_principal(bindings: _Bindings, principal: Principal) -> Iterator[AclBinding]:
+    yield from bindings.get(principal, ())
+    yield from bindings.get(WILDCARD_PRINCIPAL, ())
+
+
+def _of_host(acls: Iterable[AclBinding], host: str) -> Iterator[AclBinding]:
+    for acl in acls:
+        if acl.host in {WILDCARD, host} or _canonical(acl.host) == _canonical(host):
+            yield acl
+
+
+@lru_cache(1_024)
+def _canonical(host: str) -> str:
+    """Return the canonical text of an address.
+
+    An IPv6 address has several text forms, and a dual-stack socket reports IPv4 clients
+    as IPv4-mapped IPv6 addresses.
+    """
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return str(address)

@@ -1,9 +1,9 @@
-"""Whom a client's certificate names: its distinguished name as Kafka writes it, and the
-rules that make a principal of that (KIP-371).
+"""The principal of a client certificate: distinguished names and mapping rules
+(KIP-371).
 
-The name is written as RFC 2253 has it and as Java does, letter for letter, since rules
-and access control lists are made for that form: the last part first, only the nine
-attributes of the RFC by their names, and all others by number with the value in hex.
+The distinguished name is formatted exactly as Java does (RFC 2253), because mapping
+rules and ACL bindings are written for that form: the last part first, the nine
+attributes of the RFC by name, all others by object identifier with the value in hex.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _REPLACEMENT: Final = re.compile(r"\\(.)|\$(\d+)")
 
 
 def distinguished_name(certificate: bytes) -> str:
-    """The name of a certificate's subject.
+    """Return the distinguished name of a certificate's subject.
 
-    Raises ValueError for bytes that are no certificate (DER).
+    Raises ValueError when the bytes are not a certificate in DER.
     """
     subject = Certificate.load(certificate).subject.chosen
     parts = ["+".join(map(_attribute, each)) for each in subject]
@@ -59,25 +59,29 @@ def _attribute(attribute: Any) -> str:
 
 
 class Rule(NamedTuple):
-    """One rule. Without a pattern it takes every name as it is."""
+    """A mapping rule. Without a pattern (DEFAULT) it returns every name unchanged."""
 
     pattern: re.Pattern[str] | None = None
     replacement: str = ""
     case: str = ""
 
     def apply(self, name: str) -> str | None:
-        """What the rule makes of a name; None when it does not match."""
+        """Return the mapped name, or None when the rule does not match."""
         if self.pattern is None:
             return name
         if not self.pattern.fullmatch(name):
             return None
-        made = self.pattern.sub(self._filled, name)
+        mapped = self.pattern.sub(self._expand, name)
         if self.case == "L":
-            return made.lower()
-        return made.upper() if self.case == "U" else made
+            return mapped.lower()
+        return mapped.upper() if self.case == "U" else mapped
 
-    def _filled(self, match: re.Match[str]) -> str:
-        """The replacement with its "$1"; a number that no group has stays as it is."""
+    def _expand(self, match: re.Match[str]) -> str:
+        """Return the replacement with "$1" expanded as Java does.
+
+        If the pattern has no group with that number, trailing digits are read as text
+        until the group exists; if none exists, the reference stays unchanged.
+        """
 
         def fill(mark: re.Match[str]) -> str:
             if mark[1] is not None:
@@ -91,21 +95,21 @@ class Rule(NamedTuple):
 
 
 class PrincipalRules:
-    """`ssl.principal.mapping.rules`: the first rule that matches a name counts.
+    """The rules of `ssl.principal.mapping.rules`; the first that matches applies.
 
-    Raises SettingError for what are no rules.
+    Raises SettingError when the text is not a list of rules.
     """
 
     def __init__(self, text: str) -> None:
-        found = _RULE_SPLITTER.finditer(text.strip())
-        self._rules = [made for each in found for made in _parse(each[1])]
+        matches = _RULE_SPLITTER.finditer(text.strip())
+        self._rules = [rule for each in matches for rule in _parse(each[1])]
 
     def apply(self, name: str) -> str:
-        """The name of the principal. Raises ValueError when no rule matches."""
+        """Return the principal's name. Raises ValueError when no rule matches."""
         for rule in self._rules:
-            made = rule.apply(name)
-            if made is not None:
-                return made
+            mapped = rule.apply(name)
+            if mapped is not None:
+                return mapped
         raise ValueError(f"no rule of ssl.principal.mapping.rules matches {name}")
 
 
@@ -114,7 +118,7 @@ def _parse(text: str) -> Sequence[Rule]:
     assert match is not None, "the last alternative matches everything"
     if match.end() != len(text):
         raise SettingError(
-            f"ssl.principal.mapping.rules: {text!r} is no rule; write for example "
+            f"ssl.principal.mapping.rules: {text!r} is not a rule; write for example "
             "RULE:^CN=([^,]+),.*$/$1/L or DEFAULT"
         )
     if match[1] is not None:
@@ -125,6 +129,6 @@ def _parse(text: str) -> Sequence[Rule]:
         return [Rule(re.compile(match[2]), match[3], match[4])]
     except re.error as error:
         raise SettingError(
-            f"ssl.principal.mapping.rules: {match[2]!r} is no regular expression: "
+            f"ssl.principal.mapping.rules: invalid regular expression {match[2]!r}: "
             f"{error}"
         ) from None

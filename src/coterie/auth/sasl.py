@@ -1,12 +1,13 @@
-"""The SASL mechanisms: PLAIN (RFC 4616) and SCRAM (RFC 5802), the server's side.
+"""The server's side of the SASL mechanisms PLAIN (RFC 4616) and SCRAM (RFC 5802).
 
-An exchange takes the client's tokens one by one until it knows who the client is, or
-refuses with ApiError SASL_AUTHENTICATION_FAILED. All mechanisms check against the same
-credentials: a user is made once and may come by any of them. A refusal never says
-whether there is such a user; without a message it is the one that all refusals share.
-Nor does the way there: in place of a user there is not, something that looks like one
-is checked (in Kafka, SCRAM refuses an unknown name one token earlier than a wrong
-password). Names count as the characters they are: Kafka prepares no strings.
+An exchange takes the client's tokens one by one until the user is authenticated, or
+raises ApiError SASL_AUTHENTICATION_FAILED. All mechanisms verify against the same SCRAM
+credentials, so a user is created once for all of them.
+
+Errors do not reveal whether a user exists: for an unknown user a mock credential is
+verified, so that the time and the failing token are the same. (In Kafka, SCRAM rejects
+an unknown user one token earlier than a wrong password.) User names are compared
+without SASLprep, as in Kafka.
 """
 
 from __future__ import annotations
@@ -19,85 +20,92 @@ from typing import Final, TypeAlias
 from scramp import ScramException
 from scramp import ScramMechanism as ScrampMechanism
 
-from coterie.auth.scram import ITERATIONS_MIN, is_password, make_credential
+from coterie.auth.scram import ITERATIONS_MIN, make_credential, password_matches
 from coterie.errors import ApiError
 from coterie.types import ScramCredential, ScramMechanism
 from coterie.wire.error_codes import ErrorCode
 
 Lookup: TypeAlias = Callable[[str, ScramMechanism], ScramCredential | None]
-"""From a user's name to what is kept of the password; None for nobody. Or to what is
-shown in place of that; None where nobody comes by the mechanism."""
-Answer: TypeAlias = Callable[[], bytes]
-"""Works out the answer to a token, or raises ApiError. It touches nothing shared, so it
-may run in any thread."""
+"""A function from a user's name to two values: the user's credential, or None; and a
+mock credential, or None when no user has a credential for the mechanism.
+"""
+Response: TypeAlias = Callable[[], bytes]
+"""A function that computes the response to a token, or raises ApiError. It may run in
+any thread: it uses no shared state.
+"""
+ExchangeFactory: TypeAlias = "Callable[[], PlainExchange | ScramExchange]"
 
 
-Exchanges: TypeAlias = "Callable[[], PlainExchange | ScramExchange]"
-
-
-def nobody(_user: str, _mechanism: ScramMechanism) -> ScramCredential | None:
-    """A lookup that finds nothing."""
+def no_credential(_user: str, _mechanism: ScramMechanism) -> ScramCredential | None:
+    """Return None for every user: a credential lookup without users."""
     return None
 
 
 def mechanisms(
-    names: Iterable[str], lookup: Lookup, stand_in: Lookup = nobody
-) -> dict[str, Exchanges]:
-    """What begins an exchange of each of these mechanisms."""
-    known: dict[str, Exchanges] = {"PLAIN": partial(PlainExchange, lookup, stand_in)}
+    names: Iterable[str], lookup: Lookup, mock_lookup: Lookup = no_credential
+) -> dict[str, ExchangeFactory]:
+    """Return a factory of exchanges for each of the named mechanisms."""
+    factories: dict[str, ExchangeFactory] = {
+        "PLAIN": partial(PlainExchange, lookup, mock_lookup)
+    }
     for each in ScramMechanism:
-        known[each.sasl_name] = partial(ScramExchange, each, lookup, stand_in)
-    return {name: known[name] for name in names}
+        factories[each.sasl_name] = partial(ScramExchange, each, lookup, mock_lookup)
+    return {name: factories[name] for name in names}
 
 
 class PlainExchange:
-    """Name and password in one token, in clear text."""
+    """An exchange of PLAIN: user name and password in one token, in clear text."""
 
     is_slow: Final = True
-    """An answer takes some milliseconds of hashing."""
+    """A response takes some milliseconds of hashing."""
 
-    def __init__(self, lookup: Lookup, stand_in: Lookup = nobody) -> None:
+    def __init__(self, lookup: Lookup, mock_lookup: Lookup = no_credential) -> None:
         self.user: str | None = None
         self._lookup = lookup
-        self._stand_in = stand_in
+        self._mock_lookup = mock_lookup
 
-    def respond(self, token: bytes) -> Answer:
-        """Look the user up; the answer is empty when the password is right. Raises
-        ApiError for a token that is none."""
-        acts_as, name, password = _parts(token)
-        shown = self._find(name, self._stand_in) or _NOBODY
+    def respond(self, token: bytes) -> Response:
+        """Return a function that verifies the password and returns an empty response.
+
+        Raises ApiError when the token is malformed.
+        """
+        authorization_id, name, password = _parse_plain(token)
+        mock = self._find(name, self._mock_lookup) or _MOCK
         found = self._find(name, self._lookup)
-        mechanism, credential = found or shown
+        mechanism, credential = found or mock
 
-        def answer() -> bytes:
-            is_right = is_password(mechanism, credential, password)
-            if found is None or not is_right:
-                raise _refused("Authentication failed: Invalid username or password")
-            if acts_as not in {"", name}:
-                raise _refused(
+        def response() -> bytes:
+            # Verify the password of unknown users, too, so that it takes the same time.
+            matches = password_matches(mechanism, credential, password)
+            if found is None or not matches:
+                raise _failed("Authentication failed: Invalid username or password")
+            if authorization_id not in {"", name}:
+                raise _failed(
                     "Authentication failed: Client requested an authorization id that "
                     "is different from username"
                 )
             self.user = name
             return b""
 
-        return answer
+        return response
 
     @staticmethod
     def _find(
         name: str, lookup: Lookup
     ) -> tuple[ScramMechanism, ScramCredential] | None:
-        """The user's credential; of two, the quicker one to check."""
+        # Prefer SCRAM-SHA-256, which is faster to verify.
         for mechanism in ScramMechanism:
-            found = lookup(name, mechanism)
-            if found is not None:
-                return mechanism, found
+            credential = lookup(name, mechanism)
+            if credential is not None:
+                return mechanism, credential
         return None
 
 
 class ScramExchange:
-    """The client shows that it knows the password, and so does the server. `nonce` is
-    for tests: the library makes a fresh one."""
+    """An exchange of SCRAM, in which client and server prove knowledge of the password.
+
+    `nonce` is for tests; by default the library generates one.
+    """
 
     is_slow: Final = False
 
@@ -105,80 +113,83 @@ class ScramExchange:
         self,
         mechanism: ScramMechanism,
         lookup: Lookup,
-        stand_in: Lookup = nobody,
+        mock_lookup: Lookup = no_credential,
         *,
         nonce: str | None = None,
     ) -> None:
         self.user: str | None = None
         self._mechanism = mechanism
         self._lookup = lookup
-        self._stand_in = stand_in
-        self._claimed: str | None = None
-        self._is_known = False
+        self._mock_lookup = mock_lookup
+        self._claimed_user: str | None = None
+        self._user_exists = False
         self._server = ScrampMechanism(mechanism.sasl_name).make_server(
             self._find, s_nonce=nonce
         )
 
-    def respond(self, token: bytes) -> Answer:
-        """The answer to the client's first token or its last."""
+    def respond(self, token: bytes) -> Response:
+        """Return a function with the response to the client's first or final token."""
         try:
             text = token.decode()
-            if self._claimed is None:
-                answer = self._begin(text)
+            if self._claimed_user is None:
+                response = self._respond_to_first(text)
             else:
                 self._server.set_client_final(text)
-                answer = self._server.get_server_final()
-                if not self._is_known:
-                    raise _refused()
-                self.user = self._claimed
+                response = self._server.get_server_final()
+                if not self._user_exists:
+                    raise _failed()
+                self.user = self._claimed_user
         except (ScramException, UnicodeDecodeError):
-            raise _refused() from None
-        return answer.encode
+            raise _failed() from None
+        return response.encode
 
-    def _begin(self, text: str) -> str:
-        """The answer to the first token. The library would prepare the name
-        (RFC 4013), so it is shown another one."""
-        match = _FIRST.fullmatch(text)
+    def _respond_to_first(self, text: str) -> str:
+        match = _CLIENT_FIRST.fullmatch(text)
         if match is None:
-            raise _refused()
+            raise _failed()
         front, name, rest = match.groups()
-        self._claimed = name.replace("=2C", ",").replace("=3D", "=")
+        self._claimed_user = name.replace("=2C", ",").replace("=3D", "=")
+        # The library would apply SASLprep to the name (RFC 4013): replace the name by
+        # "user", and restore it for the signature.
         self._server.set_client_first(f"{front}n=user{rest}")
         self._server.client_first_bare = f"n={name}{rest}"
-        answer: str = self._server.get_server_first()
-        return answer
+        response: str = self._server.get_server_first()
+        return response
 
     def _find(self, _: str) -> ScramCredential | None:
-        assert self._claimed is not None
-        shown = self._stand_in(self._claimed, self._mechanism)
-        found = self._lookup(self._claimed, self._mechanism)
-        self._is_known = found is not None
-        return found or shown
+        assert self._claimed_user is not None
+        mock = self._mock_lookup(self._claimed_user, self._mechanism)
+        credential = self._lookup(self._claimed_user, self._mechanism)
+        self._user_exists = credential is not None
+        return credential or mock
 
 
-_FIRST: Final = re.compile(r"([^,]*,[^,]*,)n=((?:[^\0,=]|=2C|=3D)+)(,.*)", re.DOTALL)
-"""A first token: what it says of channels and roles, the name, and the rest."""
-_NOBODY: Final = (
+_CLIENT_FIRST: Final = re.compile(
+    r"([^,]*,[^,]*,)n=((?:[^\0,=]|=2C|=3D)+)(,.*)", re.DOTALL
+)
+"""The client's first message: GS2 header, user name, and the remaining attributes."""
+_MOCK: Final = (
     ScramMechanism.SCRAM_SHA_256,
     make_credential(ScramMechanism.SCRAM_SHA_256, "", bytes(32), ITERATIONS_MIN),
 )
-"""Checked where there are no users at all, so that a refusal takes as long."""
+"""The credential verified when no user exists, so that a failure takes the same time.
+"""
 
 
-def _parts(token: bytes) -> tuple[str, str, str]:
-    """Whom the client wants to act as, its name and its password."""
+def _parse_plain(token: bytes) -> tuple[str, str, str]:
+    """Return authorization id, user name and password."""
     parts = token.decode(errors="replace").split("\0")
     if len(parts) != 3:
-        raise _refused(
+        raise _failed(
             f"Invalid SASL/PLAIN response: expected 3 tokens, got {min(len(parts), 4)}"
         )
-    acts_as, name, password = parts
+    authorization_id, name, password = parts
     if not name:
-        raise _refused("Authentication failed: username not specified")
+        raise _failed("Authentication failed: username not specified")
     if not password:
-        raise _refused("Authentication failed: password not specified")
-    return acts_as, name, password
+        raise _failed("Authentication failed: password not specified")
+    return authorization_id, name, password
 
 
-def _refused(message: str | None = None) -> ApiError:
+def _failed(message: str | None = None) -> ApiError:
     return ApiError(ErrorCode.SASL_AUTHENTICATION_FAILED, message)

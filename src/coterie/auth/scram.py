@@ -1,7 +1,7 @@
-"""What is kept of a password, as SCRAM has it (RFC 5802) and Kafka makes it.
+"""SCRAM credentials (RFC 5802), derived as Kafka derives them (KIP-84, KIP-554).
 
-Passwords are hashed as the UTF-8 bytes they are: Kafka prepares no strings, and neither
-do its clients.
+Passwords are hashed as UTF-8 without SASLprep: neither Kafka nor its clients prepare
+strings.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import hashlib
 import hmac
 from typing import Final
 
-from coterie.types import ScramCredential, ScramMechanism, ScramShape
+from coterie.types import ScramCredential, ScramMechanism, ScramParameters
 
 ITERATIONS_MIN: Final = 4_096
 ITERATIONS_MAX: Final = 16_384
-"""What Kafka lets a credential have."""
+"""Kafka's limits of a credential's iterations."""
 SALT_BYTES_MIN: Final = 12
-"""RFC 5802 wants a salt that is hard to guess; the library takes none shorter."""
+"""The shortest salt that the SCRAM library accepts."""
 
 _HASHES: Final = {
     ScramMechanism.SCRAM_SHA_256: "sha256",
@@ -27,14 +27,15 @@ _HASHES: Final = {
 def salted_password(
     mechanism: ScramMechanism, password: str, salt: bytes, iterations: int
 ) -> bytes:
-    """The password after so many rounds of hashing: some milliseconds of work."""
+    """Return the salted password: the result of PBKDF2 with that many iterations. This
+    takes milliseconds."""
     return hashlib.pbkdf2_hmac(_HASHES[mechanism], password.encode(), salt, iterations)
 
 
 def credential_from_salted(
     mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations: int
 ) -> ScramCredential:
-    """The credential of a salted password, which is all that a client sends."""
+    """Return the credential of a salted password, as clients send it (KIP-554)."""
     name = _HASHES[mechanism]
     client_key = hmac.digest(salted, b"Client Key", name)
     stored_key = hashlib.new(name, client_key).digest()
@@ -48,28 +49,32 @@ def make_credential(
     salt: bytes,
     iterations: int = ITERATIONS_MIN,
 ) -> ScramCredential:
-    """The credential of a password; some milliseconds of work."""
+    """Return the credential of a password. This takes milliseconds."""
     salted = salted_password(mechanism, password, salt, iterations)
     return credential_from_salted(mechanism, salted, salt, iterations)
 
 
-def stand_in(
-    mechanism: ScramMechanism, user: str, shape: ScramShape, secret: bytes
+def mock_credential(
+    mechanism: ScramMechanism, user: str, parameters: ScramParameters, secret: bytes
 ) -> ScramCredential:
-    """What is shown of a user there is not, the same each time: nobody learns by asking
-    who there is. Whoever does not know the secret cannot tell it from a credential, and
-    nobody has a password for it."""
+    """Return a credential for a user that does not exist; no password matches it.
+
+    It is the same on every call, so that responses do not reveal which users exist. A
+    client that does not know `secret` cannot distinguish it from a real credential.
+    """
     name = f"{mechanism.sasl_name}/{user}".encode()
     stream = hashlib.shake_256(hmac.digest(secret, name, "sha256"))
     key_bytes = hashlib.new(_HASHES[mechanism]).digest_size
-    made = stream.digest(shape.salt_bytes + 2 * key_bytes)
-    salt, keys = made[: shape.salt_bytes], made[shape.salt_bytes :]
-    return ScramCredential(salt, keys[:key_bytes], keys[key_bytes:], shape.iterations)
+    random = stream.digest(parameters.salt_bytes + 2 * key_bytes)
+    salt, keys = random[: parameters.salt_bytes], random[parameters.salt_bytes :]
+    return ScramCredential(
+        salt, keys[:key_bytes], keys[key_bytes:], parameters.iterations
+    )
 
 
-def is_password(
+def password_matches(
     mechanism: ScramMechanism, credential: ScramCredential, password: str
 ) -> bool:
-    """Whether this is the password; the time it takes does not say how nearly."""
+    """Return whether the password matches the credential; compare in constant time."""
     made = make_credential(mechanism, password, credential.salt, credential.iterations)
     return hmac.compare_digest(made.stored_key, credential.stored_key)

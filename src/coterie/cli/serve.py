@@ -1,8 +1,8 @@
 """Start a server that Kafka clients can use.
 
-Once it accepts connections it prints one line, "coterie ready on HOST:PORT" (with
-several nodes, their addresses with commas in between). Everything else it has to say
-goes to stderr. SIGTERM and SIGINT stop it cleanly.
+Once it accepts connections it prints one line, "coterie ready on HOST:PORT"; with
+several nodes their addresses are separated by commas. Log lines go to stderr. SIGTERM
+and SIGINT stop the server cleanly.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from coterie.cli.command import Command
 from coterie.types import SecurityProtocol
 
 EXAMPLES: Final = """\
@@ -19,22 +20,22 @@ examples:
   coterie serve
       serve on 127.0.0.1:9092 and keep data in ./coterie-data
   coterie serve --listen 0.0.0.0:9092 --advertised kafka.example --data /var/lib/coterie
-      serve other machines, which reach this one as kafka.example; who may do what is
-      then said by --set super.users=User:NAME and the access control lists they make,
-      or everybody may do everything by --set authorizer=allow-all
+      serve other machines, which connect to kafka.example; ACLs are enforced: set
+      super users with --set super.users=User:NAME, or authorize every operation with
+      --set authorizer=allow-all
   coterie serve --listen SASL_SSL://0.0.0.0:9092 --config coterie.toml
-      ask clients for a name and a password, under TLS: docs/security.md says what the
-      file needs, and coterie users add makes the first user
+      authenticate clients by user name and password over TLS; docs/security.md
+      describes the settings, and coterie users add creates the first user
   coterie serve --memory --listen 127.0.0.1:0
-      keep nothing, on a free port: the line on stdout says which
+      keep data in memory and listen on a free port, which the line on stdout names
   coterie serve --set num.partitions=3 --set group.initial.rebalance.delay.ms=0
-      change settings, under Kafka's names; --config FILE reads many from a TOML file
+      change settings by Kafka's names; --config FILE reads them from a TOML file
   coterie serve --memory --nodes 3
-      be three Kafka nodes, on ports 9092, 9093 and 9094
+      start three Kafka nodes, on ports 9092, 9093 and 9094
   coterie serve --metrics-port 9644
-      let Prometheus scrape http://127.0.0.1:9644/metrics
+      serve metrics to Prometheus at http://127.0.0.1:9644/metrics
 
-exit codes: 0 stopped as asked, 1 could not start or go on, 2 asked for wrongly
+exit codes: 0 stopped by a signal, 1 could not start or continue, 2 usage error
 """
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9092"
@@ -50,22 +51,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="[PROTOCOL://]HOST:PORT",
         default=_DEFAULT_LISTEN,
         type=parse_listener,
-        help="where to listen, and how clients connect: PLAINTEXT, SSL, SASL_PLAINTEXT "
-        f"or SASL_SSL; port 0 takes a free one (default {_DEFAULT_LISTEN})",
+        help="address to listen on, and the security protocol: PLAINTEXT, SSL, "
+        "SASL_PLAINTEXT or SASL_SSL; port 0 selects a free port "
+        f"(default {_DEFAULT_LISTEN})",
     )
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
+    storage = parser.add_mutually_exclusive_group()
+    storage.add_argument(
         "--data",
         metavar="DIR",
         type=Path,
         default=Path(_DEFAULT_DATA),
-        help=f"where to keep data (default ./{_DEFAULT_DATA})",
+        help=f"data directory (default ./{_DEFAULT_DATA})",
     )
-    where.add_argument(
-        "--memory", action="store_true", help="keep data in memory, until it stops"
+    storage.add_argument(
+        "--memory",
+        action="store_true",
+        help="keep data in memory until the server stops",
     )
     parser.add_argument(
-        "--config", metavar="FILE", type=Path, help="read settings from a TOML file"
+        "--config", metavar="FILE", type=Path, help="TOML file of settings"
     )
     parser.add_argument(
         "--set",
@@ -73,47 +77,48 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="assignments",
         action="append",
         default=[],
-        help="change a setting; may be repeated, and counts more than the file",
+        help="one setting; may be repeated, and overrides the file",
     )
     parser.add_argument(
         "--nodes",
         metavar="N",
         type=_node_count,
         default=1,
-        help="be N Kafka nodes, each with its own port and share of the work",
+        help="number of Kafka nodes, each with a port and a share of the partitions",
     )
     parser.add_argument(
         "--metrics-port",
         metavar="PORT",
         type=_port,
-        help="serve metrics for Prometheus there, at /metrics; 0 takes a free one",
+        help="port of the metrics for Prometheus, at /metrics; 0 selects a free port",
     )
     parser.add_argument(
         "--advertised",
         metavar="HOST",
-        help="the host that clients are told to connect to (default: that of --listen)",
+        help="host that clients connect to (default: the host of --listen)",
     )
     parser.add_argument(
         "--loop",
         choices=("auto", "asyncio", "uvloop"),
         default="auto",
-        help="the event loop; auto takes uvloop when it is installed",
+        help="event loop; auto selects uvloop if it is installed",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until told to stop."""
+    """Serve until a signal stops the process; return the exit code."""
+    from coterie.broker.server.config import read_settings
     from coterie.errors import LogError, SettingError
-    from coterie.server.config import read_settings
 
     try:
         settings = read_settings(options.config, options.assignments)
     except SettingError as error:
         sys.stderr.write(f"coterie serve: {error}\n")
         return 2
+    # Imported after the settings, so that an invalid setting is reported at once.
     import logging
 
-    from coterie.server.server import ServerPlan, serve
+    from coterie.broker.server.server import ServerPlan, serve
 
     logging.basicConfig(
         level=logging.INFO,
@@ -131,8 +136,12 @@ def run(options: argparse.Namespace) -> int:
         metrics_port=options.metrics_port,
         protocol=protocol,
     )
+
+    def ready(addresses: str) -> None:
+        print(f"coterie ready on {addresses}", flush=True)
+
     try:
-        _run_loop(options.loop, serve(plan, _say_ready))
+        _run_loop(options.loop, serve(plan, ready))
     except SettingError as error:
         sys.stderr.write(f"coterie serve: {error}\n")
         return 2
@@ -143,57 +152,58 @@ def run(options: argparse.Namespace) -> int:
 
 
 def parse_listener(text: str) -> tuple[SecurityProtocol, str, int]:
-    """[PROTOCOL://]HOST:PORT; without a protocol it is PLAINTEXT. Raises
-    ArgumentTypeError."""
+    """Parse [PROTOCOL://]HOST:PORT; the default protocol is PLAINTEXT.
+
+    Raises ArgumentTypeError.
+    """
     protocol, mark, address = text.rpartition("://")
     if not mark:
         return (SecurityProtocol.PLAINTEXT, *parse_address(text))
     if protocol.upper() not in SecurityProtocol.__members__:
         raise argparse.ArgumentTypeError(
-            f"{protocol!r} is no protocol; {', '.join(SecurityProtocol)} are"
+            f"{protocol!r} is not a security protocol; valid are "
+            f"{', '.join(SecurityProtocol)}"
         )
     return (SecurityProtocol[protocol.upper()], *parse_address(address))
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """HOST:PORT; without a host it is 127.0.0.1. Raises ArgumentTypeError."""
+    """Parse HOST:PORT; the default host is 127.0.0.1. Raises ArgumentTypeError."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > _PORT_MAX:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no HOST:PORT; write for example {_DEFAULT_LISTEN}"
+            f"{text!r} is not HOST:PORT; write for example {_DEFAULT_LISTEN}"
         )
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > _PORT_MAX:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; 0 to {_PORT_MAX} are")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a port; valid are 0 to {_PORT_MAX}"
+        )
     return int(text)
 
 
 def _node_count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _NODES_MAX:
         raise argparse.ArgumentTypeError(
-            f"{text!r} nodes cannot be; from 1 to {_NODES_MAX} can"
+            f"{text!r} is not a number of nodes; valid are 1 to {_NODES_MAX}"
         )
     return int(text)
 
 
-def _say_ready(addresses: str) -> None:
-    print(f"coterie ready on {addresses}", flush=True)
-
-
-def _run_loop(wanted: str, main: object) -> None:
+def _run_loop(name: str, main: object) -> None:
     import asyncio
     from collections.abc import Callable, Coroutine
     from typing import Any, cast
 
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-    if wanted != "asyncio":
+    if name != "asyncio":
         try:
             import uvloop
         except ImportError:
-            if wanted == "uvloop":
+            if name == "uvloop":
                 raise OSError(
                     "uvloop is not installed: pip install coterie[fast]"
                 ) from None
@@ -201,3 +211,8 @@ def _run_loop(wanted: str, main: object) -> None:
             factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(cast("Coroutine[Any, Any, None]", main))
+
+
+SERVE: Final = Command(
+    description=__doc__ or "", examples=EXAMPLES, options=(configure,), run=run
+)

@@ -1,7 +1,7 @@
-"""Clients of a Kafka cluster, for asyncio: Coterie's or any other.
+"""Asyncio clients of Kafka clusters, of Coterie's brokers or any other.
 
-Each name is imported when it is first used: a command that lists groups has no use for
-what a member of one needs.
+Each name is imported on first use, so that a command of the admin client does not
+import the group member.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coterie.client.admin.admin_client import AdminClient
-    from coterie.client.assignor import AssignorMember, ClientAssignor
+    from coterie.client.client_assignors import AssignorMember, ClientAssignor
     from coterie.client.group_member import GroupMember, MemberOptions
     from coterie.client.member_offsets import OffsetAndMetadata
     from coterie.client.member_states import MemberState
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "AdminClient": "admin.admin_client",
-    "AssignorMember": "assignor",
-    "ClientAssignor": "assignor",
+    "AssignorMember": "client_assignors",
+    "ClientAssignor": "client_assignors",
     "ClientOptions": "options",
     "GroupMember": "group_member",
     "MemberOptions": "group_member",

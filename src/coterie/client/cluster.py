@@ -1,26 +1,27 @@
-"""A Kafka cluster as its clients see it: brokers, topics' names and ids, coordinators.
+"""A client's view of a Kafka cluster: connections, topic names and ids, coordinators.
 
     cluster = Cluster("broker-1:9092,broker-2:9092", ClientOptions())
-    answer = await cluster.call(ListGroupsRequest(), ListGroupsResponse)
-    answer = await cluster.call_coordinator("g", request, Response, wanted=...)
+    response = await cluster.call(ListGroupsRequest(), ListGroupsResponse)
+    response = await cluster.call_coordinator("g", request, Response, wanted=...)
     await cluster.close()
 
-There is one connection to each address; it is made when it is first needed, and again
-after it is lost. What a broker says about itself and others is kept until it is wrong.
+There is one connection to each address, opened on first use and again after it is lost.
+Addresses and coordinators are cached until a request shows that they are outdated.
 
-Rules of this file: `call` and `call_coordinator` try once, `retrying` tries again, and
-only for what may pass: a lost connection, no answer, or a coordinator that is loading,
-missing or elsewhere (E7-70, E7-71).
+Rules of this file: `call` and `call_coordinator` send once. `retrying` retries after
+retriable errors: a lost connection, a time-out, or a coordinator that is loading,
+unavailable or elsewhere (E7-70, E7-71).
+
+FindCoordinator requests name many groups where the broker supports that (KIP-699).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from coterie.client.connection import ANY_VERSION, Address, BrokerConnection
-from coterie.client.coordinators import Found, lookup_request, read_lookup
 from coterie.client.options import ClientOptions
 from coterie.errors import (
     ApiError,
@@ -28,11 +29,14 @@ from coterie.errors import (
     ConnectionLost,
     CoterieError,
     MalformedFrame,
+    NoBatchedFindCoordinatorsError,
     RequestTimedOut,
+    UnsupportedByBroker,
 )
 from coterie.types import GroupId, TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.find_coordinator import (
+    Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
@@ -49,23 +53,24 @@ T = TypeVar("T")
 COORDINATOR_ELSEWHERE: Final = frozenset(
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
-TRIED_AGAIN: Final = COORDINATOR_ELSEWHERE | {
+RETRIED_CODES: Final = COORDINATOR_ELSEWHERE | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNSTABLE_OFFSET_COMMIT,
 }
 _NAMES_BY_ID: Final = Versions(12, 13)
-"""Metadata asks by id since version 10, but null names are read since 12 only."""
+"""Metadata requests have topic ids since version 10, but brokers accept null names
+since version 12 only."""
 
 
 class Cluster:
-    """A cluster. See the module's docstring. `bootstrap` are addresses HOST:PORT, in a
-    sequence or with commas between; any broker of the cluster does."""
+    """A Kafka cluster. `bootstrap` holds addresses HOST:PORT, as a sequence or
+    separated by commas; any brokers of the cluster suffice."""
 
     def __init__(self, bootstrap: str | Sequence[str], options: ClientOptions) -> None:
         listed = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
         self._bootstrap = [Address.parse(each) for each in listed if each.strip()]
         if not self._bootstrap:
-            raise ClientError("no bootstrap address was given; say HOST:PORT")
+            raise ClientError("no bootstrap address was given; write HOST:PORT")
         self.options = options
         self._nodes: dict[int, Address] = {}
         self._coordinators: dict[GroupId, int] = {}
@@ -75,22 +80,33 @@ class Cluster:
         self._was_reached = False
 
     async def close(self) -> None:
-        """Close every connection; none is made any more."""
+        """Close every connection and open no more."""
         self._is_closed = True
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
-        await asyncio.sleep(0)  # transports say goodbye in the next turn of the loop
+        await asyncio.sleep(0)  # transports close in the next iteration of the loop
 
     # Connections.
 
     async def connection(self, node_id: int | None = None) -> BrokerConnection:
-        """The connection to a node, or to any broker.
+        """Return the connection to a node, or to any broker.
 
-        Raises ConnectionLost when it cannot be made.
+        Raises ConnectionLost when the cluster has no such node or no broker can be
+        reached, and the errors of
+        `BrokerConnection.open`.
         """
         if node_id is None:
-            return await self._any_connection()
+            for connection in self._connections.values():
+                if connection.is_open:
+                    return connection
+            failures = []
+            for known in dict.fromkeys([*self._nodes.values(), *self._bootstrap]):
+                try:
+                    return await self._connect(known)
+                except ConnectionLost as error:
+                    failures.append(str(error))
+            raise ConnectionLost("; ".join(failures))
         if node_id not in self._nodes:
             await self.metadata([])
         if (address := self._nodes.get(node_id)) is None:
@@ -105,21 +121,10 @@ class Cluster:
         node_id: int | None = None,
         wanted: Versions = ANY_VERSION,
     ) -> M:
-        """Ask a node, or any broker, once; raises what `BrokerConnection.call` does."""
+        """Send a request to a node or to any broker, once. Raises the errors of
+        `connection` and of `BrokerConnection.call`."""
         connection = await self.connection(node_id)
         return await connection.call(request, response, wanted=wanted)
-
-    async def _any_connection(self) -> BrokerConnection:
-        for connection in self._connections.values():
-            if connection.is_open:
-                return connection
-        failures = []
-        for address in dict.fromkeys([*self._nodes.values(), *self._bootstrap]):
-            try:
-                return await self._connect(address)
-            except ConnectionLost as error:
-                failures.append(str(error))
-        raise ConnectionLost("; ".join(failures))
 
     async def _connect(self, address: Address) -> BrokerConnection:
         async with self._locks.setdefault(address, asyncio.Lock()):
@@ -130,28 +135,32 @@ class Cluster:
                 connection = await BrokerConnection.open(address, self.options)
                 self._was_reached = True
                 self._connections[address] = connection
-                if self._is_closed:  # meanwhile
+                if self._is_closed:  # by another task, while this one connected
                     connection.close()
             return connection
 
     # Topics.
 
     async def metadata(self, topics: Iterable[TopicName] | None) -> MetadataResponse:
-        """Brokers, and the named topics; None means all. No topic is made by asking.
+        """Request the metadata of the brokers and of topics; None means all topics.
 
-        Errors of topics are in the answer. The brokers are remembered.
+        Errors of topics are in the response. No topic is auto-created. The addresses of
+        brokers are cached.
         """
-        named = None if topics is None else [_by_name(name) for name in topics]
+        named = None
+        if topics is not None:
+            named = [MetadataRequestTopic(topic_id=ZERO_UUID, name=x) for x in topics]
         return await self._metadata(named, ANY_VERSION)
 
     async def topic_names(self, ids: Iterable[TopicId]) -> dict[TopicId, TopicName]:
-        """The names of topics by their ids; those that the broker does not know, or
-        does not let us see, are left out (E7-82)."""
-        asked = [MetadataRequestTopic(topic_id=each, name=None) for each in ids]
-        answer = await self._metadata(asked, _NAMES_BY_ID)
+        """Return the names of topics by id, without topics that do not exist or that
+        the principal may not describe (E7-82).
+        """
+        topics = [MetadataRequestTopic(topic_id=each, name=None) for each in ids]
+        response = await self._metadata(topics, _NAMES_BY_ID)
         return {
             topic.topic_id: topic.name
-            for topic in answer.topics
+            for topic in response.topics
             if not topic.error_code and topic.name and topic.topic_id != ZERO_UUID
         }
 
@@ -159,24 +168,24 @@ class Cluster:
         self, topics: list[MetadataRequestTopic] | None, wanted: Versions
     ) -> MetadataResponse:
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-        answer = await self.call(request, MetadataResponse, wanted=wanted)
-        _check(answer.error_code, "Metadata")
-        for broker in answer.brokers:
+        response = await self.call(request, MetadataResponse, wanted=wanted)
+        _check(response.error_code, "Metadata")
+        for broker in response.brokers:
             self._nodes[broker.node_id] = Address(broker.host, broker.port)
-        return answer
+        return response
 
     # Coordinators.
 
     async def coordinator(self, group_id: GroupId) -> BrokerConnection:
-        """The connection to a group's coordinator, looked up when it is not known.
+        """Return the connection to a group's coordinator.
 
-        Raises ApiError, ConnectionLost or RequestTimedOut, after having tried again
-        what may pass for `api_timeout_ms`.
+        Raises ApiError, ConnectionLost or RequestTimedOut, after retries for
+        `api_timeout_ms`.
         """
         return await self.retrying(lambda: self._coordinator(group_id))
 
     def forget_coordinator(self, group_id: GroupId) -> None:
-        """Look the coordinator up when it is next needed."""
+        """Remove the group's coordinator from the cache."""
         self._coordinators.pop(group_id, None)
 
     async def call_coordinator(
@@ -187,8 +196,11 @@ class Cluster:
         *,
         wanted: Versions = ANY_VERSION,
     ) -> M:
-        """Ask a group's coordinator, once. Codes in the answer are the caller's: at 15
-        and 16 it should `forget_coordinator`."""
+        """Send a request to a group's coordinator, once.
+
+        Error codes in the response are not checked: for those in COORDINATOR_ELSEWHERE
+        the caller should call `forget_coordinator`.
+        """
         connection = await self.coordinator(group_id)
         try:
             return await connection.call(request, response, wanted=wanted)
@@ -199,7 +211,13 @@ class Cluster:
     async def _coordinator(self, group_id: GroupId) -> BrokerConnection:
         node_id = self._coordinators.get(group_id)
         if node_id is None:
-            node_id = await self._find_coordinator(group_id)
+            result = (await self.find_coordinators([group_id])).get(group_id)
+            if result is None:
+                raise MalformedFrame(
+                    f"the FindCoordinator response omits group {group_id}"
+                )
+            _check(result.code, f"the coordinator of group {group_id}")
+            node_id = result.node_id
         try:
             connection = await self.connection(node_id)
         except ConnectionLost:
@@ -208,42 +226,37 @@ class Cluster:
         self._coordinators[group_id] = node_id
         return connection
 
-    async def _find_coordinator(self, group_id: GroupId) -> int:
-        found = (await self.find_coordinators([group_id])).get(group_id)
-        if found is None:
-            raise MalformedFrame(f"FindCoordinator: nothing about group {group_id}")
-        _check(found.code, f"the coordinator of group {group_id}")
-        return found.node_id
-
     async def find_coordinators(
         self, group_ids: Sequence[GroupId]
-    ) -> dict[GroupId, Found]:
-        """Ask any broker, once and in one request, for the coordinators of groups, and
-        keep those that it tells.
+    ) -> dict[GroupId, CoordinatorResult]:
+        """Look up the coordinators of groups by one request to any broker, and cache
+        them.
 
-        Raises NoBatchedFindCoordinatorsError when there is more than one group and the
-        broker looks up one at a time, and what `BrokerConnection.call` raises.
+        Raises NoBatchedFindCoordinatorsError for more than one group when the broker
+        accepts one per request, and the errors of `BrokerConnection.call`.
         """
         connection = await self.connection()
         version = connection.version_of(FindCoordinatorRequest)
-        request = lookup_request(group_ids, version)
-        answer = await connection.call(request, FindCoordinatorResponse)
-        found = read_lookup(answer, group_ids, version)
+        request = find_coordinator_request(group_ids, version)
+        response = await connection.call(request, FindCoordinatorResponse)
+        found = read_find_coordinator(response, group_ids, version)
         for group_id, each in found.items():
             if each.code is ErrorCode.NONE:
                 self._nodes[each.node_id] = Address(each.host, each.port)
                 self._coordinators[group_id] = each.node_id
         return found
 
-    def known_coordinator(self, group_id: GroupId) -> tuple[int, Address] | None:
-        """A group's coordinator as far as it is known: its node id and address."""
+    def cached_coordinator(self, group_id: GroupId) -> tuple[int, Address] | None:
+        """Return the node id and address of a cached coordinator."""
         node_id = self._coordinators.get(group_id)
         return None if node_id is None else (node_id, self._nodes[node_id])
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """What `attempt` gives, tried again while it fails with something that may
-        pass, for at most `api_timeout_ms`, or `first_contact_ms` while no broker was
-        ever reached; then its last failure."""
+        """Return the result of `attempt`, which is retried after retriable errors.
+
+        Raises its last error after `api_timeout_ms`, or after `first_contact_ms` when
+        no broker was ever reached.
+        """
         options = self.options
         loop = asyncio.get_running_loop()
         started_s = loop.time()
@@ -256,24 +269,83 @@ class Cluster:
                 if not self._was_reached:
                     limit_ms = min(limit_ms, options.first_contact_ms)
                 is_late = loop.time() + delay_ms / 1000 > started_s + limit_ms / 1000
-                if is_late or self._is_closed or not may_pass(error):
+                if is_late or self._is_closed or not is_retriable(error):
                     raise
             await asyncio.sleep(delay_ms / 1000)
             delay_ms = min(2 * delay_ms, options.retry_backoff_max_ms)
 
 
-def may_pass(error: CoterieError) -> bool:
-    """Whether the same request may succeed a moment later."""
+def is_retriable(error: CoterieError) -> bool:
+    """Return whether an error is retriable: the same request may succeed later."""
     if isinstance(error, ApiError):
-        return error.code in TRIED_AGAIN
+        return error.code in RETRIED_CODES
     return isinstance(error, ConnectionLost | RequestTimedOut)
-
-
-def _by_name(name: TopicName) -> MetadataRequestTopic:
-    return MetadataRequestTopic(topic_id=ZERO_UUID, name=name)
 
 
 def _check(code: int, what: str) -> None:
     if code:
         read = ErrorCode.read(code)
         raise ApiError(read, f"{what}: {read.name}")
+
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+_BATCHED_SINCE: Final = 4
+_TYPES_SINCE: Final = 1
+_NO_NODE: Final = -1
+
+
+class CoordinatorResult(NamedTuple):
+    """The result of FindCoordinator for one key. With an error code the node is
+    undefined."""
+
+    code: ErrorCode
+    message: str | None
+    node_id: int
+    host: str
+    port: int
+
+
+def find_coordinator_request(
+    keys: Sequence[GroupId], version: int, key_type: int = GROUP
+) -> FindCoordinatorRequest:
+    """Return the request for the coordinators of `keys` (B-22).
+
+    Raises:
+        NoBatchedFindCoordinatorsError: More than one key in a version before 4.
+        UnsupportedByBroker: A transactional id in version 0, which supports groups
+        only.
+    """
+    if key_type != GROUP and version < _TYPES_SINCE:
+        raise UnsupportedByBroker(
+            f"FindCoordinator v{version} finds coordinators of groups only"
+        )
+    if version >= _BATCHED_SINCE:
+        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys))
+    if len(keys) != 1:
+        raise NoBatchedFindCoordinatorsError(
+            f"FindCoordinator v{version} takes one key, not {len(keys)}; "
+            f"{_BATCHED_SINCE} is needed"
+        )
+    return FindCoordinatorRequest(key_type=key_type, key=keys[0])
+
+
+def read_find_coordinator(
+    response: FindCoordinatorResponse, keys: Sequence[GroupId], version: int
+) -> dict[GroupId, CoordinatorResult]:
+    """Return the result for each key that the response contains."""
+    if version < _BATCHED_SINCE:
+        return {keys[0]: _coordinator_result(response)}
+    return {each.key: _coordinator_result(each) for each in response.coordinators}
+
+
+def _coordinator_result(
+    each: Coordinator | FindCoordinatorResponse,
+) -> CoordinatorResult:
+    code = ErrorCode.read(each.error_code)
+    # A response without a node means that there is no coordinator, even with code NONE.
+    if code is ErrorCode.NONE and each.node_id == _NO_NODE:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return CoordinatorResult(
+        code, each.error_message, each.node_id, each.host, each.port
+    )

@@ -1,15 +1,16 @@
-"""A client's connection to one broker: requests out, answers back, any number at once.
+"""A client connection to one broker, with any number of requests in flight.
 
     connection = await BrokerConnection.open(Address("localhost", 9092), options)
-    answer = await connection.call(ListGroupsRequest(), ListGroupsResponse)
+    response = await connection.call(ListGroupsRequest(), ListGroupsResponse)
 
-A request goes out in the highest version that broker and client have in common. With
-credentials in the options the broker is told who calls, before anything else and again
-before the session ends (KIP-368), while other requests wait.
+A request is sent in the highest version that broker and client share. With credentials
+in the options the client authenticates before any other request, and again before the
+session expires (KIP-368) while other requests wait: SaslHandshake, then
+SaslAuthenticate until both sides agree (KIP-43, KIP-152).
 
-Rules of this file: nothing waits without a limit; the first failure ends the connection
-and everything that waits on it, and is told to each later caller; a cancelled caller
-harms nobody else.
+Rules of this file: every wait has a limit. The first failure closes the connection and
+fails its pending requests; later requests fail, too. Cancelling a caller does not
+affect others.
 """
 
 from __future__ import annotations
@@ -36,8 +37,13 @@ from coterie.errors import (
 from coterie.wire.api import ADVERTISED, ApiKey
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.framing import FrameReader, frame_of
-from coterie.wire.headers import RequestFront, read_response, write_request
+from coterie.wire.framing import (
+    FrameReader,
+    RequestHeaderV0,
+    frame_of,
+    read_response,
+    write_request,
+)
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.schema import VERSION_MAX, Message, Versions
 
@@ -47,32 +53,35 @@ _PORT_MAX: Final = 65_535
 ANY_VERSION: Final = Versions(0, VERSION_MAX)
 _SOFTWARE: Final = ("coterie", "0.1.0")
 _SASL_KEYS: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-"""What may be sent while it is not known who we are."""
-_RENEWED_AFTER: Final = 0.85
-"""The part of a session after which its broker is told again who we are: the earliest
-that Kafka's clients choose, and later than tokens are fetched anew."""
+"""Requests that may be sent before authentication."""
+_BARE_TOKENS: Final = Versions(0, 0)
+"""SaslHandshake before KIP-152: tokens follow as frames without a header."""
+_TOKENS_BY_REQUEST: Final = Versions(1, 1)
+_REAUTHENTICATED_AFTER: Final = 0.85
+"""The share of a session after which the client authenticates again: the earliest that
+Kafka's clients choose, and later than tokens are refreshed."""
 _TLS_ALERT: Final = b"\x15\x03"
-"""How TLS begins to complain. No answer does: it would be one of 350 MB."""
+"""The start of a TLS alert. No response starts so: its frame would be 350 MB."""
 _REFUSED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 class Address(NamedTuple):
-    """Where a broker listens."""
+    """The address of a broker."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read HOST:PORT; an IPv6 host may stand in brackets. A listener's protocol may
-        stand before it, as in SASL_SSL://HOST:PORT, and says nothing (as in Java).
+        """Parse HOST:PORT; an IPv6 host may be in brackets. A listener's protocol in
+        front, as in SASL_SSL://HOST:PORT, is ignored, as Kafka's Java clients do.
 
-        Raises ClientError when it is not that.
+        Raises ClientError for any other text.
         """
         host, _, port = text.strip().rpartition("://")[2].rpartition(":")
         is_port = port.isascii() and port.isdigit() and int(port) <= _PORT_MAX
         if not host or not is_port:
-            raise ClientError(f"{text!r} is no address; say HOST:PORT")
+            raise ClientError(f"{text!r} is not an address; write HOST:PORT")
         return cls(host.removeprefix("[").removesuffix("]"), int(port))
 
     def __str__(self) -> str:
@@ -81,17 +90,17 @@ class Address(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting:
-    """A request that has no answer yet."""
+class _InFlight:
+    """A request that was sent and has no response yet."""
 
     response: type[Message]
     version: int
     tagged: bool
-    answer: asyncio.Future[Any]
+    future: asyncio.Future[Any]
 
 
 class BrokerConnection(asyncio.Protocol):
-    """One connection. See the module's docstring; `open` makes one."""
+    """A connection to one broker; `open` creates it."""
 
     def __init__(self, address: Address, options: ClientOptions) -> None:
         self.address = address
@@ -100,23 +109,23 @@ class BrokerConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._frames = FrameReader(options.frame_bytes_max)
-        self._waiting: dict[int, _Waiting] = {}
+        self._in_flight: dict[int, _InFlight] = {}
         self._ids = itertools.count()
         self._versions: dict[int, Versions] = {}
         self._writable = asyncio.Event()
         self._writable.set()
-        self._quiet_until_s = 0.0
+        self._throttled_until_s = 0.0
         self._bare: asyncio.Future[bytes] | None = None
         self._has_served = False
-        self._renew_at_s = math.inf
-        self._renewal: asyncio.Task[None] | None = None
+        self._reauthenticate_at_s = math.inf
+        self._reauthentication: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, address: Address, options: ClientOptions) -> Self:
-        """Connect, ask the broker what it speaks, and say who we are.
+        """Connect, request the broker's API versions, and authenticate.
 
-        Raises ConnectionLost when nobody listens there or it takes too long, and
-        AuthenticationFailed when one side does not believe the other.
+        Raises ConnectionLost when the address is unreachable or times out, and
+        AuthenticationFailed when one side rejects the other.
         """
         loop = asyncio.get_running_loop()
         connection = cls(address, options)
@@ -134,7 +143,7 @@ class BrokerConnection(asyncio.Protocol):
             connection.close()
             reason = _reason(error)
             if options.ssl and isinstance(error, TimeoutError | ConnectionResetError):
-                reason += " (does it speak TLS?)"
+                reason += " (does the listener use TLS?)"
             raise ConnectionLost(f"{address} cannot be reached: {reason}") from error
         except BaseException:
             connection.close()
@@ -143,24 +152,20 @@ class BrokerConnection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether requests may still be sent."""
+        """Whether requests can be sent."""
         return self.failure is None
 
     @property
     def tls_version(self) -> str | None:
-        """What encrypts the connection, as "TLSv1.3"; None when nothing does."""
+        """The TLS version, such as "TLSv1.3"; None without TLS."""
         tls = self._transport and self._transport.get_extra_info("ssl_object")
         return tls.version() if tls else None
 
-    def serves(self, request: type[Message]) -> bool:
-        """Whether the broker serves such requests at all."""
-        return request.API_KEY in self._versions
-
     def version_of(self, request: type[Message], wanted: Versions = ANY_VERSION) -> int:
-        """The version in which such a request is sent: the highest of `wanted` that
-        broker and client have in common.
+        """Return the version in which a request is sent: the highest of `wanted` that
+        broker and client share.
 
-        Raises UnsupportedByBroker when there is none.
+        Raises UnsupportedByBroker without a shared version.
         """
         name = request.__name__.removesuffix("Request")
         served = self._versions.get(request.API_KEY)
@@ -179,56 +184,48 @@ class BrokerConnection(asyncio.Protocol):
     async def call(
         self, request: Message, response: type[M], *, wanted: Versions = ANY_VERSION
     ) -> M:
-        """Send a request and wait for its answer.
+        """Send a request and return its response, without checking its error codes.
 
-        Raises UnsupportedByBroker, ConnectionLost, RequestTimedOut, or MalformedFrame
-        when what comes back is no such answer. Error codes in it are the caller's.
+        Raises UnsupportedByBroker, ConnectionLost, RequestTimedOut, and MalformedFrame
+        for bytes that are not a valid response.
         """
         version = self.version_of(type(request), wanted)
         return await self._exchange(request, response, version)
 
-    async def exchange_bare(self, token: bytes) -> bytes:
-        """Send a SASL token as a frame of its own and wait for the frame that answers
-        it: what brokers before KIP-152 expect. Nothing else may be under way."""
-        assert self._transport is not None
-        assert not self._waiting
-        if self.failure is not None:
-            raise ConnectionLost(str(self.failure)) from self.failure
-        self._bare = self._loop.create_future()
-        self._transport.write(frame_of(token))
-        return await self._bare
-
     def close(self) -> None:
-        """Close it; callers that wait get ConnectionLost."""
+        """Close the connection; pending requests raise ConnectionLost."""
         self._end(ConnectionLost(f"the connection to {self.address} was closed"))
 
-    # What asyncio calls.
+    # Callbacks of asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection stands."""
-        # uvloop's transports have the methods, but are no subclass.
+        """Store the transport."""
+        # uvloop's transports have the methods of asyncio.Transport but do not subclass
+        # it.
         self._transport = cast("asyncio.Transport", transport)
         if self.failure is not None:
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The broker hung up, or we did."""
+        """Fail pending requests."""
         if isinstance(exc, ssl.SSLError) and not self._versions:
-            # With TLS 1.3 a refusal of our certificate comes after the handshake.
+            # In TLS 1.3 a broker rejects a client certificate only after the handshake.
             self._end(_tls_failure(self.address, exc))
-        reason = (f": {exc}" if exc else "") + self._guess()
+        reason = (f": {exc}" if exc else "") + self._hint()
         self._end(ConnectionLost(f"{self.address} closed the connection{reason}"))
 
     def data_received(self, data: bytes) -> None:
-        """Give every answer that is now whole to who waits for it."""
+        """Resolve the requests whose responses are complete."""
         if data.startswith(_TLS_ALERT) and not self._versions:
             self._end(
-                AuthenticationFailed(f"{self.address} wants TLS, which is not set up")
+                AuthenticationFailed(
+                    f"{self.address} requires TLS, which is not configured"
+                )
             )
             return
         try:
             for frame in self._frames.feed(data):
-                self._answer(frame)
+                self._resolve(frame)
         except MalformedFrame as error:
             self._end(MalformedFrame(f"from {self.address}: {error}"))
         else:
@@ -236,106 +233,189 @@ class BrokerConnection(asyncio.Protocol):
                 self._end(self._frames.failure)
 
     def pause_writing(self) -> None:
-        """The broker does not read what it is sent: hold requests back."""
+        """Pause sending: the broker is not reading requests (backpressure)."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """The broker reads again."""
+        """Resume sending."""
         self._writable.set()
 
-    # The inner works.
-
-    def _guess(self) -> str:
-        """What a broker may want that hangs up before its first answer, or at the first
-        request that is not about versions."""
+    def _hint(self) -> str:
+        """Return the probable cause when a broker closes the connection before its
+        first response, or at the first request after ApiVersions: a security protocol
+        that it requires.
+        """
         options = self._options
-        if not self._waiting or self._has_served:
+        if not self._in_flight or self._has_served:
             return ""
         if not self._versions:
-            wanted = "TLS" if options.ssl is None else "a certificate of ours"
+            required = "TLS" if options.ssl is None else "a client certificate"
         elif options.sasl is None:
-            wanted = "SASL"
+            required = "SASL"
         else:
             return ""
-        return f" (does it want {wanted}?)"
+        return f" (does it require {required}?)"
 
     async def _negotiate(self) -> None:
-        """Learn the broker's versions. One that does not know our ApiVersions says so
-        in the form of version 0, with the versions that it does know (G1-03)."""
+        """Request the broker's API versions. A broker without support for our version
+        of ApiVersions responds in version 0, with the versions that it supports
+        (G1-03).
+        """
         ours = ADVERTISED[ApiKey.API_VERSIONS]
         name, release = _SOFTWARE
         request = ApiVersionsRequest(
             client_software_name=name, client_software_version=release
         )
-        answer = await self._exchange(request, ApiVersionsResponse, ours.high)
-        self._learn(answer)
-        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        response = await self._exchange(request, ApiVersionsResponse, ours.high)
+        self._learn(response)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             self._versions.setdefault(ApiKey.API_VERSIONS, Versions(0, 0))
-            answer = await self.call(request, ApiVersionsResponse, wanted=ours)
-            self._learn(answer)
-        if answer.error_code:
-            code = ErrorCode.read(answer.error_code).name
-            raise UnsupportedByBroker(f"{self.address} refuses ApiVersions: {code}")
+            response = await self.call(request, ApiVersionsResponse, wanted=ours)
+            self._learn(response)
+        if response.error_code:
+            code = ErrorCode.read(response.error_code).name
+            raise UnsupportedByBroker(f"{self.address} rejects ApiVersions: {code}")
 
     async def _authenticate(self) -> None:
-        if self._options.sasl is None:
+        """Authenticate by the credentials of the options, if any.
+
+        Raises AuthenticationFailed, and the errors of `call`.
+        """
+        credentials = self._options.sasl
+        if credentials is None:
             return
-        from coterie.client.authentication import authenticate
+        # Most runs of the command line use no SASL and need not import its messages.
+        from coterie.wire.messages.sasl_authenticate import (
+            SaslAuthenticateRequest,
+            SaslAuthenticateResponse,
+        )
 
-        lifetime_ms = await authenticate(self, self._options.sasl)
+        has_requests = SaslAuthenticateRequest.API_KEY in self._versions
+        await self._handshake(
+            credentials.mechanism, _TOKENS_BY_REQUEST if has_requests else _BARE_TOKENS
+        )
+        conversation = await credentials.begin()
+        token = next(conversation)
+        lifetime_ms = 0
+        while True:
+            if has_requests:
+                response = await self.call(
+                    SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse
+                )
+                if response.error_code:
+                    code = ErrorCode.read(response.error_code).name
+                    raise AuthenticationFailed(
+                        f"{self.address} rejects {credentials.mechanism}: "
+                        f"{response.error_message or code}"
+                    )
+                reply, lifetime_ms = response.auth_bytes, response.session_lifetime_ms
+            else:
+                try:
+                    reply = await self._exchange_bare(token)
+                except ConnectionLost as error:
+                    raise AuthenticationFailed(
+                        f"{self.address} closed the connection during "
+                        f"{credentials.mechanism}: most likely it rejects the "
+                        "credentials"
+                    ) from error
+            try:
+                token = conversation.send(reply)
+            except StopIteration:
+                break
         if lifetime_ms > 0:
-            self._renew_at_s = self._loop.time() + lifetime_ms / 1000 * _RENEWED_AFTER
+            delay_s = lifetime_ms / 1000 * _REAUTHENTICATED_AFTER
+            self._reauthenticate_at_s = self._loop.time() + delay_s
 
-    async def _is_known(self) -> None:
-        """Wait while the broker is told again who we are; begin with it when the
-        session is about to end. Whoever waits may give up: the renewal goes on."""
-        if self._renewal is None and self._loop.time() >= self._renew_at_s:
-            self._renewal = self._loop.create_task(self._authenticate())
-            self._renewal.add_done_callback(self._renewed)
-        if self._renewal is not None:
-            await asyncio.shield(self._renewal)
+    async def _handshake(self, mechanism: str, version: Versions) -> None:
+        from coterie.wire.messages.sasl_handshake import (
+            SaslHandshakeRequest,
+            SaslHandshakeResponse,
+        )
 
-    def _renewed(self, renewal: asyncio.Task[None]) -> None:
-        self._renewal = None
-        error = None if renewal.cancelled() else renewal.exception()
+        response = await self.call(
+            SaslHandshakeRequest(mechanism=mechanism),
+            SaslHandshakeResponse,
+            wanted=version,
+        )
+        if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            enabled = ", ".join(response.mechanisms) or "none"
+            raise AuthenticationFailed(
+                f"{self.address} does not support {mechanism}; it supports {enabled}"
+            )
+        if response.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+            raise AuthenticationFailed(
+                f"{self.address} is a listener without SASL; use another port, or no "
+                "SASL"
+            )
+        if response.error_code:
+            code = ErrorCode.read(response.error_code).name
+            raise AuthenticationFailed(f"{self.address} rejects {mechanism}: {code}")
+
+    async def _exchange_bare(self, token: bytes) -> bytes:
+        """Send a SASL token as a separate frame and return the response frame, as
+        brokers before KIP-152 expect. No other request may be in flight.
+        """
+        assert self._transport is not None
+        assert not self._in_flight
+        if self.failure is not None:
+            raise ConnectionLost(str(self.failure)) from self.failure
+        self._bare = self._loop.create_future()
+        self._transport.write(frame_of(token))
+        return await self._bare
+
+    async def _wait_for_authentication(self) -> None:
+        """Wait for a re-authentication; start one when the session is about to expire.
+        Cancelling the caller does not cancel the re-authentication."""
+        if self._reauthentication is None:
+            if self._loop.time() < self._reauthenticate_at_s:
+                return
+            self._reauthentication = self._loop.create_task(self._authenticate())
+            self._reauthentication.add_done_callback(self._reauthenticated)
+        await asyncio.shield(self._reauthentication)
+
+    def _reauthenticated(self, task: asyncio.Task[None]) -> None:
+        self._reauthentication = None
+        error = None if task.cancelled() else task.exception()
         if isinstance(error, CoterieError):
             self._end(error)
         elif error is not None:
             raise error
 
-    def _learn(self, answer: ApiVersionsResponse) -> None:
+    def _learn(self, response: ApiVersionsResponse) -> None:
         self._versions = {
             each.api_key: Versions(each.min_version, each.max_version)
-            for each in answer.api_keys
+            for each in response.api_keys
         }
 
     async def _exchange(self, request: Message, response: type[M], version: int) -> M:
         limit_ms = self._options.request_timeout_ms
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                await self._may_send(request)
-                answer: M = await self._send(request, response, version)
+                await self._wait_to_send(request)
+                received: M = await self._send(request, response, version)
         except TimeoutError:
             name = type(request).__name__.removesuffix("Request")
             error = RequestTimedOut(
-                f"{self.address} did not answer {name} v{version} in {limit_ms} ms"
+                f"{self.address} did not respond to {name} v{version} in {limit_ms} ms"
             )
-            # Answers come in order: what was sent since waits behind it.
+            # Responses arrive in order: later requests would wait for this response,
+            # too.
             self._end(error)
             raise error from None
-        throttle_ms = getattr(answer, "throttle_time_ms", 0)
-        if throttle_ms > 0:  # the broker has answered, and wants us quiet (KIP-219)
-            self._quiet_until_s = self._loop.time() + throttle_ms / 1000
-        return answer
+        throttle_ms = getattr(received, "throttle_time_ms", 0)
+        # The client, not the broker, delays the next requests (KIP-219).
+        if throttle_ms > 0:
+            self._throttled_until_s = self._loop.time() + throttle_ms / 1000
+        return received
 
-    async def _may_send(self, request: Message) -> None:
-        quiet_s = self._quiet_until_s - self._loop.time()
-        if quiet_s > 0:
-            await asyncio.sleep(quiet_s)
+    async def _wait_to_send(self, request: Message) -> None:
+        throttled_s = self._throttled_until_s - self._loop.time()
+        if throttled_s > 0:
+            await asyncio.sleep(throttled_s)
         if not self._writable.is_set():
             await self._writable.wait()
         if request.API_KEY not in _SASL_KEYS:
-            await self._is_known()
+            await self._wait_for_authentication()
         if self.failure is not None:
             raise ConnectionLost(str(self.failure)) from self.failure
 
@@ -345,41 +425,43 @@ class BrokerConnection(asyncio.Protocol):
         assert self._transport is not None
         correlation_id = next(self._ids) & 0x7FFFFFFF
         flexible = version in request.FLEXIBLE
-        front = RequestFront(request.API_KEY, version, correlation_id)
+        front = RequestHeaderV0(request.API_KEY, version, correlation_id)
         frame = write_request(
             front,
             self._options.client_id,
             encode(request, version),
             flexible=flexible,
         )
-        answer: asyncio.Future[M] = self._loop.create_future()
+        future: asyncio.Future[M] = self._loop.create_future()
         tagged = flexible and request.API_KEY != ApiKey.API_VERSIONS  # G1-02
-        self._waiting[correlation_id] = _Waiting(response, version, tagged, answer)
+        self._in_flight[correlation_id] = _InFlight(response, version, tagged, future)
         self._transport.write(frame)
-        return answer
+        return future
 
-    def _answer(self, frame: bytes) -> None:
+    def _resolve(self, frame: bytes) -> None:
         if self._bare is not None:
             bare, self._bare = self._bare, None
             if not bare.done():
                 bare.set_result(frame)
             return
-        if not self._waiting:
-            raise MalformedFrame("an answer to no request")
-        expected, waiting = next(iter(self._waiting.items()))
-        correlation_id, at = read_response(frame, tagged=waiting.tagged)
+        if not self._in_flight:
+            raise MalformedFrame("a response to no request")
+        expected, pending = next(iter(self._in_flight.items()))
+        correlation_id, at = read_response(frame, tagged=pending.tagged)
         if correlation_id != expected:
-            raise MalformedFrame(f"an answer to {correlation_id}, not to {expected}")
-        version = waiting.version
-        if waiting.response is ApiVersionsResponse and frame.startswith(
+            raise MalformedFrame(
+                f"a response to request {correlation_id}, not to {expected}"
+            )
+        version = pending.version
+        if pending.response is ApiVersionsResponse and frame.startswith(
             _REFUSED_VERSION, at
         ):
             version = 0
-        value, _ = decode(waiting.response, version, frame, at)
-        self._has_served |= waiting.response is not ApiVersionsResponse
-        del self._waiting[correlation_id]
-        if not waiting.answer.done():
-            waiting.answer.set_result(value)
+        value, _ = decode(pending.response, version, frame, at)
+        self._has_served |= pending.response is not ApiVersionsResponse
+        del self._in_flight[correlation_id]
+        if not pending.future.done():
+            pending.future.set_result(value)
 
     def _end(self, error: CoterieError) -> None:
         if self.failure is not None:
@@ -390,41 +472,45 @@ class BrokerConnection(asyncio.Protocol):
             self._transport.abort()
         if self._bare is not None and not self._bare.done():
             self._bare.set_exception(error)
-        for waiting in self._waiting.values():
-            if not waiting.answer.done():
-                waiting.answer.set_exception(_for_others(error))
-        self._waiting.clear()
+        for pending in self._in_flight.values():
+            if not pending.future.done():
+                pending.future.set_exception(_error_of_others(error))
+        self._in_flight.clear()
 
 
 def _reason(error: Exception) -> str:
-    """Why there is no connection; what asyncio raises is often without words."""
+    """Return the reason of a failed connection; errors of asyncio often have no
+    message.
+    """
     if isinstance(error, ConnectionResetError):
-        return "it hung up"
-    if f"[Errno {errno.ECONNREFUSED}]" in str(error):  # of one address, or of several
-        return "nobody listens there"
+        return "the connection was reset"
+    # asyncio joins the errors of several addresses into one OSError without errno.
+    if f"[Errno {errno.ECONNREFUSED}]" in str(error):
+        return "connection refused"
     if isinstance(error, socket.gaierror):
         return error.strerror or str(error)
-    return str(error) or "it took too long"
+    return str(error) or "timed out"
 
 
 def _tls_failure(address: Address, error: ssl.SSLError) -> ClientError:
-    """What a failed TLS handshake means. A peer that just hangs up may do better next
-    time; one whose certificate is wrong will not."""
+    """Return the error of a failed TLS handshake: retriable when the broker closed the
+    connection, final when a certificate was rejected."""
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return ConnectionLost(
-            f"{address} hung up during the TLS handshake: does it speak TLS there?"
+            f"{address} closed the connection during the TLS handshake: does the "
+            "listener use TLS?"
         )
     if isinstance(error, ssl.SSLCertVerificationError):
         why = error.verify_message
         return AuthenticationFailed(f"{address}: its certificate is not trusted: {why}")
     if error.reason == "WRONG_VERSION_NUMBER":
-        return AuthenticationFailed(f"{address} does not speak TLS")
+        return AuthenticationFailed(f"{address} does not use TLS")
     why = (error.reason or str(error)).replace("_", " ").lower()
     return AuthenticationFailed(f"{address}: no TLS connection: {why}")
 
 
-def _for_others(error: CoterieError) -> CoterieError:
-    """What those are told whose own request did not cause the failure."""
+def _error_of_others(error: CoterieError) -> CoterieError:
+    """Return the error of requests that did not cause the failure."""
     if isinstance(error, RequestTimedOut):
-        return ConnectionLost(f"the connection was given up: {error}")
+        return ConnectionLost(f"the connection was closed: {error}")
     return error

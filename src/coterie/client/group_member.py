@@ -1,7 +1,7 @@
-"""A member of a KIP-848 consumer group, for asyncio: public API.
+"""A member of a KIP-848 consumer group, for asyncio.
 
-It joins, heartbeats, gives up and takes partitions, commits and leaves. It fetches
-nothing: what to do with a partition is the application's. A worked example:
+It joins, heartbeats, reconciles its assignment, commits and leaves. It fetches no
+records: the application decides what to do with a partition. An example:
 
     async def start(partitions):
         for partition in partitions:
@@ -9,7 +9,7 @@ nothing: what to do with a partition is the application's. A worked example:
 
     async def stop(partitions):
         return {each: await finish(readers.pop(each)) for each in partitions}
-        # the next offset of each, which are committed for us
+        # the next offset of each partition, which the member commits
 
     async with GroupMember(
         "localhost:9092",
@@ -18,16 +18,16 @@ nothing: what to do with a partition is the application's. A worked example:
         on_assigned=start,
         on_revoked=stop,
     ) as member:
-        await member.ended()     # for ever, or until the group refuses the member
+        await member.ended()     # until the group rejects the member
 
-Inside the block the member is in the group. At its end everything is given up, what
-`on_revoked` returns is committed, and the group is told, in this order.
+At the end of the block every partition is revoked, the offsets that `on_revoked`
+returns are committed, and the member leaves the group, in this order.
 
-The group hears that a partition is free only when `on_revoked` has returned and its
-offsets are committed. Heartbeats go on meanwhile, but not for ever: the group throws a
-member out that takes longer than `rebalance_timeout_ms`. Then, as after a pause of the
-whole process, `on_lost` is called: its partitions belong to others already, and their
-offsets cannot be committed. The member joins anew by itself.
+A partition is reported as revoked only after `on_revoked` has returned and its offsets
+are committed. Heartbeats continue meanwhile, but the group fences a member that takes
+longer than `rebalance_timeout_ms`. After that, or after a pause of the process,
+`on_lost` is called: the partitions already belong to other members and their offsets
+cannot be committed. The member then joins again automatically.
 """
 
 from __future__ import annotations
@@ -41,16 +41,19 @@ from types import TracebackType
 from typing import Self, TypeAlias, TypedDict, Unpack
 from uuid import uuid4
 
-from coterie.client.assignor import ClientAssignor
-from coterie.client.cluster import Cluster, may_pass
-from coterie.client.computing import Computing
+from coterie.client.client_assignors import (
+    AssignmentComputer,
+    ClientAssignor,
+    assignor_declarations,
+)
+from coterie.client.cluster import Cluster, is_retriable
 from coterie.client.member_offsets import MemberOffsets, Offset, OffsetAndMetadata
-from coterie.client.member_states import MemberState
-from coterie.client.member_values import (
+from coterie.client.member_states import (
     Assign,
     Backoff,
     Identity,
     Lose,
+    MemberState,
     Revoke,
     Step,
     Subscription,
@@ -60,8 +63,8 @@ from coterie.client.membership import (
     LEAVE_FOR_A_WHILE_EPOCH,
     Membership,
 )
+from coterie.client.notifier import Notifier
 from coterie.client.options import ClientOptions
-from coterie.client.pulse import Pulse
 from coterie.errors import (
     ApiError,
     ClientError,
@@ -84,36 +87,39 @@ OnLost: TypeAlias = Callable[[Owned], Awaitable[None]]
 
 
 class MemberOptions(TypedDict, total=False):
-    """What a `GroupMember` may be told besides group and topics."""
+    """The optional arguments of `GroupMember`."""
 
     pattern: str | None
-    """Topics by regular expression, in RE2's syntax; it must match the whole name."""
+    """A regular expression in RE2 syntax for whole topic names."""
     on_assigned: OnAssigned
-    """Called with the partitions that are new."""
+    """The callback for newly assigned partitions."""
     on_revoked: OnRevoked
-    """Called with the partitions to give up; may return offsets to commit for them."""
+    """The callback for partitions to revoke; it may return offsets to commit for them.
+    """
     on_lost: OnLost
-    """Called with partitions that are gone already: they cannot be committed."""
+    """The callback for lost partitions, whose offsets cannot be committed."""
     instance_id: str | None
-    """Makes a static member: who comes back under this name within the session
-    time-out finds its partitions again (KIP-345)."""
+    """The instance id of a static member, which keeps its partitions when it rejoins
+    within the session time-out (KIP-345).
+    """
     rack_id: str | None
-    """Where the member stands, for assignors that care."""
+    """The member's rack, for rack-aware assignors."""
     server_assignor: str | None
-    """The server-side assignor it asks for; the group uses what most members want."""
+    """The preferred server-side assignor; the group uses the one most members
+    prefer."""
     rebalance_timeout_ms: int
-    """How long the member may take to give partitions up; 300,000 by default."""
+    """The limit for revoking partitions; 300,000 by default."""
     assignors: Sequence[ClientAssignor]
-    """Client-side assignors it offers, best first; only Coterie has a use for them."""
+    """Client-side assignors by preference; only Coterie brokers support them."""
     client: ClientOptions
-    """How it talks to brokers."""
+    """The options of its connections."""
 
 
 class GroupMember:
-    """A member of a consumer group. See the module's docstring.
+    """A member of a consumer group.
 
-    It ends by itself when the coordinator refuses it for good, or when a callback
-    raises; `ended` then raises why, and so does the end of the `async with` block.
+    The membership ends when the coordinator rejects the member for good or a callback
+    raises; `ended` and the end of the `async with` block then raise the error.
     """
 
     def __init__(
@@ -125,6 +131,7 @@ class GroupMember:
         **options: Unpack[MemberOptions],
     ) -> None:
         client = options.get("client") or ClientOptions()
+        self._assignors = tuple(options.get("assignors", ()))
         self._cluster = Cluster(bootstrap, client)
         self._membership = Membership(
             Identity(
@@ -134,13 +141,15 @@ class GroupMember:
                 rack_id=options.get("rack_id"),
                 server_assignor=options.get("server_assignor"),
                 rebalance_timeout_ms=options.get("rebalance_timeout_ms", 300_000),
-                assignors=tuple(options.get("assignors", ())),
+                client_assignors=assignor_declarations(self._assignors)
+                if self._assignors
+                else None,
             ),
             Subscription(frozenset(topics), options.get("pattern")),
             Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms),
         )
-        self._pulse = Pulse()
-        self._offsets = MemberOffsets(self._cluster, self._membership, self._pulse)
+        self._notifier = Notifier()
+        self._offsets = MemberOffsets(self._cluster, self._membership, self._notifier)
         self._on_assigned = options.get("on_assigned")
         self._on_revoked = options.get("on_revoked")
         self._on_lost = options.get("on_lost")
@@ -148,46 +157,42 @@ class GroupMember:
         self._failure: Exception | None = None
         self._is_broken = False
 
-    # What it is.
-
     @property
     def group_id(self) -> GroupId:
-        """The group's name."""
+        """The id of the group."""
         return self._membership.identity.group_id
 
     @property
     def member_id(self) -> MemberId:
-        """The id in the group; it stays when the member is fenced (E10-06)."""
+        """The member id; it stays the same when the member is fenced (E10-06)."""
         return self._membership.member_id
 
     @property
     def member_epoch(self) -> int:
-        """The epoch of the group that the member has reached; 0 outside the group."""
+        """The member epoch; 0 outside the group."""
         return self._membership.epoch
 
     @property
     def state(self) -> MemberState:
-        """Where the member stands."""
+        """The state of the member."""
         return self._membership.state
 
     @property
     def assignment(self) -> Owned:
-        """The partitions it owns now, those that `on_revoked` is giving up included."""
+        """The owned partitions, including those that `on_revoked` is revoking."""
         return self._membership.named(self._membership.owned)
 
-    # Its life.
-
     async def start(self) -> None:
-        """Join the group, and return when it has accepted the member.
-
-        Raises ApiError when it has not, and ClientError when nobody can be reached.
+        """Join the group and return when the coordinator has accepted the member.
+        Raises ApiError when it rejects the member, and ClientError when no broker can
+        be reached.
         """
-        assert not self._tasks, "a member is started once"
+        assert not self._tasks, "a member can be started only once"
         try:
             await self._cluster.coordinator(self.group_id)
             self._membership.join()
-            for work in self._works():
-                task = asyncio.create_task(work)
+            for coroutine in self._coroutines():
+                task = asyncio.create_task(coroutine)
                 task.add_done_callback(self._task_ended)
                 self._tasks.append(task)
             await self._accepted()
@@ -198,28 +203,27 @@ class GroupMember:
     async def subscribe(
         self, topics: Iterable[TopicName] = (), pattern: str | None = None
     ) -> None:
-        """Ask for other topics instead, and return when the group has accepted that.
+        """Replace the subscription and return when the coordinator has accepted it.
 
-        Raises ApiError when it has not: INVALID_REGULAR_EXPRESSION, after which the
-        member goes on with what it had before, or TOPIC_AUTHORIZATION_FAILED, after
-        which it keeps asking (E7-74).
+        Raises ApiError: after INVALID_REGULAR_EXPRESSION the member keeps the previous
+        subscription, after TOPIC_AUTHORIZATION_FAILED it retries (E7-74).
         """
         self._membership.subscribe(Subscription(frozenset(topics), pattern))
-        self._pulse.beat()
+        self._notifier.notify()
         await self._accepted()
 
     async def leave(self, *, for_good: bool | None = None) -> None:
-        """Give everything up, commit, and leave the group; what `async with` does.
+        """Revoke every partition, commit, and leave the group, as `async with` does.
 
-        A static member leaves its place open for a session time-out, unless it leaves
-        `for_good`. A dynamic one always frees its place, unless that is False: then the
-        group is not told and finds out when the session times out (KIP-1092).
+        A static member keeps its assignment for the session time-out, unless it leaves
+        `for_good`. A dynamic member leaves for good, unless `for_good` is False: then
+        it only stops its heartbeats, and its session times out (KIP-1092).
 
-        Raises what `ended` does. A callback cannot leave, for leaving waits for it: it
-        may raise, which ends the membership too, or have another task leave.
+        Raises the errors of `ended`. A callback cannot leave, because leaving waits for
+        callbacks: it may raise, or let another task leave.
         """
         if asyncio.current_task() in self._tasks:
-            raise ClientError("a callback cannot wait for its own member to leave")
+            raise ClientError("a callback cannot wait until its own member has left")
         try:
             if not self._is_over():
                 await self._leave(self._leave_epoch(for_good=for_good))
@@ -229,12 +233,12 @@ class GroupMember:
             raise failure
 
     async def ended(self) -> None:
-        """Wait until the member is none any more, and return when it was told to leave.
+        """Wait for the end of the membership; return after `leave`.
 
-        Raises ApiError when the coordinator refused it for good, and what a callback
-        raised when that was the end.
+        Raises ApiError when the coordinator rejected the member for good, and the
+        exception of a callback.
         """
-        await self._pulse.until(self._is_over)
+        await self._notifier.wait_until(self._is_over)
         if (failure := self._failure or self._membership.failure) is not None:
             raise failure
 
@@ -258,30 +262,32 @@ class GroupMember:
     async def commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         """Commit the next offset to read of each partition, or an `OffsetAndMetadata`.
 
-        Raises CommitRefused with the code of each partition that was refused; ApiError
-        when the member is not in the group; ClientError when nobody answers.
+        Raises CommitRefused with the codes of refused partitions, ApiError when the
+        member is not in the group, and ClientError when the coordinator is unavailable.
         """
         await self._offsets.commit(offsets)
 
     async def committed(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed for each partition; None for nothing.
+        """Return the committed offset of each partition; None without a commit.
 
-        It waits for open transactions to end. Raises ApiError, of a partition too, and
-        ClientError.
+        It waits for open transactions to end. Raises ApiError, also for an error of one
+        partition, and ClientError.
         """
         return await self._offsets.committed(partitions)
 
-    # Its tasks: one heartbeats, one speaks to the application, one may compute.
+    # Tasks: heartbeats, the callbacks of the application, and client-side assignors.
 
-    def _works(self) -> list[Coroutine[None, None, None]]:
+    def _coroutines(self) -> list[Coroutine[None, None, None]]:
         membership = self._membership
-        works = [self._heartbeats(), self._steps()]
-        if assignors := membership.identity.assignors:
-            computing = Computing(self._cluster, membership, self._pulse, assignors)
-            works.append(computing.run())
-        return works
+        coroutines = [self._heartbeats(), self._steps()]
+        if self._assignors:
+            computing = AssignmentComputer(
+                self._cluster, membership, self._notifier, self._assignors
+            )
+            coroutines.append(computing.run())
+        return coroutines
 
     async def _heartbeats(self) -> None:
         membership = self._membership
@@ -290,57 +296,57 @@ class GroupMember:
             wait_s = None if due_ms is None else (due_ms - self._now_ms()) / 1000
             if wait_s is not None and wait_s <= 0:
                 await self._heartbeat()
-                self._pulse.beat()
+                self._notifier.notify()
             else:
-                await self._pulse.wait(wait_s)
+                await self._notifier.wait(wait_s)
 
     async def _heartbeat(self) -> None:
         membership, cluster = self._membership, self._cluster
         try:
             connection = await cluster.coordinator(self.group_id)
             if membership.heartbeat_due_ms is None:
-                return  # what was due is no more, while the coordinator was looked up
+                return  # the state changed while the coordinator was looked up
             version = connection.version_of(ConsumerGroupHeartbeatRequest)
             request = membership.heartbeat(self._now_ms(), version)
-            answer = await connection.call(request, ConsumerGroupHeartbeatResponse)
+            response = await connection.call(request, ConsumerGroupHeartbeatResponse)
         except CoterieError as error:
-            _LOGGER.info("group %s: no heartbeat: %s", self.group_id, error)
+            _LOGGER.info("group %s: heartbeat failed: %s", self.group_id, error)
             membership.failed(self._now_ms())
             cluster.forget_coordinator(self.group_id)
-            if not may_pass(error):
+            if not is_retriable(error):
                 membership.fail(error)
         else:
-            self._take(answer)
+            self._process(response)
 
-    def _take(self, answer: ConsumerGroupHeartbeatResponse) -> None:
+    def _process(self, response: ConsumerGroupHeartbeatResponse) -> None:
         membership = self._membership
-        if membership.answered(answer, self._now_ms()):
+        if membership.answered(response, self._now_ms()):
             self._cluster.forget_coordinator(self.group_id)
-        if answer.error_code:
+        if response.error_code:
             _LOGGER.info(
-                "group %s: the coordinator answered a heartbeat with error %d: %s",
+                "group %s: heartbeat failed with error %d: %s",
                 self.group_id,
-                answer.error_code,
-                answer.error_message,
+                response.error_code,
+                response.error_message,
             )
 
     async def _steps(self) -> None:
         membership = self._membership
         while True:
             if (step := membership.begin()) is not None:
-                await self._carry_out(step)
+                await self._run_callback(step)
                 membership.finish()
-                self._pulse.beat()
+                self._notifier.notify()
             elif self._is_over():
                 return
             elif membership.unresolved:
                 await self._resolve()
             else:
-                await self._pulse.wait()
+                await self._notifier.wait()
 
-    async def _carry_out(self, step: Step) -> None:
-        """Call the application. What it raises is the end of the membership, but not
-        before the group was left properly."""
+    async def _run_callback(self, step: Step) -> None:
+        """Run a callback of the application. After an exception the member leaves the
+        group."""
         partitions = self._membership.named(step.partitions)
         try:
             match step:
@@ -351,54 +357,61 @@ class GroupMember:
                 case Revoke() if self._on_revoked is not None:
                     await self._commit_last(await self._on_revoked(partitions))
         except Exception as error:
-            _LOGGER.exception("group %s: a callback failed: leaving", self.group_id)
+            _LOGGER.exception(
+                "group %s: leaving because a callback failed", self.group_id
+            )
             self._failure = self._failure or error
             self._membership.leave(self._leave_epoch())
 
     async def _commit_last(
         self, offsets: Mapping[TopicPartition, Offset] | None
     ) -> None:
-        """Commit before the group is told (E25-08). A commit that fails holds nothing
-        up: whoever gets the partitions reads some records again."""
+        """Commit before the revocation is reported (E25-08). A failed commit does not
+        delay the revocation: the next owner reads some records again."""
         if not offsets:
             return
         try:
             await self.commit(offsets)
         except CoterieError as error:
-            _LOGGER.warning("group %s: the last commit: %s", self.group_id, error)
+            _LOGGER.warning(
+                "group %s: the commit before revocation failed: %s",
+                self.group_id,
+                error,
+            )
 
     async def _resolve(self) -> None:
         try:
             names = await self._cluster.topic_names(self._membership.unresolved)
         except (ClientError, ApiError) as error:
-            _LOGGER.info("group %s: names of topics: %s", self.group_id, error)
+            _LOGGER.info(
+                "group %s: reading topic names failed: %s", self.group_id, error
+            )
             names = {}
         self._membership.learn_names(names)
         if names:
-            self._pulse.beat()
+            self._notifier.notify()
         else:
             wait_ms = self._cluster.options.retry_backoff_max_ms
-            await self._pulse.wait(wait_ms / 1000)
-
-    # Leaving and ending.
+            await self._notifier.wait(wait_ms / 1000)
 
     async def _leave(self, epoch: int | None) -> None:
         self._membership.leave(epoch)
-        self._pulse.beat()
-        await self._pulse.until(
+        self._notifier.notify()
+        await self._notifier.wait_until(
             lambda: self.state is MemberState.LEAVING or self._is_over()
         )
         limit_s = self._cluster.options.request_timeout_ms / 1000
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
-                await self._pulse.until(self._is_over)
+                await self._notifier.wait_until(self._is_over)
 
     async def _leave_quietly(self) -> None:
-        """Leave because of an error that is being raised, which matters more."""
+        """Leave the group while another error is being raised; only log errors of
+        leaving."""
         try:
             await self.leave()
         except Exception as failure:
-            _LOGGER.info("group %s: while leaving: %s", self.group_id, failure)
+            _LOGGER.info("group %s: leaving failed: %s", self.group_id, failure)
 
     def _leave_epoch(self, *, for_good: bool | None = None) -> int | None:
         if self._membership.identity.instance_id is not None:
@@ -412,9 +425,10 @@ class GroupMember:
         await self._cluster.close()
 
     async def _accepted(self) -> None:
-        """Wait for the subscription to be accepted, or raise why it is not."""
+        """Wait until the subscription is accepted. Raises the error that prevents
+        it."""
         membership = self._membership
-        await self._pulse.until(
+        await self._notifier.wait_until(
             lambda: (
                 membership.is_accepted
                 or membership.refusal is not None
@@ -432,21 +446,21 @@ class GroupMember:
         return self._membership.is_over or self._is_broken
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
-        """A task that ends with an error is a bug of ours: the member must not live on
-        half dead."""
+        """End the membership when a task fails, which only a bug can cause."""
         if not task.cancelled() and (error := task.exception()) is not None:
             assert isinstance(error, Exception)
             self._failure = self._failure or error
             self._is_broken = True
-        self._pulse.beat()
+        self._notifier.notify()
 
     def _now_ms(self) -> int:
         return int(asyncio.get_running_loop().time() * 1000)
 
 
 def fresh_member_id() -> MemberId:
-    """An id as Kafka's own clients make them: 16 random bytes in URL-safe base64, with
-    no dash in front, which a command line would take for an option (KIP-1082)."""
+    """Return a member id as Kafka's clients create them: 16 random bytes in URL-safe
+    base64, without a leading dash, which command lines take for an option
+    (KIP-1082)."""
     while True:
         text = urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):

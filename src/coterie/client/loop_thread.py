@@ -1,7 +1,7 @@
-"""An event loop in a thread of its own, for callers that have none.
+"""An event loop in a separate thread, for callers without a loop.
 
-Any thread may hand in a coroutine and wait for what it gives; many may at once. A
-caller that is interrupted (Ctrl-C) takes its coroutine back, and it alone.
+Any number of threads may run coroutines on it at the same time and wait for the result.
+A caller that is interrupted (Ctrl-C) cancels its own coroutine and no other.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ from coterie.errors import ClientError, ConnectionLost
 
 T = TypeVar("T")
 
-_DEAF_MAX_S: Final = 1.0
+_POLL_S: Final = 1.0
 
 
 class LoopThread:
-    """See the module's docstring. The thread ends by `close`, or with the process;
-    `is_closed` says which came first."""
+    """A daemon thread that runs an event loop until `close`."""
 
     def __init__(self) -> None:
         self.is_closed = False
         self._loop = asyncio.new_event_loop()
-        self._gate = threading.Lock()
+        self._lock = threading.Lock()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="coterie-client", daemon=True
         )
         self._thread.start()
 
     def wait(self, call: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine gives or raises.
+        """Run a coroutine and return its result.
 
-        Raises ConnectionLost when the loop is closed meanwhile, and ClientError when it
-        was closed before or is the caller's own: it would wait for itself.
+        Raises ConnectionLost when the loop is closed during the call, and ClientError
+        when it was closed before or when the caller runs in this thread, which would
+        deadlock.
         """
-        errand = _Errand(call)
+        job = _Job(call)
         try:
-            return _result(self._submit(errand))
+            return _result(self._submit(job))
         except concurrent.futures.CancelledError:
             raise ConnectionLost("the client was closed") from None
         except Exception:
             raise
         except BaseException:  # the caller was interrupted
-            with contextlib.suppress(RuntimeError):  # closed, which took it back too
-                self._loop.call_soon_threadsafe(errand.take_back)
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(job.cancel)
             raise
 
     def close(self) -> None:
-        """Cancel what is under way and end the thread. Twice does no harm."""
-        with self._gate:
+        """Cancel the running coroutines and end the thread. May be called again."""
+        with self._lock:
             if self.is_closed:
                 return
             self.is_closed = True
@@ -62,47 +62,47 @@ class LoopThread:
         self._thread.join()
         self._loop.close()
 
-    def _submit(self, errand: _Errand[T]) -> concurrent.futures.Future[T]:
-        refused = "a callback of the client cannot call it; call when it is done"
+    def _submit(self, job: _Job[T]) -> concurrent.futures.Future[T]:
+        refusal = "a callback of the client cannot call the client itself"
         if threading.current_thread() is not self._thread:
-            refused = "the client is closed"
-            with self._gate:
+            refusal = "the client is closed"
+            with self._lock:
                 if not self.is_closed:
-                    return asyncio.run_coroutine_threadsafe(errand.run(), self._loop)
-        errand.give_up()
-        raise ClientError(refused)
+                    return asyncio.run_coroutine_threadsafe(job.run(), self._loop)
+        job.abandon()
+        raise ClientError(refusal)
 
 
 def _result(future: concurrent.futures.Future[T]) -> T:
-    """What becomes of it. In slices: a signal that comes just before a thread blocks is
-    heard of only when the thread wakes."""
+    """Wait for the result, in slices: Python handles a signal that arrives just before
+    a thread blocks only when the thread wakes."""
     while not future.done():
-        concurrent.futures.wait([future], _DEAF_MAX_S)
+        concurrent.futures.wait([future], _POLL_S)
     return future.result()
 
 
-class _Errand(Generic[T]):
-    """A coroutine that can be taken back at any moment, before it has begun too: an
-    interrupt may come between any two steps of who waits."""
+class _Job(Generic[T]):
+    """A coroutine that can be cancelled at any moment, even before it starts: an
+    interrupt may arrive between any two instructions of the waiting thread."""
 
     def __init__(self, call: Coroutine[Any, Any, T]) -> None:
         self._call = call
         self._task: asyncio.Task[Any] | None = None
-        self._is_taken_back = False
+        self._is_cancelled = False
 
     async def run(self) -> T:
-        if self._is_taken_back:
-            self.give_up()
+        if self._is_cancelled:
+            self.abandon()
             raise asyncio.CancelledError
         self._task = asyncio.current_task()
         return await self._call
 
-    def give_up(self) -> None:
-        """Never begin."""
+    def abandon(self) -> None:
+        """Close the coroutine without starting it."""
         self._call.close()
 
-    def take_back(self) -> None:
-        self._is_taken_back = True
+    def cancel(self) -> None:
+        self._is_cancelled = True
         if self._task is not None:
             self._task.cancel()
 

@@ -1,12 +1,9 @@
-"""The offsets of a group, committed and fetched by one of its members.
+"""Commits and fetches of offsets by a group member.
 
-Both requests carry the member's epoch (versions 9 and up): the coordinator refuses what
-comes from a member that was thrown out, and answers STALE_MEMBER_EPOCH to one whose
-epoch has moved on in an answer that it has not seen yet. Then the next heartbeat brings
-the epoch, and the request is sent once more.
-
-Topics go by name, which version 9 is the last to have: names are what applications
-hold.
+Both requests contain the member epoch (from version 9 on): the coordinator rejects a
+fenced member, and returns STALE_MEMBER_EPOCH when the epoch has advanced in a heartbeat
+response that is still on its way. The request is then retried once, after the next
+heartbeat. Topics are named, and version 9 is the last with names.
 """
 
 from __future__ import annotations
@@ -15,9 +12,9 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from coterie.client.cluster import COORDINATOR_ELSEWHERE, TRIED_AGAIN, Cluster
+from coterie.client.cluster import COORDINATOR_ELSEWHERE, RETRIED_CODES, Cluster
 from coterie.client.membership import Membership
-from coterie.client.pulse import Pulse
+from coterie.client.notifier import Notifier
 from coterie.errors import ApiError, CommitRefused, RequestTimedOut
 from coterie.types import TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
@@ -43,7 +40,7 @@ _NO_LEADER_EPOCH: Final = -1
 
 class OffsetAndMetadata(NamedTuple):
     """The next offset to read, with the leader epoch of the record before it (-1 when
-    unknown) and any text."""
+    unknown) and arbitrary metadata."""
 
     offset: int
     leader_epoch: int = _NO_LEADER_EPOCH
@@ -55,21 +52,26 @@ _Codes: TypeAlias = dict[TopicPartition, ErrorCode]
 
 
 class MemberOffsets:
-    """Commits and fetches as a member. `pulse` beats when a heartbeat was answered."""
+    """Offset commits and fetches of a group member.
 
-    def __init__(self, cluster: Cluster, membership: Membership, pulse: Pulse) -> None:
+    `notifier` signals heartbeat responses.
+    """
+
+    def __init__(
+        self, cluster: Cluster, membership: Membership, notifier: Notifier
+    ) -> None:
         self._cluster = cluster
         self._membership = membership
-        self._pulse = pulse
+        self._notifier = notifier
 
     async def commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Commit, or raise what `GroupMember.commit` tells."""
+        """Commit offsets, as `GroupMember.commit` does."""
         if not offsets:
             return
         epoch = self._epoch()
         codes = await self._commit(offsets, epoch)
         if ErrorCode.STALE_MEMBER_EPOCH in codes.values():
-            codes = await self._commit(offsets, await self._learn_epoch())
+            codes = await self._commit(offsets, await self._next_epoch())
         refused = {each: code for each, code in codes.items() if code}
         if refused:
             raise CommitRefused(refused)
@@ -77,15 +79,15 @@ class MemberOffsets:
     async def committed(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Fetch, or raise what `GroupMember.committed` tells."""
-        asked = list(partitions)
+        """Fetch committed offsets, as `GroupMember.committed` does."""
+        wanted = list(partitions)
         try:
-            group = await self._fetch(asked, self._epoch())
+            group = await self._fetch(wanted, self._epoch())
         except ApiError as error:
             if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
                 raise
-            group = await self._fetch(asked, await self._learn_epoch())
-        found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(asked)
+            group = await self._fetch(wanted, await self._next_epoch())
+        found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
         for topic in group.topics:
             for each in topic.partitions:
                 if each.committed_offset != _NO_OFFSET:
@@ -111,7 +113,7 @@ class MemberOffsets:
         )
 
         async def once() -> _Codes:
-            answer = await self._cluster.call_coordinator(
+            response = await self._cluster.call_coordinator(
                 identity.group_id,
                 request,
                 OffsetCommitResponse,
@@ -121,7 +123,7 @@ class MemberOffsets:
                 TopicPartition(topic.name, each.partition_index): ErrorCode.read(
                     each.error_code
                 )
-                for topic in answer.topics
+                for topic in response.topics
                 for each in topic.partitions
             }
             self._check(codes.values())
@@ -133,7 +135,7 @@ class MemberOffsets:
         self, partitions: Iterable[TopicPartition], epoch: int
     ) -> OffsetFetchResponseGroup:
         group_id = self._membership.identity.group_id
-        asked = OffsetFetchRequestGroup(
+        fetch = OffsetFetchRequestGroup(
             group_id=group_id,
             member_id=self._membership.member_id,
             member_epoch=epoch,
@@ -142,13 +144,13 @@ class MemberOffsets:
                 for name, indexes in _by_topic(partitions).items()
             ],
         )
-        request = OffsetFetchRequest(groups=[asked], require_stable=True)
+        request = OffsetFetchRequest(groups=[fetch], require_stable=True)
 
         async def once() -> OffsetFetchResponseGroup:
-            answer = await self._cluster.call_coordinator(
+            response = await self._cluster.call_coordinator(
                 group_id, request, OffsetFetchResponse, wanted=_WITH_EPOCHS_AND_NAMES
             )
-            group = answer.groups[0]
+            group = response.groups[0]
             numbers = [group.error_code]
             numbers += [
                 each.error_code for topic in group.topics for each in topic.partitions
@@ -162,11 +164,12 @@ class MemberOffsets:
         return await self._cluster.retrying(once)
 
     def _check(self, codes: Iterable[ErrorCode]) -> None:
-        """Raise for a code that says "later" or "elsewhere": then it is of them all."""
+        """Raise ApiError for the first retriable code: it applies to the whole
+        request."""
         for code in codes:
             if code in COORDINATOR_ELSEWHERE:
                 self._cluster.forget_coordinator(self._membership.identity.group_id)
-            if code in TRIED_AGAIN:
+            if code in RETRIED_CODES:
                 raise ApiError(code)
 
     def _epoch(self) -> int:
@@ -174,26 +177,26 @@ class MemberOffsets:
         if membership.epoch <= 0:
             group_id = membership.identity.group_id
             state = membership.state.name
-            message = f"not a member of group {group_id} now, but {state}"
+            message = f"the member is not in group {group_id}, its state is {state}"
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, message)
         return membership.epoch
 
-    async def _learn_epoch(self) -> int:
-        """The epoch that the next answer to a heartbeat tells."""
+    async def _next_epoch(self) -> int:
+        """Wait for the next heartbeat response; return its member epoch."""
         membership = self._membership
-        seen = membership.heartbeats_answered
-        membership.hurry()
-        self._pulse.beat()
+        before = membership.heartbeats_answered
+        membership.request_heartbeat()
+        self._notifier.notify()
         limit_ms = self._cluster.options.api_timeout_ms
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                await self._pulse.until(
+                await self._notifier.wait_until(
                     lambda: (
-                        membership.heartbeats_answered > seen or membership.is_silent
+                        membership.heartbeats_answered > before or membership.is_silent
                     )
                 )
         except TimeoutError:
-            message = f"no heartbeat brought the member epoch in {limit_ms} ms"
+            message = f"no heartbeat response within {limit_ms} ms"
             raise RequestTimedOut(message) from None
         return self._epoch()
 

@@ -1,18 +1,17 @@
-"""One membership of a KIP-848 consumer group, without I/O: what to send, what to do.
+"""One membership of a KIP-848 consumer group, without I/O.
 
     while (due := membership.heartbeat_due_ms) is not None and due <= now_ms:
         request = membership.heartbeat(now_ms, version)
-        membership.answered(ask(request), now_ms)       # or failed(now_ms)
+        membership.answered(send(request), now_ms)      # or failed(now_ms)
         while step := membership.begin():
-            carry_out(step)                             # the application's callbacks
+            run(step)                                   # the application's callbacks
             membership.finish()
 
-What it follows is KIP-848 as Apache Kafka's own consumer has it (E7-70 to E7-82).
+It implements KIP-848 as Apache Kafka's consumer does (E7-70 to E7-82).
 
-Rules of this file: one heartbeat is in flight at a time and one step is carried out at
-a time. A partition counts as owned from before it is announced to the application until
-after the application gave it up, so that no heartbeat ever tells the group too early
-that it is free (E7-81). It looks at no clock: times come in, in ms.
+Rules of this file: at most one heartbeat is in flight and one step runs. A partition is
+owned from before the application starts it until after the application has stopped, so
+no heartbeat reports it as revoked too early (E7-81). Times are arguments, in ms.
 """
 
 from __future__ import annotations
@@ -20,24 +19,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from coterie.client.assignor import declared
-from coterie.client.member_states import IN_GROUP, SILENT, MemberState, move
-from coterie.client.member_values import (
+from coterie.client.member_states import (
+    IN_GROUP,
+    SILENT,
     Assign,
     Backoff,
     Identity,
     Lose,
+    MemberState,
     OwnedPartition,
     Partitions,
     Revoke,
     Step,
     Subscription,
+    transition,
 )
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
-from coterie.types import MemberId, TopicId, TopicName, TopicPartition
+from coterie.types import TopicId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_heartbeat import (
-    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
@@ -60,11 +60,11 @@ _Acknowledgement: TypeAlias = tuple[int, Partitions]
 
 
 class Membership:
-    """One membership. See the module's docstring.
+    """One membership of a group.
 
     `epoch` is the member epoch, 0 outside the group. `owned` are the partitions that
-    the application has. `failure` is what ended the membership in FATAL. `refusal` is
-    the coordinator's last no that did not end it (E7-74), until the next yes.
+    the application uses. `failure` is the error that led to FATAL. `refusal` is the
+    last error that did not end the membership (E7-74), until a heartbeat succeeds.
     """
 
     def __init__(
@@ -88,56 +88,54 @@ class Membership:
         self._accepted: Subscription | None = None
         self._backoff = backoff or Backoff()
         self._target: Partitions = frozenset()
-        self._target_number = 0  # the local epoch of E7-77: counts targets
-        self._settled_number = 0  # the last target that was carried out
-        self._in_flight: int | None = None  # the epoch of a heartbeat without answer
+        self._target_number = 0  # the local epoch of E7-77: counts target assignments
+        self._settled_number = 0  # the last reconciled target assignment
+        self._in_flight: int | None = None  # the epoch of the heartbeat in flight
         self._asked_subscription: Subscription | None = None
         self._sent_subscription: Subscription | None = None
         self._sent_acknowledgement: _Acknowledgement | None = None
         self._is_full_due = True
-        self._is_hurried = False
-        self._is_asked_to_compute = False
+        self._is_requested = False
+        self._is_computation_due = False
         self._pattern_used = False
-        self._is_outside = True  # whether the coordinator knows no such member
+        self._is_outside = True  # true when the coordinator no longer has the member
         self._leave_epoch: int | None = LEAVE_EPOCH
         self._sent_at_ms = 0
         self._not_before_ms = 0
         self._failures = 0
 
-    # What is to be known.
-
     @property
     def subscription(self) -> Subscription:
-        """What the member asks for."""
+        """The current subscription."""
         return self._subscription
 
     @property
     def is_over(self) -> bool:
-        """Whether there is no membership, and nothing left to lose."""
+        """Whether the membership has ended and no partition is owned."""
         is_out = self.state in {MemberState.UNSUBSCRIBED, MemberState.FATAL}
         return is_out and self.step is None and not self.owned
 
     @property
     def is_silent(self) -> bool:
-        """Whether no heartbeat is sent in this state."""
+        """Whether no heartbeats are sent in the current state."""
         return self.state in SILENT
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the coordinator has accepted the subscription, in this epoch."""
+        """Whether the coordinator has accepted the current subscription."""
         return self.epoch > 0 and self._accepted == self._subscription
 
     @property
     def unresolved(self) -> frozenset[TopicId]:
-        """Topics that were assigned and whose names are not known: what is theirs
-        waits, and is not reported as owned (E7-82)."""
+        """Assigned topics whose names are unknown: their partitions are not started and
+        not reported as owned yet (E7-82)."""
         if self.state not in IN_GROUP:
             return frozenset()
         return frozenset(each.topic_id for each in self._target) - self.names.keys()
 
     @property
     def heartbeat_due_ms(self) -> int | None:
-        """When the next heartbeat is due; None while none may be sent."""
+        """The time of the next heartbeat; None while none may be sent."""
         if self._in_flight is not None or self.state in SILENT:
             return None
         if self.state is MemberState.PREPARE_LEAVING and self._is_outside:
@@ -147,40 +145,39 @@ class Membership:
         return max(self._not_before_ms, self._sent_at_ms + self.interval_ms)
 
     def named(self, partitions: Iterable[OwnedPartition]) -> frozenset[TopicPartition]:
-        """Partitions by the names of their topics, which are known."""
+        """Return partitions by topic name; the names must be known."""
         return frozenset(
             TopicPartition(self.names[each.topic_id], each.partition)
             for each in partitions
         )
 
-    # What the application wants.
-
     def join(self) -> None:
-        """Become a member: a heartbeat is due at once (E7-78)."""
+        """Start to join; a heartbeat is due at once (E7-78)."""
         self._move(MemberState.JOINING)
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Ask for other topics from the next heartbeat on, which is due at once."""
+        """Replace the subscription; a heartbeat is due at once."""
         self._subscription = subscription
         if self.refusal is not None:
             self.refusal = None
             self._not_before_ms = 0
 
     def take_computation(self) -> bool:
-        """Whether the coordinator wants the group's assignment from this member; that
-        is told once for each time it says so (E13-02)."""
-        asked, self._is_asked_to_compute = self._is_asked_to_compute, False
-        return asked and self.epoch > 0
+        """Return whether the coordinator requests an assignment of this member, and
+        clear the request (E13-02)."""
+        requested, self._is_computation_due = self._is_computation_due, False
+        return requested and self.epoch > 0
 
-    def hurry(self) -> None:
-        """Send a heartbeat at once, to learn the member epoch. It is full: at an epoch
-        that is not the last, only who says what it owns is not fenced (E7-31)."""
-        self._is_hurried = self._is_full_due = True
+    def request_heartbeat(self) -> None:
+        """Make a heartbeat due at once, to receive the member epoch. It is a full
+        heartbeat: the coordinator fences a member that sends its previous epoch without
+        its owned partitions (E7-31)."""
+        self._is_requested = self._is_full_due = True
 
     def leave(self, epoch: int | None) -> None:
-        """Give everything up, then tell the group: LEAVE_EPOCH for good,
-        LEAVE_FOR_A_WHILE_EPOCH for a static member that comes back (E9-13); or, with
-        None, let the session time out (KIP-1092)."""
+        """Revoke every partition, then leave the group: LEAVE_EPOCH for good,
+        LEAVE_FOR_A_WHILE_EPOCH for a static member that will rejoin (E9-13), or None to
+        let the session time out (KIP-1092)."""
         assert epoch in {LEAVE_EPOCH, LEAVE_FOR_A_WHILE_EPOCH, None}
         self._leave_epoch = epoch
         if self.state is MemberState.FENCED or self.state in IN_GROUP:
@@ -188,7 +185,8 @@ class Membership:
             self._settle()
 
     def fail(self, error: CoterieError) -> None:
-        """End the membership for what cannot pass; what is owned is lost."""
+        """End the membership after an error that is not retriable; owned partitions are
+        lost."""
         self._is_outside = True
         if self.state is MemberState.LEAVING:
             self._move(MemberState.UNSUBSCRIBED)
@@ -200,17 +198,19 @@ class Membership:
     # Heartbeats.
 
     def heartbeat(self, now_ms: int, version: int) -> ConsumerGroupHeartbeatRequest:
-        """The heartbeat that is due. Full after a failure and on joining, otherwise
-        with what changed since the last (E7-75, E7-76).
+        """Return the due heartbeat: full on joining and after a failure, else with the
+        changes since the last one (E7-75, E7-76).
 
-        Raises UnsupportedByBroker when the version has no regular expressions.
+        Raises UnsupportedByBroker for a regular expression in version 0.
         """
         assert self.heartbeat_due_ms is not None, self.state
         leave_epoch = self._leave_epoch if self.state is MemberState.LEAVING else None
         epoch = self.epoch if leave_epoch is None else leave_epoch
+        # In version 0 the coordinator creates the member id (E10-02).
+        has_no_id = version < _OWN_MEMBER_ID_SINCE and self._accepted is None
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.identity.group_id,
-            member_id=self._id_to_send(version),
+            member_id="" if has_no_id else self.member_id,
             member_epoch=epoch,
             instance_id=self.identity.instance_id,
         )
@@ -218,44 +218,43 @@ class Membership:
             self._add_changes(request, version)
         self._in_flight = epoch
         self._is_outside = False
-        self._is_hurried = False
+        self._is_requested = False
         self._sent_at_ms = now_ms
         self._settle()
         return request
 
-    def answered(self, answer: ConsumerGroupHeartbeatResponse, now_ms: int) -> bool:
-        """Take the answer to the heartbeat in flight.
-
-        True when the coordinator is to be looked up anew (E7-70).
-        """
+    def answered(self, response: ConsumerGroupHeartbeatResponse, now_ms: int) -> bool:
+        """Process the response to the heartbeat in flight; return whether the
+        coordinator has to be found again (E7-70)."""
         epoch, self._in_flight = self._in_flight, None
-        assert epoch is not None, "an answer to no heartbeat"
+        assert epoch is not None, "a response to no heartbeat"
         self.heartbeats_answered += 1
-        if not answer.error_code:
-            self._accept(answer, epoch)
+        if not response.error_code:
+            self._accept(response, epoch)
             return False
-        code = ErrorCode.read(answer.error_code)
-        error = ApiError(code, answer.error_message or code.name)
+        code = ErrorCode.read(response.error_code)
+        error = ApiError(code, response.error_message or code.name)
         self._refused(error, epoch, now_ms)
         self._settle()
         return code in _ELSEWHERE
 
     def failed(self, now_ms: int) -> None:
-        """The heartbeat got no answer, or could not be sent."""
+        """Process a heartbeat that could not be sent or got no response."""
         self._in_flight = None
         self._back_off(now_ms)
         self._settle()
 
     def learn_names(self, names: Mapping[TopicId, TopicName]) -> None:
-        """Take the names of topics, some of which may have been missing."""
+        """Store the names of topics by their ids."""
         self.names.update(names)
         self._settle()
 
     # Steps.
 
     def begin(self) -> Step | None:
-        """The next thing for the application to do, if there is one and the last is
-        done. It counts as begun: say `finish` when it is done."""
+        """Start the next step of the application and return it; None while a step runs
+        or without a next step. `finish` ends it.
+        """
         if self.step is not None:
             return None
         self.step = self._next_step()
@@ -265,9 +264,9 @@ class Membership:
         return self.step
 
     def finish(self) -> None:
-        """The step that was begun is done: what was given up is not owned any more."""
+        """End the running step; revoked and lost partitions are no longer owned."""
         step, self.step = self.step, None
-        assert step is not None, "no step was begun"
+        assert step is not None, "no step is running"
         if not isinstance(step, Assign):
             self.owned -= step.partitions
         self._settle()
@@ -282,17 +281,14 @@ class Membership:
             return None
         if revoked := self.owned - self._target:
             return Revoke(revoked)
-        if added := self._resolved_target() - self.owned:
+        resolved = frozenset(x for x in self._target if x.topic_id in self.names)
+        if added := resolved - self.owned:
             return Assign(added)
         return None
 
-    def _resolved_target(self) -> Partitions:
-        names = self.names
-        return frozenset(each for each in self._target if each.topic_id in names)
+    # Responses to heartbeats.
 
-    # What an answer does.
-
-    def _accept(self, answer: ConsumerGroupHeartbeatResponse, epoch: int) -> None:
+    def _accept(self, response: ConsumerGroupHeartbeatResponse, epoch: int) -> None:
         self._failures = 0
         self._not_before_ms = 0
         self.refusal = None
@@ -301,41 +297,44 @@ class Membership:
             self.epoch = JOIN_EPOCH
             self._is_outside = True
             return
-        if answer.heartbeat_interval_ms > 0:
-            self.interval_ms = answer.heartbeat_interval_ms  # E7-53
-        self.epoch = answer.member_epoch
-        self.member_id = answer.member_id or self.member_id
-        self._is_asked_to_compute |= answer.should_compute_assignment
+        if response.heartbeat_interval_ms > 0:
+            self.interval_ms = response.heartbeat_interval_ms  # E7-53
+        self.epoch = response.member_epoch
+        self.member_id = response.member_id or self.member_id
+        self._is_computation_due |= response.should_compute_assignment
         if self._asked_subscription is not None:
             self._accepted = self._asked_subscription
-        if answer.assignment is not None:
-            self._aim(answer.assignment, is_first=epoch == JOIN_EPOCH)
+        if response.assignment is not None:
+            target = frozenset(
+                OwnedPartition(topic.topic_id, partition)
+                for topic in response.assignment.topic_partitions
+                for partition in topic.partitions
+            )
+            if epoch == JOIN_EPOCH or target != self._target:
+                self._target = target
+                self._target_number += 1
+                used = {each.topic_id for each in target | self.owned}
+                self.names = {key: self.names[key] for key in used & self.names.keys()}
         self._settle()
-
-    def _aim(self, assignment: Assignment, *, is_first: bool) -> None:
-        target = frozenset(
-            OwnedPartition(topic.topic_id, partition)
-            for topic in assignment.topic_partitions
-            for partition in topic.partitions
-        )
-        if is_first or target != self._target:
-            self._target = target
-            self._target_number += 1
-            used = {each.topic_id for each in target | self.owned}
-            self.names = {key: self.names[key] for key in used & self.names.keys()}
 
     def _refused(self, error: ApiError, epoch: int, now_ms: int) -> None:
         code = error.code
         if epoch < 0:
-            self._leave_refused(code, now_ms)
+            # Retry a leave heartbeat only after a retriable error; after other errors
+            # the group no longer has the member.
+            if code.retriable:
+                self._back_off(now_ms)
+            else:
+                self._move(MemberState.UNSUBSCRIBED)
+                self.epoch = JOIN_EPOCH
         elif code in _FENCED or (code is ErrorCode.GROUP_ID_NOT_FOUND and epoch > 0):
-            # A group that was deleted meanwhile is joined anew, as if it were empty.
+            # A deleted group is joined again, as a new one.
             self._fence()
-            if epoch == JOIN_EPOCH:  # known still, until its session is over (E7-33)
+            if epoch == JOIN_EPOCH:  # the old session must expire first (E7-33)
                 self._back_off(now_ms)
         elif code in _ELSEWHERE and not self._failures:
             self._back_off(now_ms)
-            self._not_before_ms = now_ms  # E7-70: at once, when it is found
+            self._not_before_ms = now_ms  # at once after FindCoordinator (E7-70)
         elif code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             self._surface(error)
             self._not_before_ms = now_ms + self.interval_ms
@@ -346,15 +345,6 @@ class Membership:
             self._back_off(now_ms)
         else:
             self.fail(error)
-
-    def _leave_refused(self, code: ErrorCode, now_ms: int) -> None:
-        """A leave is tried again only where another coordinator, or the same a moment
-        later, would accept it; else the member is out already."""
-        if code.retriable:
-            self._back_off(now_ms)
-        else:
-            self._move(MemberState.UNSUBSCRIBED)
-            self.epoch = JOIN_EPOCH
 
     def _fence(self) -> None:
         self.epoch = JOIN_EPOCH
@@ -369,7 +359,7 @@ class Membership:
         self._is_full_due = True
 
     def _fall_back(self) -> bool:
-        """Whether there is an older subscription to go on with (E7-74)."""
+        """Restore the last accepted subscription; return False without one (E7-74)."""
         if self._accepted is None or self._accepted == self._subscription:
             return False
         self._subscription = self._accepted
@@ -380,22 +370,15 @@ class Membership:
         self._not_before_ms = now_ms + self._backoff.wait_ms(self._failures)
         self._is_full_due = True
 
-    # What a request says.
-
-    def _id_to_send(self, version: int) -> MemberId:
-        """Version 0 has the coordinator make the id (E10-02)."""
-        is_unknown = version < _OWN_MEMBER_ID_SINCE and self._accepted is None
-        return "" if is_unknown else self.member_id
-
     def _add_changes(
         self, request: ConsumerGroupHeartbeatRequest, version: int
     ) -> None:
-        """Fill in what the coordinator does not know yet; everything, when full."""
+        """Add the fields that changed since the last heartbeat, or all of them."""
         wanted = self._subscription
         if wanted.pattern is not None and version < _REGEX_SINCE:
             raise UnsupportedByBroker(
-                "the coordinator speaks ConsumerGroupHeartbeat 0 only, which has no "
-                "regular expressions; subscribe by names"
+                "the coordinator serves ConsumerGroupHeartbeat 0 only, which has no "
+                "regular expressions; subscribe by topic names"
             )
         acknowledgement = self._acknowledgement()
         is_full = self._is_full_due
@@ -404,8 +387,7 @@ class Membership:
             request.rebalance_timeout_ms = self.identity.rebalance_timeout_ms
             request.rack_id = self.identity.rack_id
             request.server_assignor = self.identity.server_assignor
-            if self.identity.assignors:
-                request.client_assignors = declared(self.identity.assignors)
+            request.client_assignors = self.identity.client_assignors
         if is_full or wanted != self._sent_subscription:
             request.subscribed_topic_names = sorted(wanted.topics)
             self._pattern_used |= wanted.pattern is not None
@@ -421,7 +403,7 @@ class Membership:
         return self._settled_number, self.owned
 
     def _is_urgent(self) -> bool:
-        if self._is_hurried or self.state in _AT_ONCE:
+        if self._is_requested or self.state in _AT_ONCE:
             return True
         if self.state not in IN_GROUP:
             return False
@@ -430,13 +412,14 @@ class Membership:
         if self.step is None and self._acknowledgement() != self._sent_acknowledgement:
             return True
         _, reported = self._sent_acknowledgement or (0, frozenset())
-        # E7-78: what is free is told at once, what is new when the application has it.
+        # Revoked partitions are reported at once, new ones once the application has
+        # started them (E7-78).
         return bool(reported - self.owned)
 
     # States.
 
     def _settle(self) -> None:
-        """Go to the state that everything else adds up to."""
+        """Move to the state that follows from owned partitions, step and epoch."""
         if self.state is MemberState.FENCED:
             if self.step is None and not self.owned:
                 self._move(MemberState.JOINING)
@@ -450,8 +433,8 @@ class Membership:
             self._settle_in_group()
 
     def _settle_in_group(self) -> None:
-        is_carried_out = self.step is None and self._next_step() is None
-        if not is_carried_out or self.owned != self._target:
+        is_reconciled = self.step is None and self._next_step() is None
+        if not is_reconciled or self.owned != self._target:
             self._move(MemberState.RECONCILING)
             return
         self._settled_number = self._target_number
@@ -461,7 +444,7 @@ class Membership:
             self._move(MemberState.STABLE)
 
     def _move(self, to: MemberState) -> None:
-        self.state = move(self.state, to)
+        self.state = transition(self.state, to)
 
 
 _AT_ONCE: Final = frozenset(
@@ -470,7 +453,7 @@ _AT_ONCE: Final = frozenset(
 
 
 def _by_topic(partitions: Partitions) -> list[TopicPartitions]:
-    """Partitions as a request has them, in order: equal sets are equal bytes."""
+    """Return partitions as in a request, sorted: equal sets have equal bytes."""
     topics: dict[TopicId, list[int]] = {}
     for topic_id, partition in sorted(partitions):
         topics.setdefault(topic_id, []).append(partition)

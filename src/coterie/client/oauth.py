@@ -1,14 +1,14 @@
-"""Where bearer tokens come from, for `sasl.OAuthBearer`.
+"""Providers of bearer tokens for `sasl.OAuthBearer`.
 
-    FixedToken(Secret("..."))              one that somebody else got
-    TokenFile(Path("/run/secrets/token"))  one that somebody else keeps fresh
+    FixedToken(Secret("..."))              a given token
+    TokenFile(Path("/run/secrets/token"))  a file that another process refreshes
     ClientCredentials(Grant("https://...", "id", Secret("...")))   KIP-768
     UnsecuredToken("alice")                unsigned, for brokers under test
 
-Each is a callable that gives a token (`sasl.TokenProvider`).
+Each is a callable that returns a token (`sasl.TokenProvider`).
 
-Rules of this file: a secret goes to the address that was named and nowhere else, over
-TLS, and no redirect is followed; what a server says that is no token is never shown.
+Rules of this file: a secret is sent over TLS to the configured address only, and no
+redirect is followed. A response that is not a token is never printed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Never
+from typing import TYPE_CHECKING, Any, Final, Never
 
 from coterie.client.secret import Secret
 from coterie.errors import AuthenticationFailed, ClientError, ConnectionLost
@@ -32,48 +32,50 @@ if TYPE_CHECKING:
     import ssl
 
 _FRESH_UNTIL: Final = 0.8
-"""The part of its life after which a token is fetched anew (Kafka's
+"""The share of its lifetime after which a token is refreshed (Kafka's
 sasl.login.refresh.window.factor)."""
 _LIFE_S: Final = 300
-"""How long a token is kept whose life is not told."""
-_ANSWER_BYTES_MAX: Final = 1 << 20
+"""The lifetime of a token whose response has no expires_in."""
+_RESPONSE_BYTES_MAX: Final = 1 << 20
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
 class FixedToken:
-    """Always the same token."""
+    """A provider of one given token."""
 
     value: Secret
 
     async def __call__(self) -> Secret:
-        """The token."""
+        """Return the token."""
         return self.value
 
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """The token in a file, read each time: somebody else keeps it fresh."""
+    """A provider that reads a file each time; another process refreshes the file."""
 
     file: Path
 
     async def __call__(self) -> Secret:
-        """The token. Raises AuthenticationFailed when there is none."""
+        """Return the token. Raises AuthenticationFailed when the file is missing or
+        contains no token.
+        """
         try:
             text = (await asyncio.to_thread(self.file.read_text, "utf-8")).strip()
         except (OSError, UnicodeDecodeError) as error:
             raise AuthenticationFailed(
-                f"no token can be read from {self.file}: {error}"
+                f"cannot read a token from {self.file}: {error}"
             ) from error
         if not text:
-            raise AuthenticationFailed(f"{self.file} holds no token; it is empty")
+            raise AuthenticationFailed(f"{self.file} is empty; it must contain a token")
         return Secret(text)
 
 
 @dataclass(frozen=True, slots=True)
 class UnsecuredToken:
-    """A token that anybody could write, for Kafka's validator of unsecured ones, which
-    is for tests (KIP-255)."""
+    """A provider of unsigned tokens, for brokers under test with Kafka's unsecured
+    validator (KIP-255)."""
 
     principal: str
     scopes: tuple[str, ...] = ()
@@ -82,7 +84,7 @@ class UnsecuredToken:
     now_s: Callable[[], float] = time.time
 
     async def __call__(self) -> Secret:
-        """The token, made now."""
+        """Return a token that is valid from now on."""
         now_s = self.now_s()
         claims: dict[str, object] = {
             "sub": self.principal,
@@ -97,34 +99,36 @@ class UnsecuredToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """Whom to ask for a token, and as whom (OAuth 2.0, client credentials)."""
+    """The token endpoint and the client's credentials (OAuth 2.0, client
+    credentials)."""
 
     url: str
     client_id: str
     client_secret: Secret
     scope: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """More that the request says, such as an audience."""
+    """Further parameters of the request, such as an audience."""
     ssl: ssl.SSLContext | None = None
-    """Whom to trust; the system's certificates without it."""
+    """The TLS context; None trusts the system's certificates."""
     timeout_s: float = 10
 
     def __post_init__(self) -> None:
         parts = urllib.parse.urlsplit(self.url)
         if "@" in parts.netloc:
             raise ClientError(
-                f"the address for tokens at {parts.hostname} has a name or a password "
-                "in it; they go into client.id and client.secret"
+                f"the token endpoint at {parts.hostname} has a name or password in its "
+                "address; use client.id and client.secret"
             )
-        is_near = parts.scheme == "http" and parts.hostname in _LOOPBACK
-        if not parts.hostname or (parts.scheme != "https" and not is_near):
+        is_loopback = parts.scheme == "http" and parts.hostname in _LOOPBACK
+        if not parts.hostname or (parts.scheme != "https" and not is_loopback):
             raise ClientError(
-                f"tokens cannot be asked for at {self.url!r}; an https:// address can"
+                f"{self.url!r} cannot be a token endpoint; use an https:// address"
             )
 
 
 class ClientCredentials:
-    """Asks for a token and keeps it for most of its life; all connections share it."""
+    """A provider that requests a token and caches it for most of its lifetime; all
+    connections share it."""
 
     def __init__(
         self, grant: Grant, *, clock_s: Callable[[], float] = time.monotonic
@@ -136,17 +140,17 @@ class ClientCredentials:
         self._lock = asyncio.Lock()
 
     async def __call__(self) -> Secret:
-        """A token that is fresh.
+        """Return a token that does not expire soon.
 
-        Raises AuthenticationFailed when we are refused, and ConnectionLost when nobody
-        answers, or not now.
+        Raises AuthenticationFailed when the endpoint rejects the client, and
+        ConnectionLost when it is unavailable.
         """
         async with self._lock:
             if self._token is None or self._clock_s() >= self._fresh_until_s:
-                asked_s = self._clock_s()
-                answer = await asyncio.to_thread(_ask, self._grant)
-                self._token, life_s = _read(self._grant.url, answer)
-                self._fresh_until_s = asked_s + life_s * _FRESH_UNTIL
+                requested_s = self._clock_s()
+                body = await asyncio.to_thread(_request_token, self._grant)
+                self._token, life_s = _parse_token(self._grant.url, body)
+                self._fresh_until_s = requested_s + life_s * _FRESH_UNTIL
             return self._token
 
 
@@ -156,7 +160,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class _NoProxyForHttp(urllib.request.ProxyHandler):
-    """A proxy only passes TLS on; what is not encrypted it could read."""
+    """A proxy handler for https only, because a proxy can read requests over http."""
 
     def __init__(self) -> None:
         proxies = urllib.request.getproxies()
@@ -165,16 +169,16 @@ class _NoProxyForHttp(urllib.request.ProxyHandler):
         )
 
 
-def _ask(grant: Grant) -> bytes:
+def _request_token(grant: Grant) -> bytes:
     form = {"grant_type": "client_credentials", **grant.parameters}
     if grant.scope:
         form["scope"] = grant.scope
-    who = f"{grant.client_id}:{grant.client_secret.reveal()}".encode()
+    credentials = f"{grant.client_id}:{grant.client_secret.reveal()}".encode()
     request = urllib.request.Request(  # noqa: S310  (Grant checks the scheme)
         grant.url,
         data=urllib.parse.urlencode(form).encode(),
         headers={
-            "Authorization": f"Basic {base64.b64encode(who).decode()}",
+            "Authorization": f"Basic {base64.b64encode(credentials).decode()}",
             "Accept": "application/json",
         },
     )
@@ -184,18 +188,19 @@ def _ask(grant: Grant) -> bytes:
         urllib.request.HTTPSHandler(context=grant.ssl),
     )
     try:
-        with opener.open(request, timeout=grant.timeout_s) as answer:
-            return _body(answer)
+        with opener.open(request, timeout=grant.timeout_s) as response:
+            body: bytes = response.read(_RESPONSE_BYTES_MAX)
+            return body
     except urllib.error.HTTPError as error:
         with error:
-            _refuse(grant.url, error)
-    except OSError as error:  # URLError and TimeoutError are
-        _unreached(grant.url, error)
+            _raise_for_status(grant.url, error)
+    except OSError as error:  # URLError and TimeoutError are subclasses
+        _raise_unavailable(grant.url, error)
 
 
-def _unreached(url: str, error: OSError) -> Never:
-    """Raise what it means that nobody was asked. A certificate that is not trusted now
-    will not be later."""
+def _raise_unavailable(url: str, error: OSError) -> Never:
+    """Raise the error of a failed connection: final for an untrusted certificate,
+    retriable otherwise."""
     reason = getattr(error, "reason", error)
     verify_message = getattr(reason, "verify_message", None)
     if verify_message is not None:
@@ -205,19 +210,17 @@ def _unreached(url: str, error: OSError) -> Never:
     raise ConnectionLost(f"no token from {url}: {reason}") from error
 
 
-def _body(answer: IO[bytes]) -> bytes:
-    return answer.read(_ANSWER_BYTES_MAX)
-
-
-def _refuse(url: str, error: urllib.error.HTTPError) -> Never:
-    """Raise what an HTTP status means: 5xx, 408 and 429 may pass."""
+def _raise_for_status(url: str, error: urllib.error.HTTPError) -> Never:
+    """Raise the error of an HTTP status; 5xx, 408 and 429 are retriable."""
     sentence = f"no token from {url}: HTTP {error.code}"
     if error.code >= 500 or error.code in {408, 429}:
         raise ConnectionLost(sentence)
     try:
-        said = json.loads(_body(error))
+        details = json.loads(error.read(_RESPONSE_BYTES_MAX))
         words = [
-            str(said[key]) for key in ("error", "error_description") if key in said
+            str(details[key])
+            for key in ("error", "error_description")
+            if key in details
         ]
         sentence += f" ({': '.join(words)})" if words else ""
     except (ValueError, TypeError):
@@ -225,16 +228,16 @@ def _refuse(url: str, error: urllib.error.HTTPError) -> Never:
     raise AuthenticationFailed(sentence)
 
 
-def _read(url: str, answer: bytes) -> tuple[Secret, float]:
-    """The token in an answer, and for how many seconds it is good."""
+def _parse_token(url: str, body: bytes) -> tuple[Secret, float]:
+    """Return the token in a response and its lifetime (s)."""
     try:
-        said = json.loads(answer)
-        token = said["access_token"]
-        life_s = float(said.get("expires_in") or _LIFE_S)
+        fields = json.loads(body)
+        token = fields["access_token"]
+        life_s = float(fields.get("expires_in") or _LIFE_S)
     except (ValueError, KeyError, TypeError, AttributeError):
         token, life_s = None, 0.0
     if not isinstance(token, str) or not token:
-        raise AuthenticationFailed(f"{url} answered, but with no access_token")
+        raise AuthenticationFailed(f"the response of {url} has no access_token")
     return Secret(token), life_s
 
 

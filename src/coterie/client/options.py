@@ -1,4 +1,4 @@
-"""What a client may be told about how it talks to brokers."""
+"""Options of a client's connections and retries."""
 
 from __future__ import annotations
 
@@ -13,37 +13,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
-    """How a client talks to brokers. Times in ms, sizes in bytes."""
+    """Options of a client. Times in ms, sizes in bytes."""
 
     client_id: str = "coterie"
-    """The name under which brokers log, meter and describe this client."""
+    """The client id in requests: brokers log, meter and describe the client by it."""
     ssl: SSLContext | None = None
-    """With it, every connection is encrypted; `client.tls` makes one."""
+    """The TLS context of every connection; `client.tls` creates one."""
     sasl: Credentials | None = None
-    """With them, every connection says who it is; `client.sasl` has the kinds."""
+    """The credentials of every connection; see `client.sasl`."""
     connect_timeout_ms: int = 10_000
-    """How long a connection may take to be made, ApiVersions included."""
+    """The limit for connecting, with TLS, ApiVersions and authentication."""
     request_timeout_ms: int = 15_000
-    """How long one request may wait for its answer; a connection on which one waits
-    longer is closed. A third of the usual session time-out, so that a heartbeat which
-    was lost can be sent anew before its member is fenced."""
+    """The limit for one response; after it the connection is closed. A third of the
+    default session time-out, so that a lost heartbeat can be sent again before its
+    member is fenced."""
     api_timeout_ms: int = 60_000
-    """How long a call that tries again may take in all."""
+    """The limit for a call with all its retries."""
     first_contact_ms: int = 60_000
-    """For how long of that a cluster is tried of which no broker was ever reached. Its
-    address is more likely wrong than all its brokers are about to come back, so that
-    somebody who waits at a terminal is better told soon."""
+    """The limit for retries while no broker was ever reached. The address is then more
+    likely wrong than all brokers are about to restart, and an interactive command
+    should report that soon."""
     leader_wait_ms: int = 3_000
-    """For how long of that a partition is asked for again that has no leader, or one
-    that cannot be reached. Leaders that move are back sooner; Kafka gives the
-    partitions of a broker that died to others after 9 s (broker.session.timeout.ms),
-    and whoever wants them all waits longer than that."""
+    """The limit for retries of a partition whose leader is missing or unreachable. A
+    leader election takes less; Kafka moves the partitions of a dead broker after 9 s
+    (broker.session.timeout.ms), so use more than that to wait for a fail-over."""
     retry_backoff_ms: int = 100
-    """The wait before a second try; it doubles with each."""
+    """The backoff before the first retry; it doubles with each."""
     retry_backoff_max_ms: int = 1_000
-    """What that wait grows to."""
+    """The longest backoff."""
     frame_bytes_max: int = 104_857_600
-    """The largest answer that is read."""
+    """The largest response that is accepted."""
     stable_fetch_is_required: bool = False
-    """Whether an admin that wants stable offsets is refused by a broker that cannot
-    wait for them (before 2.5), rather than told what is there (A-66)."""
+    """Whether a request for stable offsets fails on a broker that cannot check for open
+    transactions (before 2.5), instead of returning its offsets (A-66)."""

@@ -1,14 +1,14 @@
-"""Who a client says it is, and the words of each SASL mechanism for it.
+"""Credentials of a client, and the client side of each SASL mechanism.
 
     ClientOptions(sasl=Plain("alice", Secret("...")))
     ClientOptions(sasl=Scram("SCRAM-SHA-512", "alice", Secret("...")))
     ClientOptions(sasl=OAuthBearer(token=provider))
 
-A conversation is a generator: it yields our token, and is sent the broker's answer to
-it, until it ends. It raises AuthenticationFailed when the broker's side is not right.
+A conversation is a generator: it yields a client token, receives the broker's token by
+`send`, and ends when the exchange is complete. It raises AuthenticationFailed when the
+broker's token is invalid.
 
-Rules of this file: it knows no connection; `client/authentication.py` carries tokens to
-and fro.
+Rules of this file: no I/O; `client/connection.py` sends the tokens.
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 Conversation: TypeAlias = Generator[bytes, bytes, None]
 TokenProvider: TypeAlias = Callable[[], Awaitable[Secret]]
-"""Gets a bearer token that is still good for a while; asked before every
-authentication. Raises ClientError."""
+"""A function that returns a bearer token that does not expire soon; called before every
+authentication. Raises ClientError.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A name and a password, sent as they are (RFC 4616): only with TLS below."""
+    """A name and a password, sent in plain text (RFC 4616): use TLS."""
 
     mechanism: ClassVar[str] = "PLAIN"
     username: str
     password: Secret
 
     async def begin(self) -> Conversation:
-        """The words of this mechanism."""
+        """Start the exchange."""
         return _plain(self.username, self.password)
 
 
 @dataclass(frozen=True, slots=True)
 class Scram:
-    """A name and a password that is never sent (RFC 5802); the broker proves as well
-    that it knows it. `mechanism` is one of SCRAM_MECHANISMS."""
+    """A name and a password that is never sent (RFC 5802); the broker has to prove that
+    it has the credential. `mechanism` is one of SCRAM_MECHANISMS."""
 
     mechanism: str
     username: str
@@ -52,26 +53,25 @@ class Scram:
 
     def __post_init__(self) -> None:
         if self.mechanism not in SCRAM_MECHANISMS:
-            known = " and ".join(SCRAM_MECHANISMS)
-            raise ClientError(f"there is no {self.mechanism}; there are {known}")
+            known = " or ".join(SCRAM_MECHANISMS)
+            raise ClientError(f"{self.mechanism} is not supported; use {known}")
 
     async def begin(self) -> Conversation:
-        """The words of this mechanism."""
+        """Start the exchange."""
         return _scram(self.mechanism, self.username, self.password)
 
 
 @dataclass(frozen=True, slots=True)
 class OAuthBearer:
-    """A token that somebody else gave out (RFC 7628, KIP-255); `client.oauth` has
-    providers of them."""
+    """A bearer token (RFC 7628, KIP-255); `client.oauth` has providers of tokens."""
 
     mechanism: ClassVar[str] = "OAUTHBEARER"
     token: TokenProvider = field(repr=False)
     extensions: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """More that the broker is told (KIP-342)."""
+    """SASL extensions for the broker (KIP-342)."""
 
     async def begin(self) -> Conversation:
-        """The words of this mechanism, with a token as fresh as the provider's."""
+        """Start the exchange with a token from the provider."""
         return _bearer(await self.token(), self.extensions)
 
 
@@ -81,7 +81,7 @@ Credentials: TypeAlias = Plain | Scram | OAuthBearer
 def _plain(username: str, password: Secret) -> Conversation:
     if "\0" in username + password.reveal():
         raise AuthenticationFailed(
-            "PLAIN can send no name or password with a zero byte"
+            "PLAIN cannot send a name or password with a zero byte"
         )
     yield f"\0{username}\0{password.reveal()}".encode()
 
@@ -92,31 +92,30 @@ def _scram(mechanism: str, username: str, password: Secret) -> Conversation:
     client = ScramClient([mechanism], "user", "")
     client.username, client.password = _Name(username), _Password(password)
     try:
-        said = yield client.get_client_first().encode()
-        client.set_server_first(said.decode())
-        said = yield client.get_client_final().encode()
-        client.set_server_final(said.decode())
+        reply = yield client.get_client_first().encode()
+        client.set_server_first(reply.decode())
+        reply = yield client.get_client_final().encode()
+        client.set_server_final(reply.decode())
     except (ScramException, UnicodeDecodeError) as error:
         raise AuthenticationFailed(
-            f"the broker did not keep to {mechanism}, or does not know the password: "
-            f"{error}"
+            f"the broker violates {mechanism}, or lacks this user's credential: {error}"
         ) from error
 
 
 class _Name:
-    """A name for the library, which would prepare it (RFC 4013). Kafka and its clients
-    prepare no strings."""
+    """A user name that scramp sends unchanged. It would apply SASLprep (RFC 4013),
+    which Kafka and its clients do not."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def escape(self) -> str:
-        """The name as messages have it."""
+        """Return the name as escaped in messages."""
         return self._name.replace("=", "=3D").replace(",", "=2C")
 
 
 class _Password:
-    """A password for the library: the bytes that were given are hashed."""
+    """A password that scramp hashes unchanged."""
 
     def __init__(self, password: Secret) -> None:
         self._password = password
@@ -127,13 +126,13 @@ class _Password:
 
 def _bearer(token: Secret, extensions: Mapping[str, str]) -> Conversation:
     pairs = {"auth": f"Bearer {token.reveal()}", **extensions}
-    said = yield "".join(
+    reply = yield "".join(
         ["n,,\x01", *(f"{key}={value}\x01" for key, value in pairs.items()), "\x01"]
     ).encode()
-    if said:
-        # It says in JSON what is wrong, and refuses once we have acknowledged that
-        # (RFC 7628, 3.2.3).
+    if reply:
+        # The broker sends its error as JSON and fails the exchange after an
+        # acknowledgement (RFC 7628, 3.2.3).
         yield b"\x01"
         raise AuthenticationFailed(
-            f"the token is refused: {said.decode('utf-8', 'replace')}"
+            f"the broker rejects the token: {reply.decode('utf-8', 'replace')}"
         )

@@ -1,4 +1,4 @@
-"""A value that must not be seen."""
+"""Secret values that print as a mask."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ MASK: Final = "********"
 
 
 class Secret:
-    """A password, a key or a token. Printing it, or what holds it, shows a mask; the
-    value is had by `reveal` alone, so that a search for that word finds every use."""
+    """A password, a key or a token that prints as a mask.
+
+    `reveal` is the only access to the value, so a search for it finds every use.
+    """
 
     __slots__ = ("_value",)
 
@@ -18,7 +20,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The value itself."""
+        """Return the value."""
         return self._value
 
     def __repr__(self) -> str:
@@ -33,4 +35,4 @@ class Secret:
         return hash((Secret, self._value))
 
     def __reduce__(self) -> str:
-        raise TypeError("a secret is not pickled")
+        raise TypeError("a Secret cannot be pickled")

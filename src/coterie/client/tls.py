@@ -1,12 +1,12 @@
-"""What encrypts a client's connections, from files or texts of certificates.
+"""TLS contexts of clients, from files or texts of certificates.
 
     ClientOptions(ssl=make_context(TlsOptions(trust=Path("ca.pem"))))
 
-Certificates and keys are read as PEM or PKCS12, whatever the file's name says; Java's
-own JKS is refused with the command that turns it into PKCS12.
+Certificates and keys are read as PEM or PKCS12, detected by content; Java's JKS is
+refused with the command that converts it to PKCS12.
 
-Rules of this file: a key that is not in a PEM file of its owner's is handed to OpenSSL
-encrypted, in a file that only we may read and that is gone a moment later.
+Rules of this file: OpenSSL reads keys from files only. A key that is not in a PEM file
+of the user is written encrypted to a temporary file that only this user can read.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ _DER_SEQUENCE: Final = b"\x30"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsOptions:
-    """How TLS is spoken. Without `trust` the system's certificates count."""
+    """Options of TLS. Without `trust`, the system's certificates are trusted."""
 
     trust: Path | str | None = None
-    """Whose signature on a broker's certificate is believed: a file, a folder of
-    OpenSSL's, or the text of PEM certificates."""
+    """The trusted certificates: a file, a directory in OpenSSL's format, or PEM
+    text."""
     trust_password: Secret | None = None
     certificate: Path | str | None = None
-    """What proves who we are: a file, or the text of a PEM chain."""
+    """The client certificate and its chain: a file, or PEM text."""
     certificate_password: Secret | None = None
-    """What opens that file, when it is PKCS12."""
+    """The password of that file, for PKCS12."""
     key: Path | Secret | None = None
-    """Its private key, when that is not in the same file."""
+    """Its private key, when it is not in the same file."""
     key_password: Secret | None = None
-    """What opens a PEM key that is encrypted."""
+    """The password of an encrypted PEM key."""
     checks_certificate: bool = True
-    """False believes anybody: for trying things on."""
+    """False trusts every broker: for tests only."""
     checks_name: bool = True
-    """Whether the broker's name or address must stand in its certificate."""
+    """Whether the certificate must contain the broker's name or address."""
     version_min: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
     ciphers: str | None = None
     """OpenSSL's list, for TLS 1.2."""
 
 
 def make_context(options: TlsOptions) -> ssl.SSLContext:
-    """The context for these options. Raises SettingError, which names the file."""
+    """Return the context for options. Raises SettingError with the file name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = options.version_min
     context.check_hostname = options.checks_certificate and options.checks_name
@@ -67,29 +67,23 @@ def make_context(options: TlsOptions) -> ssl.SSLContext:
         ssl.CERT_REQUIRED if options.checks_certificate else ssl.CERT_NONE
     )
     if options.ciphers is not None:
-        _set_ciphers(context, options.ciphers)
+        try:
+            context.set_ciphers(options.ciphers)
+        except ssl.SSLError as error:
+            raise SettingError(
+                f"no cipher of {options.ciphers!r} is known; use OpenSSL's names, such "
+                "as ECDHE-RSA-AES256-GCM-SHA384"
+            ) from error
     if options.trust is not None:
         _trust(context, options.trust, options.trust_password)
     elif options.checks_certificate:
         context.load_default_certs()
     if options.certificate is not None:
-        _prove(context, options)
+        with tempfile.TemporaryDirectory(prefix="coterie-") as folder:
+            _load(context, _key_pair(options, Path(folder)), options)
     elif options.key is not None:
-        raise SettingError("a private key needs its certificate; name that too")
+        raise SettingError("a private key needs its certificate; name both")
     return context
-
-
-def _set_ciphers(context: ssl.SSLContext, ciphers: str) -> None:
-    try:
-        context.set_ciphers(ciphers)
-    except ssl.SSLError as error:
-        raise SettingError(
-            f"no cipher of {ciphers!r} is known; OpenSSL's names are needed, "
-            "for example ECDHE-RSA-AES256-GCM-SHA384"
-        ) from error
-
-
-# Whom we trust.
 
 
 def _trust(context: ssl.SSLContext, trust: Path | str, password: Secret | None) -> None:
@@ -112,24 +106,15 @@ def _trusted_of_pkcs12(store: PKCS12KeyAndCertificates) -> bytes:
     return b"".join(_pem_of(each.certificate) for each in store.additional_certs)
 
 
-# Who we are.
-
-
-class _Proof(NamedTuple):
-    """A chain and its key, as files that OpenSSL reads."""
+class _KeyPair(NamedTuple):
+    """The files of a certificate chain and its key."""
 
     certificate: Path
     key: Path | None
     password: Secret | None
 
 
-def _prove(context: ssl.SSLContext, options: TlsOptions) -> None:
-    with tempfile.TemporaryDirectory(prefix="coterie-") as folder:
-        proof = _proof(options, Path(folder))
-        _load(context, proof, options)
-
-
-def _proof(options: TlsOptions, folder: Path) -> _Proof:
+def _key_pair(options: TlsOptions, folder: Path) -> _KeyPair:
     certificate, key = options.certificate, options.key
     if isinstance(certificate, Path):
         data = _read(certificate)
@@ -142,10 +127,10 @@ def _proof(options: TlsOptions, folder: Path) -> _Proof:
     elif key is not None:
         _is_pem(_read(key), str(key))
     assert certificate is not None
-    return _Proof(certificate, key, options.key_password)
+    return _KeyPair(certificate, key, options.key_password)
 
 
-def _of_pkcs12(data: bytes, options: TlsOptions, folder: Path) -> _Proof:
+def _of_pkcs12(data: bytes, options: TlsOptions, folder: Path) -> _KeyPair:
     from cryptography.hazmat.primitives.serialization import (
         BestAvailableEncryption,
         Encoding,
@@ -163,31 +148,31 @@ def _of_pkcs12(data: bytes, options: TlsOptions, folder: Path) -> _Proof:
         PrivateFormat.PKCS8,
         BestAvailableEncryption(password.reveal().encode()),
     )
-    return _Proof(
+    return _KeyPair(
         _private(folder / "chain.pem", b"".join(chain)),
         _private(folder / "key.pem", key),
         password,
     )
 
 
-def _load(context: ssl.SSLContext, proof: _Proof, options: TlsOptions) -> None:
+def _load(context: ssl.SSLContext, pair: _KeyPair, options: TlsOptions) -> None:
     where = options.certificate if isinstance(options.certificate, Path) else "PEM text"
 
-    def password() -> str:  # without it OpenSSL would ask at the terminal
-        if proof.password is None:
+    def password() -> str:  # without a callback, OpenSSL prompts at the terminal
+        if pair.password is None:
             raise SettingError(
                 f"the private key of {where} is encrypted; its password is needed "
                 "(ssl.key.password)"
             )
-        return proof.password.reveal()
+        return pair.password.reveal()
 
     try:
-        context.load_cert_chain(proof.certificate, proof.key, password)
+        context.load_cert_chain(pair.certificate, pair.key, password)
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            why = "the private key is not that of the certificate"
-        elif proof.password is not None:
-            why = "no key and chain in PEM, or not with this password"
+            why = "the private key does not match the certificate"
+        elif pair.password is not None:
+            why = "no private key and chain in PEM, or a wrong password"
         else:
             why = "no private key and chain of certificates in PEM"
         raise SettingError(f"{where}: {why}") from error
@@ -200,9 +185,6 @@ def _private(file: Path, data: bytes) -> Path:
     return file
 
 
-# Files.
-
-
 def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
@@ -211,12 +193,12 @@ def _read(file: Path) -> bytes:
 
 
 def _is_pem(data: bytes, where: str) -> bool:
-    """Whether it is PEM; False for PKCS12. Raises SettingError for what is neither."""
+    """Return True for PEM and False for PKCS12. Raises SettingError for other data."""
     if _PEM in data:
         return True
     if data.startswith(_JKS):
         raise SettingError(
-            f"{where} is a Java keystore (JKS), which only Java reads; convert it: "
+            f"{where} is a Java keystore (JKS), which only Java can read; convert it: "
             f"keytool -importkeystore -srckeystore {where} "
             f"-destkeystore {Path(where).stem}.p12 -deststoretype pkcs12"
         )
@@ -232,8 +214,8 @@ def _open_pkcs12(
         from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
     except ImportError:
         raise SettingError(
-            f"{where} is PKCS12, for which a library is missing: "
-            "pip install coterie[pkcs12], or convert it to PEM: "
+            f"{where} is PKCS12, and the library for it is missing: "
+            "pip install coterie[pkcs12], or convert the file to PEM: "
             f"openssl pkcs12 -in {where} -out {Path(where).stem}.pem"
         ) from None
     with suppress(ValueError):
@@ -241,7 +223,9 @@ def _open_pkcs12(
             data, None if password is None else password.reveal().encode()
         )
     with_it = "with this password" if password else "without a password"
-    raise SettingError(f"{where} cannot be opened {with_it}: it is wrong, or no PKCS12")
+    raise SettingError(
+        f"{where} cannot be opened {with_it}: wrong password, or not PKCS12"
+    )
 
 
 def _pem_of(certificate: object) -> bytes:

@@ -1,5 +1,4 @@
-"""What an operator does to groups, on any cluster: look, select, plan, apply, undo.
+"""Operations on groups of any cluster: lag, selection, resets, plans, apply and undo.
 
-On top of the admin client, and below the command line: values in, values out, nothing
-is printed here.
+They use the admin client and serve the command line: values in, values out, no output.
 """

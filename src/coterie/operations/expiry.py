@@ -1,36 +1,44 @@
-"""When committed offsets will be deleted for want of use, as far as anybody can tell.
+"""Expiration of committed offsets, as far as admin requests return it.
 
-No API says when an offset was committed, nor when a group became empty. What can be
-said is whether the clock runs, from which of the two it started, and how long it takes:
-`offsets.retention.minutes`. Source: Kafka's OffsetExpirationCondition, and how classic
-and consumer groups choose it.
+No API returns when an offset was committed or when a group became empty. Only two facts
+can be determined: the event from which the retention time counts, if it counts at all,
+and that time, `offsets.retention.minutes`. The rules are those of Kafka's
+OffsetExpirationCondition and of its choice by ClassicGroup and ConsumerGroup.
 """
 
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING, Final
 
-from coterie.client.admin.group_values import (
+from coterie.client.admin.configs import ConfigResource
+from coterie.client.admin.groups import (
     GroupDescription,
     GroupState,
     GroupType,
 )
+from coterie.errors import CoterieError
 from coterie.types import TopicName
+from coterie.wire.configs import ConfigResourceType
+
+if TYPE_CHECKING:
+    from coterie.client.admin.admin_client import AdminClient
 
 
 class ExpiryClock(Enum):
-    """What the retention of an offset counts from."""
+    """The event from which the retention of an offset counts."""
 
     STOPPED = "stopped"
-    """It does not expire as long as the group stays as it is."""
+    """The offset does not expire while the group does not change."""
     SINCE_EMPTY = "since_empty"
-    """From when the group lost its last member."""
+    """The group lost its last member."""
     SINCE_COMMIT = "since_commit"
-    """From the commit, whether or not the group has members."""
+    """The offset was committed, with or without members in the group."""
 
 
 def expiry_clock(group: GroupDescription, topic: TopicName) -> ExpiryClock | None:
-    """What counts for a group's offsets of a topic; None when that is not known."""
+    """Return the event from which the retention of a group's offsets of a topic counts;
+    None when it is unknown."""
     if group.type is GroupType.CONSUMER:
         return _unless_subscribed(group, topic)
     if group.type is not GroupType.CLASSIC:
@@ -45,9 +53,12 @@ def expiry_clock(group: GroupDescription, topic: TopicName) -> ExpiryClock | Non
 
 
 def _unless_subscribed(group: GroupDescription, topic: TopicName) -> ExpiryClock | None:
-    """An offset of a topic that some member reads does not expire. An empty group
-    subscribes to nothing: unlike a classic one, a group of KIP-848 can lose an old
-    offset at once when its last member leaves."""
+    """Return STOPPED for a topic that a member subscribes to, otherwise SINCE_COMMIT,
+    or None when the subscriptions are unknown.
+
+    An empty KIP-848 group subscribes to nothing: unlike a classic group, it can lose an
+    old offset at once when its last member leaves.
+    """
     for member in group.members:
         if topic in (member.subscribed_topics or ()):
             return ExpiryClock.STOPPED
@@ -58,3 +69,27 @@ def _unless_subscribed(group: GroupDescription, topic: TopicName) -> ExpiryClock
         for each in group.members
     )
     return ExpiryClock.SINCE_COMMIT if is_known else None
+
+
+SETTING: Final = "offsets.retention.minutes"
+
+
+async def offsets_retention_ms(admin: AdminClient) -> int | None:
+    """Return `offsets.retention.minutes` of one broker, in ms, which should be the same
+    on all; None when it cannot be read."""
+    try:
+        cluster = await admin.describe_cluster()
+        brokers = [
+            ConfigResource(ConfigResourceType.BROKER, str(each.node_id))
+            for each in cluster.nodes[:1]
+        ]
+        described = await admin.describe_configs(brokers, names=[SETTING])
+    except CoterieError:
+        return None
+    values = [
+        entry.value
+        for entries in described.values.values()
+        for entry in entries
+        if entry.name == SETTING
+    ]
+    return int(values[0]) * 60_000 if values and values[0] else None

@@ -1,57 +1,57 @@
-"""How far groups are behind: what they committed, beside what the logs hold.
+"""Consumer lag: committed offsets compared with the log ends.
 
     report = await group_lag(admin, ["orders", "billing"])
     for row in report.rows:
         print(row.group_id, row.topic, row.partition, row.lag, row.lag_status)
 
-Rules of this file: commits are read before the ends of the logs, so that a group which
-commits meanwhile is never ahead of an end that is older; each log is asked once,
-however many groups read it; what one group committed never shows in the row of
-another; what is not known is None, never 0; and what failed is an error of its own row
-or group, beside all the others.
+Rules of this file: committed offsets are read before log ends; each log is read once,
+however many groups commit to it. An unknown value is None, never 0. An error belongs to
+its row or group and does not affect the others.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from coterie.client.admin.group_values import GroupDescription, MemberDescription
-from coterie.client.admin.offset_values import (
+from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
+from coterie.client.admin.groups import GroupDescription, MemberDescription
+from coterie.client.admin.log_offsets import (
     EARLIEST,
     LATEST,
-    CommittedOffset,
-    GroupOffsets,
-    LogOffsetFound,
+    LogOffsetInfo,
 )
-from coterie.client.admin.results import Results
+from coterie.client.admin.results import Progress
 from coterie.errors import CoterieError
-from coterie.operations.admin import GroupReader, Progress, RecordReader
-from coterie.operations.time_lag import Behind, TimeLag, TimeLagMethod, time_lags
+from coterie.operations.time_lag import LagPosition, TimeLag, TimeLagMethod, time_lags
 from coterie.types import GroupId, LogOffset, MemberId, TopicName, TopicPartition
+
+if TYPE_CHECKING:
+    from coterie.client.admin.admin_client import AdminClient
 
 
 class LagStatus(Enum):
-    """What the lag of a partition says."""
+    """The status of a partition's lag."""
 
     NORMAL = "normal"
     NO_COMMIT = "no_commit"
-    """The group committed nothing there: where it starts is its members' affair."""
+    """The group has no committed offset there."""
     BELOW_START = "below_start"
-    """What it committed is deleted already; the lag counts what is still there."""
+    """The log start is beyond the committed offset; the lag counts from the start."""
     BEYOND_END = "beyond_end"
-    """It committed more than the log holds, as after a topic was made anew."""
+    """The committed offset is beyond the log end, as after a topic was recreated."""
     UNKNOWN = "unknown"
-    """The commit or the end of the log could not be read."""
+    """The committed offset or the log end could not be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """One partition in one group. A member that owns nothing has a row of its own,
-    without topic and partition (A-72)."""
+    """The lag of one group on one partition. A member without assigned partitions has a
+    separate row, without topic and partition (A-72).
+    """
 
     group_id: GroupId
     topic: TopicName | None = None
@@ -61,13 +61,13 @@ class PartitionLag:
     log_end: LogOffset | None = None
     """With `committed_only`, the last stable offset."""
     lag: int | None = None
-    """How many offsets there are to read, from where the log still has any."""
+    """The offsets still to be read, from the log start if the commit is below it."""
     lag_raw: int | None = None
-    """End minus commit, as it is; Apache's tool prints this one."""
+    """Log end minus committed offset, which kafka-consumer-groups.sh prints."""
     lag_status: LagStatus = LagStatus.UNKNOWN
     time_lag_ms: int | None = None
     time_lag_method: TimeLagMethod | None = None
-    """None when nobody asked."""
+    """None when time lags were not requested."""
     time_lag_error_ms: int | None = None
     member_id: MemberId | None = None
     instance_id: str | None = None
@@ -77,8 +77,8 @@ class PartitionLag:
 
     @property
     def margin(self) -> int | None:
-        """How many offsets lie between the start of the log and the commit: what may
-        be deleted before the group misses any."""
+        """The number of offsets between log start and commit. Retention may delete that
+        many before the group misses records."""
         if self.committed is None or self.log_start is None:
             return None
         return self.committed.offset - self.log_start
@@ -93,26 +93,26 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLag:
-    """One group. `error` is why it could not be described, or its commits not read;
-    its rows are what is known nevertheless."""
+    """The lag of one group. `error` is the reason why its description or its committed
+    offsets are missing; the rows hold the available values."""
 
     group_id: GroupId
     description: GroupDescription | None = None
     rows: tuple[PartitionLag, ...] = ()
-    """Of owned partitions first, of the member that owns most before others; then of
-    partitions that have a commit and no owner (A-70)."""
+    """Assigned partitions first, ordered by members with most partitions; then
+    partitions with a commit and no owner (A-70)."""
     error: CoterieError | None = None
 
     @property
     def total(self) -> int | None:
-        """The sum of what is known of its lag; None when nothing is."""
+        """The sum of the known lags; None when none is known."""
         known = [row.lag for row in self.rows if row.lag is not None]
         return sum(known) if known else None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLagReport:
-    """Groups in the order they were asked for."""
+    """The lag of groups, in the order requested."""
 
     groups: tuple[GroupLag, ...]
 
@@ -122,110 +122,118 @@ class GroupLagReport:
         return tuple(row for group in self.groups for row in group.rows)
 
 
-_STAGES: Final = 4
-
-
 async def group_lag(
-    admin: GroupReader,
+    admin: AdminClient,
     group_ids: Iterable[GroupId],
     *,
     topics: Collection[TopicName] | None = None,
     committed_only: bool = False,
     progress: Progress | None = None,
 ) -> GroupLagReport:
-    """How far each group is behind, on all its partitions or those of some topics.
+    """Return the lag of each group, on all its partitions or on those of some topics.
 
-    With `committed_only`, a log ends where its first open transaction starts. How far
-    in milliseconds is for `with_time_lags` to add.
+    With `committed_only`, a log ends at its last stable offset. `with_time_lags` adds
+    the lag in milliseconds.
     """
     wanted = tuple(dict.fromkeys(group_ids))
-    stages = _Stages(progress, len(wanted))
+    stages = _stages(progress, len(wanted), count=4)
     described, commits = await asyncio.gather(
-        admin.describe_groups(wanted, progress=stages.stage(0)),
-        admin.list_groups_offsets(
-            dict.fromkeys(wanted, None), progress=stages.stage(1)
-        ),
+        admin.describe_groups(wanted, progress=stages[0]),
+        admin.list_groups_offsets(dict.fromkeys(wanted, None), progress=stages[1]),
     )
-    # Only now the ends: a commit made after this is not seen, one before is below them.
-    asked = _topics_only(_partitions(described, commits), topics)
+    assigned = (
+        at
+        for group in described.values.values()
+        for member in group.members
+        for at in member.assignment
+    )
+    committed = (
+        at
+        for group in commits.values.values()
+        for at in (*group.offsets, *group.errors)
+    )
+    partitions = dict.fromkeys(
+        sorted(
+            {
+                at
+                for at in (*assigned, *committed)
+                if topics is None or at.topic in topics
+            }
+        )
+    )
+    # Log ends are read after the commits: a group that commits meanwhile is never ahead
+    # of an older end.
     starts, ends = await asyncio.gather(
-        admin.list_offsets(dict.fromkeys(asked, EARLIEST), progress=stages.stage(2)),
+        admin.list_offsets(dict.fromkeys(partitions, EARLIEST), progress=stages[2]),
         admin.list_offsets(
-            dict.fromkeys(asked, LATEST),
+            dict.fromkeys(partitions, LATEST),
             committed_only=committed_only,
-            progress=stages.stage(3),
+            progress=stages[3],
         ),
     )
-    logs = _Logs(starts, ends)
+    logs = {
+        at: _Log(
+            _offset(starts.values.get(at)),
+            _offset(ends.values.get(at)),
+            ends.errors.get(at) or starts.errors.get(at),
+        )
+        for at in partitions
+    }
     return GroupLagReport(
-        tuple(_group(each, described, commits, logs, asked) for each in wanted)
+        tuple(
+            _group_lag(
+                group_id,
+                described.values.get(group_id),
+                commits.values.get(group_id, GroupOffsets({})),
+                (described.errors.get(group_id), commits.errors.get(group_id)),
+                logs,
+            )
+            for group_id in wanted
+        )
     )
 
 
-def _partitions(
-    described: Results[GroupId, GroupDescription],
-    commits: Results[GroupId, GroupOffsets],
-) -> Iterator[TopicPartition]:
-    for description in described.values.values():
-        for member in description.members:
-            yield from member.assignment
-    for group in commits.values.values():
-        yield from group.offsets
-        yield from group.errors
+class _Log(NamedTuple):
+    start: LogOffset | None
+    end: LogOffset | None
+    error: CoterieError | None
 
 
-def _topics_only(
-    partitions: Iterable[TopicPartition], topics: Collection[TopicName] | None
-) -> dict[TopicPartition, None]:
-    """Each partition once, in order."""
-    seen = {each for each in partitions if topics is None or each.topic in topics}
-    return dict.fromkeys(sorted(seen))
+def _offset(listed: LogOffsetInfo | None) -> LogOffset | None:
+    return None if listed is None or listed.offset < 0 else listed.offset
 
 
-@dataclass(frozen=True, slots=True)
-class _Logs:
-    """Where logs start and end."""
-
-    starts: Results[TopicPartition, LogOffsetFound]
-    ends: Results[TopicPartition, LogOffsetFound]
-
-    def start(self, partition: TopicPartition) -> LogOffset | None:
-        return _offset(self.starts.values.get(partition))
-
-    def end(self, partition: TopicPartition) -> LogOffset | None:
-        return _offset(self.ends.values.get(partition))
-
-    def error(self, partition: TopicPartition) -> CoterieError | None:
-        return self.ends.errors.get(partition) or self.starts.errors.get(partition)
-
-
-def _offset(found: LogOffsetFound | None) -> LogOffset | None:
-    return None if found is None or found.offset < 0 else found.offset
-
-
-def _group(
+def _group_lag(
     group_id: GroupId,
-    described: Results[GroupId, GroupDescription],
-    commits: Results[GroupId, GroupOffsets],
-    logs: _Logs,
-    asked: Mapping[TopicPartition, None],
+    description: GroupDescription | None,
+    offsets: GroupOffsets,
+    errors: tuple[CoterieError | None, CoterieError | None],
+    logs: Mapping[TopicPartition, _Log],
 ) -> GroupLag:
-    description = described.values.get(group_id)
-    read = commits.values.get(group_id, GroupOffsets({}))
-    unread = commits.errors.get(group_id)
+    """Return the rows of one group. `errors` are those of its description and of its
+    committed offsets."""
+    describe_error, commit_error = errors
 
     def row(partition: TopicPartition, owner: MemberDescription | None) -> PartitionLag:
-        start, end = logs.start(partition), logs.end(partition)
-        committed = read.offsets.get(partition)
-        is_known = unread is None and partition not in read.errors
-        status, lag, raw = _measure(committed, start, end) if is_known else _UNKNOWN
+        log, committed = logs[partition], offsets.offsets.get(partition)
+        error = commit_error or offsets.errors.get(partition)
+        status, lag, raw = LagStatus.UNKNOWN, None, None
+        if error is None and committed is None:
+            status = LagStatus.NO_COMMIT
+        elif error is None and committed is not None and log.end is not None:
+            raw = log.end - committed.offset
+            status, lag = LagStatus.NORMAL, raw
+            if raw < 0:
+                status, lag = LagStatus.BEYOND_END, 0
+            elif log.start is not None and committed.offset < log.start:
+                status, lag = LagStatus.BELOW_START, log.end - log.start
         return PartitionLag(
             group_id=group_id,
             topic=partition.topic,
             partition=partition.partition,
             committed=committed,
-            log_start=start,
-            log_end=end,
+            log_start=log.start,
+            log_end=log.end,
             lag=lag,
             lag_raw=raw,
             lag_status=status,
@@ -233,119 +241,88 @@ def _group(
             instance_id=owner.instance_id if owner else None,
             client_id=owner.client_id if owner else None,
             host=owner.host if owner else None,
-            error=unread or read.errors.get(partition) or logs.error(partition),
+            error=error or log.error,
         )
 
     rows: list[PartitionLag] = []
     owned: set[TopicPartition] = set()
-    for member in _busiest_first(description):
+    members = () if description is None else description.members
+    for member in sorted(members, key=lambda m: (-len(m.assignment), m.member_id)):
         owned.update(member.assignment)
-        rows += (row(each, member) for each in member.assignment if each in asked)
-        if not member.assignment:
-            rows.append(_idle(group_id, member))
-    committed = sorted({*read.offsets, *read.errors} - owned)
-    rows += (row(each, None) for each in committed if each in asked)
+        rows += (row(each, member) for each in member.assignment if each in logs)
+        if not member.assignment:  # one row for the member (A-72)
+            rows.append(
+                PartitionLag(
+                    group_id=group_id,
+                    member_id=member.member_id,
+                    instance_id=member.instance_id,
+                    client_id=member.client_id,
+                    host=member.host,
+                )
+            )
+    unowned = sorted({*offsets.offsets, *offsets.errors} - owned)
+    rows += (row(each, None) for each in unowned if each in logs)
     return GroupLag(
         group_id=group_id,
         description=description,
         rows=tuple(rows),
-        error=described.errors.get(group_id) or unread,
+        error=describe_error or commit_error,
     )
-
-
-def _busiest_first(description: GroupDescription | None) -> list[MemberDescription]:
-    members = () if description is None else description.members
-    return sorted(members, key=lambda each: (-len(each.assignment), each.member_id))
-
-
-def _idle(group_id: GroupId, member: MemberDescription) -> PartitionLag:
-    """The row of a member that owns nothing (A-72)."""
-    return PartitionLag(
-        group_id=group_id,
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        client_id=member.client_id,
-        host=member.host,
-    )
-
-
-class _Measured(NamedTuple):
-    status: LagStatus
-    lag: int | None = None
-    raw: int | None = None
-
-
-_UNKNOWN: Final = _Measured(LagStatus.UNKNOWN)
-
-
-def _measure(
-    committed: CommittedOffset | None, start: LogOffset | None, end: LogOffset | None
-) -> _Measured:
-    if committed is None:
-        return _Measured(LagStatus.NO_COMMIT)
-    if end is None:
-        return _UNKNOWN
-    raw = end - committed.offset
-    if raw < 0:
-        return _Measured(LagStatus.BEYOND_END, 0, raw)
-    if start is not None and committed.offset < start:
-        return _Measured(LagStatus.BELOW_START, end - start, raw)
-    return _Measured(LagStatus.NORMAL, raw, raw)
 
 
 async def with_time_lags(
-    admin: RecordReader, report: GroupLagReport, *, now_ms: int
+    admin: AdminClient, report: GroupLagReport, *, now_ms: int
 ) -> GroupLagReport:
-    """The report with how many milliseconds before `now_ms` the first record was
-    written that a group has not read (`time_lag`).
+    """Return the report with the lag in milliseconds (`time_lag`): the age at `now_ms`
+    of the first record that each group has not read.
 
-    Rows of several groups at the same place of a log are looked up once.
+    Rows of several groups at the same offset of a log share one request.
     """
-    behind = {place for row in report.rows if (place := _behind(row)) is not None}
-    found = await time_lags(admin, sorted(behind), now_ms=now_ms)
+    positions = {each for row in report.rows if (each := _lag_position(row))}
+    found = await time_lags(admin, sorted(positions), now_ms=now_ms)
+
+    def timed(row: PartitionLag) -> PartitionLag:
+        if row.topic is None:
+            return row
+        position = _lag_position(row)
+        time_lag = TimeLag() if position is None else found[position]
+        return replace(
+            row,
+            time_lag_ms=time_lag.ms,
+            time_lag_method=time_lag.method,
+            time_lag_error_ms=time_lag.error_ms,
+        )
+
     return GroupLagReport(
         tuple(
-            replace(group, rows=tuple(_timed(row, found) for row in group.rows))
+            replace(group, rows=tuple(map(timed, group.rows)))
             for group in report.groups
         )
     )
 
 
-def _behind(row: PartitionLag) -> Behind | None:
+def _lag_position(row: PartitionLag) -> LagPosition | None:
     partition = row.topic_partition
     if partition is None or row.lag is None or row.log_end is None:
         return None
-    start = row.log_end - row.lag
-    return Behind(partition=partition, next_offset=start, end=row.log_end)
+    return LagPosition(partition, row.log_end - row.lag, row.log_end)
 
 
-def _timed(row: PartitionLag, found: Mapping[Behind, TimeLag]) -> PartitionLag:
-    if row.topic is None:
-        return row
-    place = _behind(row)
-    time_lag = TimeLag() if place is None else found[place]
-    return replace(
-        row,
-        time_lag_ms=time_lag.ms,
-        time_lag_method=time_lag.method,
-        time_lag_error_ms=time_lag.error_ms,
-    )
+def _stages(
+    progress: Progress | None, size: int, *, count: int
+) -> list[Progress | None]:
+    """Return the progress callbacks of stages that each count for the same share,
+    whatever their number of items."""
+    if progress is None:
+        return [None] * count
+    size = max(size, 1)
+    done_of = [0] * count
 
+    def stage(number: int) -> Progress:
+        def report(done: int, total: int) -> None:
+            done_of[number] = done * size // max(total, 1)
+            progress(sum(done_of), size * count)
 
-class _Stages:
-    """One count for stages of different sizes: each is as much work as any other."""
+        return report
 
-    def __init__(self, progress: Progress | None, size: int) -> None:
-        self._progress = progress
-        self._size = max(size, 1)
-        self._done = [0] * _STAGES
-
-    def stage(self, number: int) -> Progress | None:
-        if (progress := self._progress) is None:
-            return None
-
-        def told(done: int, of: int) -> None:
-            self._done[number] = done * self._size // max(of, 1)
-            progress(sum(self._done), self._size * _STAGES)
-
-        return told
+    return [stage(number) for number in range(count)]

@@ -1,9 +1,9 @@
-"""What is kept before anything is written: a file for each command that writes.
+"""Snapshots of groups: one JSON lines file for each command that writes.
 
-`ID.jsonl`: the first line says what ran, each further line keeps one group as it was
-and what is about to be written to it. A line is on the disk before its group is
-touched, so whatever was written can be undone; a last line that a crash cut short
-belongs to a write that never began, and is passed over.
+The first line of `ID.jsonl` describes the command. Each further line contains the prior
+state of one group and the offsets about to be written. A line is synced before its
+group is written to, so every write can be undone; a truncated last line belongs to a
+write that never started and is ignored.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from typing import Final
 
 import msgspec
 
-from coterie.client.admin.offset_values import CommittedOffset
+from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.errors import SettingError
-from coterie.operations.documents import (
+from coterie.operations.plan_files import (
+    Action,
+    OffsetEntry,
     append_durably,
     decode_document,
     encode_line,
 )
-from coterie.operations.plan import Action, OffsetEntry
 from coterie.types import GroupId, TopicPartition
 
 SCHEMA: Final = "coterie.snapshot"
@@ -32,7 +33,7 @@ _SUFFIX: Final = ".jsonl"
 
 @dataclass(frozen=True, slots=True)
 class SnapshotHead:
-    """The first line."""
+    """The first line of a snapshot file."""
 
     schema: str = field(default=SCHEMA, kw_only=True)
     schema_version: int = field(default=SCHEMA_VERSION, kw_only=True)
@@ -45,38 +46,38 @@ class SnapshotHead:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupBefore:
-    """A further line: one group before it was written to."""
+class SnapshotGroup:
+    """A further line of a snapshot file: one group before the write."""
 
     group_id: GroupId
     action: Action
     existed: bool
     offsets: tuple[OffsetEntry, ...]
-    """All that it had committed."""
+    """All committed offsets before the write."""
     wrote: tuple[OffsetEntry, ...]
-    """What was about to be committed; offset null: deleted."""
+    """The offsets about to be written; offset null is a deletion."""
 
     @property
-    def before(self) -> Mapping[TopicPartition, CommittedOffset | None]:
-        """What it had committed."""
+    def offsets_before(self) -> Mapping[TopicPartition, CommittedOffset | None]:
+        """The committed offsets before the write."""
         return {entry.at: entry.committed for entry in self.offsets}
 
     @property
-    def written(self) -> Mapping[TopicPartition, CommittedOffset | None]:
-        """What was about to be committed (None: deleted)."""
+    def offsets_written(self) -> Mapping[TopicPartition, CommittedOffset | None]:
+        """The offsets about to be written; None is a deletion."""
         return {entry.at: entry.committed for entry in self.wrote}
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A whole file."""
+    """A snapshot file."""
 
     head: SnapshotHead
-    groups: tuple[GroupBefore, ...]
+    groups: tuple[SnapshotGroup, ...]
 
 
 class SnapshotWriter:
-    """Keeps groups in a new snapshot, whose file is made by the first of them."""
+    """A writer of a new snapshot; the first group creates the file."""
 
     def __init__(self, directory: Path, head: SnapshotHead) -> None:
         self.path = directory / f"{head.snapshot_id}{_SUFFIX}"
@@ -85,16 +86,16 @@ class SnapshotWriter:
 
     @property
     def snapshot_id(self) -> str:
-        """By which `undo` finds it."""
+        """The id for `undo`."""
         return self._head.snapshot_id
 
     @property
-    def has_kept(self) -> bool:
-        """Whether there is anything to undo."""
+    def has_groups(self) -> bool:
+        """Whether the snapshot has any group."""
         return not self._is_new
 
-    def keep(self, groups: Iterable[GroupBefore]) -> None:
-        """Put groups on the disk; returns when they are there. Raises SettingError."""
+    def add(self, groups: Iterable[SnapshotGroup]) -> None:
+        """Append groups and sync them to the disk. Raises SettingError."""
         lines = [encode_line(each) for each in groups]
         if not lines:
             return
@@ -105,23 +106,30 @@ class SnapshotWriter:
             append_durably(self.path, b"".join(lines), is_new=self._is_new)
         except OSError as error:
             raise SettingError(
-                f"{self.path}: {error.strerror}; nothing is written to a group whose"
-                " offsets cannot be kept: choose another directory with --snapshots"
+                f"{self.path}: {error.strerror}; no group is changed without a"
+                " snapshot: choose another directory with --snapshots"
             ) from error
         self._is_new = False
 
 
 def read_snapshot(directory: Path, snapshot_id: str) -> Snapshot:
-    """The snapshot of that id. Raises SettingError."""
+    """Read a snapshot by its id. Raises SettingError."""
     path = directory / f"{snapshot_id}{_SUFFIX}"
     if path.parent != directory:
-        raise SettingError(f"{snapshot_id!r} is no id of a snapshot")
+        raise SettingError(f"{snapshot_id!r} is not a snapshot id")
     try:
-        return _decode(path.read_bytes())
+        head, *lines = path.read_bytes().split(b"\n")
+        return Snapshot(
+            decode_document(head, SnapshotHead, SCHEMA, SCHEMA_VERSION),
+            # The last element is empty, or a line that a crash truncated.
+            tuple(msgspec.json.decode(line, type=SnapshotGroup) for line in lines[:-1]),
+        )
+    except msgspec.DecodeError as error:
+        raise SettingError(f"{path}: not a group of a {SCHEMA!r}: {error}") from error
     except FileNotFoundError as error:
         raise SettingError(
             f"there is no snapshot {snapshot_id!r} in {directory}: `coterie groups undo"
-            " --list` shows those that there are"
+            " --list` lists the snapshots"
         ) from error
     except OSError as error:
         raise SettingError(f"{path}: {error.strerror}") from error
@@ -130,7 +138,7 @@ def read_snapshot(directory: Path, snapshot_id: str) -> Snapshot:
 
 
 def list_snapshots(directory: Path) -> Iterator[Snapshot]:
-    """Every snapshot of a directory, the newest first. Raises SettingError."""
+    """Yield the snapshots of a directory, newest first. Raises SettingError."""
     ids = (path.stem for path in directory.glob(f"*{_SUFFIX}"))
     found = (read_snapshot(directory, each) for each in ids)
     yield from sorted(
@@ -138,18 +146,3 @@ def list_snapshots(directory: Path) -> Iterator[Snapshot]:
         key=lambda each: (each.head.taken_at, each.head.snapshot_id),
         reverse=True,
     )
-
-
-def _decode(data: bytes) -> Snapshot:
-    head, *lines = data.split(b"\n")
-    if lines and lines.pop():
-        pass  # cut short by a crash, before its write began
-    groups = tuple(_decode_line(line) for line in lines)
-    return Snapshot(decode_document(head, SnapshotHead, SCHEMA, SCHEMA_VERSION), groups)
-
-
-def _decode_line(line: bytes) -> GroupBefore:
-    try:
-        return msgspec.json.decode(line, type=GroupBefore)
-    except msgspec.DecodeError as error:
-        raise SettingError(f"not a group of a {SCHEMA!r}: {error}") from error

@@ -1,8 +1,9 @@
-"""Points in time as an operator writes them: ISO-8601 date-times and durations.
+"""ISO-8601 date-times and durations of the command line.
 
-What Apache's tool reads, we read as the same time. What it misreads without a word we
-refuse: a zone "+0530" (it takes the hours only), a fraction ".5" (it takes five
-milliseconds), text behind the zone. Seconds and milliseconds may be left out here.
+Texts that kafka-consumer-groups.sh accepts have the same meaning here. Texts that it
+misreads silently are refused: a zone "+0530" (it reads the hours only), a fraction ".5"
+(it reads five milliseconds), text after the zone. Seconds and milliseconds may be left
+out here.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ _DATETIME: Final = re.compile(
 
 
 def read_duration_ns(text: str) -> int:
-    """The nanoseconds of a duration such as P7D, PT1H30M or -PT0.5S.
+    """Parse a duration such as P7D, PT1H30M or -PT0.5S into nanoseconds; a day is 24
+    hours.
 
-    Days are 24 hours. Raises SettingError for anything else, weeks and months too,
-    and for what is longer than 292 billion years of seconds.
+    Raises SettingError for other texts, weeks and months included, and for more than
+    2**63 - 1 seconds.
     """
     match = _DURATION.fullmatch(text)
     if match is None or text.upper().endswith(("P", "T")):
@@ -55,14 +57,15 @@ def read_duration_ns(text: str) -> int:
 
 
 def time_before(duration: str, now_ms: int) -> int:
-    """The time that lies a duration before now, in ms since 1970, rounded down."""
+    """Return the time (ms since 1970) a duration before now, rounded down."""
     return (now_ms * _NS_PER_MS - read_duration_ns(duration)) // _NS_PER_MS
 
 
 def read_datetime_ms(text: str) -> int:
-    """The ms since 1970 of YYYY-MM-DDThh:mm[:ss[.sss]][Z|±hh[:mm]]; UTC if no zone.
+    """Parse YYYY-MM-DDThh:mm[:ss[.sss]][Z|±hh[:mm]] into ms since 1970; UTC without a
+    zone.
 
-    Raises SettingError for anything else, and for days and hours that do not exist.
+    Raises SettingError for other texts and for days and hours that do not exist.
     """
     match = _DATETIME.fullmatch(text)
     if match is None:
@@ -83,7 +86,7 @@ def read_datetime_ms(text: str) -> int:
 
 
 def _zone(match: re.Match[str]) -> timezone:
-    """The zone behind a date-time. Raises ValueError for one that cannot be."""
+    """Return the zone of a date-time. Raises ValueError for an impossible one."""
     if match["off_hour"] is None:
         return UTC
     hours, minutes = int(match["off_hour"]), int(match["off_minute"] or 0)

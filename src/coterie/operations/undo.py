@@ -1,101 +1,86 @@
-"""Brings back what a snapshot kept, as plan items that `apply` can do.
+"""Plans that restore the offsets of a snapshot.
 
-A group is brought back only while it is as our write left it: what it committed since
-would be lost. A group that was deleted comes back with its offsets, without members
-and epochs. A group that a write made is deleted again. Members that were removed do
-not come back by this; they may join by themselves.
+A group is restored only while it is unchanged since the write, so that later commits
+are not lost. The offsets of a deleted group are committed again, without members and
+epochs. A group that the write created is deleted. Removed members are not restored;
+they may join again.
 """
 
 from __future__ import annotations
 
-from coterie.client.admin.offset_values import CommittedOffset
+from typing import TYPE_CHECKING
+
 from coterie.errors import CoterieError, OperationRefused
-from coterie.operations.admin import GroupReader
-from coterie.operations.compare import seen_group
-from coterie.operations.plan import Action, PlanItem, entries_of, item_id_of
-from coterie.operations.planning import Planned
-from coterie.operations.reset import Note, ResetRow
-from coterie.operations.seen import GroupSeen, refuse_active, see_groups
-from coterie.operations.snapshots import GroupBefore, Snapshot
-from coterie.types import TopicPartition
+from coterie.operations.current_groups import (
+    CurrentGroup,
+    read_current_groups,
+    refuse_active,
+)
+from coterie.operations.plan_files import Action
+from coterie.operations.plans import GroupPlan, plan_item
+from coterie.operations.resets import Note, ResetRow
+from coterie.operations.snapshots import Snapshot, SnapshotGroup
+
+if TYPE_CHECKING:
+    from coterie.client.admin.admin_client import AdminClient
 
 
 async def plan_undo(
-    admin: GroupReader, snapshot: Snapshot, *, force: bool = False
-) -> tuple[Planned, ...]:
-    """What it takes to bring back every group of a snapshot, in its order.
+    admin: AdminClient, snapshot: Snapshot, *, force: bool = False
+) -> tuple[GroupPlan, ...]:
+    """Plan the restoration of every group of a snapshot, in its order.
 
-    `force`: also where a group went on since.
+    `force` includes groups whose offsets have moved since.
     """
-    groups = snapshot.groups
-    also = {each.group_id: list(each.written) for each in groups}
-    seen = await see_groups(admin, also, also)
-    planned: list[Planned] = []
-    for before in groups:
+    also = {each.group_id: list(each.offsets_written) for each in snapshot.groups}
+    groups = await read_current_groups(admin, also, also)
+    plans: list[GroupPlan] = []
+    for kept in snapshot.groups:
         try:
-            now = seen.one(before.group_id)
-            if before.written:
-                refuse_active(now)
+            current = groups.one(kept.group_id)
+            if kept.offsets_written:
+                refuse_active(current)
             if not force:
-                _refuse_moved(before, now)
+                _refuse_moved(kept, current)
         except CoterieError as error:
-            planned.append(Planned(before.group_id, error=error))
+            plans.append(GroupPlan(kept.group_id, error=error))
         else:
-            planned.append(_planned(before, now))
-    return tuple(planned)
+            plans.append(_plan(kept, current))
+    return tuple(plans)
 
 
-def _refuse_moved(before: GroupBefore, now: GroupSeen) -> None:
-    """Raises OperationRefused when a partition that we wrote is somewhere else now."""
+def _refuse_moved(kept: SnapshotGroup, current: CurrentGroup) -> None:
+    """Raise OperationRefused when a written partition has another offset now."""
     moved = [
         f"{at.topic}-{at.partition}"
-        for at, wrote in sorted(before.written.items())
-        if at in now.offsets.errors
-        or now.committed.get(at) not in (wrote, before.before.get(at))
+        for at, written in sorted(kept.offsets_written.items())
+        if at in current.offsets.errors
+        or current.committed.get(at) not in (written, kept.offsets_before.get(at))
     ]
     if moved:
         raise OperationRefused(
-            f"{', '.join(moved)} moved on since the write: --force takes it back all"
-            " the same, and forgets what was committed since"
+            f"{', '.join(moved)} moved on since the write: --force restores the"
+            " offsets nevertheless and discards what was committed since"
         )
 
 
-def _planned(before: GroupBefore, now: GroupSeen) -> Planned:
+def _plan(kept: SnapshotGroup, current: CurrentGroup) -> GroupPlan:
+    before, committed = kept.offsets_before, current.committed
     wanted = {
-        at: before.before.get(at)
-        for at in sorted(before.written)
-        if now.committed.get(at) != before.before.get(at)
+        at: before.get(at)
+        for at in sorted(kept.offsets_written)
+        if committed.get(at) != before.get(at)
     }
     if not wanted:
-        return Planned(before.group_id)
-    rows = tuple(_row(before, now, at, back) for at, back in wanted.items())
+        return GroupPlan(kept.group_id)
+    rows = []
+    for at, offset in wanted.items():
+        notes = (Note.DELETED,) if offset is None else ()
+        if at not in committed:
+            notes = (Note.NO_COMMIT,)
+        prior = committed.get(at)
+        rows.append(ResetRow(kept.group_id, *at, prior=prior, new=offset, notes=notes))
     action = Action.RESTORE
-    if not before.existed and set(now.committed) <= set(wanted):
+    if not kept.existed and set(committed) <= set(wanted):
         action, wanted = Action.DELETE_GROUP, {}
-    item = PlanItem(
-        item_id_of(action, before.group_id),
-        action,
-        before.group_id,
-        seen_group(now),
-        entries_of(wanted),
-    )
-    return Planned(before.group_id, item, rows)
-
-
-def _row(
-    before: GroupBefore,
-    now: GroupSeen,
-    at: TopicPartition,
-    back: CommittedOffset | None,
-) -> ResetRow:
-    notes = (Note.DELETED,) if back is None else ()
-    if at not in now.committed:
-        notes = (Note.NO_COMMIT,)
-    return ResetRow(
-        before.group_id,
-        at.topic,
-        at.partition,
-        prior=now.committed.get(at),
-        new=back,
-        notes=notes,
-    )
+    return GroupPlan(kept.group_id, plan_item(action, current, wanted), tuple(rows))

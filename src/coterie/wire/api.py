@@ -1,12 +1,12 @@
-"""Which APIs there are, and in which versions: the support table.
+"""The APIs and the versions of each that are advertised and served.
 
-`ADVERTISED` is what ApiVersions says; it follows Apache Kafka 4.3 (kip-facts G.2), with
-the old minimums that librdkafka looks for (G4-03, G4-13). What is served is what is
-declared: a version that is advertised but not declared (Produce 0 to 2, F6-08) closes
-the connection when it is used, as Kafka does.
+`ADVERTISED` is the content of ApiVersions responses. It follows Apache Kafka 4.3, with
+the old minimum versions that librdkafka requires (G4-03, G4-13). The versions served
+are those that the message classes declare: a version that is advertised but not
+declared (Produce 0 to 2, F6-08) closes the connection when it is used, as in Kafka.
 
-A message module is imported when its API is first asked for, so that a command which
-speaks three APIs does not pay for thirty.
+A message module is imported on first use of its API, so that a command which needs
+three APIs does not import forty.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from coterie.wire.schema import Message, Versions
 
 
 class ApiKey(IntEnum):
-    """The APIs that are served, by Kafka's names and numbers."""
+    """The APIs, with Kafka's names and keys."""
 
     PRODUCE = 0
     FETCH = 1
@@ -69,7 +69,7 @@ class ApiKey(IntEnum):
 
     @property
     def title(self) -> str:
-        """The name as Kafka's messages write it, as in "OffsetFetch"."""
+        """The API's name as in Kafka's message definitions, as in "OffsetFetch"."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
@@ -122,15 +122,17 @@ PRIVATE: Final[Mapping[ApiKey, Versions]] = {
     ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT: Versions(0, 0),
     ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT: Versions(0, 0),
 }
-"""What KIP-848 has and Kafka never numbered: our own keys, far from Kafka's, and told
-only by a server that was asked to serve them (E13-40)."""
+"""The two APIs of KIP-848 to which Kafka never gave a key. Coterie's keys are far above
+Kafka's, and advertised only if `group.consumer.client.assignors.enable` is set
+(E13-40).
+"""
 
-KNOWN: Final[Mapping[ApiKey, Versions]] = {**ADVERTISED, **PRIVATE}
-"""Every API that can be spoken."""
+IMPLEMENTED: Final[Mapping[ApiKey, Versions]] = {**ADVERTISED, **PRIVATE}
+"""All APIs, the private ones included."""
 
 
 class Api(NamedTuple):
-    """One API: its messages, and the versions in which it is served and advertised."""
+    """An API: its messages, and the versions that are served and advertised."""
 
     key: ApiKey
     request: type[Message]
@@ -141,11 +143,11 @@ class Api(NamedTuple):
 
 @cache
 def api_of(key: ApiKey) -> Api:
-    """The API of a key."""
+    """Return the API of a key; import its message module on the first call."""
     module = import_module(f"coterie.wire.messages.{key.name.lower()}")
     request: type[Message] = getattr(module, f"{key.title}Request")
     response: type[Message] = getattr(module, f"{key.title}Response")
-    advertised = KNOWN[key]
+    advertised = IMPLEMENTED[key]
     served = Versions(
         max(advertised.low, request.VERSIONS.low),
         min(advertised.high, request.VERSIONS.high),

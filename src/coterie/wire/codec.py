@@ -1,4 +1,4 @@
-"""Encode and decode any declared message. Compiled on first use, then cached.
+"""Encode and decode messages, by functions that are compiled on first use and cached.
 
 body = encode(HeartbeatResponse(error_code=27), 4)
 request, end = decode(HeartbeatRequest, 4, body)
@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from coterie.errors import MalformedFrame
-from coterie.wire.decode_compiler import compile_decoder
-from coterie.wire.encode_compiler import compile_encoder
+from coterie.wire.compiler import compile_decoder, compile_encoder
 from coterie.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -22,12 +21,12 @@ _encoders: dict[tuple[type[Message], int], Callable[[Any], bytes]] = {}
 
 
 def decode(cls: type[M], version: int, data: bytes, at: int = 0) -> tuple[M, int]:
-    """Decode a `cls` of `version` at position `at`: the value and the next position.
+    """Decode a `cls` of `version` at position `at`; return it and the next position.
 
-    Bytes after the value are the caller's: a record's key and value have none, and a
-    request's are ignored, as Kafka ignores them.
+    Bytes after the value are not an error here. Kafka ignores them in requests; the
+    readers of records check for them.
 
-    Raises MalformedFrame, and nothing else, when the bytes are not such a value.
+    Raises MalformedFrame, and nothing else, when the bytes are not a valid value.
     """
     try:
         compiled = _decoders[cls, version]
@@ -45,7 +44,7 @@ def decode(cls: type[M], version: int, data: bytes, at: int = 0) -> tuple[M, int
 
 
 def encode(value: Message, version: int) -> bytes:
-    """Encode a message in a version that it has."""
+    """Encode a message in one of its versions."""
     try:
         compiled = _encoders[type(value), version]
     except KeyError:
@@ -56,29 +55,29 @@ def encode(value: Message, version: int) -> bytes:
 def decoder(
     cls: type[Message], version: int
 ) -> Callable[[bytes, int], tuple[Any, int]]:
-    """The compiled decoder, without `decode`'s translation of errors."""
-    found = _decoders.get((cls, version))
-    if found is None:
+    """Return the compiled decoder, which does not translate errors as `decode` does."""
+    compiled = _decoders.get((cls, version))
+    if compiled is None:
         _check_version(cls, version)
-        found = compile_decoder(cls, version, flexible=version in cls.FLEXIBLE)
-        _decoders[cls, version] = found
-    return found
+        compiled = compile_decoder(cls, version, flexible=version in cls.FLEXIBLE)
+        _decoders[cls, version] = compiled
+    return compiled
 
 
 def encoder(cls: type[Message], version: int) -> Callable[[Any], bytes]:
-    """The compiled encoder as a function from value to bytes."""
-    found = _encoders.get((cls, version))
-    if found is None:
+    """Return the compiled encoder as a function from value to bytes."""
+    compiled = _encoders.get((cls, version))
+    if compiled is None:
         _check_version(cls, version)
         append_parts = compile_encoder(cls, version, flexible=version in cls.FLEXIBLE)
 
-        def found(value: Any) -> bytes:
+        def compiled(value: Any) -> bytes:
             parts: list[bytes] = []
             append_parts(value, parts.append)
             return b"".join(parts)
 
-        _encoders[cls, version] = found
-    return found
+        _encoders[cls, version] = compiled
+    return compiled
 
 
 def _check_version(cls: type[Message], version: int) -> None:

@@ -1,7 +1,7 @@
-"""The five codecs of a record batch, through one library.
+"""Compression of record batches: none, gzip, snappy, lz4 and zstd.
 
-Java's snappy writes its own framing around blocks ("xerial"): a header of 16 bytes,
-then blocks with a length each. Clients send either that or a bare block.
+snappy-java writes its own framing around blocks ("xerial"): a header of 16 bytes, then
+blocks, each with its length. Clients send either that or a single raw block.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER_BYTES: Final = 16
 XERIAL_VERSIONS: Final = struct.pack(">ii", 1, 1)
 DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
-"""No batch may grow beyond this: a few bytes can claim to be gigabytes."""
+"""Largest decompressed batch: a few bytes can claim to decompress to gigabytes."""
 BLOCK_LENGTH_BYTES: Final = 4
 BUFFER_BYTES_MIN: Final = 64 * 1024
 EXPECTED_RATIO: Final = 8
 BUFFER_TOO_SMALL: Final = "failed to write whole buffer"
-"""What the library says when the output does not fit."""
+"""The library's message when the output buffer is too small."""
 
 
 class Codec(IntEnum):
-    """The low three bits of a batch's attributes."""
+    """The compression codecs, by the low three bits of a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -55,9 +55,10 @@ def compress(codec: Codec, data: bytes) -> bytes:
 
 
 def decompress(codec: Codec, data: bytes) -> bytes:
-    """Undo `compress`, or what any Kafka client did.
+    """Decompress the records part of a batch from `compress` or from any client.
 
-    Raises MalformedFrame when the bytes are not of that codec or too many come out.
+    Raises MalformedFrame when the bytes are not of that codec, or decompress to more
+    than `DECOMPRESSED_BYTES_MAX`.
     """
     if codec is Codec.NONE:
         return data
@@ -66,11 +67,13 @@ def decompress(codec: Codec, data: bytes) -> bytes:
             return _unsnappy(data)
         return _bounded(codec, data)
     except (cramjam.DecompressionError, ValueError, OverflowError) as error:
-        raise MalformedFrame(f"a {codec.name.lower()} batch: {error}") from None
+        raise MalformedFrame(f"{codec.name.lower()} batch: {error}") from None
 
 
 def _bounded(codec: Codec, data: bytes) -> bytes:
-    """Decompress a stream into a buffer that grows, but not past the bound."""
+    """Decompress a stream into a buffer that is enlarged up to the limit."""
+    # The formats do not state the decompressed size reliably, and the library has no
+    # limit: a fixed buffer is the limit.
     module = _STREAMS[codec]
     size = max(len(data) * EXPECTED_RATIO, BUFFER_BYTES_MIN)
     while True:
@@ -91,7 +94,7 @@ def _unsnappy(data: bytes) -> bytes:
     blocks, at, room = [], XERIAL_HEADER_BYTES, DECOMPRESSED_BYTES_MAX
     while at < len(data):
         if len(data) - at < BLOCK_LENGTH_BYTES:
-            raise ValueError("a block length is cut short")
+            raise ValueError("a block length is truncated")
         size = int.from_bytes(data[at : at + BLOCK_LENGTH_BYTES], "big")
         at += BLOCK_LENGTH_BYTES
         if size > len(data) - at:
@@ -104,5 +107,5 @@ def _unsnappy(data: bytes) -> bytes:
 
 def _unsnappy_block(block: bytes, room: int) -> bytes:
     if cramjam.snappy.decompress_raw_len(block) > room:
-        raise ValueError("it claims to be larger than any batch may be")
+        raise ValueError("the decompressed size is above the limit")
     return bytes(cramjam.snappy.decompress_raw(block))

@@ -7,7 +7,7 @@ from typing import Final
 
 
 class ErrorCode(IntEnum):
-    """What an int16 error field of a response can say."""
+    """The values of the int16 error code fields of responses."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -148,12 +148,12 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
     CONTROLLER_ID_NOT_REGISTERED = 136
     INVALID_ASSIGNMENT = 16384
-    """KIP-848's, which Kafka never numbered: a number of our own (E13-40)."""
+    """Named by KIP-848, not numbered by Kafka: the number is Coterie's (E13-40)."""
 
     @classmethod
     def read(cls, number: int) -> ErrorCode:
-        """The code of a number in an answer; one that Kafka added since is
-        UNKNOWN_SERVER_ERROR."""
+        """Return the code of a number in a response; UNKNOWN_SERVER_ERROR for a number
+        that is not in this table."""
         try:
             return cls(number)
         except ValueError:
@@ -161,7 +161,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether Kafka tells its clients to try the same request again."""
+        """Whether clients may retry the request (Kafka's RetriableException)."""
         return self in _RETRIABLE
 
 

@@ -1,7 +1,7 @@
-"""The few readers and writers that compiled code calls out of line.
+"""Unsigned varints and tagged fields.
 
-Everything here is for the uncommon case; the common one (a varint of one byte, no
-tagged field) is written into the compiled code itself.
+Generated code (compiler.py) handles the common cases itself, a varint of one byte and
+no tagged fields, and calls these functions for the others.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from coterie.errors import MalformedFrame
 UVARINT_BYTES_MAX: Final = 5
 TAG_SECTION_EMPTY: Final = b"\0"
 SMALL_UVARINTS: Final = tuple(bytes([value]) for value in range(128))
-"""Encoded unsigned varints of one byte, by value."""
+"""The encoded unsigned varints of one byte, by value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """An array of structs that is already in wire form: how many, and their bytes.
+class EncodedArray:
+    """An array of structs in encoded form: the number of elements and their bytes.
 
-    An encoder takes it in place of a list. The bytes must be of the version that is
-    being encoded; whoever prepares them answers for that.
+    An encoder accepts it in place of a list. Its creator ensures that the bytes are of
+    the version that is being encoded.
     """
 
     count: int
@@ -30,9 +30,9 @@ class Prepared:
 
 
 def read_uvarint(data: bytes, at: int) -> tuple[int, int]:
-    """Read an unsigned varint of at most 32 bits: the value and the next position.
+    """Decode an unsigned varint of at most 32 bits; return it and the next position.
 
-    Raises MalformedFrame when it is longer, IndexError when the data ends first.
+    Raises MalformedFrame when it is longer, IndexError when the data end before it.
     """
     value = shift = 0
     for _ in range(UVARINT_BYTES_MAX):
@@ -42,7 +42,7 @@ def read_uvarint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
-    raise MalformedFrame(f"a varint of more than {UVARINT_BYTES_MAX} bytes at {at}")
+    raise MalformedFrame(f"varint of more than {UVARINT_BYTES_MAX} bytes at {at}")
 
 
 def write_uvarint(value: int) -> bytes:
@@ -59,12 +59,13 @@ def write_uvarint(value: int) -> bytes:
 
 
 def read_tags(data: bytes, at: int) -> tuple[dict[int, tuple[int, int]], int]:
-    """Read a section of tagged fields: where each one's bytes begin and end, by tag.
+    """Decode a tag section; return each field's start and end by tag, and the next
+    position.
 
-    Raises MalformedFrame when tags do not rise or a field runs past the data.
+    Raises MalformedFrame when tags are not ascending or a field exceeds the data.
     """
     count, at = read_uvarint(data, at)
-    found: dict[int, tuple[int, int]] = {}
+    spans: dict[int, tuple[int, int]] = {}
     last = -1
     for _ in range(count):
         tag, at = read_uvarint(data, at)
@@ -72,15 +73,15 @@ def read_tags(data: bytes, at: int) -> tuple[dict[int, tuple[int, int]], int]:
         if tag <= last:
             raise MalformedFrame(f"tagged field {tag} after {last}")
         if size > len(data) - at:
-            raise MalformedFrame(f"tagged field {tag} of {size} bytes runs past end")
-        found[tag] = (at, at + size)
+            raise MalformedFrame(f"tagged field {tag} of {size} bytes exceeds the data")
+        spans[tag] = (at, at + size)
         at += size
         last = tag
-    return found, at
+    return spans, at
 
 
 def write_tags(fields: dict[int, bytes]) -> bytes:
-    """Encode a section of tagged fields, in rising order of tag."""
+    """Encode a tag section, with tags in ascending order."""
     parts = [write_uvarint(len(fields))]
     for tag, body in sorted(fields.items()):
         parts += (write_uvarint(tag), write_uvarint(len(body)), body)

@@ -1,8 +1,8 @@
-"""Record batches, format v2: the bytes in which records are sent, kept and fetched.
+"""Record batches of format v2 (magic 2), as produced, stored and fetched.
 
-A batch is 61 bytes of header, then its records, compressed or not. Two header fields,
-the base offset and the leader epoch, lie outside the checksum so that a broker can set
-them without touching the rest.
+A batch is a header of 61 bytes and then its records, which may be compressed. The
+checksum does not cover the base offset and the leader epoch, so that a broker can set
+them without computing it again.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from coterie.wire.compression import Codec, compress, decompress
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = HEADER.size
 LENGTH_END: Final = 12
-"""The batch length counts the bytes after itself."""
+"""The batch length counts the bytes from here on."""
 MAGIC: Final = 2
 CHECKED_FROM: Final = 21
-"""The first byte under the checksum: the attributes."""
-_TAIL: Final = struct.Struct(">hiqqqhii")
-_FRONT: Final = struct.Struct(">qiibI")
+"""The first byte that the checksum covers: the attributes."""
+# The header fields before the attributes, and those from the attributes on.
+_UNCHECKED: Final = struct.Struct(">qiibI")
+_CHECKED: Final = struct.Struct(">hiqqqhii")
 
 CODEC_BITS: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 
-NO_PRODUCER: Final = -1
+NO_PRODUCER_ID: Final = -1
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 _MARKER_KEY: Final = struct.Struct(">hh")
@@ -40,7 +41,7 @@ _ABORT, _COMMIT = 0, 1
 
 
 class LogRecord(NamedTuple):
-    """One record. Timestamps in ms; a null key or value is None."""
+    """A record. The timestamp is in ms; a null key or value is None."""
 
     offset: int
     timestamp_ms: int
@@ -50,7 +51,7 @@ class LogRecord(NamedTuple):
 
 
 class BatchHeader(NamedTuple):
-    """The fixed part of a batch; `size_bytes` is of the whole batch."""
+    """The header of a batch. `size_bytes` is the size of the batch, header included."""
 
     base_offset: int
     size_bytes: int
@@ -68,7 +69,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """The compression. Raises MalformedFrame for a number no codec has."""
+        """The compression codec. Raises MalformedFrame for an unknown number."""
         try:
             return Codec(self.attributes & CODEC_BITS)
         except ValueError as error:
@@ -76,54 +77,55 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the records count only after a COMMIT marker."""
+        """Whether the records are part of a transaction."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds a marker and no user's records."""
+        """Whether the batch is a control batch: a transaction marker, not records of
+        clients."""
         return bool(self.attributes & CONTROL)
 
     @property
     def is_log_append_time(self) -> bool:
-        """Whether every record has the batch's max timestamp."""
+        """Whether every record has the batch's max timestamp, set by the broker."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record, kept even when compaction dropped it."""
+        """The offset of the last record, also after compaction removed that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def last_sequence(self) -> int:
-        """The producer's sequence of the last record; wraps at int32; -1 for none."""
+        """The sequence number of the last record (wraps at int32), or -1 for none."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & INT32_MAX
 
 
 class Producer(NamedTuple):
-    """Who wrote a batch: the identity that idempotence and transactions go by."""
+    """The idempotent or transactional producer of a batch, and its first sequence."""
 
-    producer_id: int = NO_PRODUCER
+    producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = -1
     base_sequence: int = -1
 
 
 class Marker(NamedTuple):
-    """What a control record says: how a transaction ended."""
+    """A decoded control record: the end of a transaction."""
 
     commit: bool
     coordinator_epoch: int
 
 
-NOBODY: Final = Producer()
+NO_PRODUCER: Final = Producer()
 
 
 def encode_batch(
     records: Sequence[LogRecord],
     *,
-    producer: Producer = NOBODY,
+    producer: Producer = NO_PRODUCER,
     attributes: int = 0,
     codec: Codec = Codec.NONE,
     base_offset: int | None = None,
@@ -132,7 +134,7 @@ def encode_batch(
     """Encode records as one batch, from the first record's offset to the last one's.
 
     `attributes` are TRANSACTIONAL, CONTROL and LOG_APPEND_TIME. `base_offset` and
-    `last_offset` are given when compaction left fewer records than the batch once had.
+    `last_offset` are passed when compaction removed the first or last records.
     """
     base_timestamp = records[0].timestamp_ms
     if base_offset is None:
@@ -142,7 +144,7 @@ def encode_batch(
         _append_record(parts, record, base_offset, base_timestamp)
     if last_offset is None:
         last_offset = records[-1].offset
-    tail = _TAIL.pack(
+    tail = _CHECKED.pack(
         attributes | codec,
         last_offset - base_offset,
         base_timestamp,
@@ -152,7 +154,7 @@ def encode_batch(
     )
     body = tail + compress(codec, b"".join(parts))
     size = CHECKED_FROM - LENGTH_END + len(body)
-    return _FRONT.pack(base_offset, size, 0, MAGIC, crc32c(body)) + body
+    return _UNCHECKED.pack(base_offset, size, 0, MAGIC, crc32c(body)) + body
 
 
 def encode_marker(
@@ -174,37 +176,39 @@ def encode_marker(
 
 
 def decode_marker(record: LogRecord) -> Marker | None:
-    """What a control record says; None for a kind of control record unknown here.
+    """Decode a control record; return None for another type than COMMIT or ABORT.
 
-    Raises MalformedFrame when it is cut short.
+    Raises MalformedFrame when it is truncated.
     """
     try:
         _, kind = _MARKER_KEY.unpack_from(record.key or b"")
         _, epoch = _MARKER_VALUE.unpack_from(record.value or b"")
     except struct.error as error:
-        raise MalformedFrame(f"a control record: {error}") from None
+        raise MalformedFrame(f"control record: {error}") from None
     return Marker(kind == _COMMIT, epoch) if kind in (_ABORT, _COMMIT) else None
 
 
 def read_header(data: bytes | memoryview, at: int = 0) -> BatchHeader:
-    """Read the header of the batch at `at`, without its checksum being looked at.
+    """Decode the header of the batch at `at`; the checksum is not verified.
 
-    Raises MalformedFrame when there are too few bytes, for the header or for the size
-    it states, or when the format is not v2.
+    Raises MalformedFrame when the data end before the header or the batch does, or
+    when the format is not v2.
     """
     if len(data) - at < HEADER_BYTES:
-        raise MalformedFrame(f"a batch header needs {HEADER_BYTES} bytes")
+        raise MalformedFrame(
+            f"batch header: {HEADER_BYTES} bytes are needed, {len(data) - at} are left"
+        )
     header = BatchHeader(*HEADER.unpack_from(data, at))
     size = header.size_bytes + LENGTH_END
     if header.magic != MAGIC:
         raise MalformedFrame(f"record format {header.magic}, only {MAGIC} is served")
     if not HEADER_BYTES <= size <= len(data) - at:
-        raise MalformedFrame(f"a batch of {size} bytes where {len(data) - at} are left")
+        raise MalformedFrame(f"batch of {size} bytes, {len(data) - at} are left")
     return header._replace(size_bytes=size)
 
 
 def split_batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
-    """The batches that lie one after the other in `data`, with their headers.
+    """Yield the consecutive batches in `data`, each with its header.
 
     Raises MalformedFrame as `read_header` does.
     """
@@ -217,21 +221,21 @@ def split_batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
 
 
 def crc_matches(batch: bytes | memoryview) -> bool:
-    """Whether the batch is what its checksum says."""
+    """Return whether the batch's checksum is correct."""
     stated = int.from_bytes(batch[CHECKED_FROM - 4 : CHECKED_FROM], "big")
     return crc32c(memoryview(batch)[CHECKED_FROM:]) == stated
 
 
 def with_base_offset(batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
-    """The same batch at another offset; the checksum stays right."""
+    """Return the batch with another base offset; its checksum stays valid."""
     front = struct.pack(">q", base_offset) + batch[8:LENGTH_END]
     return front + struct.pack(">i", leader_epoch) + batch[16:]
 
 
 def with_append_time(batch: bytes, timestamp_ms: int) -> bytes:
-    """The same batch with every record's timestamp set by the broker."""
+    """Return the batch with log append time: one timestamp for all records."""
     header = read_header(batch)
-    tail = _TAIL.pack(
+    tail = _CHECKED.pack(
         header.attributes | LOG_APPEND_TIME,
         header.last_offset_delta,
         header.base_timestamp_ms,
@@ -247,9 +251,10 @@ def with_append_time(batch: bytes, timestamp_ms: int) -> bytes:
 
 
 def decode_records(batch: bytes, header: BatchHeader | None = None) -> list[LogRecord]:
-    """Every record of one batch, decompressed.
+    """Decompress and decode the records of one batch.
 
-    Raises MalformedFrame when they do not decode or are fewer than the header says.
+    Raises MalformedFrame when they cannot be decoded or their number is not the
+    header's.
     """
     if header is None:
         header = read_header(batch)
@@ -258,7 +263,7 @@ def decode_records(batch: bytes, header: BatchHeader | None = None) -> list[LogR
     try:
         records, at = _decode_all(data, header)
     except (IndexError, UnicodeDecodeError) as error:
-        raise MalformedFrame(f"records of a batch: {error}") from None
+        raise MalformedFrame(f"records of the batch: {error}") from None
     if at != len(data):
         raise MalformedFrame(f"records end at byte {at} of {len(data)}")
     return records
@@ -274,17 +279,17 @@ def _decode_all(data: bytes, header: BatchHeader) -> tuple[list[LogRecord], int]
         size, at = _read_varint(data, at)
         end = at + size
         if size < 0 or end > len(data):
-            raise MalformedFrame(f"a record of {size} bytes runs past the batch")
-        delta, at = _read_varint(data, at + 1)
+            raise MalformedFrame(f"record of {size} bytes exceeds the batch")
+        delta, at = _read_varint(data, at + 1)  # a record's attributes are unused
         offset_delta, at = _read_varint(data, at)
         key, at = _read_bytes(data, at)
         value, at = _read_bytes(data, at)
-        headers, at = _read_headers(data, at)
+        headers, at = read_record_headers(data, at)
         if at != end:
-            raise MalformedFrame(f"a record ends at byte {at}, said to end at {end}")
+            raise MalformedFrame(f"record ends at byte {at}, its size says {end}")
         time = header.base_timestamp_ms + delta if fixed_time is None else fixed_time
         if not (0 <= offset_delta <= INT32_MAX and -INT64_MAX <= time <= INT64_MAX):
-            raise MalformedFrame(f"a record at offset +{offset_delta}, time {time}")
+            raise MalformedFrame(f"record with offset +{offset_delta}, time {time}")
         offset = header.base_offset + offset_delta
         records.append(LogRecord(offset, time, key, value, headers))
     return records, at
@@ -319,7 +324,7 @@ def _encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Encode a zigzag varint, of 32 or 64 bits alike."""
+    """Encode a zigzag varint of 32 or 64 bits."""
     if 0 <= value < _SHORT_MAX:
         return _SHORT[value]
     zigzag = value << 1 if value >= 0 else (-value << 1) - 1
@@ -336,7 +341,7 @@ _SHORT: Final = tuple(
     bytes([value << 1]) if value < 64 else bytes([value << 1 & 0x7F | 0x80, value >> 6])
     for value in range(_SHORT_MAX)
 )
-"""The varints of lengths and small differences, made once."""
+"""The encoded varints from 0 on: most lengths, offset and timestamp deltas."""
 _NULL: Final = _varint(-1)
 _VARINT_SHIFT_MAX: Final = 63
 
@@ -355,7 +360,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
             return (value >> 1) ^ -(value & 1), at
         shift += 7
         if shift > _VARINT_SHIFT_MAX:
-            raise MalformedFrame(f"a varint of more than ten bytes at {at}")
+            raise MalformedFrame(f"varint of more than ten bytes at {at}")
 
 
 def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
@@ -363,13 +368,18 @@ def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
     if size < 0:
         return None, at
     if size > len(data) - at:
-        raise MalformedFrame(f"a field of {size} bytes, {len(data) - at} left")
+        raise MalformedFrame(f"field of {size} bytes, {len(data) - at} are left")
     return data[at : at + size], at + size
 
 
-def _read_headers(
+def read_record_headers(
     data: bytes, at: int
 ) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    """Read the headers of a record at `at`: their number, then names and values.
+
+    Return them and the position after them. Raises MalformedFrame, IndexError or
+    UnicodeDecodeError.
+    """
     count, at = _read_varint(data, at)
     if count == 0:
         return (), at
@@ -379,7 +389,7 @@ def _read_headers(
     for _ in range(count):
         name, at = _read_bytes(data, at)
         if name is None:
-            raise MalformedFrame("a record header without a name")
+            raise MalformedFrame("record header without a key")
         content, at = _read_bytes(data, at)
         headers.append((name.decode(), content))
     return tuple(headers), at

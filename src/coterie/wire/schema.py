@@ -1,16 +1,16 @@
-"""How a message is declared: typed fields, each with its range of versions.
+"""Declarations of messages: typed fields, each with its range of versions.
 
-A message is a class whose annotations give the Python types and whose default
-values, made by the functions below, give the wire types:
+A message is a class. Annotations give the Python types; the default values, made by
+the functions below, give the wire types:
 
     class HeartbeatRequest(Message, key=12, versions="0-4", flexible="4+"):
         group_id: str = string()
         generation_id: int = int32()
         group_instance_id: str | None = string("3+", nullable="3+", default=None)
 
-Rules of this file: it describes, it never reads or writes bytes (compiler.py does),
-and a declaration costs next to nothing at import, because servers and commands start
-often. `__init__` and `__eq__` are compiled when a class is first instantiated.
+Rules of this file: this module only declares messages (compiler.py decodes and encodes
+them); a declaration is cheap at import, because commands should start quickly.
+`__init__` and `__eq__` are compiled when a class is first instantiated.
 
 Version ranges are Kafka's own notation: "3+", "0-4", "2".
 """
@@ -32,7 +32,7 @@ class Versions(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Versions:
-        """Read Kafka's notation: "3+", "0-4", "2" or "none"."""
+        """Parse Kafka's notation: "3+", "0-4", "2" or "none"."""
         if text == "none":
             return cls(0, -1)
         if text.endswith("+"):
@@ -48,10 +48,11 @@ NO_VERSIONS: Final = Versions.parse("none")
 
 
 class Field(NamedTuple):
-    """One declared field.
+    """A declared field.
 
     `kind` is the wire type's name; for "array" and "struct", `element` is the name
-    of a primitive kind or a `Struct` class. `tag` is None for a field in line.
+    of a primitive kind or a `Struct` class. `tag` is None for a field that is not a
+    tagged one.
     """
 
     kind: str
@@ -82,7 +83,7 @@ def _field(
     element: str | type[Struct] | None = None,
     **options: Any,
 ) -> Any:
-    """A declaration. `options` are those that `boolean` tells."""
+    """Declare a field. The options are listed at `boolean`."""
     declared = Field(
         kind=kind,
         versions=Versions.parse(versions),
@@ -98,95 +99,99 @@ def _field(
 
 
 def boolean(versions: str = "0+", **options: Any) -> Any:
-    """One byte, 0 or 1. Options of this and all the others: `default`, `nullable`,
-    `tag` with `tagged` (the versions in which the field is a tagged one), `is_secret`
-    for what is not to be seen where a message is shown."""
+    """Declare one byte, 0 or 1.
+
+    All declarations have the options `default`, `nullable` (the versions in which null
+    is allowed), `tag` with `tagged` (the versions in which the field is a tagged one)
+    and `is_secret` (the value is omitted from `repr`).
+    """
     return _field("bool", versions, **options)
 
 
 PRIVATE_TAG = 1_000
-"""Tagged fields from this tag on are Coterie's own; Kafka's will not get that far. A
-peer that does not know them skips them, and they are written only where they say
-something."""
+"""The first tag of Coterie's own tagged fields, far above Kafka's. Other peers skip
+unknown tagged fields, and a field with its default value is not written.
+"""
 
 
 def int8(versions: str = "0+", **options: Any) -> Any:
-    """A signed byte."""
+    """Declare a signed byte."""
     return _field("int8", versions, **options)
 
 
 def int16(versions: str = "0+", **options: Any) -> Any:
-    """Two bytes, signed, big endian."""
+    """Declare a signed integer of two bytes."""
     return _field("int16", versions, **options)
 
 
 def uint16(versions: str = "0+", **options: Any) -> Any:
-    """Two bytes, unsigned, big endian."""
+    """Declare an unsigned integer of two bytes."""
     return _field("uint16", versions, **options)
 
 
 def int32(versions: str = "0+", **options: Any) -> Any:
-    """Four bytes, signed, big endian."""
+    """Declare a signed integer of four bytes."""
     return _field("int32", versions, **options)
 
 
 def uint32(versions: str = "0+", **options: Any) -> Any:
-    """Four bytes, unsigned, big endian."""
+    """Declare an unsigned integer of four bytes."""
     return _field("uint32", versions, **options)
 
 
 def int64(versions: str = "0+", **options: Any) -> Any:
-    """Eight bytes, signed, big endian."""
+    """Declare a signed integer of eight bytes."""
     return _field("int64", versions, **options)
 
 
 def float64(versions: str = "0+", **options: Any) -> Any:
-    """Eight bytes, IEEE 754, big endian."""
+    """Declare an IEEE 754 number of eight bytes."""
     return _field("float64", versions, **options)
 
 
 def string(versions: str = "0+", **options: Any) -> Any:
-    """UTF-8 text; `str` in Python."""
+    """Declare a UTF-8 string."""
     return _field("string", versions, **options)
 
 
 def uuid(versions: str = "0+", **options: Any) -> Any:
-    """Sixteen raw bytes; zero means none."""
+    """Declare a UUID of sixteen raw bytes; all zeros stand for none."""
     return _field("uuid", versions, **options)
 
 
 def binary(versions: str = "0+", **options: Any) -> Any:
-    """Length-prefixed bytes."""
+    """Declare length-prefixed bytes."""
     return _field("bytes", versions, **options)
 
 
 def records(versions: str = "0+", **options: Any) -> Any:
-    """Record batches as they lie in a log, length-prefixed, not looked into."""
+    """Declare length-prefixed record batches, which are not decoded here."""
     return _field("records", versions, **options)
 
 
 def array(element: str | type[Struct], versions: str = "0+", **options: Any) -> Any:
-    """A list of a primitive kind (by name, as in "int32") or of a `Struct`.
+    """Declare a list of a primitive kind (by name, as in "int32") or of a `Struct`.
 
-    Its default is a fresh empty list; with `default=None`, None.
+    Its default is a new empty list; with `default=None`, None.
     """
     return _field("array", versions, element=element, **options)
 
 
 def struct(element: type[Struct], versions: str = "0+", **options: Any) -> Any:
-    """A nested struct. Its default is a fresh one; with `default=None`, None."""
+    """Declare a nested struct. Its default is a new one; with `default=None`, None."""
     return _field("struct", versions, element=element, **options)
 
 
 class StructMeta(type):
-    """Turns declared fields into slots and remembers them in `FIELDS`."""
+    """The metaclass of `Struct`: replaces declared fields by slots and collects them in
+    `FIELDS`."""
 
     FIELDS: Mapping[str, Field]
 
     def __new__(
         mcs, name: str, bases: tuple[type, ...], body: dict[str, Any], **options: Any
     ) -> StructMeta:
-        """Make the class: slots instead of the declared fields."""
+        """Create the class, with slots instead of the declared fields."""
         fields = {key: val for key, val in body.items() if isinstance(val, Field)}
         for key in fields:
             del body[key]
@@ -197,11 +202,11 @@ class StructMeta(type):
 
 @dataclass_transform(kw_only_default=True)
 class Struct(metaclass=StructMeta):
-    """A plain value with named fields, equal to another of its class by fields.
+    """A value with named fields; two of one class are equal when all fields are.
 
-    Every field may be left out on construction and then has Kafka's default.
-    `unknown_tags` holds tagged fields this build does not know, by tag number, or is
-    None: they are kept when a value is decoded and written back when it is encoded.
+    A field that is omitted on construction has Kafka's default. `unknown_tags` maps tag
+    numbers to undeclared tagged fields, or is None: these fields are encoded again as
+    they were decoded.
     """
 
     __slots__ = ("unknown_tags",)
@@ -228,7 +233,7 @@ class Struct(metaclass=StructMeta):
 
 
 class Message(Struct):
-    """A request, a response or a record: a struct with versions of its own.
+    """A request, a response or a record: a struct with its own versions.
 
     `API_KEY` is -1 for a record.
     """
@@ -247,8 +252,8 @@ class Message(Struct):
 
 
 def _compile_methods(cls: type[Struct]) -> None:
-    """Give `cls` an `__init__` of its own, keywords in declared order, and an
-    `__eq__`: what is tagged is compared with its default whenever it is encoded."""
+    """Give `cls` a specialised `__init__`, with keywords in declared order, and
+    `__eq__`: the encoder compares every tagged field with its default."""
     scope: dict[str, Any] = {"UNSET": _UNSET}
     parameters, lines = [], ["self.unknown_tags = None"]
     for name, declared in cls.FIELDS.items():
@@ -271,7 +276,7 @@ def _compile_methods(cls: type[Struct]) -> None:
 
 
 def _fresh_value(declared: Field) -> Any:
-    """What makes a new default for a mutable field; None for an immutable one."""
+    """Return the factory of a mutable field's default; None for an immutable one."""
     if declared.default is None:
         return None
     if declared.kind == "array":

@@ -1,4 +1,4 @@
-"""Runs a command line against a cluster of values."""
+"""Run command lines against a fake admin client."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import pytest
 
 from coterie.cli import connect
 from coterie.cli.main import main
-from coterie.client.admin.cluster_values import ClusterDescription
-from coterie.client.admin.config_values import ConfigEntry, ConfigResource
-from coterie.client.admin.results import Results
+from coterie.client.admin.configs import ConfigEntry, ConfigResource
+from coterie.client.admin.groups import ClusterDescription
+from coterie.client.admin.results import Progress, Results
 from coterie.errors import ApiError, CoterieError
-from coterie.wire.config_kinds import ConfigSource
+from coterie.wire.configs import ConfigSource
 from coterie.wire.error_codes import ErrorCode
 from tests.operations.fake_admin import NODE, FakeAdmin
 
 
 @dataclass
 class CliAdmin(FakeAdmin):
-    """An admin client as `open_admin` gives it."""
+    """A fake admin client that `open_admin` returns."""
 
     run_error: CoterieError | None = None
     retention: str | None = "10080"
@@ -36,13 +36,19 @@ class CliAdmin(FakeAdmin):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.calls.append(("close", None))
+        self.record("close")
 
     async def describe_cluster(self) -> ClusterDescription:
         return ClusterDescription("cluster-1", 1, (NODE,))
 
     async def describe_configs(
-        self, resources: Iterable[ConfigResource], *, names: Collection[str] | None
+        self,
+        resources: Iterable[ConfigResource],
+        *,
+        names: Collection[str] | None = None,
+        with_synonyms: bool = False,
+        with_documentation: bool = False,
+        progress: Progress | None = None,
     ) -> Results[ConfigResource, tuple[ConfigEntry, ...]]:
         (broker,) = resources
         if self.retention is None:
@@ -58,7 +64,7 @@ class CliAdmin(FakeAdmin):
 
 @dataclass
 class Shell:
-    """Where command lines are typed."""
+    """A runner of command lines against the fake admin client."""
 
     admin: CliAdmin
     capture: pytest.CaptureFixture[str]
@@ -66,19 +72,19 @@ class Shell:
     error: str = ""
 
     def __call__(self, line: str) -> str:
-        """Run `coterie LINE`; its stdout. `code` and `error` tell the rest."""
+        """Run `coterie LINE` and return its stdout; set `code` and `error`."""
         self.code = main(line.split())
         out, self.error = self.capture.readouterr()
         return out
 
     def json(self, line: str) -> Any:
-        """Run it with --output json."""
+        """Run `coterie LINE --output json` and return the document."""
         return json.loads(self(f"{line} --output json"))
 
 
 def is_golden(name: str, text: str) -> bool:
-    """Whether a text is the one in golden/NAME.txt, which COTERIE_GOLDEN=write makes
-    anew: read the difference before you commit it."""
+    """Compare a text with golden/NAME.txt. COTERIE_GOLDEN=write rewrites the file; read
+    the difference before you commit it."""
     path = Path(__file__).parent / "golden" / f"{name}.txt"
     if os.environ.get("COTERIE_GOLDEN") == "write":
         path.parent.mkdir(exist_ok=True)

@@ -1,18 +1,31 @@
-"""`coterie groups list`, and what every command has in common."""
+"""`coterie groups list` and `coterie groups members`, and errors of every command."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
-from coterie.client.admin.group_values import GroupState, GroupType
+from coterie.client.admin.groups import GroupState, GroupType, MemberDescription
 from coterie.errors import ConnectionLost
 from coterie.types import TopicPartition
 from tests.operations.fake_admin import FakeLog, group, member
 
-from .cli_cluster import CliAdmin, Shell, make_shell
+from .cli_cluster import CliAdmin, Shell, is_golden, make_shell
+
+MEMBER = MemberDescription(
+    "m1",
+    "app one",
+    "/10.0.0.1",
+    assignment=(TopicPartition("t", 0), TopicPartition("t", 1)),
+    instance_id="i1",
+    rack_id="eu-1",
+    target_assignment=(TopicPartition("t", 0),),
+    epoch=7,
+    subscribed_topics=("t",),
+)
 
 
 @pytest.fixture
@@ -24,7 +37,7 @@ def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     return make_shell(admin, monkeypatch, capsys)
 
 
-def test_the_table(shell: Shell) -> None:
+def test_the_table_has_type_protocol_and_state(shell: Shell) -> None:
     assert shell("groups list") == (
         "GROUP    TYPE      PROTOCOL  STATE\n"
         "audit    classic   consumer  Empty\n"
@@ -34,14 +47,14 @@ def test_the_table(shell: Shell) -> None:
     assert (shell.code, shell.error) == (0, "")
 
 
-def test_the_wide_table(shell: Shell) -> None:
+def test_the_wide_table_has_the_coordinator(shell: Shell) -> None:
     assert shell("groups list orders --wide") == (
         "GROUP   TYPE      PROTOCOL  STATE   COORDINATOR\n"
         "orders  consumer  consumer  Stable            1\n"
     )
 
 
-def test_json(shell: Shell) -> None:
+def test_json_has_an_envelope_and_every_key(shell: Shell) -> None:
     document = shell.json("groups list --glob a*")
     assert (document["schema"], document["schema_version"]) == (
         "coterie.groups.list",
@@ -74,17 +87,21 @@ def test_json(shell: Shell) -> None:
         ("--all", ["audit", "by-hand", "orders"]),
     ],
 )
-def test_selections(shell: Shell, options: str, ids: list[str]) -> None:
+def test_each_filter_option_selects_the_matching_groups(
+    shell: Shell, options: str, ids: list[str]
+) -> None:
     lines = shell(f"groups list {options} -o csv").splitlines()[1:]
     assert [line.partition(",")[0] for line in lines] == ids
 
 
-def test_ids_from_a_file(shell: Shell, tmp_path: Path) -> None:
+def test_group_ids_are_read_from_a_file(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "ids").write_text("orders\n\naudit\n")
     assert len(shell(f"groups list --file {tmp_path}/ids -o jsonl").splitlines()) == 2
 
 
-def test_ids_from_stdin(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_group_ids_are_read_from_stdin(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sys.stdin", StringIO("orders\n"))
     assert [
         each["group_id"] for each in shell.json("groups list --file -")["items"]
@@ -92,33 +109,36 @@ def test_ids_from_stdin(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
-        ("--state Lazy", "--state: there is no 'Lazy'; states are PreparingRebalance,"),
-        ("--type odd", "--type: there is no 'odd'; types are classic, consumer,"),
-        ("--regex (", "--regex: '(' is none: "),
-        ("--lag lots", "--lag: 'lots' is no condition: say >1000"),
-        ("--file /absent/file", "/absent/file cannot be read: No such"),
-        ("--all orders", "--all means every group; name none besides"),
+        (
+            "--state Lazy",
+            "--state: unknown state 'Lazy'; states are PreparingRebalance,",
+        ),
+        ("--type odd", "--type: unknown type 'odd'; types are classic, consumer,"),
+        ("--regex (", "--regex: '(' is not a regular expression: "),
+        ("--lag lots", "--lag: 'lots' is not a condition: use >1000"),
+        ("--file /absent/file", "cannot read /absent/file: No such"),
+        ("--all orders", "--all selects every group; do not name groups as well"),
     ],
 )
-def test_what_cannot_be_meant_is_exit_code_2_and_a_sentence(
-    shell: Shell, option: str, said: str
+def test_an_invalid_selection_returns_exit_code_2_and_one_sentence(
+    shell: Shell, option: str, message: str
 ) -> None:
     assert shell(f"groups list {option}") == ""
     assert shell.code == 2
-    assert shell.error.startswith(f"coterie: {said}")
+    assert shell.error.startswith(f"coterie: {message}")
 
 
-def test_a_file_without_ids_does_not_mean_every_group(
+def test_a_file_without_ids_does_not_select_every_group(
     shell: Shell, tmp_path: Path
 ) -> None:
     (tmp_path / "ids").write_text("\n")
     assert shell(f"groups list --file {tmp_path}/ids") == ""
-    assert (shell.code, "there is no group's id" in shell.error) == (2, True)
+    assert (shell.code, "contains no group id" in shell.error) == (2, True)
 
 
-def test_a_named_group_that_is_not_there_fails_and_the_rest_is_listed(
+def test_a_named_group_that_does_not_exist_fails_and_the_rest_is_listed(
     shell: Shell,
 ) -> None:
     document = shell.json("groups list absent audit")
@@ -128,14 +148,14 @@ def test_a_named_group_that_is_not_there_fails_and_the_rest_is_listed(
             "kind": "group",
             "id": "absent",
             "code": "GROUP_ID_NOT_FOUND",
-            "message": "there is no such group",
+            "message": "the group does not exist",
         }
     ]
     assert (shell.code, document["summary"]["failed"]) == (1, 1)
     assert shell.error.endswith("ok=1 failed=1\n")
 
 
-def test_a_broker_that_is_down_fails_and_the_rest_is_listed(shell: Shell) -> None:
+def test_an_unavailable_broker_fails_and_the_rest_is_listed(shell: Shell) -> None:
     shell.admin.node_errors[2] = ConnectionLost("broker:9092 hung up")
     assert len(shell("groups list").splitlines()) == 4
     assert shell.code == 1
@@ -144,7 +164,7 @@ def test_a_broker_that_is_down_fails_and_the_rest_is_listed(shell: Shell) -> Non
     )
 
 
-def test_a_run_that_fails_is_told_in_the_form_that_was_asked_for(shell: Shell) -> None:
+def test_a_failed_run_is_printed_in_the_requested_format(shell: Shell) -> None:
     shell.admin.run_error = ConnectionLost("no broker could be reached")
     document = shell.json("groups list")
     assert (shell.code, document["items"]) == (1, [])
@@ -153,6 +173,58 @@ def test_a_run_that_fails_is_told_in_the_form_that_was_asked_for(shell: Shell) -
 
 
 @pytest.mark.parametrize("verb", ["list", "describe", "lag", "members"])
-def test_a_pattern_that_nothing_matches_is_told(shell: Shell, verb: str) -> None:
+def test_a_note_reports_a_pattern_without_matches(shell: Shell, verb: str) -> None:
     assert shell(f"groups {verb} --glob nothing-*") == ""
     assert (shell.code, shell.error) == (0, "no group is selected\n")
+
+
+def test_members_of_a_consumer_group_are_listed(shell: Shell) -> None:
+    classic = replace(MEMBER, member_id="m2", instance_id=None, is_classic=True)
+    upgraded = replace(MEMBER, is_classic=False, subscribed_topic_regex="t.*")
+    shell.admin.groups["orders"] = replace(
+        group("orders", upgraded, replace(classic, assignment=())),
+        type=GroupType.CONSUMER,
+        group_epoch=8,
+        assignment_epoch=7,
+    )
+    assert is_golden("members", shell("groups members orders"))
+    assert is_golden("members-wide", shell("groups members orders --wide"))
+
+
+def test_members_of_a_classic_group_are_listed_with_their_generation(
+    shell: Shell,
+) -> None:
+    leader = replace(
+        member("m", ("t", 0)), protocols=("range", "sticky"), subscribed_topics=("t",)
+    )
+    old = group("old", leader)
+    shell.admin.groups["old"] = replace(old, generation_id=3, leader_id="m-id")
+    (item,) = shell.json("groups members old")["items"]
+    assert (item["protocol"], item["generation_id"], item["is_leader"]) == (
+        "classic",
+        3,
+        True,
+    )
+    assert (item["offers"], item["assignment"]) == (["range", "sticky"], {"t": [0]})
+    assert (item["member_epoch"], item["target_assignment"]) == (None, None)
+
+
+def test_empty_groups_are_notes_and_missing_groups_are_failures(
+    shell: Shell,
+) -> None:
+    assert shell("groups members audit absent") == ""
+    assert shell.code == 1
+    assert shell.error.splitlines() == [
+        "no active members in audit",
+        "error: group absent: GROUP_ID_NOT_FOUND: no group absent",
+        "ok=0 failed=1",
+    ]
+
+
+def test_an_unreported_member_protocol_is_null(shell: Shell) -> None:
+    orders = group("orders", MEMBER)
+    shell.admin.groups["orders"] = replace(
+        orders, type=GroupType.CONSUMER, group_epoch=8
+    )
+    (item,) = shell.json("groups members orders")["items"]
+    assert (item["protocol"], item["group_epoch"]) == (None, 8)

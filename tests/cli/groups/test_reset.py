@@ -1,4 +1,4 @@
-"""`coterie groups reset`, and what every command that writes has in common."""
+"""`coterie groups reset` and `clone`, and the flow of every command that writes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from coterie.client.admin.offset_values import CommittedOffset
+from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.errors import ApiError, ConnectionLost, CoterieError
 from coterie.wire.error_codes import ErrorCode
-from tests.operations.world import A0, B0
+from tests.operations.small_cluster import A0, B0
 
 from .write_shell import WriteShell, shell
 
@@ -28,12 +28,12 @@ def test_nothing_is_written_without_execute(shell: WriteShell) -> None:
     assert shell("reset g --to-earliest") == EARLIEST
     assert shell.code == 0
     assert shell.error == (
-        "1 group is selected: g\nnothing was written: say --execute to do it\n"
+        "1 group is selected: g\nnothing was written: use --execute to write\n"
     )
     assert "alter_group_offsets" not in shell.admin.calls
 
 
-def test_the_selection_is_told_before_it_is_done(shell: WriteShell) -> None:
+def test_the_groups_are_reported_before_they_are_written(shell: WriteShell) -> None:
     assert shell.write("reset g h --to-earliest") == (
         "GROUP  TOPIC  PARTITION  PRIOR  NEW  DELTA  LAG-AFTER  NOTE  RESULT\n"
         "g      a              0      5    2     -3          8  -     done\n"
@@ -42,8 +42,8 @@ def test_the_selection_is_told_before_it_is_done(shell: WriteShell) -> None:
     )
     first, last = shell.error.splitlines()
     assert first == "2 groups are selected: g, h"
-    (kept,) = shell.snapshot_ids
-    assert last == f"to take it back: coterie groups undo {kept} --execute"
+    (snapshot_id,) = shell.snapshot_ids
+    assert last == f"to undo: coterie groups undo {snapshot_id} --execute"
     assert shell.admin.groups["g"].offsets[A0] == CommittedOffset(2, 1, "m")
 
 
@@ -54,13 +54,13 @@ def test_the_selection_is_told_before_it_is_done(shell: WriteShell) -> None:
         (ConnectionLost("no answer"), True),
     ],
 )
-def test_what_was_not_written_is_not_offered_to_be_taken_back(
+def test_the_undo_command_is_printed_if_offsets_may_have_been_written(
     shell: WriteShell,
     monkeypatch: pytest.MonkeyPatch,
     error: CoterieError,
     may_be_undone: bool,
 ) -> None:
-    """Without an answer it may have been written."""
+    """Check that a request without a response counts as possibly written."""
 
     async def fail(*_: object) -> None:
         raise error
@@ -68,11 +68,11 @@ def test_what_was_not_written_is_not_offered_to_be_taken_back(
     monkeypatch.setattr(shell.admin, "alter_group_offsets", fail)
     shell.write("reset g --to-earliest")
     assert shell.code == 1
-    assert ("to take it back" in shell.error) is may_be_undone
+    assert ("to undo" in shell.error) is may_be_undone
 
 
 @pytest.mark.fact("C-61")
-def test_a_group_with_members_is_an_error_beside_the_others(shell: WriteShell) -> None:
+def test_a_group_with_members_fails_and_the_others_are_reset(shell: WriteShell) -> None:
     shell.write("reset g live --to-earliest")
     assert shell.code == 1
     assert (
@@ -95,13 +95,15 @@ def test_a_group_with_members_is_an_error_beside_the_others(shell: WriteShell) -
         ("--by-duration PT1S", "5 10 5 0 no-later-record,skips planned"),
     ],
 )
-def test_every_scenario(shell: WriteShell, line: str, cells: str) -> None:
+def test_each_scenario_resets_to_its_offset(
+    shell: WriteShell, line: str, cells: str
+) -> None:
     table = shell(f"reset g {line} --partitions a:0")
     (row,) = table.splitlines()[1:]
     assert " ".join(row.split()) == f"g a 0 {cells}"
 
 
-def test_what_does_not_change_is_not_written(shell: WriteShell) -> None:
+def test_unchanged_offsets_are_not_written(shell: WriteShell) -> None:
     table = shell.write("reset g --to-current")
     assert "nothing to do" in table
     assert "there is nothing to do" in shell.error
@@ -109,7 +111,7 @@ def test_what_does_not_change_is_not_written(shell: WriteShell) -> None:
 
 
 @pytest.mark.fact("C-63")
-def test_a_file_says_where_to(shell: WriteShell) -> None:
+def test_offsets_are_read_from_a_file(shell: WriteShell) -> None:
     (shell.home / "one.csv").write_text("a,0,3\n")
     assert "g      a              0      5    3" in shell(
         "reset g --from-file HOME/one.csv"
@@ -126,7 +128,7 @@ def test_metadata_can_be_dropped(shell: WriteShell) -> None:
     assert shell.admin.groups["g"].offsets[A0] == CommittedOffset(3)
 
 
-def test_a_lost_topic_has_a_row_of_its_own(shell: WriteShell) -> None:
+def test_an_unknown_topic_has_a_separate_row(shell: WriteShell) -> None:
     table = shell.write("reset g --to-earliest --partitions a:0 --partitions gone")
     assert table.splitlines()[-1].split() == [
         *("g", "gone", "-", "-", "-", "-", "-", "-"),
@@ -188,7 +190,7 @@ def test_json_has_every_value(shell: WriteShell) -> None:
         ),
     ],
 )
-def test_how_to_do_it_with_kafkas_script(
+def test_the_equivalent_kafka_consumer_groups_command_is_printed(
     shell: WriteShell, line: str, command: str
 ) -> None:
     shell(f"{line} --print-kafka-command --bootstrap-server b:1")
@@ -198,14 +200,14 @@ def test_how_to_do_it_with_kafkas_script(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("reset --to-earliest", "no group was chosen"),
+        ("reset --to-earliest", "no group is selected"),
         ("reset g --to-datetime yesterday", "is not a date-time"),
         ("reset g --by-duration 1h", "is not a duration"),
-        ("reset g --to-latest --partitions a:x", "names no partitions"),
-        ("reset g --from-file HOME/nowhere", "cannot be read"),
+        ("reset g --to-latest --partitions a:x", "is not a topic or topic"),
+        ("reset g --from-file HOME/nowhere", "cannot read"),
     ],
 )
-def test_what_is_asked_for_wrongly_is_exit_code_2(
+def test_a_usage_error_returns_exit_code_2(
     shell: WriteShell, line: str, message: str
 ) -> None:
     shell(line)
@@ -214,10 +216,10 @@ def test_what_is_asked_for_wrongly_is_exit_code_2(
 
 
 @pytest.mark.parametrize("line", ["reset g", "reset g --to-latest --to-earliest"])
-def test_exactly_one_scenario_is_needed(shell: WriteShell, line: str) -> None:
-    with pytest.raises(SystemExit) as left:
+def test_exactly_one_scenario_is_required(shell: WriteShell, line: str) -> None:
+    with pytest.raises(SystemExit) as exited:
         shell(line)
-    assert left.value.code == 2
+    assert exited.value.code == 2
 
 
 class Terminal(io.StringIO):
@@ -226,47 +228,74 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    ("answer", "is_done"), [("y\n", True), ("\n", False), ("", False)]
+    ("answer", "is_written"), [("y\n", True), ("\n", False), ("", False)]
 )
-def test_somebody_at_a_terminal_is_asked(
-    shell: WriteShell, monkeypatch: pytest.MonkeyPatch, answer: str, is_done: bool
+def test_confirmation_is_requested_at_a_terminal(
+    shell: WriteShell, monkeypatch: pytest.MonkeyPatch, answer: str, is_written: bool
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     shell.write("reset g --to-earliest")
-    told = terminal.getvalue()
-    assert EARLIEST in told
-    assert "Write to 1 group? [y/N]" in told
-    assert ("nothing was written" in told) is not is_done
-    assert ("alter_group_offsets" in shell.admin.calls) is is_done
+    shown = terminal.getvalue()
+    assert EARLIEST in shown
+    assert "Write to 1 group? [y/N]" in shown
+    assert ("nothing was written" in shown) is not is_written
+    assert ("alter_group_offsets" in shell.admin.calls) is is_written
 
 
-def test_yes_is_not_asked(shell: WriteShell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yes_writes_without_confirmation(
+    shell: WriteShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal(""))
     monkeypatch.setattr(sys, "stderr", Terminal())
     shell("reset g --to-earliest --yes --snapshots HOME/snapshots")
     assert "alter_group_offsets" in shell.admin.calls
 
 
-def test_nothing_is_written_when_nothing_can_be_kept(shell: WriteShell) -> None:
+def test_nothing_is_written_when_the_snapshot_cannot_be_saved(
+    shell: WriteShell,
+) -> None:
     (shell.home / "file").write_text("")
     shell("reset g --to-earliest --execute --snapshots HOME/file")
     assert shell.code == 1
-    assert "nothing is written to a group whose offsets cannot be kept" in shell.error
+    assert "no group is changed without a snapshot" in shell.error
     assert "undo" not in shell.error
     assert "alter_group_offsets" not in shell.admin.calls
 
 
-def test_snapshots_have_a_place_of_their_own(shell: WriteShell) -> None:
+def test_snapshots_are_saved_below_the_state_directory(shell: WriteShell) -> None:
     shell("reset g --to-earliest --execute")
-    (kept,) = (shell.home / "state" / "coterie" / "snapshots").iterdir()
-    assert kept.suffix == ".jsonl"
+    (snapshot,) = (shell.home / "state" / "coterie" / "snapshots").iterdir()
+    assert snapshot.suffix == ".jsonl"
 
 
-def test_a_name_with_a_slip_in_it_is_no_success(shell: WriteShell) -> None:
+def test_an_unknown_group_fails_and_has_no_partition_rows(shell: WriteShell) -> None:
     assert shell("reset nobody --to-earliest") == ""
     assert shell.code == 1
     assert "error: group nobody: GROUP_ID_NOT_FOUND: there is no" in shell.error
     assert "planned" in shell("reset nobody --to-earliest --partitions a:0")
     assert shell.code == 0
+
+
+def test_a_group_is_cloned(shell: WriteShell) -> None:
+    shell.write("clone g new")
+    assert shell.code == 0
+    assert shell.error.startswith("new gets the offsets of g\n")
+    assert shell.admin.groups["new"].offsets == shell.admin.groups["g"].offsets
+
+
+def test_only_selected_topics_are_cloned(shell: WriteShell) -> None:
+    shell.write("clone g h --topic b")
+    assert shell.admin.groups["h"].offsets == {
+        A0: CommittedOffset(9),
+        B0: CommittedOffset(7),
+    }
+
+
+def test_a_group_cannot_be_cloned_to_itself(shell: WriteShell) -> None:
+    shell("clone g g")
+    assert (shell.code, shell.error) == (
+        2,
+        "coterie: SOURCE and DESTINATION must be two different groups\n",
+    )

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from coterie.cli.command import run_on_cluster
 from coterie.cli.groups.watch import watch
-from coterie.cli.main import make_parser
 from coterie.cli.output import emit
-from coterie.cli.running import run_command
-from coterie.client.admin.group_values import GroupDescription
+from coterie.cli.parser import make_parser
+from coterie.cli.registry import find_command
+from coterie.client.admin.groups import GroupDescription
 from coterie.client.admin.results import Results
 from coterie.errors import ApiError, ConnectionLost
 from coterie.types import TopicPartition
@@ -34,21 +35,22 @@ T0 = TopicPartition("t", 0)
 
 
 class MovingAdmin(CliAdmin):
-    """Between two looks a group reads 20 records, and 5 are written."""
+    """A cluster where, between two measurements, a group reads 20 records and 5 are
+    written."""
 
-    before_look: Callable[[int], None] = staticmethod(lambda _: None)
-    looks = 0
+    before_measurement: Callable[[int], None] = staticmethod(lambda _: None)
+    measurements = 0
 
     async def describe_groups(
         self, *arguments: Any, **options: Any
     ) -> Results[str, GroupDescription]:
-        self.looks += 1
+        self.measurements += 1
         committed = self.commits["orders"][T0]
         assert committed is not None
         self.commits["orders"] = {T0: committed + 20}
         log = self.logs[T0]
         self.logs[T0] = FakeLog.of(log.start, log.end + 5)
-        self.before_look(self.looks)
+        self.before_measurement(self.measurements)
         return await super().describe_groups(*arguments, **options)
 
 
@@ -58,17 +60,17 @@ def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     admin.add(group("orders", member("m", ("t", 0))), t=0)
     start = datetime(2026, 1, 2, tzinfo=UTC)
     monkeypatch.setattr(
-        emit, "wall_clock", lambda: start + timedelta(seconds=10 * admin.looks)
+        emit, "wall_clock", lambda: start + timedelta(seconds=10 * admin.measurements)
     )
     return make_shell(admin, monkeypatch, capsys)
 
 
-def test_in_a_pipe_one_table_follows_another(shell: Shell) -> None:
+def test_tables_are_appended_when_stdout_is_a_pipe(shell: Shell) -> None:
     assert is_golden("watch", shell("groups watch --count 2 --interval 0"))
     assert shell.code == 0
 
 
-def test_a_record_is_a_line_for_each_group_and_look(shell: Shell) -> None:
+def test_jsonl_has_a_line_for_each_group_and_measurement(shell: Shell) -> None:
     text = shell("groups watch --count 2 --interval 0 --output jsonl")
     first, second = [json.loads(line) for line in text.splitlines()]
     assert (first["observed_at"], first["lag"]) == ("2026-01-02T00:00:00.000Z", 85)
@@ -78,74 +80,80 @@ def test_a_record_is_a_line_for_each_group_and_look(shell: Shell) -> None:
     assert second["catch_up_ms"] == 46_667
 
 
-def test_a_look_that_fails_is_told_of_and_the_next_one_is_tried(shell: Shell) -> None:
-    def fail_once(looks: int) -> None:
-        if looks == 1:
+def test_a_failed_measurement_is_reported_and_the_next_one_is_tried(
+    shell: Shell,
+) -> None:
+    def fail_once(measurements: int) -> None:
+        if measurements == 1:
             raise ConnectionLost("broker:9092 hung up")
 
     assert isinstance(shell.admin, MovingAdmin)
-    shell.admin.before_look = fail_once
+    shell.admin.before_measurement = fail_once
     text = shell("groups watch --count 2 --interval 0 --output jsonl")
-    lost, found = [json.loads(line) for line in text.splitlines()]
-    assert (lost["error"]["code"], found["group_id"]) == ("ConnectionLost", "orders")
+    lost, measured = [json.loads(line) for line in text.splitlines()]
+    assert (lost["error"]["code"], measured["group_id"]) == ("ConnectionLost", "orders")
     assert shell.code == 0
     assert shell.error.startswith("error: broker:9092 hung up\n")
 
 
-def test_the_last_look_decides_the_exit_code(shell: Shell) -> None:
+def test_the_last_measurement_decides_the_exit_code(shell: Shell) -> None:
     shell.admin.log_errors[T0] = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
     shell("groups watch --count 2 --interval 0")
     assert shell.code == 1
 
 
 @pytest.mark.usefixtures("usual_ctrl_c")
-def test_ctrl_c_is_exit_code_130(shell: Shell) -> None:
-    def interrupt(looks: int) -> None:
-        if looks == 2:
+def test_ctrl_c_returns_exit_code_130(shell: Shell) -> None:
+    def interrupt(measurements: int) -> None:
+        if measurements == 2:
             signal.raise_signal(signal.SIGINT)
 
     assert isinstance(shell.admin, MovingAdmin)
-    shell.admin.before_look = interrupt
+    shell.admin.before_measurement = interrupt
     text = shell("groups watch --interval 0 --count 99")
     assert len(text.splitlines()) == 2
     assert shell.code == 130
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "md"])
-def test_a_document_that_never_ends_is_refused(shell: Shell, form: str) -> None:
+def test_watch_refuses_formats_that_are_a_single_document(
+    shell: Shell, form: str
+) -> None:
     assert shell(f"groups watch --output {form}") == ""
-    assert (shell.code, "say table, wide or jsonl" in shell.error) == (2, True)
+    assert (shell.code, "use table, wide or jsonl" in shell.error) == (2, True)
 
 
 @pytest.mark.parametrize("value", ["-1", "nan", "inf", "soon"])
-def test_an_interval_is_a_number_of_seconds(shell: Shell, value: str) -> None:
-    with pytest.raises(SystemExit) as left:
+def test_an_invalid_interval_is_refused(shell: Shell, value: str) -> None:
+    with pytest.raises(SystemExit) as exited:
         shell(f"groups watch --interval={value}")
-    assert left.value.code == 2
+    assert exited.value.code == 2
 
 
-def test_at_a_terminal_the_table_is_drawn_over_itself(shell: Shell) -> None:
+def test_the_table_is_redrawn_at_a_terminal(shell: Shell) -> None:
     line = ["groups", "watch", "--count", "2", "--interval", "0"]
-    options = make_parser("groups watch").parse_args(line)
-    where = emit.Surroundings(stdout=Terminal(), stderr=StringIO())
-    assert run_command(options, watch, where) == 0
-    shown = where.stdout
+    options = make_parser(find_command(["groups", "watch"])).parse_args(line)
+    io = emit.CommandIO(stdout=Terminal(), stderr=StringIO())
+    assert run_on_cluster(options, watch, io) == 0
+    shown = io.stdout
     assert isinstance(shown, StringIO)
     assert "orders" in shown.getvalue()
     assert shown.getvalue().count("\x1b[1A") > 0
 
 
-def test_it_ends_when_its_reader_has_gone_away(
+def test_watch_ends_when_stdout_is_closed(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in `coterie groups watch | head -1`."""
+    """Simulate a pipe that closes stdout, as in `coterie groups watch | head -1`."""
     monkeypatch.setattr(emit, "write", lambda stream, pieces: False)
     shell("groups watch --interval 0 --output jsonl")
     assert shell.code == 0
 
 
-def test_a_count_is_1_or_more(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        make_parser("groups watch").parse_args(["groups", "watch", "--count", "0"])
-    assert left.value.code == 2
-    assert "'0' is no count; say 1 or more" in capsys.readouterr().err
+def test_a_count_of_zero_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        make_parser(find_command(["groups", "watch"])).parse_args(
+            ["groups", "watch", "--count", "0"]
+        )
+    assert exited.value.code == 2
+    assert "'0' is not a count; use 1 or more" in capsys.readouterr().err

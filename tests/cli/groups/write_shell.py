@@ -1,4 +1,4 @@
-"""Runs command lines that write, against a model of a cluster."""
+"""Run commands that change groups against a model of a cluster."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 from coterie.cli import connect
 from coterie.cli.main import main
 from tests.operations.cluster_model import ClusterModel
-from tests.operations.world import small_cluster
+from tests.operations.small_cluster import small_cluster
 
 
 class WriteAdmin(ClusterModel):
-    """The model as `open_admin` gives it."""
+    """A model of a cluster that `open_admin` returns."""
 
     async def __aenter__(self) -> WriteAdmin:
         return self
@@ -28,7 +28,7 @@ class WriteAdmin(ClusterModel):
 
 @dataclass
 class WriteShell:
-    """Where command lines are typed; `home` is the directory for files."""
+    """A runner of command lines; `home` is the directory for files."""
 
     admin: WriteAdmin
     capture: pytest.CaptureFixture[str]
@@ -37,25 +37,26 @@ class WriteShell:
     error: str = ""
 
     def __call__(self, line: str, *more: str) -> str:
-        """Run `coterie groups LINE`; its stdout. `code` and `error` tell the rest."""
+        """Run `coterie groups LINE` and return its stdout; set `code` and `error`."""
         words = [word.replace("HOME", str(self.home)) for word in line.split()]
         self.code = main(["groups", *words, *more])
         out, self.error = self.capture.readouterr()
         return out
 
     def write(self, line: str) -> str:
-        """Run it with --execute, and snapshots in the home."""
+        """Run `coterie groups LINE --execute`, with the snapshots saved below
+        `home`."""
         return self(f"{line} --execute --snapshots HOME/snapshots")
 
     def json(self, line: str) -> Any:
-        """Run it with --output json."""
+        """Run `coterie groups LINE --output json` and return the document."""
         return json.loads(self(f"{line} --output json"))
 
     @property
     def snapshot_ids(self) -> list[str]:
-        """What was kept, the oldest first."""
-        found = (self.home / "snapshots").glob("*.jsonl")
-        ordered = sorted(found, key=lambda path: path.stat().st_mtime_ns)
+        """The ids of the saved snapshots, oldest first."""
+        paths = (self.home / "snapshots").glob("*.jsonl")
+        ordered = sorted(paths, key=lambda path: path.stat().st_mtime_ns)
         return [path.stem for path in ordered]
 
 

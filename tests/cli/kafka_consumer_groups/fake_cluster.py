@@ -1,4 +1,4 @@
-"""A cluster of values that the command can look at and change, and its golden texts."""
+"""A fake cluster that the command reads and changes, and golden outputs."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 
 from coterie.cli import connect
-from coterie.client.admin.offset_values import CommittedOffset
-from coterie.client.admin.results import Results
+from coterie.client.admin.group_offsets import CommittedOffset
+from coterie.client.admin.results import Progress, Results
 from coterie.errors import ApiError, CoterieError
 from coterie.types import GroupId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from tests.operations.fake_admin import FakeAdmin
 
-from .running import Ran, run_here
+from .in_process import CommandResult, run_in_process
 
 _GOLDEN = Path(__file__).parent / "golden"
 
 
 @dataclass
 class FakeCluster(FakeAdmin):
-    """What was changed, beside what is there."""
+    """A fake admin client that records changes."""
 
     deleted: list[GroupId] = field(default_factory=list)
     altered: dict[GroupId, Mapping[TopicPartition, CommittedOffset]] = field(
@@ -35,7 +35,7 @@ class FakeCluster(FakeAdmin):
     alter_errors: dict[GroupId, CoterieError] = field(default_factory=dict)
     delete_errors: dict[TopicPartition, CoterieError] = field(default_factory=dict)
     broken: CoterieError | None = None
-    """What every session ends with at once."""
+    """The error that every connection fails with."""
 
     async def __aenter__(self) -> FakeCluster:
         if self.broken is not None:
@@ -43,20 +43,22 @@ class FakeCluster(FakeAdmin):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.calls.append(("close", None))
+        self.record("close")
 
     async def delete_groups(
-        self, group_ids: Iterable[GroupId]
+        self, group_ids: Iterable[GroupId], *, progress: Progress | None = None
     ) -> Results[GroupId, None]:
-        wanted = list(group_ids)
-        errors = {each: error for each in wanted if (error := self._keeps(each))}
-        gone = [each for each in wanted if each not in errors]
-        self.deleted += gone
-        return Results(dict.fromkeys(gone), errors)
+        requested = list(group_ids)
+        errors = {
+            each: error for each in requested if (error := self._delete_error(each))
+        }
+        deleted = [each for each in requested if each not in errors]
+        self.deleted += deleted
+        return Results(dict.fromkeys(deleted), errors)
 
-    def _keeps(self, group_id: GroupId) -> CoterieError | None:
+    def _delete_error(self, group_id: GroupId) -> CoterieError | None:
         if group_id not in self.groups:
-            return self._group_error(group_id)
+            return self.group_error(group_id)
         if self.groups[group_id].state.is_active:
             return ApiError(ErrorCode.NON_EMPTY_GROUP, "our words")
         return None
@@ -72,33 +74,33 @@ class FakeCluster(FakeAdmin):
     async def delete_group_offsets(
         self, group_id: GroupId, partitions: Collection[TopicPartition]
     ) -> Results[TopicPartition, None]:
-        if (error := self._group_error(group_id)) is not None:
+        if (error := self.group_error(group_id)) is not None:
             raise error
         errors = {
             each: self.delete_errors[each]
             for each in partitions
             if each in self.delete_errors
         }
-        gone = [each for each in partitions if each not in errors]
-        self.deleted_offsets += gone
-        return Results(dict.fromkeys(gone), errors)
+        deleted = [each for each in partitions if each not in errors]
+        self.deleted_offsets += deleted
+        return Results(dict.fromkeys(deleted), errors)
 
 
-Typed = Callable[[str], Ran]
+RunLine = Callable[[str], CommandResult]
 
 
-def typed_at(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> Typed:
-    """Runs command lines against this cluster."""
+def runner_for(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> RunLine:
+    """Return a function that runs command lines against a cluster."""
 
     def open_admin(_: argparse.Namespace) -> FakeCluster:
         return cluster
 
     monkeypatch.setattr(connect, "open_admin", open_admin)
-    return lambda line: run_here("--bootstrap-server", "x:1", *line.split())
+    return lambda line: run_in_process("--bootstrap-server", "x:1", *line.split())
 
 
 def is_golden(name: str, text: str) -> bool:
-    """Whether a text is golden/NAME.txt, which COTERIE_GOLDEN=write makes anew: read
+    """Compare a text with golden/NAME.txt. COTERIE_GOLDEN=write rewrites the file; read
     the difference before you commit it."""
     path = _GOLDEN / f"{name}.txt"
     if os.environ.get("COTERIE_GOLDEN") == "write":

@@ -1,5 +1,4 @@
-"""What Java gives away: hash codes, orders and names of exceptions. The hash codes were
-taken from a JVM."""
+"""Hash codes, HashMap orders and exception names of Java; hash codes are from a JVM."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from coterie.wire.error_codes import ErrorCode
         ("", 0),
         ("a", 97),
         ("orders", 3286196965),
-        ("a-long-group-name-of-somebody", 1904753693),
+        ("a-long-group-name-of-several-words", 2299314801),
         ("\N{GRINNING FACE}", 1772899),
     ],
 )
@@ -40,7 +39,7 @@ def test_partitions_hash_as_in_java() -> None:
     assert partition_hash(TopicPartition("orders", 7)) == 3286198143
 
 
-def test_keys_come_in_the_order_of_a_hash_map_that_has_grown() -> None:
+def test_keys_have_the_order_of_a_resized_hash_map() -> None:
     groups = [f"group-{number}" for number in range(14)]
     order = [10, 12, 11, 7, 6, 9, 8, 3, 2, 5, 4, 13, 1, 0]
     assert hash_map_order(groups, string_hash) == [groups[each] for each in order]
@@ -69,13 +68,13 @@ _PACKAGE = "org.apache.kafka.common.errors."
         (UnsupportedByBroker("too old"), "UnsupportedVersionException: too old"),
     ],
 )
-def test_errors_have_the_names_of_javas_exceptions(
+def test_errors_have_the_class_names_of_java_exceptions(
     error: CoterieError, text: str
 ) -> None:
     assert as_exception(error) == _PACKAGE + text
 
 
-def test_a_message_is_kafkas_where_it_has_one() -> None:
+def test_an_error_message_of_kafka_is_preferred() -> None:
     known = ApiError(ErrorCode.GROUP_ID_NOT_FOUND, "our words")
     assert message_of(known) == "The group id does not exist."
     assert (

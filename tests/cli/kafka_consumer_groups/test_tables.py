@@ -1,5 +1,5 @@
-"""Tables, to the byte. What is golden here was held against Apache Kafka 4.3's own tool
-(`tests/interop` does it again)."""
+"""Tables, byte for byte. `tests/interop` compares the golden files with the output of
+Apache Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coterie.cli.kafka_consumer_groups.tables import (
     offsets,
     state,
 )
-from coterie.client.admin.group_values import (
+from coterie.client.admin.groups import (
     GroupDescription,
     GroupListing,
     GroupState,
@@ -31,8 +31,8 @@ from .fake_cluster import is_golden
 
 PLAIN = Extras()
 VERBOSE = Extras(verbose=True)
-OURS = Extras(ours=True)
-ALL = Extras(verbose=True, ours=True)
+ADDITIONS = Extras(additions=True)
+ALL = Extras(verbose=True, additions=True)
 LONG = "a-group-with-a-name-longer-than-fifteen"
 
 
@@ -122,13 +122,15 @@ LISTED = (
 @pytest.mark.parametrize(
     ("with_type", "with_state"), [(True, True), (True, False), (False, True)]
 )
-def test_the_list_with_types_and_states(with_type: bool, with_state: bool) -> None:
+def test_the_list_is_printed_with_types_and_states(
+    with_type: bool, with_state: bool
+) -> None:
     text = group_list(LISTED, with_type=with_type, with_state=with_state)
     name = f"list{'-type' * with_type}{'-state' * with_state}"
     assert is_golden(name, text)
 
 
-def test_the_list_of_nothing_has_a_header_of_the_least_width() -> None:
+def test_an_empty_list_has_a_header_of_the_minimum_width() -> None:
     text = group_list((), with_type=False, with_state=True)
     assert text == f"{'GROUP':<25} {'STATE':<20}\n"
 
@@ -143,72 +145,72 @@ ROWS = (
 
 
 @pytest.mark.fact("C-41", "C-45", "C-46", "A-71", "A-72", "A-73")
-def test_offsets() -> None:
+def test_offsets_are_printed() -> None:
     assert is_golden("offsets", offsets(ROWS, PLAIN))
 
 
 @pytest.mark.fact("C-41")
-def test_offsets_in_more_words() -> None:
+def test_verbose_offsets_are_printed() -> None:
     assert is_golden("offsets-verbose", offsets(ROWS, VERBOSE))
 
 
 @pytest.mark.fact("C-42", "C-45")
-def test_members() -> None:
+def test_members_are_printed() -> None:
     assert is_golden("members", members(CLASSIC, PLAIN))
 
 
 @pytest.mark.fact("C-43")
-def test_members_in_more_words() -> None:
+def test_verbose_members_are_printed() -> None:
     assert is_golden("members-verbose", members(CLASSIC, VERBOSE))
     assert is_golden("members-modern", members(modern(is_mixed=False), VERBOSE))
 
 
 @pytest.mark.fact("C-43")
-def test_who_was_upgraded_shows_only_beside_those_who_were_not() -> None:
+def test_upgraded_is_shown_only_for_groups_with_both_kinds_of_members() -> None:
     text = members(modern(is_mixed=True), VERBOSE)
     assert is_golden("members-mixed", text)
     assert "UPGRADED" not in members(modern(is_mixed=False), VERBOSE)
 
 
 @pytest.mark.fact("C-42")
-def test_the_instance_ids_have_a_column_only_when_there_are_any() -> None:
+def test_instance_ids_have_a_column_only_when_there_are_any() -> None:
     assert "GROUP-INSTANCE-ID" in members(CLASSIC, PLAIN)
     assert "GROUP-INSTANCE-ID" not in members(modern(is_mixed=True), PLAIN)
 
 
 @pytest.mark.fact("C-51")
-def test_members_of_a_group_without_any_are_a_header() -> None:
+def test_a_group_without_members_has_only_a_header() -> None:
     cells = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
     header = " ".join(f"{cell:<15}" for cell in cells)
     assert members(EMPTY, PLAIN) == f"\n{header} \n"
 
 
 @pytest.mark.fact("C-31", "C-32", "C-34")
-def test_members_with_the_columns_of_kip_181() -> None:
-    assert is_golden("members-ours", members(CLASSIC, OURS))
-    assert is_golden("members-ours-verbose", members(CLASSIC, ALL))
-    assert is_golden("members-ours-modern", members(modern(is_mixed=True), ALL))
+def test_members_are_printed_with_the_columns_of_kip_181() -> None:
+    assert is_golden("members-additions", members(CLASSIC, ADDITIONS))
+    assert is_golden("members-additions-verbose", members(CLASSIC, ALL))
+    assert is_golden("members-additions-modern", members(modern(is_mixed=True), ALL))
 
 
 @pytest.mark.fact("C-44", "C-66")
-def test_the_state_of_a_group() -> None:
+def test_the_state_of_a_group_is_printed() -> None:
     assert is_golden("state", state(CLASSIC, PLAIN))
     assert is_golden("state-empty", state(EMPTY, PLAIN))
 
 
 @pytest.mark.fact("C-44")
-def test_the_state_of_a_group_in_more_words() -> None:
+def test_the_verbose_state_of_a_group_is_printed() -> None:
     assert is_golden("state-verbose", state(modern(is_mixed=False), VERBOSE))
     assert is_golden("state-verbose-classic", state(CLASSIC, VERBOSE))
 
 
 @pytest.mark.fact("C-13", "C-30")
-def test_the_state_with_the_columns_of_kip_181() -> None:
-    assert is_golden("state-ours", state(CLASSIC, OURS))
-    assert is_golden("state-ours-verbose", state(modern(is_mixed=False), ALL))
+def test_the_state_is_printed_with_the_columns_of_kip_181() -> None:
+    assert is_golden("state-additions", state(CLASSIC, ADDITIONS))
+    assert is_golden("state-additions-verbose", state(modern(is_mixed=False), ALL))
 
 
-def test_new_offsets() -> None:
+def test_new_offsets_are_printed() -> None:
     planned = {
         LONG: {TopicPartition("orders", 0): 5, TopicPartition("orders", 10): 2**40},
         "active": {},
@@ -217,14 +219,14 @@ def test_new_offsets() -> None:
     assert is_golden("reset", new_offsets(planned))
 
 
-def test_new_offsets_of_no_group_are_an_empty_line_and_of_none_a_header() -> None:
+def test_new_offsets_without_rows_are_an_empty_line_or_a_header() -> None:
     assert new_offsets({}) == "\n"
     line = f"{'GROUP':<15} {'TOPIC':<15} {'PARTITION':<10} NEW-OFFSET"
     assert new_offsets({"g": {}}) == f"\n{line}\n"
 
 
 @pytest.mark.fact("C-65")
-def test_deleted_offsets() -> None:
+def test_deleted_offsets_are_printed() -> None:
     rows = (
         StatusRow("a-topic-with-a-longer-name", 10, "Successful"),
         StatusRow("nope", -1, "Error: org.apache.kafka.common.errors.X: no"),
@@ -232,7 +234,7 @@ def test_deleted_offsets() -> None:
     assert is_golden("delete-offsets", deleted_offsets(rows))
 
 
-def test_an_assignment_is_topics_with_partitions_in_the_order_of_numbers() -> None:
+def test_an_assignment_lists_topics_with_partitions_in_numerical_order() -> None:
     partitions = (*owned("t", 10, 2, 0), *owned("a", 1))
     assert assigned(partitions) == "a:1;t:0,2,10"
     assert assigned(()) == "-"

@@ -1,4 +1,4 @@
-"""One outcome in every form, letter by letter."""
+"""One outcome in every output format, byte for byte."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from io import BytesIO, StringIO, TextIOWrapper
 
 import pytest
 
-from coterie.cli.output.emit import Surroundings, emit
-from coterie.cli.output.options import add_output_options
-from coterie.cli.output.text import text_table
-from coterie.cli.output.values import (
+from coterie.cli.command import add_output_options
+from coterie.cli.output.emit import CommandIO, emit
+from coterie.cli.output.outcome import (
     Column,
     Exit,
     Failure,
@@ -23,6 +22,7 @@ from coterie.cli.output.values import (
     error_item,
     show_error,
 )
+from coterie.cli.output.tables import text_table
 from coterie.errors import ApiError, ConnectionLost
 from coterie.wire.error_codes import ErrorCode
 
@@ -65,7 +65,7 @@ def run(
     options = parser.parse_args(arguments)
     options.command = "groups list"
     out, err = stdout or StringIO(), StringIO()
-    code = emit(outcome, options, Surroundings(out, err, lambda: NOW))
+    code = emit(outcome, options, CommandIO(out, err, lambda: NOW))
     return code, out.getvalue(), err.getvalue()
 
 
@@ -90,7 +90,7 @@ def test_a_wide_table_has_every_column(arguments: list[str]) -> None:
     )
 
 
-def test_markdown() -> None:
+def test_a_markdown_table_is_printed() -> None:
     assert printed("-o", "md") == (
         "| GROUP | LAG | ERROR |\n"
         "| --- | ---: | --- |\n"
@@ -99,7 +99,7 @@ def test_markdown() -> None:
     )
 
 
-def test_csv_has_every_key_and_leaves_the_unknown_empty() -> None:
+def test_csv_has_every_key_and_an_empty_cell_for_null() -> None:
     text = printed("-o", "csv")
     assert text == (
         "group_id,lag,members,error\n"
@@ -129,7 +129,7 @@ def test_json_is_one_document_with_an_envelope() -> None:
     }
 
 
-def test_json_has_one_key_and_one_item_a_line() -> None:
+def test_json_has_one_line_per_key_and_item() -> None:
     lines = printed("-o", "json").splitlines()
     assert lines[1] == '  "schema": "coterie.group",'
     assert lines[6] == '  "items": ['
@@ -138,12 +138,12 @@ def test_json_has_one_key_and_one_item_a_line() -> None:
     assert '  "items": [],' in run(empty, "-o", "json")[1].splitlines()
 
 
-def test_json_lines_are_the_items_and_then_what_has_none() -> None:
+def test_json_lines_are_items_and_then_failures() -> None:
     lines = [json.loads(line) for line in printed("-o", "jsonl").splitlines()]
     assert lines == [GOOD, BAD, {"error": FAILURE.as_item()}]
 
 
-def test_what_failed_is_counted_on_stderr_and_in_the_exit_code() -> None:
+def test_failures_are_counted_on_stderr_and_set_the_exit_code() -> None:
     code, _, error = run(OUTCOME, "-o", "json")
     assert code == Exit.FAILED
     assert error == (
@@ -151,38 +151,38 @@ def test_what_failed_is_counted_on_stderr_and_in_the_exit_code() -> None:
     )
 
 
-def test_nothing_is_said_when_nothing_failed() -> None:
+def test_success_prints_nothing_to_stderr() -> None:
     fine = Outcome(schema="s", columns=COLUMNS, items=(GOOD,))
     assert run(fine)[::2] == (0, "")
 
 
-def test_a_condition_that_is_true_wins_over_failures() -> None:
-    found = Outcome(schema="s", columns=COLUMNS, items=(BAD,), is_condition_true=True)
-    assert run(found)[0] == Exit.CONDITION
+def test_the_exit_code_of_a_met_condition_overrides_that_of_failures() -> None:
+    outcome = Outcome(schema="s", columns=COLUMNS, items=(BAD,), is_condition_true=True)
+    assert run(outcome)[0] == Exit.CONDITION
 
 
 @pytest.mark.parametrize(
     ("form", "text"),
     [("table", ""), ("jsonl", ""), ("csv", "group_id,lag,members,error\n")],
 )
-def test_no_items_make_no_table(form: str, text: str) -> None:
+def test_an_outcome_without_items_has_no_table(form: str, text: str) -> None:
     nothing = Outcome(schema="s", columns=COLUMNS, items=())
     assert run(nothing, "-o", form)[:2] == (0, text)
 
 
-def test_a_terminal_is_not_at_the_mercy_of_a_client_id() -> None:
+def test_control_characters_of_a_client_id_are_escaped() -> None:
     column = Column("client_id", "CLIENT")
     evil = Outcome(schema="s", columns=(column,), items=({"client_id": "x\x1b[2J\ny"},))
     assert "x\\x1b[2J\\ny" in run(evil)[1]
     assert "x\\x1b[2J\\ny" in run(evil, stdout=Terminal())[1]
 
 
-def test_colours_are_for_terminals_only() -> None:
+def test_colours_are_used_at_terminals_only() -> None:
     assert "\x1b" in run(OUTCOME, stdout=Terminal())[1]
     assert "\x1b" not in printed()
 
 
-def test_values_of_every_kind_have_a_text() -> None:
+def test_every_kind_of_value_is_formatted() -> None:
     columns = tuple(Column(each, each) for each in ("yes", "no", "pairs", "none"))
     item: Item = {"yes": True, "no": False, "pairs": {"a": 1, "b": None}, "none": ""}
     outcome = Outcome(schema="s", columns=columns, items=(item,))
@@ -191,33 +191,33 @@ def test_values_of_every_kind_have_a_text() -> None:
     assert run(outcome, "-o", "csv")[1].splitlines()[1] == "true,false,a:1;b:,"
 
 
-def test_a_reader_that_went_away_has_what_it_wanted() -> None:
+def test_a_closed_stdout_is_not_a_failure() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     options = argparse.Namespace(output="jsonl", wide=False, command="groups list")
     fine = Outcome(schema="s", columns=COLUMNS, items=(GOOD,))
     with os.fdopen(writer, "w") as gone:
-        assert emit(fine, options, Surroundings(gone, StringIO(), lambda: NOW)) == 0
+        assert emit(fine, options, CommandIO(gone, StringIO(), lambda: NOW)) == 0
 
 
-def test_what_an_encoding_cannot_say_is_escaped() -> None:
+def test_characters_outside_the_encoding_are_escaped() -> None:
     options = argparse.Namespace(output="table", wide=False)
     item: Item = {"group_id": "größe", "lag": 1, "members": [], "error": None}
     outcome = Outcome(schema="s", columns=COLUMNS, items=(item,))
     ascii_only = TextIOWrapper(BytesIO(), "ascii")
-    emit(outcome, options, Surroundings(ascii_only, StringIO(), lambda: NOW))
+    emit(outcome, options, CommandIO(ascii_only, StringIO(), lambda: NOW))
     assert b"gr\\xf6\\xdfe" in ascii_only.buffer.getvalue()
 
 
-def test_a_failure_says_what_it_is_about_once_and_of_a_whole_run_only_why() -> None:
+def test_the_subject_of_a_failure_is_printed_once() -> None:
     code = ErrorCode.GROUP_ID_NOT_FOUND
     error = ApiError(code, "group g: GROUP_ID_NOT_FOUND: Group g not found.")
-    said = "group g: GROUP_ID_NOT_FOUND: Group g not found."
-    assert str(Failure.of("group", "g", error)) == said
+    text = "group g: GROUP_ID_NOT_FOUND: Group g not found."
+    assert str(Failure.of("group", "g", error)) == text
     assert str(Failure.of("run", "", ConnectionLost("b:1 hung up"))) == "b:1 hung up"
 
 
-def test_names_of_any_script_stand_in_columns() -> None:
+def test_wide_characters_are_aligned_in_columns() -> None:
     columns = (Column("group_id", "GROUP"), Column("state", "STATE"))
     ids = ("\u65e5\u672c", "u\u0308ber", "ascii")
     items = [{"group_id": each, "state": "Empty"} for each in ids]

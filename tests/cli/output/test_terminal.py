@@ -1,13 +1,13 @@
-"""What people see at a terminal: progress, and tables that are drawn anew."""
+"""Output at a terminal: progress, and tables that are redrawn."""
 
 from __future__ import annotations
 
 import re
 from io import StringIO
 
-from coterie.cli.output.progress import Bar
+from coterie.cli.output.emit import ProgressBar
+from coterie.cli.output.outcome import Column, Item, show_duration
 from coterie.cli.output.terminal import LiveTable, terminal_table
-from coterie.cli.output.values import Column, Item, show_duration
 
 COLUMNS = (Column("name", "NAME"), Column("end", "LOG-END-OFFSET"))
 ITEM: Item = {"name": "a-rather-long-name", "end": 1234567}
@@ -26,14 +26,14 @@ def lines_of(width: int) -> list[str]:
     return [line.rstrip() for line in text.splitlines()]
 
 
-def test_a_wide_terminal_has_one_line_a_row() -> None:
+def test_a_wide_terminal_has_one_line_per_row() -> None:
     assert lines_of(80) == [
         "NAME                LOG-END-OFFSET",
         "a-rather-long-name         1234567",
     ]
 
 
-def test_a_narrow_terminal_breaks_titles_at_hyphens_and_text_but_no_number() -> None:
+def test_a_narrow_terminal_wraps_titles_and_text_but_not_numbers() -> None:
     lines = lines_of(20)
     assert [line.split()[-1] for line in lines[:4]] == [
         "LOG-END-",
@@ -44,7 +44,7 @@ def test_a_narrow_terminal_breaks_titles_at_hyphens_and_text_but_no_number() -> 
     assert "".join(line[:10].strip() for line in lines[2:]) == "a-rather-long-name"
 
 
-def test_a_live_table_shows_rows_and_what_stands_below() -> None:
+def test_a_live_table_shows_rows_and_lines_below() -> None:
     stdout = Terminal()
     with LiveTable(stdout) as table:
         table.show(COLUMNS, [ITEM], ["a note"])
@@ -52,10 +52,10 @@ def test_a_live_table_shows_rows_and_what_stands_below() -> None:
     assert "a note" in stdout.getvalue()
 
 
-def test_progress_waits_a_second_and_then_leaves_no_trace() -> None:
+def test_progress_starts_after_a_second_and_is_erased() -> None:
     now = [0.0]
     stderr = Terminal()
-    bar = Bar(stderr, lambda: now[0])
+    bar = ProgressBar(stderr, lambda: now[0])
     bar(1, 4)
     assert stderr.getvalue() == ""
     now[0] = 1.0
@@ -68,17 +68,17 @@ def test_progress_waits_a_second_and_then_leaves_no_trace() -> None:
     assert stderr.getvalue().count("\r") == 3
 
 
-def test_progress_is_for_terminals() -> None:
+def test_progress_is_shown_at_terminals_only() -> None:
     stderr = StringIO()
-    bar = Bar(stderr, iter([0.0, 9.0]).__next__)
+    bar = ProgressBar(stderr, iter([0.0, 9.0]).__next__)
     bar(1, 2)
     bar.clear()
     assert stderr.getvalue() == ""
 
 
-def test_durations_are_said_in_two_units() -> None:
-    said = [0, 999, 12_345, 59_999, 312_000, 7_500_000, 277_200_000]
-    assert [show_duration(each) for each in said] == [
+def test_durations_have_at_most_two_units() -> None:
+    durations = [0, 999, 12_345, 59_999, 312_000, 7_500_000, 277_200_000]
+    assert [show_duration(each) for each in durations] == [
         "0ms",
         "999ms",
         "12.3s",

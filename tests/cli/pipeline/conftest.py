@@ -1,4 +1,4 @@
-"""A lake with a story, and a shell to ask it."""
+"""The example lake, and a runner of `coterie pipeline` commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.pipeline.story import story
 
 @dataclass
 class LakeShell:
-    """Where `coterie pipeline` is typed."""
+    """A runner of `coterie pipeline` commands on a lake."""
 
     lake: Path
     capture: pytest.CaptureFixture[str]
@@ -24,14 +24,14 @@ class LakeShell:
     error: str = ""
 
     def __call__(self, line: str, *names: str) -> str:
-        """Run `coterie pipeline LINE --lake ...`; its stdout."""
+        """Run `coterie pipeline LINE --lake ...`; return its stdout."""
         words = ["pipeline", *line.split(), *names, "--lake", str(self.lake)]
         self.code = main(words)
         out, self.error = self.capture.readouterr()
         return out
 
     def items(self, line: str, *names: str) -> list[dict[str, Any]]:
-        """The items that it prints as JSON."""
+        """Run the command with JSON output; return the items."""
         items: list[dict[str, Any]] = json.loads(self(f"{line} -o json", *names))[
             "items"
         ]

@@ -1,4 +1,4 @@
-"""`coterie pipeline check`: a lake held against a whole server, over sockets."""
+"""`coterie pipeline check`: a lake compared with a server over the network."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import msgspec
 import pytest
 
 from coterie.cli.main import main
-from coterie.client.admin.offset_values import CommittedOffset
-from coterie.client.admin.topic_values import NewTopic
+from coterie.client.admin.group_offsets import CommittedOffset
+from coterie.client.admin.topics import NewTopic
 from coterie.client.sync import SyncAdmin
 from coterie.pipeline.gold.settings import LogHead
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.source import open_source
 from coterie.types import TopicPartition
-from tests.client.scripted import OPTIONS
+from tests.broker.server.harness import ThreadServer
+from tests.client.scripted_broker import OPTIONS
 from tests.pipeline.lakes import make_lake
 from tests.pipeline.sources.transactions import Transaction
-from tests.server.harness import ThreadServer
 
 T0 = TopicPartition("t", 0)
 
@@ -45,7 +45,8 @@ def commit(server: ThreadServer, group: str, offset: int) -> None:
 
 
 def lake_of(folder: Path, server: ThreadServer, offsets: Mapping[str, int]) -> Path:
-    """A lake of simple groups with these offsets, read up to now."""
+    """Make a lake from the whole log, with the given committed offsets of simple
+    groups."""
     groups = [
         {"group_id": group, "group_type": "simple", "state": "Empty"}
         for group in offsets
@@ -70,19 +71,19 @@ def lake_of(folder: Path, server: ThreadServer, offsets: Mapping[str, int]) -> P
 
 
 class Shell:
-    """Where `coterie pipeline check` is typed."""
+    """A runner of `coterie pipeline check`."""
 
     def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
         self._capture = capture
         self.error = ""
 
     def __call__(self, *words: str, exit_code: int = 0) -> dict[str, Any]:
-        """The JSON that it prints."""
+        """Run the command; return its JSON document."""
         code = main(["pipeline", "check", "-o", "json", *words])
         out, self.error = self._capture.readouterr()
         assert code == exit_code, self.error
-        found: dict[str, Any] = json.loads(out) if out else {}
-        return found
+        document: dict[str, Any] = json.loads(out) if out else {}
+        return document
 
 
 @pytest.fixture
@@ -90,24 +91,25 @@ def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
     return Shell(capsys)
 
 
-def test_a_lake_that_says_the_same_is_clean(
+def test_a_lake_that_matches_the_brokers_has_no_differences(
     tmp_path: Path, server: ThreadServer, shell: Shell
 ) -> None:
     lake = lake_of(tmp_path / "lake", server, {"g": 7})
-    said = shell("--lake", str(lake), "--from", f"kafka:{address(server)}")
-    assert said["items"] == []
-    assert said["schema"] == "coterie.pipeline.check"
-    summary = said["summary"]
+    document = shell("--lake", str(lake), "--from", f"kafka:{address(server)}")
+    assert document["items"] == []
+    assert document["schema"] == "coterie.pipeline.check"
+    summary = document["summary"]
     assert (summary["groups"], summary["offsets"], summary["differs"]) == (1, 1, 0)
-    assert "the log says what the brokers say: 1 groups" in shell.error
+    assert "the lake agrees with the brokers: 1 groups" in shell.error
 
 
-def test_a_difference_is_a_row_and_fails(
+def test_a_difference_is_an_item_and_fails_the_command(
     tmp_path: Path, server: ThreadServer, shell: Shell
 ) -> None:
     lake = lake_of(tmp_path / "lake", server, {"g": 6})
-    said = shell("--lake", str(lake), exit_code=1)  # the cluster it was made from
-    [item] = said["items"]
+    # The command connects to the cluster from which the lake was made.
+    document = shell("--lake", str(lake), exit_code=1)
+    [item] = document["items"]
     assert item["error"]["code"] == "DIFFERS"
     del item["error"]
     assert item == {
@@ -121,36 +123,36 @@ def test_a_difference_is_a_row_and_fails(
     }
 
 
-def test_what_changed_since_is_named_and_does_not_fail(
+def test_groups_that_changed_after_the_run_do_not_fail_the_command(
     tmp_path: Path, server: ThreadServer, shell: Shell
 ) -> None:
     lake = lake_of(tmp_path / "lake", server, {"g": 7})
     commit(server, "g", 8)
     commit(server, "new", 1)
-    said = shell("--lake", str(lake))
-    found = {(each["group_id"], each["about"]): each for each in said["items"]}
-    assert {each["verdict"] for each in said["items"]} == {"changed"}
+    document = shell("--lake", str(lake))
+    found = {(each["group_id"], each["about"]): each for each in document["items"]}
+    assert {each["verdict"] for each in document["items"]} == {"changed"}
     assert found["g", "offset"]["brokers"] == 8
     assert found["new", "group"]["brokers"] == "simple"
-    assert said["summary"]["records_behind"] == 2
+    assert document["summary"]["records_behind"] == 2
 
 
-def test_an_open_transaction_is_named_with_its_log_partition(
+def test_an_open_transaction_is_reported_with_its_log_partition(
     tmp_path: Path, server: ThreadServer, shell: Shell
 ) -> None:
     with server.client() as client:
-        open_one = Transaction(client, "tx").commits("g", 20)
+        open_one = Transaction(client, "tx").commit("g", 20)
         commit(server, "g", 8)
         lake = lake_of(tmp_path / "lake", server, {"g": 7})
-        said = shell("--lake", str(lake))
-        open_one.ends(commit=False)
-    [item] = said["items"]
+        document = shell("--lake", str(lake))
+        open_one.end(commit=False)
+    [item] = document["items"]
     assert (item["verdict"], item["lake"], item["brokers"]) == ("held back", 7, 8)
-    assert list(said["summary"]["held_back_partitions"].values()) == [2]
-    assert "an open transaction holds 2 offsets back" in shell.error
+    assert list(document["summary"]["held_back_partitions"].values()) == [2]
+    assert "an open transaction holds back 2 offsets" in shell.error
 
 
-def test_tables_older_than_the_log_that_was_read_are_refused(
+def test_tables_older_than_the_ingested_records_are_refused(
     tmp_path: Path, server: ThreadServer, shell: Shell
 ) -> None:
     lake = Lake.open(lake_of(tmp_path / "lake", server, {"g": 7}))
@@ -168,6 +170,6 @@ def test_another_cluster_is_refused(
 ) -> None:
     lake = make_lake(tmp_path / "lake", {})
     shell("--lake", str(lake), exit_code=2)
-    assert "segments:log is no cluster" in shell.error
+    assert "segments:log is not a cluster" in shell.error
     shell("--lake", str(lake), "--from", address(server), exit_code=2)
-    assert "of the cluster cluster-1" in shell.error
+    assert "holds cluster cluster-1" in shell.error

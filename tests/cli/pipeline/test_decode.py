@@ -1,8 +1,9 @@
-"""coterie pipeline decode: what stands in segments, and what is wrong with them."""
+"""Tests for `coterie pipeline decode`, including corrupt segments."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,8 @@ LOG = [
 ]
 
 
-class Shell:
-    """Where `coterie pipeline decode` is typed."""
+class DecodeCommand:
+    """A runner of `coterie pipeline decode` for one segment file."""
 
     def __init__(self, folder: Path, capture: pytest.CaptureFixture[str]) -> None:
         self.file = folder / "00000000000000000000.log"
@@ -58,12 +59,12 @@ class Shell:
 
 
 @pytest.fixture
-def decode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, capsys)
+def decode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> DecodeCommand:
+    return DecodeCommand(tmp_path, capsys)
 
 
 @pytest.mark.fact("K-01", "E22-04")
-def test_every_record_is_shown_with_what_it_says(decode: Shell) -> None:
+def test_every_record_is_decoded(decode: DecodeCommand) -> None:
     found = decode.document()
     assert decode.code == 0
     items = found["items"]
@@ -86,7 +87,7 @@ def test_every_record_is_shown_with_what_it_says(decode: Shell) -> None:
     assert member["value"]["assigned_partitions"][0]["assignment_epochs"] == [8, 9]
     assert share["record_type"] == 11
     assert share["key"] == {"hex": (b"\0\x0bshare").hex()}
-    assert "not of consumer groups, and shown in hex: 1" in decode.error
+    assert "of consumer groups, and shown in hex: 1" in decode.error
     assert found["summary"] == {
         "ok": 6,
         "failed": 0,
@@ -96,7 +97,7 @@ def test_every_record_is_shown_with_what_it_says(decode: Shell) -> None:
     }
 
 
-def test_batches_have_their_places(decode: Shell) -> None:
+def test_batches_have_their_positions(decode: DecodeCommand) -> None:
     items = decode.document("--batches")["items"]
     begins = [sum(map(len, LOG[:number])) for number in range(len(LOG))]
     assert [each["position"] for each in items] == begins
@@ -106,19 +107,19 @@ def test_batches_have_their_places(decode: Shell) -> None:
     assert [each["is_control"] for each in items] == [False, False, True, False, False]
 
 
-def test_a_part_can_be_asked_for(decode: Shell) -> None:
+def test_from_offset_and_limit_select_records(decode: DecodeCommand) -> None:
     lines = decode("-o", "jsonl", "--from-offset", "2", "--limit", "2").splitlines()
     assert [json.loads(line)["offset"] for line in lines] == [2, 3]
 
 
-def test_people_see_a_table(decode: Shell) -> None:
+def test_the_table_has_readable_times_and_keys(decode: DecodeCommand) -> None:
     title, first, *_ = decode("--limit", "1").splitlines()
     assert title.split() == ["OFFSET", "TIME", "TYPE", "KEY", "VALUE", "ERROR"]
     assert "2023-11-14T22:13:20.123Z" in first
     assert "group:grüppe;topic:orders;partition:7" in first
 
 
-def test_raw_keys_and_values_are_hex_digits(decode: Shell) -> None:
+def test_raw_keys_and_values_are_hex_digits(decode: DecodeCommand) -> None:
     items = decode.document("--raw")["items"]
     key, value = GOLDEN["offset-commit-v3"]
     assert key is not None
@@ -129,8 +130,8 @@ def test_raw_keys_and_values_are_hex_digits(decode: Shell) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl"])
-def test_a_torn_tail_is_told_with_its_place_and_the_rest_is_shown(
-    decode: Shell, form: str
+def test_a_truncated_last_batch_is_reported_with_its_position(
+    decode: DecodeCommand, form: str
 ) -> None:
     whole = b"".join(LOG)
     decode.file.write_bytes(whole[:-3])
@@ -142,7 +143,7 @@ def test_a_torn_tail_is_told_with_its_place_and_the_rest_is_shown(
     assert '"offset":5' not in out.replace(" ", "")
 
 
-def test_a_record_that_does_not_read_has_its_error(decode: Shell) -> None:
+def test_an_unreadable_record_has_an_error(decode: DecodeCommand) -> None:
     key, _ = GOLDEN["offset-commit-v3"]
     decode.file.write_bytes(encode_batch([LogRecord(0, TIME_MS, key, b"\0\3x")]))
     (item,) = decode.document()["items"]
@@ -153,21 +154,42 @@ def test_a_record_that_does_not_read_has_its_error(decode: Shell) -> None:
     assert decode.code == 1
 
 
-def test_room_made_in_advance_is_no_fault(decode: Shell) -> None:
+def test_a_note_reports_the_zeros_of_a_preallocated_file(decode: DecodeCommand) -> None:
     decode.file.write_bytes(LOG[0] + bytes(4_000))
     assert len(decode.document()["items"]) == 2
     assert decode.code == 0
-    assert "made longer in advance" in decode.error
+    assert "zeros, as in a preallocated file" in decode.error
 
 
-def test_a_file_that_is_not_there_is_an_error_beside_the_others(decode: Shell) -> None:
+def test_a_missing_file_fails_and_the_others_are_decoded(decode: DecodeCommand) -> None:
     found = decode.document("nowhere.log")
     assert decode.code == 1
     assert len(found["items"]) == 6
     assert found["errors"][0]["id"] == "nowhere.log"
 
 
-def test_a_limit_below_one_is_refused(decode: Shell) -> None:
+def test_a_limit_below_one_is_refused(decode: DecodeCommand) -> None:
     decode("--limit", "0")
     assert decode.code == 2
     assert "--limit must be 1 or more" in decode.error
+
+
+def test_zeros_between_batches_are_lost_data(decode: DecodeCommand) -> None:
+    decode.file.write_bytes(LOG[0] + bytes(4_096) + LOG[3])
+    document = decode.document()
+    assert decode.code == 1
+    assert [item["offset"] for item in document["items"]] == [0, 1, 4]
+    assert "4096 bytes left out" in decode.error
+
+
+def test_a_pipe_is_refused(decode: DecodeCommand) -> None:
+    decode.file.unlink()
+    os.mkfifo(decode.file)
+    # A FIFO opened for reading and writing does not wait for another process.
+    descriptor = os.open(decode.file, os.O_RDWR)
+    try:
+        output = decode()
+    finally:
+        os.close(descriptor)
+    assert decode.code == 1
+    assert "Illegal seek" in output + decode.error

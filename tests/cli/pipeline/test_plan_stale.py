@@ -1,4 +1,4 @@
-"""`coterie pipeline plan-stale`: what it writes, what `groups apply` makes of it."""
+"""`coterie pipeline plan-stale`: the plan files and their application."""
 
 from __future__ import annotations
 
@@ -13,21 +13,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.cli.main import main
-from coterie.cli.pipeline.plan_stale import item_of
+from coterie.cli.pipeline.plan_stale import plan_item
 from coterie.client import GroupMember
-from coterie.client.admin.offset_values import CommittedOffset
-from coterie.client.admin.topic_values import NewTopic
+from coterie.client.admin.group_offsets import CommittedOffset
+from coterie.client.admin.topics import NewTopic
 from coterie.client.sync import SyncAdmin
-from coterie.operations.apply import Verdict
-from coterie.operations.plan import Action, OffsetEntry, PlanItem, item_id_of, read_plan
+from coterie.operations.plan_files import (
+    Action,
+    OffsetEntry,
+    PlanItem,
+    Verdict,
+    item_id_of,
+    read_plan,
+)
 from coterie.types import TopicPartition
-from tests.client.scripted import OPTIONS
+from tests.broker.server.harness import ThreadServer
+from tests.client.scripted_broker import OPTIONS
 from tests.operations.cluster_model import ClusterModel, ModelGroup
-from tests.operations.test_apply_properties import Event, events, looks_changed, worlds
-from tests.operations.world import applied
+from tests.operations.small_cluster import applied
+from tests.operations.test_apply_properties import Event, events, is_changed, worlds
 from tests.pipeline.lakes import CLUSTER, make_lake
 from tests.pipeline.sources.transactions import Transaction
-from tests.server.harness import ThreadServer
 
 T0 = TopicPartition("t", 0)
 
@@ -43,7 +49,7 @@ def stale(group_id: str, score: int = 40, **more: Any) -> dict[str, Any]:
 
 
 def blocked(group_id: str) -> dict[str, Any]:
-    blockers = ["it has 2 members", "the log tells of 1.0 days only"]
+    blockers = ["it has 2 members", "the log covers only 1.0 days"]
     about: dict[str, Any] = {"class": "keep", "score": 0, "plan_item_id": None}
     return stale(group_id, blockers=blockers, **about)
 
@@ -85,7 +91,7 @@ def lake(tmp_path: Path) -> Path:
 
 
 class Shell:
-    """Runs the command."""
+    """A runner of `coterie pipeline plan-stale` on a lake."""
 
     def __init__(self, lake: Path, capture: pytest.CaptureFixture[str]) -> None:
         self.file = lake.with_name("cleanup.json")
@@ -108,7 +114,7 @@ def shell(lake: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
     return Shell(lake, capsys)
 
 
-def test_a_plan_has_the_surest_first_and_says_why(shell: Shell) -> None:
+def test_a_plan_has_the_highest_scores_first_and_the_reasons(shell: Shell) -> None:
     assert shell() == 0
     plan = read_plan(shell.file)
     assert plan.cluster_id == CLUSTER
@@ -120,7 +126,7 @@ def test_a_plan_has_the_surest_first_and_says_why(shell: Shell) -> None:
     assert f"2 items are in {shell.file}: coterie groups apply" in shell.error
 
 
-def test_a_group_is_told_as_the_log_has_it(shell: Shell) -> None:
+def test_an_item_has_the_state_of_the_group_in_the_log(shell: Shell) -> None:
     shell()
     items = shell.items()
     seen = items["old"].seen
@@ -131,42 +137,42 @@ def test_a_group_is_told_as_the_log_has_it(shell: Shell) -> None:
     assert (older.type, older.generation_id, older.group_epoch) == ("classic", 7, None)
 
 
-def test_fewer_points_or_other_classes_when_asked_for(shell: Shell) -> None:
+def test_groups_are_selected_by_score_and_class(shell: Shell) -> None:
     assert shell("--min-score 20 --class abandoned") == 0
     assert list(shell.items()) == ["old", "not-so-old"]
 
 
-def test_what_has_a_blocker_is_never_in_a_plan_even_when_named(shell: Shell) -> None:
+def test_a_group_with_a_blocker_is_never_in_a_plan(shell: Shell) -> None:
     assert shell("--group alive --group old --group nobody --min-score 0") == 1
     assert list(shell.items()) == ["old"]
-    assert "it has 2 members; the log tells of 1.0 days only" in shell.error
+    assert "it has 2 members; the log covers only 1.0 days" in shell.error
     assert "nobody: UNKNOWN: the lake has no such group" in shell.error
 
 
-def test_without_candidates_there_is_no_file(shell: Shell) -> None:
+def test_without_candidates_no_file_is_written(shell: Shell) -> None:
     assert shell("--min-score 100") == 0
     assert not shell.file.exists()
     assert "no plan was written" in shell.error
 
 
-def test_a_file_that_is_there_is_left_alone(shell: Shell) -> None:
+def test_an_existing_file_is_not_overwritten(shell: Shell) -> None:
     shell.file.write_text("mine")
     assert shell() == 2
     assert shell.file.read_text() == "mine"
 
 
-def test_the_cluster_must_be_known_and_the_same(shell: Shell, lake: Path) -> None:
+def test_the_cluster_id_must_be_known_and_match(shell: Shell, lake: Path) -> None:
     assert shell("--cluster-id other") == 2
-    assert "not of other" in shell.error
+    assert "not other" in shell.error
     identity = json.loads((lake / "lake.json").read_bytes())
     (lake / "lake.json").write_text(json.dumps(identity | {"cluster_id": None}))
     assert shell() == 2
-    assert "say --cluster-id ID" in shell.error
+    assert "add --cluster-id ID" in shell.error
     assert shell("--cluster-id mine") == 0
     assert read_plan(shell.file).cluster_id == "mine"
 
 
-def test_programs_get_what_is_in_the_file(shell: Shell) -> None:
+def test_the_json_output_lists_the_items_of_the_file(shell: Shell) -> None:
     assert shell("--output json") == 0
     document = json.loads(shell.out)
     assert document["schema"] == "coterie.pipeline.plan-stale"
@@ -174,11 +180,11 @@ def test_programs_get_what_is_in_the_file(shell: Shell) -> None:
     assert [each["score"] for each in document["items"]] == [90, 40]
 
 
-# Against a cluster.
+# Plans applied to a cluster.
 
 
-def told_of(group_id: str, group: ModelGroup) -> PlanItem:
-    """The item for a group, from rows as the log tells of it."""
+def item_for(group_id: str, group: ModelGroup) -> PlanItem:
+    """Return the item of a group from rows with the state of the model."""
     about = {"group_type": "simple" if group.is_simple else "consumer"}
     epochs = {"epoch": group.epoch, "assignment_epoch": group.epoch}
     offsets = [
@@ -191,15 +197,15 @@ def told_of(group_id: str, group: ModelGroup) -> PlanItem:
         }
         for at, each in group.offsets.items()
     ]
-    return item_of(stale(group_id), about | epochs, offsets)
+    return plan_item(stale(group_id), about | epochs, offsets)
 
 
 @pytest.mark.slow
 @given(worlds(), st.lists(events, max_size=3))
-def test_a_group_that_gained_anything_since_is_never_deleted(
+def test_a_group_that_changed_after_the_plan_is_never_deleted(
     model: ClusterModel, since: list[Event]
 ) -> None:
-    items = [told_of(group_id, group) for group_id, group in model.groups.items()]
+    items = [item_for(group_id, group) for group_id, group in model.groups.items()]
     before = {group_id: dict(group.offsets) for group_id, group in model.groups.items()}
     for event in since:
         event.happen(model)
@@ -210,8 +216,7 @@ def test_a_group_that_gained_anything_since_is_never_deleted(
         same = after[item.group_id] == before[item.group_id]
         joined = any(each.kind.startswith("join") for each in mine)
         opened = any(
-            each.kind == "transaction"
-            and looks_changed(each, item, before[item.group_id])
+            each.kind == "transaction" and is_changed(each, item, before[item.group_id])
             for each in mine
         )
         is_touched = joined or opened or not same
@@ -237,7 +242,7 @@ def address(server: ThreadServer) -> str:
 
 
 @pytest.mark.slow
-def test_what_changed_meanwhile_is_refused_and_the_rest_deleted(
+def test_apply_refuses_changed_groups_and_deletes_the_others(
     server: ThreadServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with SyncAdmin(address(server), OPTIONS) as admin:
@@ -255,7 +260,7 @@ def test_what_changed_meanwhile_is_refused_and_the_rest_deleted(
     (lake / "lake.json").write_text(json.dumps(identity | {"cluster_id": cluster_id}))
     shell = Shell(lake, capsys)
     assert shell() == 0
-    asyncio.run(_meanwhile(server, shell.file))
+    asyncio.run(_change_and_apply(server, shell.file))
     assert _verdicts(shell.file) == {
         "still": "done",
         "commits": "refused",
@@ -269,25 +274,25 @@ def test_what_changed_meanwhile_is_refused_and_the_rest_deleted(
     assert left == {"commits", "joined", "came-and-went", "transaction"}
 
 
-async def _meanwhile(server: ThreadServer, file: Path) -> None:
-    """What happens after the plan; then it is applied."""
+async def _change_and_apply(server: ThreadServer, file: Path) -> None:
+    """Change groups after the plan was made, then apply it."""
     with SyncAdmin(address(server), OPTIONS) as admin:
         admin.alter_group_offsets("commits", {T0: CommittedOffset(8)}).all()
         admin.delete_groups(["gone"]).all()
     async with GroupMember(address(server), group_id="came-and-went", topics=["t"]):
         pass
     with server.client() as client:
-        open_one = Transaction(client, "tx").commits("transaction", 9)
+        open_one = Transaction(client, "tx").commit("transaction", 9)
         async with GroupMember(address(server), group_id="joined", topics=["t"]):
             words = ["groups", "apply", str(file), "--execute", "--yes"]
             words += ["--bootstrap-server", address(server)]
             words += ["--snapshots", str(file.with_name("kept"))]
             assert await asyncio.to_thread(main, words) == 1
-        open_one.ends(commit=False)
+        open_one.end(commit=False)
 
 
 def _verdicts(file: Path) -> dict[str, str]:
-    """What became of each group."""
+    """Return the verdict on each group."""
     lines = Path(f"{file}.results.jsonl").read_text().splitlines()[1:]
-    found = [json.loads(line) for line in lines]
-    return {each["group_id"]: each["verdict"] for each in found}
+    results = [json.loads(line) for line in lines]
+    return {each["group_id"]: each["verdict"] for each in results}

@@ -1,4 +1,4 @@
-"""coterie pipeline run: what it says, and what it refuses before Spark is started."""
+"""`coterie pipeline run`: errors that are reported before Spark is started."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from coterie.cli import main as cli
-from coterie.pipeline.generator.generate import Order, generate
 from coterie.pipeline.lake.lake import Lake
+from coterie.testing.log_generator.generate import GeneratorOptions, generate
 
 
 @pytest.fixture
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    from coterie.pipeline.session import session
+    from coterie.pipeline import spark_session
 
-    def never() -> None:
+    def fail() -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(session, "start_session", never)
+    monkeypatch.setattr(spark_session, "start_session", fail)
 
 
 def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -27,33 +27,33 @@ def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.usefixtures("no_spark")
-def test_options_that_make_no_sense_are_told_before_spark_starts(
+def test_invalid_options_are_refused_before_spark_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     both = ("--from", str(tmp_path), "--to", str(tmp_path / "lake"))
-    said = _refused(capsys, *both, "--max-records", "0")
-    assert "--max-records must be 1 or more" in said
-    said = _refused(capsys, *both, "--max-records", "1", "--follow")
-    assert "--follow does not end" in said
-    said = _refused(capsys, *both, "--retention-days", "0")
-    assert "--retention-days must be more than 0" in said
-    said = _refused(capsys, *both, "--publish", "delta")
-    assert "--publish FORMAT and --publish-to DIR need each other" in said
-    said = _refused(capsys, *both, "--conf", "spark.executor.memory")
-    assert "is no KEY=VALUE" in said
+    error = _refused(capsys, *both, "--max-records", "0")
+    assert "--max-records must be 1 or more" in error
+    error = _refused(capsys, *both, "--max-records", "1", "--follow")
+    assert "cannot be used with --follow" in error
+    error = _refused(capsys, *both, "--retention-days", "0")
+    assert "--retention-days must be more than 0" in error
+    error = _refused(capsys, *both, "--publish", "delta")
+    assert "--publish FORMAT and --publish-to DIR require each other" in error
+    error = _refused(capsys, *both, "--conf", "spark.executor.memory")
+    assert "expected KEY=VALUE" in error
     assert not (tmp_path / "lake").exists()
 
 
 @pytest.mark.usefixtures("no_spark")
-def test_a_directory_of_another_log_or_of_other_things_is_refused(
+def test_a_directory_of_another_log_or_with_other_files_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "log"
-    generate(Order(folder=log, groups=1, commits=1, days=1, partitions=1))
+    generate(GeneratorOptions(folder=log, groups=1, commits=1, days=1, partitions=1))
     Lake.create(tmp_path / "lake", "store:/another")
-    said = _refused(capsys, "--from", str(log), "--to", str(tmp_path / "lake"))
-    assert "is of store:/another, not of segments:" in said
-    said = _refused(capsys, "--from", str(log), "--to", str(log))
-    assert "is no lake and not empty" in said
-    said = _refused(capsys, "--from", "nowhere", "--to", str(tmp_path / "new"))
-    assert "nowhere" in said
+    error = _refused(capsys, "--from", str(log), "--to", str(tmp_path / "lake"))
+    assert "was made from store:/another, not from segments:" in error
+    error = _refused(capsys, "--from", str(log), "--to", str(log))
+    assert "is not a lake and not empty" in error
+    error = _refused(capsys, "--from", "nowhere", "--to", str(tmp_path / "new"))
+    assert "nowhere" in error

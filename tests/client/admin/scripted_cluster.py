@@ -1,4 +1,4 @@
-"""Scripted brokers that are one cluster, each with partitions it leads.
+"""Scripted brokers of one cluster, each with partitions that it leads.
 
 async with ScriptedCluster(2) as nodes:
     nodes.leaders[TopicPartition("t", 0)] = 2
@@ -31,14 +31,17 @@ from coterie.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from tests.client.scripted import OPTIONS, ScriptedBroker
+from tests.client.scripted_broker import OPTIONS, ScriptedBroker
 
 NOBODY = -1
 
 
 class ScriptedCluster:
-    """See the module's docstring. Brokers are numbered from 1; `leaders` is what
-    Metadata tells, NOBODY for no leader; `refused` are topics with an error."""
+    """Scripted brokers, numbered from 1.
+
+    `leaders` maps partitions to their leaders in Metadata responses, NOBODY for none;
+    `refused` maps topics to the error in their metadata.
+    """
 
     def __init__(self, count: int = 1) -> None:
         self.brokers = [ScriptedBroker(number) for number in range(1, count + 1)]
@@ -63,18 +66,18 @@ class ScriptedCluster:
         await self._stack.aclose()
 
     def client(self, options: ClientOptions = OPTIONS) -> Cluster:
-        """A client that knows the first broker; it is closed with the cluster."""
+        """Return a client that is closed with the cluster."""
         cluster = Cluster(self.brokers[0].bootstrap, options)
         self._stack.push_async_callback(cluster.close)
         return cluster
 
     def lead(self, node_id: int, topic: TopicName, *partitions: int) -> None:
-        """Let a node lead partitions."""
+        """Make a node the leader of partitions."""
         for each in partitions:
             self.leaders[TopicPartition(topic, each)] = node_id
 
     def metadata(self, request: MetadataRequest) -> MetadataResponse:
-        """What every broker says of the cluster."""
+        """Return the metadata of the cluster."""
         led: dict[TopicName, list[MetadataResponsePartition]] = defaultdict(list)
         for (topic, partition), leader_id in self.leaders.items():
             code = ErrorCode.LEADER_NOT_AVAILABLE if leader_id == NOBODY else 0
@@ -115,7 +118,7 @@ class ScriptedCluster:
 def offsets_of_node(
     node_id: int, code: int = 0
 ) -> Callable[[ListOffsetsRequest], ListOffsetsResponse]:
-    """An answer to ListOffsets: partition 7 on node 2 ends at 2007."""
+    """Return a ListOffsets response in which partition 7 on node 2 ends at 2007."""
 
     def answer(request: ListOffsetsRequest) -> ListOffsetsResponse:
         return ListOffsetsResponse(

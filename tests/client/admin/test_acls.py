@@ -1,5 +1,4 @@
-"""Access control lists and users' passwords: of a whole server, and of brokers that say
-what a test tells them to."""
+"""ACLs and SCRAM users, on a server and on scripted brokers."""
 
 from __future__ import annotations
 
@@ -10,13 +9,26 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from coterie.auth.acl import Acl, AclFilter, Pattern, Permission
-from coterie.auth.acl_authorizer import AclAuthorizer
-from coterie.auth.authorizer import ANONYMOUS, Operation, Principal, ResourceType
+from coterie.auth.acl import (
+    ANONYMOUS,
+    AclBinding,
+    AclBindingFilter,
+    Operation,
+    PatternType,
+    PermissionType,
+    Principal,
+    ResourceType,
+)
+from coterie.auth.authorizer import AclAuthorizer
 from coterie.client.admin.acls import create_acls, delete_acls, describe_acls
 from coterie.client.admin.admin_client import AdminClient
-from coterie.client.admin.user_values import ScramDeletion, ScramInfo, ScramUpsertion
-from coterie.client.admin.users import alter_scram_users, describe_scram_users
+from coterie.client.admin.users import (
+    ScramDeletion,
+    ScramInfo,
+    ScramUpsertion,
+    alter_scram_users,
+    describe_scram_users,
+)
 from coterie.client.secret import Secret
 from coterie.errors import (
     ApiError,
@@ -55,18 +67,18 @@ from coterie.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 from coterie.wire.schema import Versions
+from tests.broker.server.harness import ThreadServer
 from tests.client.admin.scripted_cluster import ScriptedCluster
-from tests.client.scripted import HANG_UP, OPTIONS
-from tests.server.harness import ThreadServer
+from tests.client.scripted_broker import HANG_UP, OPTIONS
 
 pytestmark = pytest.mark.asyncio
 
 ALICE, BOB = Principal("User", "alice"), Principal("User", "bob")
-READ = Acl(ALICE, Permission.ALLOW, Operation.READ, ResourceType.GROUP, "g")
-DENY = Acl(
-    BOB, Permission.DENY, Operation.ALL, ResourceType.TOPIC, "*", host="10.0.0.1"
+READ = AclBinding(ALICE, PermissionType.ALLOW, Operation.READ, ResourceType.GROUP, "g")
+DENY = AclBinding(
+    BOB, PermissionType.DENY, Operation.ALL, ResourceType.TOPIC, "*", host="10.0.0.1"
 )
-PREFIX = READ._replace(name="team-", pattern=Pattern.PREFIXED)
+PREFIX = READ._replace(name="team-", pattern=PatternType.PREFIXED)
 SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
 PASSWORD = Secret("pencil")
 
@@ -85,35 +97,35 @@ def code_of(error: CoterieError) -> ErrorCode:
     return error.code
 
 
-async def test_bindings_are_made_found_and_taken_away(admin: AdminClient) -> None:
+async def test_bindings_are_created_described_and_deleted(admin: AdminClient) -> None:
     made = await admin.create_acls([READ, DENY, PREFIX, READ])
     assert list(made.all()) == [READ, DENY, PREFIX]
     assert set(await admin.describe_acls()) == {READ, DENY, PREFIX}
     group = ResourceType.GROUP
-    matching = AclFilter(group, "team-a", Pattern.MATCH)
+    matching = AclBindingFilter(group, "team-a", PatternType.MATCH)
     assert await admin.describe_acls(matching) == (PREFIX,)
-    assert await admin.describe_acls(AclFilter(principal="User:bob")) == (DENY,)
-    nobody = AclFilter(host="10.9.9.9")
+    assert await admin.describe_acls(AclBindingFilter(principal="User:bob")) == (DENY,)
+    nobody = AclBindingFilter(host="10.9.9.9")
     gone = await admin.delete_acls([matching, nobody])
     assert [list(each.all()) for each in gone.all().values()] == [[PREFIX], []]
     assert set(await admin.describe_acls()) == {READ, DENY}
 
 
-async def test_a_binding_that_cannot_be_hinders_no_other(admin: AdminClient) -> None:
+async def test_an_invalid_binding_does_not_affect_others(admin: AdminClient) -> None:
     odd = READ._replace(name="")
     results = await admin.create_acls([odd, READ])
     assert list(results.values) == [READ]
     error = results.errors[odd]
     assert code_of(error) is ErrorCode.INVALID_REQUEST
     assert "to create ALLOW User:alice from * to READ GROUP" in str(error)
-    unknown = AclFilter(operation=Operation.UNKNOWN)
-    gone = await admin.delete_acls([unknown, AclFilter()])
+    unknown = AclBindingFilter(operation=Operation.UNKNOWN)
+    gone = await admin.delete_acls([unknown, AclBindingFilter()])
     assert code_of(gone.errors[unknown]) is ErrorCode.INVALID_REQUEST
-    assert list(gone.one(AclFilter()).values) == [READ]
+    assert list(gone.one(AclBindingFilter()).values) == [READ]
 
 
-async def test_what_is_unknown_is_not_sent() -> None:
-    """Kafka closes the connection on it."""
+async def test_unknown_acl_elements_are_not_sent() -> None:
+    """Refuse UNKNOWN elements in the client: Kafka closes the connection on them."""
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         broker.answers[ApiKey.CREATE_ACLS] = lambda _: CreateAclsResponse()
@@ -122,16 +134,16 @@ async def test_what_is_unknown_is_not_sent() -> None:
         odd = READ._replace(operation=Operation.UNKNOWN)
         made = await create_acls(cluster, [odd])
         assert code_of(made.errors[odd]) is ErrorCode.INVALID_REQUEST
-        unknown = AclFilter(pattern=Pattern.UNKNOWN)
+        unknown = AclBindingFilter(pattern=PatternType.UNKNOWN)
         gone = await delete_acls(cluster, [unknown])
-        assert "Pattern UNKNOWN" in str(gone.errors[unknown])
-        with pytest.raises(ApiError, match="Pattern UNKNOWN"):
+        assert "PatternType UNKNOWN" in str(gone.errors[unknown])
+        with pytest.raises(ApiError, match="PatternType UNKNOWN"):
             await describe_acls(cluster, unknown)
         assert broker.asked_of(CreateAclsRequest) == []
         assert broker.asked_of(DeleteAclsRequest) == []
 
 
-async def test_without_an_authorizer_the_broker_says_what_to_do() -> None:
+async def test_acl_calls_fail_on_a_broker_without_an_authorizer() -> None:
     with ThreadServer() as server:
         host, port = server.addresses[0]
         async with AdminClient(f"{host}:{port}", OPTIONS) as admin:
@@ -139,11 +151,13 @@ async def test_without_an_authorizer_the_broker_says_what_to_do() -> None:
                 await admin.describe_acls()
             made = await admin.create_acls([READ])
             assert code_of(made.errors[READ]) is ErrorCode.SECURITY_DISABLED
-            gone = await admin.delete_acls([AclFilter()])
-            assert code_of(gone.errors[AclFilter()]) is ErrorCode.SECURITY_DISABLED
+            gone = await admin.delete_acls([AclBindingFilter()])
+            assert (
+                code_of(gone.errors[AclBindingFilter()]) is ErrorCode.SECURITY_DISABLED
+            )
 
 
-async def test_words_of_newer_brokers_are_unknown() -> None:
+async def test_acl_elements_of_newer_brokers_are_unknown() -> None:
     async with ScriptedCluster() as nodes:
         entry = AclDescription(
             principal="odd", host="*", operation=99, permission_type=9
@@ -157,14 +171,14 @@ async def test_words_of_newer_brokers_are_unknown() -> None:
         [acl] = await describe_acls(nodes.client())
         assert acl.principal == Principal("", "odd")
         assert acl[1:4] == (
-            Permission.UNKNOWN,
+            PermissionType.UNKNOWN,
             Operation.UNKNOWN,
             ResourceType.UNKNOWN,
         )
-        assert acl.pattern is Pattern.UNKNOWN
+        assert acl.pattern is PatternType.UNKNOWN
 
 
-async def test_users_are_no_resources_of_older_brokers() -> None:
+async def test_user_resources_are_unsupported_by_older_brokers() -> None:
     async with ScriptedCluster() as nodes:
         nodes.brokers[0].versions[ApiKey.CREATE_ACLS] = Versions(0, 2)
         nodes.brokers[0].versions[ApiKey.DESCRIBE_ACLS] = Versions(0, 0)
@@ -176,7 +190,7 @@ async def test_users_are_no_resources_of_older_brokers() -> None:
             await describe_acls(cluster)
 
 
-async def test_a_binding_that_could_not_be_taken_away_says_so_itself() -> None:
+async def test_each_binding_that_was_not_deleted_has_an_error() -> None:
     async with ScriptedCluster() as nodes:
         fields: dict[str, Any] = {
             "resource_type": 3,
@@ -198,27 +212,27 @@ async def test_a_binding_that_could_not_be_taken_away_says_so_itself() -> None:
             ]
         )
         nodes.brokers[0].answers[ApiKey.DELETE_ACLS] = lambda _: answer
-        results = await delete_acls(nodes.client(), [AclFilter()])
-        found = results.one(AclFilter())
+        results = await delete_acls(nodes.client(), [AclBindingFilter()])
+        found = results.one(AclBindingFilter())
         assert list(found.errors) == [READ]
         assert list(found.values) == [READ._replace(name="h")]
 
 
-async def test_what_was_taken_away_is_not_asked_twice() -> None:
+async def test_delete_acls_is_not_retried_after_a_lost_response() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         broker.answers[ApiKey.DELETE_ACLS] = lambda _: HANG_UP
         with pytest.raises(ConnectionLost):
-            await delete_acls(nodes.client(), [AclFilter()])
+            await delete_acls(nodes.client(), [AclBindingFilter()])
         assert len(broker.asked_of(DeleteAclsRequest)) == 1
 
 
-async def test_a_broker_that_answers_of_too_few_is_not_believed() -> None:
+async def test_a_response_with_too_few_results_is_an_error() -> None:
     async with ScriptedCluster() as nodes:
         nodes.brokers[0].answers[ApiKey.CREATE_ACLS] = lambda _: CreateAclsResponse(
             results=[AclCreationResult()]
         )
-        with pytest.raises(ClientError, match="1 of 2"):
+        with pytest.raises(ClientError, match="1 results for 2 ACLs"):
             await create_acls(nodes.client(), [READ, DENY])
 
 
@@ -250,11 +264,13 @@ async def test_passwords_are_set_described_and_deleted(admin: AdminClient) -> No
     assert code_of(named.errors["alice"]) is ErrorCode.RESOURCE_NOT_FOUND
 
 
-async def test_nobody_is_asked_about_no_users(admin: AdminClient) -> None:
+async def test_no_request_is_sent_for_an_empty_list_of_users(
+    admin: AdminClient,
+) -> None:
     assert (await admin.describe_scram_users([])).all() == {}
 
 
-async def test_a_password_is_salted_here_and_sent_to_the_controller() -> None:
+async def test_a_password_is_salted_and_sent_to_the_controller() -> None:
     async with ScriptedCluster(2) as nodes:
         nodes.controller_id = 2
         broker = nodes.brokers[1]
@@ -278,7 +294,7 @@ async def test_a_password_is_salted_here_and_sent_to_the_controller() -> None:
         assert "pencil" not in repr(ScramUpsertion("alice", SHA_256, PASSWORD))
 
 
-async def test_kinds_of_passwords_that_are_new_are_left_out() -> None:
+async def test_unknown_scram_mechanisms_are_left_out() -> None:
     async with ScriptedCluster() as nodes:
         infos = [
             CredentialInfo(mechanism=9, iterations=1),
@@ -305,5 +321,5 @@ async def test_kinds_of_passwords_that_are_new_are_left_out() -> None:
         cluster = nodes.client()
         found = await describe_scram_users(cluster)
         assert found.one("alice") == (ScramInfo(SHA_256, 4_096),)
-        with pytest.raises(ApiError, match="to describe users is not allowed"):
+        with pytest.raises(ApiError, match="to describe users is not authorized"):
             await describe_scram_users(cluster)

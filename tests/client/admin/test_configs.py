@@ -1,4 +1,4 @@
-"""Configurations, asked of brokers that say what a test tells them to."""
+"""Describe, alter and list configurations on scripted brokers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 from coterie.client.admin import configs
-from coterie.client.admin.config_values import (
+from coterie.client.admin.configs import (
     ConfigEntry,
     ConfigResource,
     ConfigSynonym,
-)
-from coterie.client.admin.configs import (
     alter_configs,
     describe_configs,
     list_config_resources,
@@ -25,8 +23,9 @@ from coterie.errors import (
 )
 from coterie.wire.api import ApiKey
 from coterie.wire.codec import decode, encode
-from coterie.wire.config_kinds import ConfigSource, ConfigType, ResourceKind
+from coterie.wire.configs import ConfigResourceType, ConfigSource, ConfigType
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.alter_configs import AlterConfigsResourceResponse
 from coterie.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -36,7 +35,6 @@ from coterie.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from coterie.wire.messages.incremental_alter_configs import (
-    AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
@@ -49,15 +47,15 @@ from coterie.wire.messages.list_config_resources import (
 )
 from coterie.wire.schema import Versions
 from tests.client.admin.scripted_cluster import ScriptedCluster
-from tests.client.scripted import BRIEF, HANG_UP, in_turn
+from tests.client.scripted_broker import BRIEF, HANG_UP, in_turn
 
 pytestmark = pytest.mark.asyncio
 
-GROUP = ConfigResource(ResourceKind.GROUP, "g")
-TOPIC = ConfigResource(ResourceKind.TOPIC, "t")
-FIRST = ConfigResource(ResourceKind.BROKER, "1")
-SECOND = ConfigResource(ResourceKind.BROKER, "2")
-ALL_BROKERS = ConfigResource(ResourceKind.BROKER, "")
+GROUP = ConfigResource(ConfigResourceType.GROUP, "g")
+TOPIC = ConfigResource(ConfigResourceType.TOPIC, "t")
+FIRST = ConfigResource(ConfigResourceType.BROKER, "1")
+SECOND = ConfigResource(ConfigResourceType.BROKER, "2")
+ALL_BROKERS = ConfigResource(ConfigResourceType.BROKER, "")
 SAID: dict[str, Any] = {
     "name": "retention.ms",
     "value": "5",
@@ -69,7 +67,7 @@ SAID: dict[str, Any] = {
 
 
 def described(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Two configurations of whatever is asked about."""
+    """Return two configurations of each requested resource."""
     return DescribeConfigsResponse(
         results=[
             DescribeConfigsResult(
@@ -102,7 +100,7 @@ def altered(request: Any, code: int = 0, message: str | None = None) -> Any:
     )
 
 
-async def test_configurations_are_read_with_all_that_is_said_of_them() -> None:
+async def test_configurations_have_all_their_fields() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         broker.answers[ApiKey.DESCRIBE_CONFIGS] = described
@@ -133,7 +131,7 @@ async def test_configurations_are_read_with_all_that_is_said_of_them() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-async def test_older_brokers_say_less(version: int) -> None:
+async def test_older_brokers_return_fewer_config_fields(version: int) -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         broker.versions[ApiKey.DESCRIBE_CONFIGS] = Versions(0, version)
@@ -145,7 +143,7 @@ async def test_older_brokers_say_less(version: int) -> None:
         assert entry.type is (ConfigType.LONG if version > 2 else ConfigType.UNKNOWN)
 
 
-async def test_kafka_0_11_says_what_is_a_default_and_no_more() -> None:
+async def test_kafka_0_11_returns_only_is_default_as_the_source() -> None:
     said = described(DescribeConfigsRequest(resources=[DescribeConfigsResource()]))
     read, _ = decode(DescribeConfigsResponse, 0, encode(said, 0))
     entry, secret = map(configs._entry, read.results[0].configs)
@@ -153,7 +151,7 @@ async def test_kafka_0_11_says_what_is_a_default_and_no_more() -> None:
     assert entry.value == "5"
 
 
-async def test_brokers_are_asked_about_themselves() -> None:
+async def test_broker_configs_are_requested_from_that_broker() -> None:
     async with ScriptedCluster(2) as nodes:
         for broker in nodes.brokers:
             broker.answers[ApiKey.DESCRIBE_CONFIGS] = described
@@ -172,32 +170,32 @@ async def test_brokers_are_asked_about_themselves() -> None:
         assert told[-1] == (5, 5)
 
 
-async def test_a_broker_that_is_down_hides_nothing_else() -> None:
+async def test_an_unavailable_broker_fails_its_own_resources_only() -> None:
     async with ScriptedCluster(2) as nodes:
         first, second = nodes.brokers
         first.answers[ApiKey.DESCRIBE_CONFIGS] = described
         second.answers[ApiKey.DESCRIBE_CONFIGS] = lambda _: HANG_UP
-        third = ConfigResource(ResourceKind.BROKER, "3")
+        third = ConfigResource(ConfigResourceType.BROKER, "3")
         results = await describe_configs(nodes.client(), [FIRST, SECOND, third, TOPIC])
         assert list(results.values) == [FIRST, TOPIC]
         assert isinstance(results.errors[SECOND], ConnectionLost)
         assert "no node 3" in str(results.errors[third])
 
 
-async def test_very_many_resources_come_in_portions(
+async def test_many_resources_are_requested_in_chunks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(configs, "RESOURCES_PER_REQUEST", 2)
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         broker.answers[ApiKey.DESCRIBE_CONFIGS] = described
-        wanted = [ConfigResource(ResourceKind.GROUP, f"g{n}") for n in range(5)]
+        wanted = [ConfigResource(ConfigResourceType.GROUP, f"g{n}") for n in range(5)]
         results = await describe_configs(nodes.client(), wanted)
         assert len(results.all()) == 5
         assert len(broker.asked_of(DescribeConfigsRequest)) == 3
 
 
-async def test_a_resource_may_be_refused_or_forgotten() -> None:
+async def test_a_resource_may_be_refused_or_missing_in_the_response() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         refused = altered(DescribeConfigsRequest())
@@ -213,10 +211,10 @@ async def test_a_resource_may_be_refused_or_forgotten() -> None:
         results = await alter_configs(nodes.client(), {GROUP: {"x": "1"}, TOPIC: {}})
         assert str(results.errors[GROUP]) == "group g: INVALID_CONFIG: x is none"
         assert isinstance(results.errors[TOPIC], MalformedFrame)
-        assert "left topic t out of its answer" in str(results.errors[TOPIC])
+        assert "response omits topic t" in str(results.errors[TOPIC])
 
 
-async def test_changes_are_said_one_by_one() -> None:
+async def test_config_changes_are_sent_one_by_one() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         broker.answers[ApiKey.INCREMENTAL_ALTER_CONFIGS] = altered
@@ -235,7 +233,7 @@ async def test_changes_are_said_one_by_one() -> None:
         assert (brokers.resource_type, brokers.resource_name) == (4, "")
 
 
-async def test_a_change_is_sent_again_for_twice_is_as_once() -> None:
+async def test_an_idempotent_change_is_retried() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         answers = in_turn(lambda _: HANG_UP, altered)
@@ -246,21 +244,21 @@ async def test_a_change_is_sent_again_for_twice_is_as_once() -> None:
         assert list(results.all()) == [GROUP]
 
 
-async def test_brokers_before_kafka_2_3_change_no_single_configuration() -> None:
+async def test_brokers_before_kafka_2_3_lack_incremental_alter_configs() -> None:
     async with ScriptedCluster() as nodes:
         del nodes.brokers[0].versions[ApiKey.INCREMENTAL_ALTER_CONFIGS]
         with pytest.raises(UnsupportedByBroker, match="IncrementalAlterConfigs"):
             await alter_configs(nodes.client(), {GROUP: {"a": "1"}})
 
 
-async def test_that_no_broker_is_there_is_the_whole_calls_failure() -> None:
+async def test_a_call_raises_when_no_broker_is_reachable() -> None:
     async with ScriptedCluster() as nodes:
         nodes.brokers[0].answers[ApiKey.DESCRIBE_CONFIGS] = lambda _: HANG_UP
         with pytest.raises(ConnectionLost):
             await describe_configs(nodes.client(BRIEF), [GROUP])
 
 
-async def test_what_has_configurations_is_listed() -> None:
+async def test_resources_with_configurations_are_listed() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         broker.answers[ApiKey.LIST_CONFIG_RESOURCES] = in_turn(
@@ -274,19 +272,19 @@ async def test_what_has_configurations_is_listed() -> None:
             ListConfigResourcesResponse(error_code=31),
         )
         cluster = nodes.client()
-        kinds = {ResourceKind.GROUP, ResourceKind.TOPIC}
+        kinds = {ConfigResourceType.GROUP, ConfigResourceType.TOPIC}
         assert await list_config_resources(cluster, kinds) == (
             TOPIC,
-            ConfigResource(ResourceKind.GROUP, "f"),
+            ConfigResource(ConfigResourceType.GROUP, "f"),
             GROUP,
         )
         [request] = broker.asked_of(ListConfigResourcesRequest)
         assert request.resource_types == [2, 32]
-        with pytest.raises(ApiError, match="to list configurations is not allowed"):
+        with pytest.raises(ApiError, match="to list configurations is not authorized"):
             await list_config_resources(cluster)
 
 
-async def test_brokers_before_kafka_4_1_list_only_what_metrics_are_pushed_for() -> None:
+async def test_brokers_before_kafka_4_1_list_client_metrics_only() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         broker.versions[ApiKey.LIST_CONFIG_RESOURCES] = Versions(0, 0)
@@ -294,7 +292,7 @@ async def test_brokers_before_kafka_4_1_list_only_what_metrics_are_pushed_for() 
             ListConfigResourcesResponse(config_resources=[Listed(resource_name="m")])
         )
         cluster = nodes.client()
-        metrics = ConfigResource(ResourceKind.CLIENT_METRICS, "m")
+        metrics = ConfigResource(ConfigResourceType.CLIENT_METRICS, "m")
         assert await list_config_resources(cluster, {metrics.kind}) == (metrics,)
         with pytest.raises(UnsupportedByBroker, match="ListConfigResources 0 to 0"):
-            await list_config_resources(cluster, {ResourceKind.GROUP})
+            await list_config_resources(cluster, {ConfigResourceType.GROUP})

@@ -1,4 +1,4 @@
-"""Configurations asked of a whole server over sockets, of two nodes."""
+"""Configurations on a server of two nodes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import pytest
 import pytest_asyncio
 
 from coterie.client.admin.admin_client import AdminClient
-from coterie.client.admin.config_values import ConfigResource
+from coterie.client.admin.configs import ConfigResource
 from coterie.errors import ApiError
-from coterie.wire.config_kinds import ConfigSource, ConfigType, ResourceKind
+from coterie.wire.configs import ConfigResourceType, ConfigSource, ConfigType
 from coterie.wire.error_codes import ErrorCode
-from tests.client.scripted import OPTIONS
-from tests.server.harness import ThreadServer
+from tests.broker.server.harness import ThreadServer
+from tests.client.scripted_broker import OPTIONS
 
 pytestmark = pytest.mark.asyncio
 
-GROUP = ConfigResource(ResourceKind.GROUP, "g")
-BROKERS = [ConfigResource(ResourceKind.BROKER, str(number)) for number in (1, 2)]
+GROUP = ConfigResource(ConfigResourceType.GROUP, "g")
+BROKERS = [ConfigResource(ConfigResourceType.BROKER, str(number)) for number in (1, 2)]
 SESSION = "consumer.session.timeout.ms"
 HEARTBEAT = "consumer.heartbeat.interval.ms"
 
@@ -32,8 +32,8 @@ async def admin() -> AsyncIterator[AdminClient]:
 
 
 @pytest.mark.fact("E21-10", "E21-04")
-async def test_a_group_is_configured_before_there_is_one(admin: AdminClient) -> None:
-    assert await admin.list_config_resources({ResourceKind.GROUP}) == ()
+async def test_a_group_is_configured_before_it_exists(admin: AdminClient) -> None:
+    assert await admin.list_config_resources({ConfigResourceType.GROUP}) == ()
     before = (await admin.describe_configs([GROUP])).one(GROUP)
     assert {each.source for each in before} == {ConfigSource.DEFAULT}
     changed = await admin.alter_configs({GROUP: {SESSION: "50000", HEARTBEAT: "6000"}})
@@ -45,11 +45,11 @@ async def test_a_group_is_configured_before_there_is_one(admin: AdminClient) -> 
     assert (own.name, own.value) == (SESSION, "50000")
     assert (own.source, own.type) == (ConfigSource.GROUP, ConfigType.INT)
     assert [each.value for each in own.synonyms] == ["50000", "45000"]
-    assert await admin.list_config_resources({ResourceKind.GROUP}) == (GROUP,)
+    assert await admin.list_config_resources({ConfigResourceType.GROUP}) == (GROUP,)
 
 
 @pytest.mark.fact("E21-07")
-async def test_what_a_group_cannot_have_is_refused(admin: AdminClient) -> None:
+async def test_an_invalid_group_configuration_is_rejected(admin: AdminClient) -> None:
     for changes, words in (
         ({"no.such": "1"}, "Unknown group config name: no.such"),
         ({SESSION: "1"}, "must be from"),
@@ -59,20 +59,20 @@ async def test_what_a_group_cannot_have_is_refused(admin: AdminClient) -> None:
         assert isinstance(error, ApiError)
         assert error.code is ErrorCode.INVALID_CONFIG
         assert words in str(error)
-    nameless = ConfigResource(ResourceKind.GROUP, "")
+    nameless = ConfigResource(ConfigResourceType.GROUP, "")
     [error] = (await admin.alter_configs({nameless: {SESSION: "1"}})).errors.values()
     assert isinstance(error, ApiError)
     assert error.code is ErrorCode.INVALID_REQUEST
 
 
-async def test_each_node_tells_of_itself(admin: AdminClient) -> None:
+async def test_each_brokers_own_configuration_is_described(admin: AdminClient) -> None:
     results = await admin.describe_configs(BROKERS, names=["node.id"])
     values = [[each.value for each in found] for found in results.all().values()]
     assert values == [["1"], ["2"]]
 
 
-async def test_a_topic_that_is_not_there_hides_nothing_else(admin: AdminClient) -> None:
-    gone = ConfigResource(ResourceKind.TOPIC, "gone")
+async def test_a_missing_topic_does_not_affect_others(admin: AdminClient) -> None:
+    gone = ConfigResource(ConfigResourceType.TOPIC, "gone")
     results = await admin.describe_configs([gone, GROUP], names=[SESSION])
     assert list(results.values) == [GROUP]
     error = results.errors[gone]

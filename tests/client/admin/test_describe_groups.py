@@ -1,4 +1,4 @@
-"""Groups of both protocols, described without being told which is which."""
+"""Descriptions of groups whose protocol is unknown to the caller."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Any
 
 import pytest
 
-from coterie.auth.authorizer import Operation
-from coterie.client.admin.group_values import (
+from coterie.auth.acl import Operation
+from coterie.client.admin.groups import (
     GroupDescription,
     GroupState,
     GroupType,
     MemberDescription,
 )
-from coterie.client.admin.operations import NOT_TOLD, operations
+from coterie.client.admin.results import OPERATIONS_OMITTED, authorized_operations
 from coterie.errors import ApiError, UnsupportedByBroker
 from coterie.types import TopicPartition
 from coterie.wire.api import ApiKey
 from coterie.wire.codec import encode
-from coterie.wire.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    TopicPartitions,
-)
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages import consumer_group_describe as of_consumers
 from coterie.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+)
+from coterie.wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    ConsumerProtocolTopicPartitions,
 )
 from coterie.wire.messages.describe_groups import (
     DescribedGroup,
@@ -37,13 +37,18 @@ from coterie.wire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from coterie.wire.schema import Message, Versions
-from tests.client.admin.fleet import KAFKA_0_11, KAFKA_2_8, NEW, Fleet
+from tests.client.admin.scripted_coordinators import (
+    KAFKA_0_11,
+    KAFKA_2_8,
+    NEW,
+    ScriptedCoordinators,
+)
 
 pytestmark = pytest.mark.asyncio
 
 
 def embedded(value: Message, version: int) -> bytes:
-    """As a member writes it: its version first."""
+    """Encode a message after its version, as in the metadata of a member."""
     return struct.pack(">h", version) + encode(value, min(version, 3))
 
 
@@ -58,16 +63,16 @@ def classic_member(**fields: Any) -> DescribedGroupMember:
 
 
 async def described(
-    group: DescribedGroup | of_consumers.DescribedGroup,
+    group: DescribedGroup | of_consumers.DescribedConsumerGroup,
     version: int | None = None,
     **options: Any,
 ) -> GroupDescription:
-    """The group "g" as an admin tells it, when a broker tells it so."""
-    async with Fleet() as fleet, fleet.admin() as admin:
-        (broker,) = fleet.brokers
+    """Describe the group "g" of a broker that returns the given group."""
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
+        (broker,) = coordinators.brokers
         key = ApiKey.DESCRIBE_GROUPS
         answer: Message = ConsumerGroupDescribeResponse()
-        if isinstance(group, of_consumers.DescribedGroup):
+        if isinstance(group, of_consumers.DescribedConsumerGroup):
             key = ApiKey.CONSUMER_GROUP_DESCRIBE
             answer = ConsumerGroupDescribeResponse(groups=[group])
         else:
@@ -83,59 +88,67 @@ async def only_member(*args: Any) -> MemberDescription:
     return member
 
 
-# Which API is asked.
+# The API that is used.
 
 
 @pytest.mark.fact("E16-12")
-async def test_what_is_no_group_of_kip_848_is_asked_of_the_older_api() -> None:
-    async with Fleet() as fleet, fleet.admin() as admin:
-        fleet.consumer_groups = {"new"}
+async def test_groups_that_are_not_consumer_groups_use_describe_groups() -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
+        coordinators.consumer_groups = {"new"}
         groups = (await admin.describe_groups(["old", "new"])).all()
         assert groups["old"].type is GroupType.CLASSIC
         assert groups["new"].type is GroupType.CONSUMER
-        (first,) = fleet.asked(ConsumerGroupDescribeRequest)
+        (first,) = coordinators.asked(ConsumerGroupDescribeRequest)
         assert first.group_ids == ["old", "new"]
-        (second,) = fleet.asked(DescribeGroupsRequest)
+        (second,) = coordinators.asked(DescribeGroupsRequest)
         assert second.groups == ["old"]
 
 
 @pytest.mark.fact("E16-12")
-async def test_a_broker_may_not_serve_the_newer_api_for_a_group() -> None:
-    async with Fleet() as fleet, fleet.admin() as admin:
-        refusal = of_consumers.DescribedGroup(
+async def test_unsupported_version_of_a_group_falls_back_to_describe_groups() -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
+        refusal = of_consumers.DescribedConsumerGroup(
             group_id="g", error_code=ErrorCode.UNSUPPORTED_VERSION
         )
         answer = ConsumerGroupDescribeResponse(groups=[refusal])
-        fleet.brokers[0].answers[ApiKey.CONSUMER_GROUP_DESCRIBE] = lambda _: answer
+        coordinators.brokers[0].answers[ApiKey.CONSUMER_GROUP_DESCRIBE] = lambda _: (
+            answer
+        )
         group = (await admin.describe_groups(["g"])).one("g")
         assert group.type is GroupType.CLASSIC
 
 
 @pytest.mark.fact("E16-12")
 @pytest.mark.parametrize("versions", [KAFKA_0_11, KAFKA_2_8])
-async def test_a_broker_without_the_newer_api_is_not_asked_for_it(
+async def test_consumer_group_describe_is_not_sent_to_an_old_broker(
     versions: Any,
 ) -> None:
-    async with Fleet(1, versions) as fleet, fleet.admin() as admin:
+    async with (
+        ScriptedCoordinators(1, versions) as coordinators,
+        coordinators.admin() as admin,
+    ):
         group = (await admin.describe_groups(["g"])).one("g")
         assert (group.type, group.state) == (GroupType.CLASSIC, GroupState.EMPTY)
-        assert fleet.count(ConsumerGroupDescribeRequest) == 0
+        assert coordinators.count(ConsumerGroupDescribeRequest) == 0
 
 
-async def test_a_broker_with_neither_api_is_told_apart() -> None:
+async def test_a_broker_with_neither_describe_api_is_unsupported() -> None:
     versions = {**KAFKA_0_11}
     del versions[ApiKey.DESCRIBE_GROUPS]
-    async with Fleet(1, versions) as fleet, fleet.admin() as admin:
+    async with (
+        ScriptedCoordinators(1, versions) as coordinators,
+        coordinators.admin() as admin,
+    ):
         error = (await admin.describe_groups(["g"])).errors["g"]
         assert isinstance(error, UnsupportedByBroker)
 
 
-# Groups that are not there, and other errors.
+# Missing groups, and other errors.
 
 
 @pytest.mark.fact("E29-03")
 @pytest.mark.parametrize("version", range(7))
-async def test_a_missing_group_is_an_error_whatever_the_brokers_age(
+async def test_a_missing_group_has_an_error_in_every_version(
     version: int,
 ) -> None:
     code = ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE
@@ -149,10 +162,12 @@ async def test_a_missing_group_is_an_error_whatever_the_brokers_age(
     "group",
     [
         classic(error_code=30, error_message="no"),
-        of_consumers.DescribedGroup(group_id="g", error_code=30, error_message="no"),
+        of_consumers.DescribedConsumerGroup(
+            group_id="g", error_code=30, error_message="no"
+        ),
     ],
 )
-async def test_the_error_of_a_group_is_told_with_the_brokers_words(group: Any) -> None:
+async def test_the_error_of_a_group_has_the_brokers_message(group: Any) -> None:
     with pytest.raises(ApiError, match="group g: GROUP_AUTHORIZATION_FAILED: no"):
         await described(group)
 
@@ -162,8 +177,11 @@ async def test_the_error_of_a_group_is_told_with_the_brokers_words(group: Any) -
 
 @pytest.mark.fact("C-12")
 @pytest.mark.parametrize("version", [0, 1, 3, 9])
-async def test_what_members_say_to_each_other_is_read(version: int) -> None:
-    mine = [TopicPartitions(topic="u", partitions=[1]), TopicPartitions(topic="t")]
+async def test_embedded_member_metadata_is_decoded(version: int) -> None:
+    mine = [
+        ConsumerProtocolTopicPartitions(topic="u", partitions=[1]),
+        ConsumerProtocolTopicPartitions(topic="t"),
+    ]
     mine[1].partitions = [2, 0]
     subscription = ConsumerProtocolSubscription(topics=["u", "t"], rack_id="r1")
     member = await only_member(
@@ -197,7 +215,7 @@ async def test_what_members_say_to_each_other_is_read(version: int) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"\0", b"\0\0", b"\0\0\0\0\0\7x", b"\xff\xff\0\0", b"\0\3\0\0\0\1\0"]
 )
-async def test_bytes_that_are_something_else_tell_nothing(data: bytes) -> None:
+async def test_undecodable_member_metadata_is_ignored(data: bytes) -> None:
     member = await only_member(
         classic(members=[classic_member(member_metadata=data, member_assignment=data)])
     )
@@ -205,14 +223,14 @@ async def test_bytes_that_are_something_else_tell_nothing(data: bytes) -> None:
     assert member.assignment == ()
 
 
-async def test_a_version_that_says_too_much_is_read_as_far_as_it_goes() -> None:
+async def test_an_embedded_message_is_decoded_as_version_0_if_needed() -> None:
     subscription = ConsumerProtocolSubscription(topics=["t"])
     data = struct.pack(">h", 1) + encode(subscription, 0)
     member = await only_member(classic(members=[classic_member(member_metadata=data)]))
     assert member.subscribed_topics == ("t",)
 
 
-async def test_bytes_of_another_protocol_are_not_read() -> None:
+async def test_metadata_of_other_protocol_types_is_not_decoded() -> None:
     subscription = ConsumerProtocolSubscription(topics=["t"])
     data = embedded(subscription, 0)
     member = await only_member(
@@ -222,7 +240,7 @@ async def test_bytes_of_another_protocol_are_not_read() -> None:
 
 
 @pytest.mark.fact("C-12")
-async def test_what_only_coterie_tells_is_none_elsewhere() -> None:
+async def test_fields_of_coterie_are_none_on_other_brokers() -> None:
     group = await described(classic(members=[classic_member()]))
     assert (group.generation_id, group.leader_id) == (None, None)
     assert (group.group_epoch, group.assignment_epoch) == (None, None)
@@ -232,7 +250,7 @@ async def test_what_only_coterie_tells_is_none_elsewhere() -> None:
 
 
 @pytest.mark.fact("C-02", "C-03", "C-05")
-async def test_what_coterie_tells_beside_is_read() -> None:
+async def test_the_tagged_fields_of_coterie_are_decoded() -> None:
     told = classic_member(
         member_subscription=["u", "t"], member_protocols=["range", "sticky"]
     )
@@ -243,7 +261,7 @@ async def test_what_coterie_tells_beside_is_read() -> None:
     assert member.protocols == ("range", "sticky")
 
 
-async def test_members_come_in_the_order_of_their_ids() -> None:
+async def test_members_are_sorted_by_id() -> None:
     members = [classic_member(member_id=each) for each in "cab"]
     group = await described(classic(members=members, protocol_data="range"), 4)
     assert [member.member_id for member in group.members] == ["a", "b", "c"]
@@ -251,7 +269,7 @@ async def test_members_come_in_the_order_of_their_ids() -> None:
     assert not group.is_simple
 
 
-async def test_a_group_that_nobody_joined_is_simple() -> None:
+async def test_a_group_without_members_is_simple() -> None:
     assert (await described(classic(protocol_type="", group_state="Empty"))).is_simple
 
 
@@ -264,9 +282,11 @@ async def test_a_state_of_a_newer_broker_is_unknown() -> None:
 # Groups of KIP-848.
 
 
-def owned(*partitions: int) -> of_consumers.Assignment:
-    topic = of_consumers.TopicPartitions(topic_name="t", partitions=list(partitions))
-    return of_consumers.Assignment(topic_partitions=[topic])
+def owned(*partitions: int) -> of_consumers.DescribedAssignment:
+    topic = of_consumers.DescribedTopicPartitions(
+        topic_name="t", partitions=list(partitions)
+    )
+    return of_consumers.DescribedAssignment(topic_partitions=[topic])
 
 
 @pytest.mark.fact("C-13", "E16-12", "E29-02")
@@ -277,7 +297,7 @@ def owned(*partitions: int) -> of_consumers.Assignment:
 async def test_a_consumer_group_has_epochs_and_both_assignments(
     version: int, member_type: int, is_classic: bool | None
 ) -> None:
-    member = of_consumers.Member(
+    member = of_consumers.DescribedMember(
         member_id="m",
         instance_id="i",
         rack_id="r",
@@ -291,7 +311,7 @@ async def test_a_consumer_group_has_epochs_and_both_assignments(
         member_type=member_type,
     )
     group = await described(
-        of_consumers.DescribedGroup(
+        of_consumers.DescribedConsumerGroup(
             group_id="g",
             group_state="Reconciling",
             group_epoch=8,
@@ -322,33 +342,36 @@ async def test_a_consumer_group_has_epochs_and_both_assignments(
     )
 
 
-# What the caller may do.
+# Authorized operations.
 
 
 @pytest.mark.parametrize(
     "group",
     [
         classic(authorized_operations=1 << 3 | 1 << 8),
-        of_consumers.DescribedGroup(
+        of_consumers.DescribedConsumerGroup(
             group_id="g", authorized_operations=1 << 3 | 1 << 8
         ),
     ],
 )
-async def test_operations_are_told_when_they_are_asked_for(group: Any) -> None:
+async def test_authorized_operations_are_returned_on_demand(group: Any) -> None:
     told = await described(group, with_operations=True)
     assert told.authorized_operations == {Operation.READ, Operation.DESCRIBE}
 
 
 @pytest.mark.parametrize("wanted", [False, True])
-async def test_operations_are_asked_for_when_they_are_wanted(wanted: bool) -> None:
-    async with Fleet(1, NEW) as fleet, fleet.admin() as admin:
+async def test_authorized_operations_are_requested_on_demand(wanted: bool) -> None:
+    async with (
+        ScriptedCoordinators(1, NEW) as coordinators,
+        coordinators.admin() as admin,
+    ):
         await admin.describe_groups(["g"], with_operations=wanted)
         for kind in (ConsumerGroupDescribeRequest, DescribeGroupsRequest):
-            (request,) = fleet.asked(kind)
+            (request,) = coordinators.asked(kind)
             assert request.include_authorized_operations == wanted
 
 
-async def test_a_bit_field_tells_operations() -> None:
-    assert operations(NOT_TOLD) is None
-    assert operations(0) == frozenset()
-    assert operations(1 << 6 | 1 << 30) == {Operation.DELETE}
+async def test_authorized_operations_are_decoded_from_a_bit_field() -> None:
+    assert authorized_operations(OPERATIONS_OMITTED) is None
+    assert authorized_operations(0) == frozenset()
+    assert authorized_operations(1 << 6 | 1 << 30) == {Operation.DELETE}

@@ -1,4 +1,4 @@
-"""Deleting groups, changing what they committed, and making members leave."""
+"""Deletion of groups, changes of committed offsets, and removal of members."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from coterie.client import AdminClient
-from coterie.client.admin.offset_values import CommittedOffset
-from coterie.client.admin.remove_members import MemberToRemove
+from coterie.client.admin.group_changes import MemberToRemove
+from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.results import Results
 from coterie.errors import ApiError, MalformedFrame, UnsupportedByBroker
 from coterie.settings import Settings
@@ -45,8 +45,13 @@ from coterie.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from coterie.wire.schema import Versions
-from tests.client.admin.fleet import KAFKA_0_11, KAFKA_2_8, NEW, Fleet
-from tests.client.scripted import in_turn
+from tests.client.admin.scripted_coordinators import (
+    KAFKA_0_11,
+    KAFKA_2_8,
+    NEW,
+    ScriptedCoordinators,
+)
+from tests.client.scripted_broker import in_turn
 
 pytestmark = pytest.mark.asyncio
 
@@ -97,8 +102,8 @@ def forgotten(*partitions: tuple[TopicPartition, ErrorCode]) -> OffsetDeleteResp
 
 
 @pytest.mark.fact("D-44")
-async def test_the_failure_of_one_group_stops_no_other() -> None:
-    async with Fleet() as fleet, fleet.admin() as admin:
+async def test_a_failed_deletion_does_not_affect_other_groups() -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         told = [
             DeletableGroupResult(
                 group_id="a", error_code=ErrorCode.NON_EMPTY_GROUP, error_message="no"
@@ -107,7 +112,7 @@ async def test_the_failure_of_one_group_stops_no_other() -> None:
             DeletableGroupResult(group_id="c", error_code=ErrorCode.GROUP_ID_NOT_FOUND),
         ]
         answer = DeleteGroupsResponse(results=told)
-        fleet.brokers[0].answers[ApiKey.DELETE_GROUPS] = lambda _: answer
+        coordinators.brokers[0].answers[ApiKey.DELETE_GROUPS] = lambda _: answer
         results = await admin.delete_groups("abc")
         assert results.values == {"b": None}
         assert codes(results) == {
@@ -115,18 +120,21 @@ async def test_the_failure_of_one_group_stops_no_other() -> None:
             "c": ErrorCode.GROUP_ID_NOT_FOUND,
         }
         assert str(results.errors["a"]) == "group a: NON_EMPTY_GROUP: no"
-        assert fleet.count(DeleteGroupsRequest) == 1
+        assert coordinators.count(DeleteGroupsRequest) == 1
 
 
 @pytest.mark.fact("D-47")
-async def test_a_broker_that_cannot_delete_is_not_made_to() -> None:
-    async with Fleet(1, KAFKA_0_11) as fleet, fleet.admin() as admin:
+async def test_delete_groups_is_not_emulated_on_an_old_broker() -> None:
+    async with (
+        ScriptedCoordinators(1, KAFKA_0_11) as coordinators,
+        coordinators.admin() as admin,
+    ):
         results = await admin.delete_groups(["a", "b"])
         assert results.values == {}
         for error in results.errors.values():
             assert isinstance(error, UnsupportedByBroker)
         assert list(results.errors) == ["a", "b"]
-        kinds = {type(each) for each in fleet.brokers[0].asked}
+        kinds = {type(each) for each in coordinators.brokers[0].asked}
         assert kinds <= {FindCoordinatorRequest}
 
 
@@ -134,14 +142,17 @@ async def test_a_broker_that_cannot_delete_is_not_made_to() -> None:
 
 
 @pytest.mark.parametrize(("versions", "newest"), [(KAFKA_0_11, 3), (NEW, 9)])
-async def test_an_operators_commit_has_no_member_and_no_epoch(
+async def test_an_admin_commit_has_no_member_and_no_epoch(
     versions: Any, newest: int
 ) -> None:
-    """And names its topics, which version 10 does not."""
-    async with Fleet(1, versions) as fleet, fleet.admin() as admin:
+    """Use at most version 9: version 10 names topics by ID."""
+    async with (
+        ScriptedCoordinators(1, versions) as coordinators,
+        coordinators.admin() as admin,
+    ):
         done = ErrorCode.NONE
         answer = committed((T0, done), (T1, done), (U0, done))
-        fleet.brokers[0].answers[ApiKey.OFFSET_COMMIT] = lambda _: answer
+        coordinators.brokers[0].answers[ApiKey.OFFSET_COMMIT] = lambda _: answer
         results = await admin.alter_group_offsets(
             "g",
             {
@@ -151,7 +162,7 @@ async def test_an_operators_commit_has_no_member_and_no_epoch(
             },
         )
         assert results.all() == {T0: None, T1: None, U0: None}
-        (request,) = fleet.asked(OffsetCommitRequest)
+        (request,) = coordinators.asked(OffsetCommitRequest)
         assert (request.member_id, request.group_instance_id) == ("", None)
         assert request.generation_id_or_member_epoch == -1
         assert request.retention_time_ms == -1
@@ -169,10 +180,10 @@ async def test_an_operators_commit_has_no_member_and_no_epoch(
 
 
 @pytest.mark.fact("E29-08")
-async def test_each_partition_tells_that_the_group_has_members() -> None:
-    async with Fleet() as fleet, fleet.admin() as admin:
+async def test_each_partition_has_an_error_when_the_group_has_members() -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         answer = committed((T0, UNKNOWN), (T1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        fleet.brokers[0].answers[ApiKey.OFFSET_COMMIT] = lambda _: answer
+        coordinators.brokers[0].answers[ApiKey.OFFSET_COMMIT] = lambda _: answer
         offsets = {T0: CommittedOffset(1), T1: CommittedOffset(1)}
         results = await admin.alter_group_offsets("g", offsets)
         assert results.values == {}
@@ -183,10 +194,10 @@ async def test_each_partition_tells_that_the_group_has_members() -> None:
         assert "stop them first" in str(results.errors[T0])
 
 
-async def test_a_partition_that_the_answer_leaves_out_has_no_success() -> None:
-    async with Fleet() as fleet, fleet.admin() as admin:
+async def test_a_partition_missing_in_the_response_has_an_error() -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         answer = committed((T0, ErrorCode.NONE))
-        fleet.brokers[0].answers[ApiKey.OFFSET_COMMIT] = lambda _: answer
+        coordinators.brokers[0].answers[ApiKey.OFFSET_COMMIT] = lambda _: answer
         offsets = {T0: CommittedOffset(1), T1: CommittedOffset(1)}
         results = await admin.alter_group_offsets("g", offsets)
         assert results.values == {T0: None}
@@ -194,7 +205,7 @@ async def test_a_partition_that_the_answer_leaves_out_has_no_success() -> None:
 
 
 @pytest.mark.fact("D-46")
-async def test_how_long_offsets_live_is_the_brokers_alone() -> None:
+async def test_offsets_retention_is_a_broker_configuration() -> None:
     assert Settings().offsets_retention_minutes == 7 * 24 * 60
     retention = OffsetCommitRequest.FIELDS["retention_time_ms"]
     assert (retention.versions, retention.default) == (Versions(2, 4), -1)
@@ -215,11 +226,9 @@ async def forget(admin: AdminClient) -> Results[TopicPartition, None]:
     "code", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.INVALID_GROUP_ID]
 )
 @pytest.mark.parametrize("change", [alter, forget])
-async def test_what_is_wrong_with_the_group_is_raised(
-    change: Change, code: ErrorCode
-) -> None:
-    async with Fleet() as fleet, fleet.admin() as admin:
-        answers = fleet.brokers[0].answers
+async def test_an_error_of_the_group_is_raised(change: Change, code: ErrorCode) -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
+        answers = coordinators.brokers[0].answers
         answers[ApiKey.OFFSET_COMMIT] = lambda _: committed((T0, code))
         answer = OffsetDeleteResponse(error_code=code)
         answers[ApiKey.OFFSET_DELETE] = lambda _: answer
@@ -230,12 +239,12 @@ async def test_what_is_wrong_with_the_group_is_raised(
 
 @pytest.mark.fact("A-64", "B-27")
 @pytest.mark.parametrize("change", [alter, forget])
-async def test_a_change_follows_the_group_to_its_new_coordinator(
+async def test_a_change_is_retried_on_the_new_coordinator(
     change: Change,
 ) -> None:
     code = ErrorCode.NOT_COORDINATOR
-    async with Fleet() as fleet, fleet.admin() as admin:
-        answers = fleet.brokers[0].answers
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
+        answers = coordinators.brokers[0].answers
         answers[ApiKey.OFFSET_COMMIT] = in_turn(
             committed((T0, code)), committed((T0, ErrorCode.NONE))
         )
@@ -243,21 +252,21 @@ async def test_a_change_follows_the_group_to_its_new_coordinator(
             OffsetDeleteResponse(error_code=code), forgotten((T0, ErrorCode.NONE))
         )
         assert (await change(admin)).all() == {T0: None}
-        assert fleet.count(FindCoordinatorRequest) == 2
+        assert coordinators.count(FindCoordinatorRequest) == 2
 
 
 # Deleting offsets.
 
 
 @pytest.mark.fact("D-45", "D-50", "D-53")
-async def test_partitions_of_a_topic_that_is_read_stay() -> None:
-    async with Fleet() as fleet, fleet.admin() as admin:
+async def test_offsets_of_a_subscribed_topic_are_not_deleted() -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         answer = forgotten((T0, SUBSCRIBED), (T1, SUBSCRIBED), (U0, ErrorCode.NONE))
-        fleet.brokers[0].answers[ApiKey.OFFSET_DELETE] = lambda _: answer
+        coordinators.brokers[0].answers[ApiKey.OFFSET_DELETE] = lambda _: answer
         results = await admin.delete_group_offsets("g", [T0, U0, T1])
         assert results.values == {U0: None}
         assert codes(results) == {T0: SUBSCRIBED, T1: SUBSCRIBED}
-        (request,) = fleet.asked(OffsetDeleteRequest)
+        (request,) = coordinators.asked(OffsetDeleteRequest)
         asked = {
             (topic.name, each.partition_index)
             for topic in request.topics
@@ -266,13 +275,16 @@ async def test_partitions_of_a_topic_that_is_read_stay() -> None:
         assert asked == {T0, T1, U0}
 
 
-async def test_a_broker_that_cannot_delete_offsets_says_so() -> None:
-    async with Fleet(1, KAFKA_0_11) as fleet, fleet.admin() as admin:
+async def test_an_old_broker_without_offset_delete_is_an_error() -> None:
+    async with (
+        ScriptedCoordinators(1, KAFKA_0_11) as coordinators,
+        coordinators.admin() as admin,
+    ):
         with pytest.raises(UnsupportedByBroker, match="does not serve OffsetDelete"):
             await admin.delete_group_offsets("g", [T0])
 
 
-# Making members leave.
+# Removal of members.
 
 
 def left(*codes: ErrorCode) -> LeaveGroupResponse:
@@ -290,45 +302,45 @@ def left(*codes: ErrorCode) -> LeaveGroupResponse:
 
 @pytest.mark.fact("B-27")
 @pytest.mark.parametrize(("reason", "words"), [("", ""), ("it hangs", ": it hangs")])
-async def test_many_members_leave_at_once(reason: str, words: str) -> None:
-    async with Fleet() as fleet, fleet.admin() as admin:
+async def test_many_members_are_removed_in_one_request(reason: str, words: str) -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         answer = left(ErrorCode.NONE, UNKNOWN)
-        fleet.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: answer
+        coordinators.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: answer
         results = await admin.remove_members("g", [ONE, STATIC, ONE], reason=reason)
         assert results.values == {ONE: None}
         assert codes(results) == {STATIC: UNKNOWN}
-        (request,) = fleet.asked(LeaveGroupRequest)
+        (request,) = coordinators.asked(LeaveGroupRequest)
         first, second = request.members
         assert (first.member_id, first.group_instance_id) == ("m1", None)
         assert (second.member_id, second.group_instance_id) == ("", "i2")
         assert first.reason == f"member was removed by an admin{words}"
 
 
-async def test_another_refusal_is_told_as_it_is() -> None:
-    async with Fleet() as fleet, fleet.admin() as admin:
+async def test_another_error_of_a_member_is_reported() -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         answer = left(ErrorCode.NONE, ErrorCode.FENCED_INSTANCE_ID)
-        fleet.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: answer
+        coordinators.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: answer
         results = await admin.remove_members("g", [STATIC])
         assert "FENCED_INSTANCE_ID" in str(results.errors[STATIC])
 
 
-async def test_a_reason_is_as_long_as_brokers_take() -> None:
-    async with Fleet() as fleet, fleet.admin() as admin:
+async def test_a_reason_is_truncated_to_255_characters() -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         answer = left(ErrorCode.NONE, ErrorCode.NONE)
-        fleet.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: answer
+        coordinators.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: answer
         await admin.remove_members("g", [ONE], reason="x" * 900)
-        (request,) = fleet.asked(LeaveGroupRequest)
+        (request,) = coordinators.asked(LeaveGroupRequest)
         assert len(request.members[0].reason) == 255
 
 
-async def test_all_members_leave_static_ones_by_their_instance_id() -> None:
-    async with Fleet() as fleet, fleet.admin() as admin:
+async def test_all_members_are_removed_and_static_ones_by_instance_id() -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         members = [
             DescribedGroupMember(member_id="m2", group_instance_id="i2"),
             DescribedGroupMember(member_id="m1"),
         ]
         group = DescribedGroup(group_id="g", group_state="Stable", members=members)
-        answers = fleet.brokers[0].answers
+        answers = coordinators.brokers[0].answers
         answers[ApiKey.DESCRIBE_GROUPS] = lambda _: DescribeGroupsResponse(
             groups=[group]
         )
@@ -336,23 +348,28 @@ async def test_all_members_leave_static_ones_by_their_instance_id() -> None:
         assert (await admin.remove_members("g")).all() == {ONE: None, STATIC: None}
 
 
-async def test_of_a_group_without_members_nobody_leaves() -> None:
-    async with Fleet() as fleet, fleet.admin() as admin:
+async def test_remove_members_of_an_empty_group_sends_no_leave_group() -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         assert await admin.remove_members("g") == Results()
-        assert fleet.count(LeaveGroupRequest) == 0
+        assert coordinators.count(LeaveGroupRequest) == 0
 
 
-async def test_a_member_that_the_answer_leaves_out_has_not_left() -> None:
-    async with Fleet() as fleet, fleet.admin() as admin:
-        fleet.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: LeaveGroupResponse()
-        with pytest.raises(MalformedFrame, match="nothing about static member i2"):
+async def test_a_member_missing_in_the_response_has_an_error() -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
+        coordinators.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda _: (
+            LeaveGroupResponse()
+        )
+        with pytest.raises(MalformedFrame, match="omits static member i2"):
             await admin.remove_members("g", [STATIC])
 
 
-async def test_before_version_3_members_leave_one_by_one() -> None:
-    async with Fleet(1, KAFKA_0_11) as fleet, fleet.admin() as admin:
+async def test_members_are_removed_one_by_one_before_version_3() -> None:
+    async with (
+        ScriptedCoordinators(1, KAFKA_0_11) as coordinators,
+        coordinators.admin() as admin,
+    ):
         gone = MemberToRemove("gone")
-        fleet.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda request: (
+        coordinators.brokers[0].answers[ApiKey.LEAVE_GROUP] = lambda request: (
             LeaveGroupResponse(
                 error_code=UNKNOWN if request.member_id == "gone" else ErrorCode.NONE
             )
@@ -361,14 +378,19 @@ async def test_before_version_3_members_leave_one_by_one() -> None:
         assert results.values == {ONE: None}
         assert isinstance(results.errors.pop(STATIC), UnsupportedByBroker)  # type: ignore[attr-defined]
         assert codes(results) == {gone: UNKNOWN}
-        asked = [each.member_id for each in fleet.asked(LeaveGroupRequest)]
+        asked = [each.member_id for each in coordinators.asked(LeaveGroupRequest)]
         assert asked == ["m1", "gone"]
 
 
 @pytest.mark.parametrize("versions", [Versions(0, 1), Versions(0, 5)])
-async def test_what_is_wrong_with_the_group_keeps_members(versions: Versions) -> None:
-    async with Fleet(1, KAFKA_2_8) as fleet, fleet.admin() as admin:
-        (broker,) = fleet.brokers
+async def test_remove_members_raises_the_error_of_the_group(
+    versions: Versions,
+) -> None:
+    async with (
+        ScriptedCoordinators(1, KAFKA_2_8) as coordinators,
+        coordinators.admin() as admin,
+    ):
+        (broker,) = coordinators.brokers
         broker.versions[ApiKey.LEAVE_GROUP] = versions
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         answer = LeaveGroupResponse(error_code=code)

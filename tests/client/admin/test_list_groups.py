@@ -1,4 +1,4 @@
-"""The groups of a whole cluster, whatever the state of its brokers."""
+"""Tests for listing the groups of a cluster with unavailable and old brokers."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from coterie.client.admin.group_values import GroupListing, GroupState, GroupType
+from coterie.client.admin.groups import GroupListing, GroupState, GroupType
 from coterie.errors import ApiError, ClientError, ConnectionLost, UnsupportedByBroker
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from coterie.wire.schema import Versions
-from tests.client.admin.fleet import (
+from tests.client.admin.scripted_coordinators import (
     IN_A_SECOND,
     KAFKA_0_11,
     KAFKA_2_8,
     NEW,
     ONCE,
-    Fleet,
+    ScriptedCoordinators,
 )
-from tests.client.scripted import HANG_UP, SILENCE, in_turn
+from tests.client.scripted_broker import HANG_UP, SILENCE, in_turn
 
 pytestmark = pytest.mark.asyncio
 
@@ -32,14 +32,14 @@ def ids(groups: tuple[GroupListing, ...]) -> list[str]:
 
 
 @pytest.mark.fact("E28-06", "E29-01")
-async def test_all_brokers_are_asked() -> None:
-    async with Fleet(3) as fleet, fleet.admin() as admin:
-        fleet.where = {"c": 0, "a": 1, "b": 2}
+async def test_list_groups_is_sent_to_every_broker() -> None:
+    async with ScriptedCoordinators(3) as coordinators, coordinators.admin() as admin:
+        coordinators.where = {"c": 0, "a": 1, "b": 2}
         listed = await admin.list_groups()
         assert ids(listed.groups) == ["a", "b", "c"]
         assert [group.coordinator_id for group in listed.groups] == [1, 2, 0]
         assert listed.errors == {}
-        assert fleet.count(ListGroupsRequest) == 3
+        assert coordinators.count(ListGroupsRequest) == 3
 
 
 @pytest.mark.fact("E28-01", "E29-01")
@@ -51,22 +51,25 @@ async def test_all_brokers_are_asked() -> None:
         (NEW, GroupState.EMPTY, GroupType.CLASSIC),
     ],
 )
-async def test_a_listing_tells_what_the_broker_can(
+async def test_a_listing_has_the_fields_of_the_brokers_version(
     versions: Any, state: GroupState | None, kind: GroupType | None
 ) -> None:
-    async with Fleet(1, versions) as fleet, fleet.admin() as admin:
-        fleet.where = {"g": 0}
+    async with (
+        ScriptedCoordinators(1, versions) as coordinators,
+        coordinators.admin() as admin,
+    ):
+        coordinators.where = {"g": 0}
         (group,) = (await admin.list_groups()).groups
         assert group == GroupListing("g", "consumer", state, kind, 0)
 
 
 @pytest.mark.fact("E28-01", "E29-01")
-async def test_filters_are_sent_in_kafkas_words() -> None:
-    async with Fleet() as fleet, fleet.admin() as admin:
+async def test_list_groups_filters_are_sent_with_the_names_that_kafka_uses() -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         await admin.list_groups(
             states=[GroupState.STABLE, GroupState.EMPTY], types=[GroupType.CONSUMER]
         )
-        (request,) = fleet.asked(ListGroupsRequest)
+        (request,) = coordinators.asked(ListGroupsRequest)
         assert request.states_filter == ["Stable", "Empty"]
         assert request.types_filter == ["consumer"]
 
@@ -81,41 +84,50 @@ async def test_filters_are_sent_in_kafkas_words() -> None:
         (KAFKA_2_8, {"states": [GroupState.STABLE], "types": [GroupType.CLASSIC]}),
     ],
 )
-async def test_a_broker_that_cannot_filter_is_not_asked(
+async def test_a_filter_on_an_old_broker_raises(
     versions: Any, filters: dict[str, Any]
 ) -> None:
-    async with Fleet(1, versions) as fleet, fleet.admin() as admin:
+    async with (
+        ScriptedCoordinators(1, versions) as coordinators,
+        coordinators.admin() as admin,
+    ):
         with pytest.raises(UnsupportedByBroker, match="is needed"):
             await admin.list_groups(**filters)
-        assert fleet.count(ListGroupsRequest) == 0
+        assert coordinators.count(ListGroupsRequest) == 0
 
 
 @pytest.mark.fact("E28-07")
-async def test_states_are_filtered_since_version_4() -> None:
-    async with Fleet(1, KAFKA_2_8) as fleet, fleet.admin() as admin:
+async def test_states_are_filtered_from_version_4_on() -> None:
+    async with (
+        ScriptedCoordinators(1, KAFKA_2_8) as coordinators,
+        coordinators.admin() as admin,
+    ):
         await admin.list_groups(states=[GroupState.STABLE])
-        (request,) = fleet.asked(ListGroupsRequest)
+        (request,) = coordinators.asked(ListGroupsRequest)
         assert request.states_filter == ["Stable"]
 
 
 @pytest.mark.fact("E28-06")
-async def test_a_broker_that_loads_is_asked_again() -> None:
-    async with Fleet() as fleet, fleet.admin() as admin:
-        fleet.brokers[0].answers[ApiKey.LIST_GROUPS] = in_turn(
+async def test_a_loading_broker_is_retried() -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
+        coordinators.brokers[0].answers[ApiKey.LIST_GROUPS] = in_turn(
             ListGroupsResponse(error_code=LOADING), ListGroupsResponse()
         )
         listed = await admin.list_groups()
         assert (listed.groups, listed.errors) == ((), {})
-        assert fleet.count(ListGroupsRequest) == 2
+        assert coordinators.count(ListGroupsRequest) == 2
 
 
 @pytest.mark.fact("E28-06")
 @pytest.mark.parametrize("code", [LOADING, ErrorCode.CLUSTER_AUTHORIZATION_FAILED])
-async def test_what_a_broker_refuses_is_its_own_error(code: ErrorCode) -> None:
-    async with Fleet(2) as fleet, fleet.admin(ONCE) as admin:
-        fleet.where = {"a": 0, "b": 1}
+async def test_a_list_groups_error_belongs_to_its_broker(code: ErrorCode) -> None:
+    async with (
+        ScriptedCoordinators(2) as coordinators,
+        coordinators.admin(ONCE) as admin,
+    ):
+        coordinators.where = {"a": 0, "b": 1}
         answer = ListGroupsResponse(error_code=code)
-        fleet.brokers[1].answers[ApiKey.LIST_GROUPS] = lambda _: answer
+        coordinators.brokers[1].answers[ApiKey.LIST_GROUPS] = lambda _: answer
         listed = await admin.list_groups()
         assert ids(listed.groups) == ["a"]
         error = listed.errors[1]
@@ -123,27 +135,33 @@ async def test_what_a_broker_refuses_is_its_own_error(code: ErrorCode) -> None:
         assert error.code is code
 
 
-async def test_a_dead_broker_hides_nobody_elses_groups() -> None:
-    async with Fleet(2) as fleet, fleet.admin(ONCE) as admin:
-        fleet.where = {"a": 0, "b": 1}
-        fleet.brokers[1]._server.close()
+async def test_an_unavailable_broker_does_not_affect_other_listings() -> None:
+    async with (
+        ScriptedCoordinators(2) as coordinators,
+        coordinators.admin(ONCE) as admin,
+    ):
+        coordinators.where = {"a": 0, "b": 1}
+        coordinators.brokers[1]._server.close()
         listed = await admin.list_groups()
         assert ids(listed.groups) == ["a"]
         assert isinstance(listed.errors[1], ConnectionLost)
 
 
-async def test_a_broker_without_the_api_is_its_own_error() -> None:
-    async with Fleet(2) as fleet, fleet.admin() as admin:
-        fleet.where = {"a": 0}
-        fleet.brokers[1].versions[ApiKey.LIST_GROUPS] = Versions(90, 91)
+async def test_a_broker_without_list_groups_has_its_own_error() -> None:
+    async with ScriptedCoordinators(2) as coordinators, coordinators.admin() as admin:
+        coordinators.where = {"a": 0}
+        coordinators.brokers[1].versions[ApiKey.LIST_GROUPS] = Versions(90, 91)
         listed = await admin.list_groups()
         assert ids(listed.groups) == ["a"]
         assert isinstance(listed.errors[1], UnsupportedByBroker)
 
 
-async def test_a_cluster_that_cannot_be_reached_has_no_list() -> None:
-    async with Fleet() as fleet, fleet.admin(ONCE) as admin:
-        fleet.brokers[0]._server.close()
+async def test_list_groups_raises_when_no_broker_is_reachable() -> None:
+    async with (
+        ScriptedCoordinators() as coordinators,
+        coordinators.admin(ONCE) as admin,
+    ):
+        coordinators.brokers[0]._server.close()
         with pytest.raises(ConnectionLost):
             await admin.list_groups()
 
@@ -152,23 +170,26 @@ async def test_a_cluster_that_cannot_be_reached_has_no_list() -> None:
 @pytest.mark.parametrize(
     ("first", "expected"),
     [
-        (SILENCE, "no answer within the 1000 ms of the whole call"),
+        (SILENCE, "no response within the call's 1000 ms"),
         (HANG_UP, "closed the connection"),
     ],
 )
-async def test_at_the_deadline_the_last_failure_is_told(
+async def test_the_last_failure_is_raised_at_the_deadline(
     first: Any, expected: str
 ) -> None:
-    async with Fleet() as fleet, fleet.admin(IN_A_SECOND) as admin:
-        fleet.brokers[0].answers[ApiKey.METADATA] = in_turn(first, SILENCE)
+    async with (
+        ScriptedCoordinators() as coordinators,
+        coordinators.admin(IN_A_SECOND) as admin,
+    ):
+        coordinators.brokers[0].answers[ApiKey.METADATA] = in_turn(first, SILENCE)
         with pytest.raises(ClientError, match=expected):
             await admin.describe_cluster()
 
 
 async def test_a_cluster_is_described_by_any_broker() -> None:
-    async with Fleet(2) as fleet, fleet.admin() as admin:
+    async with ScriptedCoordinators(2) as coordinators, coordinators.admin() as admin:
         cluster = await admin.describe_cluster()
-        assert (cluster.cluster_id, cluster.controller_id) == ("fleet", 0)
+        assert (cluster.cluster_id, cluster.controller_id) == ("coordinators", 0)
         assert [node.port for node in cluster.nodes] == [
-            broker.port for broker in fleet.brokers
+            broker.port for broker in coordinators.brokers
         ]

@@ -1,4 +1,4 @@
-"""Offsets of logs, asked of brokers that say what a test tells them to."""
+"""Log offsets on scripted brokers."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from coterie.client.admin import leaders
-from coterie.client.admin.log_offsets import list_offsets
-from coterie.client.admin.offset_values import (
+from coterie.client.admin.log_offsets import (
     EARLIEST,
     LATEST,
     AtTime,
-    LogOffsetFound,
+    LogOffsetInfo,
     OffsetSpec,
-    Special,
+    SpecialOffset,
+    list_offsets,
 )
 from coterie.client.cluster import Cluster
 from coterie.errors import (
@@ -36,12 +36,12 @@ from tests.client.admin.scripted_cluster import (
     ScriptedCluster,
     offsets_of_node,
 )
-from tests.client.scripted import BRIEF, IMPATIENT, OPTIONS, SILENCE, in_turn
+from tests.client.scripted_broker import BRIEF, IMPATIENT, OPTIONS, SILENCE, in_turn
 
 pytestmark = pytest.mark.asyncio
 
 SOON = replace(OPTIONS, leader_wait_ms=30)
-"""For who asks in vain for leaders."""
+"""Ends soon when no leader is available."""
 
 
 def ends(topic: str, *partitions: int) -> dict[TopicPartition, OffsetSpec]:
@@ -53,7 +53,7 @@ def code_of(error: CoterieError) -> ErrorCode:
     return error.code
 
 
-async def test_nothing_is_asked_when_nothing_is_wanted() -> None:
+async def test_no_request_is_sent_without_partitions() -> None:
     async with ScriptedCluster() as nodes:
         results = await list_offsets(nodes.client(), {})
         assert results.all() == {}
@@ -88,7 +88,7 @@ async def test_each_leader_gets_one_request_for_all_of_its_partitions() -> None:
         assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
-async def test_very_many_partitions_come_in_portions(
+async def test_many_partitions_are_requested_in_chunks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(leaders, "PARTITIONS_PER_REQUEST", 2)
@@ -111,14 +111,14 @@ async def test_very_many_partitions_come_in_portions(
     [
         (LATEST, -1),
         (EARLIEST, -2),
-        (Special.MAX_TIMESTAMP, -3),
-        (Special.EARLIEST_LOCAL, -4),
-        (Special.LATEST_TIERED, -5),
+        (SpecialOffset.MAX_TIMESTAMP, -3),
+        (SpecialOffset.EARLIEST_LOCAL, -4),
+        (SpecialOffset.LATEST_TIERED, -5),
         (AtTime(1_700_000_000_000), 1_700_000_000_000),
         (AtTime(-5), 0),
     ],
 )
-async def test_what_is_asked_for_has_the_protocols_number(
+async def test_offset_kinds_are_sent_with_the_protocols_numbers(
     spec: OffsetSpec, number: int
 ) -> None:
     async with ScriptedCluster() as nodes:
@@ -132,13 +132,13 @@ async def test_what_is_asked_for_has_the_protocols_number(
 @pytest.mark.parametrize(
     ("spec", "since"),
     [
-        (Special.MAX_TIMESTAMP, 7),
-        (Special.EARLIEST_LOCAL, 8),
-        (Special.LATEST_TIERED, 9),
+        (SpecialOffset.MAX_TIMESTAMP, 7),
+        (SpecialOffset.EARLIEST_LOCAL, 8),
+        (SpecialOffset.LATEST_TIERED, 9),
     ],
 )
-async def test_what_a_broker_is_too_old_for_fails_alone(
-    spec: Special, since: int
+async def test_an_unsupported_offset_kind_does_not_affect_others(
+    spec: SpecialOffset, since: int
 ) -> None:
     async with ScriptedCluster() as nodes:
         nodes.brokers[0].versions[ApiKey.LIST_OFFSETS] = Versions(1, since - 1)
@@ -153,18 +153,18 @@ async def test_what_a_broker_is_too_old_for_fails_alone(
         assert len(nodes.brokers[0].asked_of(ListOffsetsRequest)) == 1
 
 
-async def test_brokers_before_kafka_0_11_know_no_committed_offsets() -> None:
+async def test_brokers_before_kafka_0_11_support_no_committed_only() -> None:
     async with ScriptedCluster() as nodes:
         nodes.brokers[0].versions[ApiKey.LIST_OFFSETS] = Versions(0, 1)
         nodes.lead(1, "t", 0)
         old = await list_offsets(nodes.client(), ends("t", 0))
-        assert old.one(TopicPartition("t", 0)) == LogOffsetFound(1000)
+        assert old.one(TopicPartition("t", 0)) == LogOffsetInfo(1000)
         results = await list_offsets(nodes.client(), ends("t", 0), committed_only=True)
         with pytest.raises(UnsupportedByBroker, match="2 to 11 is needed"):
             results.all()
 
 
-async def test_a_broker_that_speaks_version_0_only_is_refused() -> None:
+async def test_a_broker_with_version_0_only_is_unsupported() -> None:
     async with ScriptedCluster() as nodes:
         nodes.brokers[0].versions[ApiKey.LIST_OFFSETS] = Versions(0, 0)
         nodes.lead(1, "t", 0)
@@ -173,7 +173,7 @@ async def test_a_broker_that_speaks_version_0_only_is_refused() -> None:
             results.all()
 
 
-async def test_committed_only_is_said() -> None:
+async def test_committed_only_sets_the_isolation_level() -> None:
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "t", 0)
         await list_offsets(nodes.client(), ends("t", 0), committed_only=True)
@@ -194,7 +194,7 @@ async def test_committed_only_is_said() -> None:
         ErrorCode.KAFKA_STORAGE_ERROR,
     ],
 )
-async def test_a_partition_whose_leader_moved_is_asked_for_again_it_alone(
+async def test_only_the_partition_with_a_moved_leader_is_retried(
     code: ErrorCode,
 ) -> None:
     async with ScriptedCluster(2) as nodes:
@@ -221,7 +221,7 @@ async def test_a_partition_whose_leader_moved_is_asked_for_again_it_alone(
         assert asked == [[1], [0]]
 
 
-async def test_a_partition_without_a_leader_waits_for_one() -> None:
+async def test_a_partition_without_a_leader_is_retried() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         nodes.lead(NOBODY, "t", 0)
@@ -233,23 +233,23 @@ async def test_a_partition_without_a_leader_waits_for_one() -> None:
         assert results.one(TopicPartition("t", 0)).offset == 1000
 
 
-async def test_a_partition_that_gets_no_leader_fails_alone() -> None:
+async def test_a_partition_without_a_leader_does_not_affect_others() -> None:
     async with ScriptedCluster() as nodes:
         nodes.lead(NOBODY, "t", 0)
         nodes.lead(1, "t", 1)
         results = await list_offsets(nodes.client(SOON), ends("t", 0, 1))
-        assert results.values == {("t", 1): LogOffsetFound(1001)}
+        assert results.values == {("t", 1): LogOffsetInfo(1001)}
         error = results.errors[TopicPartition("t", 0)]
         assert code_of(error) is ErrorCode.LEADER_NOT_AVAILABLE
         assert "partition t-0 has no leader now" in str(error)
 
 
-async def test_a_topic_that_is_gone_is_soon_known_to_be() -> None:
+async def test_a_deleted_topic_is_reported_after_a_few_retries() -> None:
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "t", 0)
         wanted = ends("gone", 0) | ends("t", 0, 1)
         results = await list_offsets(nodes.client(), wanted)
-        assert results.values == {("t", 0): LogOffsetFound(1000)}
+        assert results.values == {("t", 0): LogOffsetInfo(1000)}
         assert {key: code_of(error) for key, error in results.errors.items()} == {
             ("gone", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ("t", 1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -261,7 +261,7 @@ async def test_a_topic_that_is_gone_is_soon_known_to_be() -> None:
         assert len(asked) == leaders.UNKNOWN_TRIES
 
 
-async def test_a_topic_that_is_deleted_in_the_middle_fails_alone() -> None:
+async def test_a_topic_deleted_between_requests_does_not_affect_others() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         nodes.lead(1, "t", 0)
@@ -280,13 +280,13 @@ async def test_a_topic_that_is_deleted_in_the_middle_fails_alone() -> None:
 
         broker.answers[ApiKey.LIST_OFFSETS] = delete
         results = await list_offsets(nodes.client(), ends("t", 0) | ends("u", 0))
-        assert results.values == {("u", 0): LogOffsetFound(1000)}
+        assert results.values == {("u", 0): LogOffsetInfo(1000)}
         [error] = results.errors.values()
         assert "topic t does not exist" in str(error)
         assert len(broker.asked_of(ListOffsetsRequest)) == 1
 
 
-async def test_a_topic_one_may_not_see_is_asked_for_once() -> None:
+async def test_the_offsets_of_an_unauthorized_topic_are_requested_once() -> None:
     async with ScriptedCluster() as nodes:
         nodes.refused["t"] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         results = await list_offsets(nodes.client(), ends("t", 0))
@@ -295,7 +295,7 @@ async def test_a_topic_one_may_not_see_is_asked_for_once() -> None:
         assert len(nodes.brokers[0].asked_of(MetadataRequest)) == 1
 
 
-async def test_a_refusal_that_will_stay_is_not_asked_for_again() -> None:
+async def test_an_error_that_is_not_retriable_is_not_retried() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
@@ -313,26 +313,26 @@ async def test_a_dead_leader_fails_its_own_partitions() -> None:
         nodes.lead(1, "t", 0)
         nodes.lead(2, "t", 1)
         results = await list_offsets(nodes.client(SOON), ends("t", 0, 1))
-        assert results.values == {("t", 0): LogOffsetFound(1000)}
+        assert results.values == {("t", 0): LogOffsetInfo(1000)}
         [error] = results.errors.values()
         assert isinstance(error, ConnectionLost)
         assert f"127.0.0.1:{nodes.brokers[1].port} cannot be reached" in str(error)
 
 
-async def test_a_leader_that_says_nothing_fails_its_own_partitions() -> None:
+async def test_a_leader_that_times_out_fails_its_own_partitions() -> None:
     async with ScriptedCluster(2) as nodes:
         nodes.brokers[1].answers[ApiKey.LIST_OFFSETS] = lambda _: SILENCE
         nodes.lead(1, "t", 0)
         nodes.lead(2, "t", 1)
         options = replace(BRIEF, request_timeout_ms=10_000, api_timeout_ms=200)
         results = await list_offsets(nodes.client(options), ends("t", 0, 1))
-        assert results.values == {("t", 0): LogOffsetFound(1000)}
+        assert results.values == {("t", 0): LogOffsetInfo(1000)}
         [error] = results.errors.values()
         assert isinstance(error, RequestTimedOut)
-        assert "the leader of t-1 gave no answer in 200 ms" in str(error)
+        assert "the leader of t-1 did not respond within 200 ms" in str(error)
 
 
-async def test_a_leader_that_forgets_a_partition_is_told_of() -> None:
+async def test_a_partition_missing_in_a_leaders_response_has_an_error() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         nodes.lead(1, "t", 0)
@@ -340,25 +340,29 @@ async def test_a_leader_that_forgets_a_partition_is_told_of() -> None:
         results = await list_offsets(nodes.client(), ends("t", 0))
         [error] = results.errors.values()
         assert isinstance(error, ClientError)
-        assert "node 1 said nothing of partition t-0" in str(error)
+        assert "the response of node 1 omits partition t-0" in str(error)
 
 
-async def test_that_nobody_tells_who_leads_is_the_whole_calls_failure() -> None:
+async def test_a_call_raises_when_no_broker_returns_metadata() -> None:
     async with ScriptedCluster() as nodes:
         bootstrap = nodes.brokers[0].bootstrap
     with pytest.raises((ConnectionLost, RequestTimedOut)):
         await list_offsets(Cluster(bootstrap, IMPATIENT), ends("t", 0))
 
 
-async def test_brokers_that_do_not_even_tell_who_leads_are_not_waited_for() -> None:
+async def test_metadata_time_outs_end_the_call() -> None:
     async with ScriptedCluster() as nodes:
         nodes.brokers[0].answers[ApiKey.METADATA] = lambda _: SILENCE
         options = replace(BRIEF, request_timeout_ms=10_000)
-        with pytest.raises(RequestTimedOut, match="no answer within the 50 ms"):
+        with pytest.raises(
+            RequestTimedOut, match="no response within the call's 50 ms"
+        ):
             await list_offsets(nodes.client(options), ends("t", 0))
 
 
-async def test_metadata_lost_on_the_second_look_fails_what_is_left() -> None:
+async def test_a_metadata_failure_during_a_retry_fails_the_remaining_partitions() -> (
+    None
+):
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         nodes.lead(NOBODY, "t", 0)
@@ -368,6 +372,6 @@ async def test_metadata_lost_on_the_second_look_fails_what_is_left() -> None:
         refused.error_code = ErrorCode.REBOOTSTRAP_REQUIRED
         broker.answers[ApiKey.METADATA] = in_turn(known, refused)
         results = await list_offsets(nodes.client(), ends("t", 0, 1))
-        assert results.values == {("t", 1): LogOffsetFound(1001)}
+        assert results.values == {("t", 1): LogOffsetInfo(1001)}
         [error] = results.errors.values()
         assert code_of(error) is ErrorCode.REBOOTSTRAP_REQUIRED

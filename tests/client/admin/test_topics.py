@@ -1,4 +1,4 @@
-"""Topics, asked of brokers that say what a test tells them to."""
+"""Topics on scripted brokers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from coterie.client.admin.leaders import UNKNOWN_TRIES
-from coterie.client.admin.topic_values import CreatedTopic, NewTopic
 from coterie.client.admin.topics import (
+    CreatedTopic,
+    NewTopic,
     create_partitions,
     create_topics,
     delete_topics,
@@ -35,7 +36,7 @@ from coterie.wire.messages.delete_topics import (
 from coterie.wire.messages.metadata import MetadataRequest
 from coterie.wire.schema import Versions
 from tests.client.admin.scripted_cluster import NOBODY, ScriptedCluster
-from tests.client.scripted import BRIEF, HANG_UP, IMPATIENT, SILENCE, in_turn
+from tests.client.scripted_broker import BRIEF, HANG_UP, IMPATIENT, SILENCE, in_turn
 
 pytestmark = pytest.mark.asyncio
 
@@ -45,7 +46,7 @@ def created(code: int = 0, **said: Any) -> CreateTopicsResponse:
     return CreateTopicsResponse(topics=[result])
 
 
-async def test_topics_are_described_in_the_order_they_are_asked_for() -> None:
+async def test_topics_are_described_in_the_requested_order() -> None:
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "b", 1, 0)
         nodes.lead(NOBODY, "a", 0)
@@ -61,7 +62,7 @@ async def test_topics_are_described_in_the_order_they_are_asked_for() -> None:
         assert not request.allow_auto_topic_creation
 
 
-async def test_no_names_mean_all_topics() -> None:
+async def test_null_topic_names_describe_all_topics() -> None:
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "b", 0)
         nodes.lead(1, "a", 0)
@@ -71,7 +72,7 @@ async def test_no_names_mean_all_topics() -> None:
         assert list(results.errors) == ["b"]
 
 
-async def test_a_topic_that_was_made_just_now_is_asked_for_again() -> None:
+async def test_a_topic_that_was_just_created_is_requested_again() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         nodes.lead(1, "old", 0)
@@ -90,7 +91,7 @@ async def test_a_topic_that_was_made_just_now_is_asked_for_again() -> None:
         assert asked == [["new", "old"], ["new"]]
 
 
-async def test_a_topic_that_is_not_there_is_an_error_of_its_own() -> None:
+async def test_a_missing_topic_has_its_own_error() -> None:
     async with ScriptedCluster() as nodes:
         nodes.lead(1, "t", 0)
         results = await describe_topics(nodes.client(), ["gone", "t"])
@@ -100,7 +101,7 @@ async def test_a_topic_that_is_not_there_is_an_error_of_its_own() -> None:
         assert len(nodes.brokers[0].asked_of(MetadataRequest)) == UNKNOWN_TRIES
 
 
-async def test_a_topic_is_made_by_the_controller() -> None:
+async def test_a_topic_is_created_by_the_controller() -> None:
     async with ScriptedCluster(2) as nodes:
         nodes.controller_id = 2
         nodes.brokers[1].answers[ApiKey.CREATE_TOPICS] = lambda _: created(
@@ -117,7 +118,7 @@ async def test_a_topic_is_made_by_the_controller() -> None:
         ]
 
 
-async def test_another_controller_is_looked_for() -> None:
+async def test_not_controller_is_retried_on_the_new_controller() -> None:
     async with ScriptedCluster(2) as nodes:
         first, second = nodes.brokers
         refused = created(ErrorCode.NOT_CONTROLLER)
@@ -132,7 +133,7 @@ async def test_another_controller_is_looked_for() -> None:
         assert list(results.all()) == ["t"]
 
 
-async def test_a_cluster_without_controller_says_so_in_the_end() -> None:
+async def test_a_missing_controller_is_an_error_at_the_deadline() -> None:
     async with ScriptedCluster() as nodes:
         refused = created(ErrorCode.NOT_CONTROLLER)
         nodes.brokers[0].answers[ApiKey.CREATE_TOPICS] = lambda _: refused
@@ -141,9 +142,7 @@ async def test_a_cluster_without_controller_says_so_in_the_end() -> None:
             results.one("t")
 
 
-async def test_a_controller_that_is_not_to_be_found_any_more_said_its_last_word() -> (
-    None
-):
+async def test_the_last_response_is_returned_when_the_controller_disappears() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
 
@@ -163,7 +162,7 @@ async def test_a_controller_that_is_not_to_be_found_any_more_said_its_last_word(
 @pytest.mark.parametrize(
     ("said", "error"), [(HANG_UP, ConnectionLost), (SILENCE, RequestTimedOut)]
 )
-async def test_a_change_whose_answer_is_lost_is_not_asked_for_twice(
+async def test_a_change_with_a_lost_response_is_not_retried(
     said: object, error: type[Exception]
 ) -> None:
     async with ScriptedCluster() as nodes:
@@ -174,7 +173,7 @@ async def test_a_change_whose_answer_is_lost_is_not_asked_for_twice(
         assert len(broker.asked_of(CreateTopicsRequest)) == 1
 
 
-async def test_what_the_broker_says_of_a_refusal_is_passed_on() -> None:
+async def test_the_brokers_error_message_is_included() -> None:
     async with ScriptedCluster() as nodes:
         refused = created(ErrorCode.TOPIC_ALREADY_EXISTS, error_message="It is there.")
         nodes.brokers[0].answers[ApiKey.CREATE_TOPICS] = lambda _: refused
@@ -183,7 +182,7 @@ async def test_what_the_broker_says_of_a_refusal_is_passed_on() -> None:
         assert str(results.errors["t"]) == text
 
 
-async def test_brokers_before_kafka_2_4_choose_no_numbers() -> None:
+async def test_brokers_before_kafka_2_4_require_a_partition_count() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         broker.versions[ApiKey.CREATE_TOPICS] = Versions(0, 3)
@@ -220,7 +219,7 @@ async def test_topics_are_deleted_in_each_version(version: int) -> None:
         assert named == ["t", "u"]
 
 
-async def test_partitions_are_not_added_where_the_broker_is_too_old() -> None:
+async def test_an_old_broker_without_create_partitions_is_an_error() -> None:
     async with ScriptedCluster() as nodes:
         del nodes.brokers[0].versions[ApiKey.CREATE_PARTITIONS]
         with pytest.raises(UnsupportedByBroker, match="CreatePartitions"):

@@ -1,4 +1,4 @@
-"""`sasl.jaas.config`, and librdkafka's description of an unsecured token."""
+"""The parsers of `sasl.jaas.config` and of librdkafka's unsecured tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
         'password="p\\40w";',
     ],
 )
-def test_name_and_password_are_found(text: str) -> None:
+def test_user_name_and_password_are_parsed(text: str) -> None:
     assert read_jaas(text) == {"sasl.username": "alice", "sasl.password": "p w"}
 
 
@@ -39,12 +39,12 @@ def test_name_and_password_are_found(text: str) -> None:
         ("", None),
     ],
 )
-def test_quotations_have_javas_escapes(written: str, password: str | None) -> None:
+def test_quoted_values_have_javas_escapes(written: str, password: str | None) -> None:
     found = read_jaas(f'{PLAIN} required username="u" password="{written}";')
     assert found.get("sasl.password") == password
 
 
-def test_client_credentials_are_found() -> None:
+def test_client_credentials_are_parsed() -> None:
     found = read_jaas(
         f'{OAUTH} required clientId="us" clientSecret="s" scope="kafka" '
         'extension_tenant="7" extension_zone="b";'
@@ -57,7 +57,7 @@ def test_client_credentials_are_found() -> None:
     }
 
 
-def test_an_unsecured_token_is_found() -> None:
+def test_an_unsecured_token_is_parsed() -> None:
     found = read_jaas(f'{OAUTH} required unsecuredLoginStringClaim_sub="carol";')
     assert found == {"sasl.oauthbearer.unsecured.principal": "carol"}
     said = "principal=carol scope=a,b lifeSeconds=60 extension_tenant=7"
@@ -72,19 +72,21 @@ def test_an_unsecured_token_is_found() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "has no end"),
-        (";", 'says no "required"'),
-        (f'{PLAIN} required password="hunter2"', "has no end"),
-        (f'{PLAIN} required password="hunter2;', "a quotation .* has no end"),
-        (f'{PLAIN} password="hunter2";', 'says no "required"'),
-        (f"{PLAIN} required password hunter2 ;", "no NAME="),
+        ("", "lacks its semicolon"),
+        (";", 'lacks "required"'),
+        (f'{PLAIN} required password="hunter2"', "lacks its semicolon"),
+        (f'{PLAIN} required password="hunter2;', "a quotation .* is not closed"),
+        (f'{PLAIN} password="hunter2";', 'lacks "required"'),
+        (f"{PLAIN} required password hunter2 ;", "other than NAME="),
         (f'{PLAIN} required password="hunter2" user;', "after 1 options"),
         (f'{PLAIN} required password="hunter2"; {PLAIN} required;', "several entries"),
-        ("com.sun.security.auth.module.Krb5LoginModule required;", "not built in"),
+        ("com.sun.security.auth.module.Krb5LoginModule required;", "not supported"),
         (f"{PLAIN} required tokenauth=true;", "delegation tokens"),
     ],
 )
-def test_what_cannot_be_read_is_told_without_its_values(text: str, why: str) -> None:
+def test_the_error_of_an_invalid_jaas_entry_does_not_contain_its_values(
+    text: str, why: str
+) -> None:
     with pytest.raises(SettingError, match=why) as refused:
         read_jaas(text)
     assert "hunter2" not in str(refused.value)

@@ -17,47 +17,49 @@ from pathlib import Path
 
 import pyspark
 
-from coterie.pipeline.session.java import cache_directory, find_java
+from coterie.pipeline.java import cache_directory, find_java
 
 SOURCE = Path(__file__).parents[3] / "src"
-_LEADS = "I have been elected leader"
-_KNOWN = "Successfully registered with master"
+_MASTER_READY = "I have been elected leader"
+_WORKER_READY = "Successfully registered with master"
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _ROLE = "org.apache.spark.deploy"
 
 
 @dataclass(frozen=True)
 class SparkCluster:
-    """A running one."""
+    """A running standalone Spark cluster."""
 
     master: str
     workers: tuple[Path, ...]
-    """Where each worker keeps what its executors say."""
+    """The work directories of the workers."""
 
-    def said(self, worker: Path) -> str:
-        """What the executors of a worker said."""
+    def executor_log(self, worker: Path) -> str:
+        """Return the stderr of a worker's executors."""
         return "".join(each.read_text() for each in worker.glob("app-*/*/stderr"))
 
 
 @contextlib.contextmanager
 def spark_cluster(folder: Path, workers: int) -> Iterator[SparkCluster]:
-    """Start one, with a core for each worker, and end it."""
+    """Run a cluster with one core per worker."""
     port = _free_port()
     master = f"spark://127.0.0.1:{port}"
     places = tuple(folder / f"worker-{number}" for number in range(workers))
     with contextlib.ExitStack() as stack:
-        asked = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
-        stack.enter_context(_process("master.Master", _LEADS, *asked))
+        arguments = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
+        stack.enter_context(_process("master.Master", _MASTER_READY, *arguments))
         for place in places:
-            asked = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g")
+            arguments = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g")
             where = ("--webui-port", "0", "--work-dir", str(place), master)
-            stack.enter_context(_process("worker.Worker", _KNOWN, *asked, *where))
+            stack.enter_context(
+                _process("worker.Worker", _WORKER_READY, *arguments, *where)
+            )
         yield SparkCluster(master, places)
 
 
 @contextlib.contextmanager
 def _process(role: str, ready: str, *arguments: str) -> Iterator[None]:
-    """A process, from when it says that it is ready."""
+    """Start a process, and enter the block when it is ready."""
     process = subprocess.Popen(
         [_SPARK_CLASS, f"{_ROLE}.{role}", *arguments],
         stdout=subprocess.PIPE,
@@ -67,10 +69,10 @@ def _process(role: str, ready: str, *arguments: str) -> Iterator[None]:
         start_new_session=True,
     )
     assert process.stdout is not None
-    said = process.stdout
-    rest = threading.Thread(target=deque, args=(said, 0))
+    output = process.stdout
+    rest = threading.Thread(target=deque, args=(output, 0))
     try:
-        assert any(ready in line for line in said), f"{role} ended"
+        assert any(ready in line for line in output), f"{role} ended"
         rest.start()
         yield
     finally:
@@ -79,11 +81,11 @@ def _process(role: str, ready: str, *arguments: str) -> Iterator[None]:
         process.wait(60)
         if rest.ident is not None:
             rest.join(60)
-        said.close()
+        output.close()
 
 
 def environment() -> dict[str, str]:
-    """Of a machine of the cluster: Python and Java, and no Coterie on its path."""
+    """Return the environment of a cluster machine: Python and Java, no Coterie."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return kept | {
         "JAVA_HOME": str(find_java(os.environ, cache_directory(os.environ))),
@@ -92,8 +94,8 @@ def environment() -> dict[str, str]:
     }
 
 
-def packed(folder: Path) -> Path:
-    """Coterie as `--py-files` takes it."""
+def zip_coterie(folder: Path) -> Path:
+    """Return a zip file of Coterie for `--py-files`."""
     path = folder / "coterie.zip"
     with zipfile.ZipFile(path, "w") as file:
         for each in sorted(SOURCE.rglob("*")):

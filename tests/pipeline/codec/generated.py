@@ -1,4 +1,4 @@
-"""A small generated log, as rows of the table `records`, all of them committed."""
+"""A small generated log as rows of the table `records`, without aborted records."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coterie.pipeline.generator.generate import Order, generate
+from coterie.testing.log_generator.generate import GeneratorOptions, generate
 from tests.pipeline.codec.records import batch_of, row_of
-from tests.pipeline.generator.reading import log_of, partitions_of
+from tests.testing.log_generator.generated_log import partition_folders, read_records
 
 
 def generated(folder: Path) -> Iterator[Any]:
-    """One batch a log partition."""
-    generate(Order(folder=folder / "log", groups=24, commits=3_000, partitions=2))
-    for each in partitions_of(folder / "log"):
+    """Yield an Arrow record batch for each log partition."""
+    generate(
+        GeneratorOptions(folder=folder / "log", groups=24, commits=3_000, partitions=2)
+    )
+    for each in partition_folders(folder / "log"):
         yield batch_of(
             row_of(
                 record.offset,
@@ -24,5 +26,5 @@ def generated(folder: Path) -> Iterator[Any]:
                 is_transactional=header.is_transactional,
                 producer_id=header.producer_id,
             )
-            for header, record in log_of(each)
+            for header, record in read_records(each)
         )

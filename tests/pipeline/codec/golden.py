@@ -1,4 +1,4 @@
-"""The records that Apache Kafka 4.4's own classes wrote."""
+"""Records written by the classes of Apache Kafka 4.4."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 from tests.pipeline.codec.records import KeyValue
 
-_FOLDER = Path(__file__).parents[2] / "coordinator" / "records"
+_FOLDER = Path(__file__).parents[2] / "broker" / "coordinator"
 
 
 def golden() -> dict[str, KeyValue]:
-    """Name -> key and value."""
+    """Return the key and the value of each record by the record's name."""
     lines = [
         line.split("\t")
         for name in ("kafka_4_4_records.tsv", "kafka_4_4_consumer_records.tsv")

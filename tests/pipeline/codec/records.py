@@ -1,4 +1,4 @@
-"""Rows of the table `records`, made by hand."""
+"""Hand-made rows of the table `records`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from coterie.pipeline.tables.records import RECORDS
+from coterie.pipeline.tables.bronze import RECORDS
 
 KeyValue = tuple[bytes | None, bytes | None]
 
 
 def row_of(offset: int, key: bytes | None, value: bytes | None, **more: Any) -> Any:
-    """One row; `more` are columns that are not as usual."""
+    """Return a row; `more` overrides columns."""
     return {
         "log_partition": 3,
         "log_offset": offset,
@@ -38,5 +38,5 @@ def batch_of(rows: Iterable[Any]) -> pa.RecordBatch:
 
 
 def batch(*pairs: KeyValue) -> pa.RecordBatch:
-    """A batch of records, from offset 0 on."""
+    """Return a batch of records from offset 0."""
     return batch_of(row_of(at, *pair) for at, pair in enumerate(pairs))

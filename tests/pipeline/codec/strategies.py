@@ -1,4 +1,4 @@
-"""Records as they may stand in a log, whole and broken."""
+"""Hypothesis strategies for valid and corrupt records."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from coterie.coordinator.records.offset_commit import (
+from coterie.broker.coordinator.record_serde import encode_record
+from coterie.broker.coordinator.records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from coterie.coordinator.records.serde import encode_record
-from coterie.coordinator.result import Record
+from coterie.broker.coordinator.result import Record
 from tests.pipeline.codec.golden import GOLDEN
 from tests.pipeline.codec.records import KeyValue, batch_of, row_of
 
@@ -21,7 +21,7 @@ _times = st.integers(-2, 2**43) | _int64
 
 @st.composite
 def commits(draw: st.DrawFn) -> KeyValue:
-    """A committed offset of any version, or its tombstone; old and new keys."""
+    """Generate a committed offset of any version, or its tombstone."""
     key = OffsetCommitKey(
         group=draw(st.text(max_size=20)),
         topic=draw(st.text(max_size=20)),
@@ -49,7 +49,7 @@ def commits(draw: st.DrawFn) -> KeyValue:
 
 @st.composite
 def broken(draw: st.DrawFn) -> KeyValue:
-    """A record with some bytes other than they were."""
+    """Generate a record with some bytes changed."""
     key, value = draw(commits() | st.sampled_from(sorted(GOLDEN.values(), key=str)))
     if draw(st.booleans()) or value is None:
         return _break(draw, key or b""), value
@@ -74,7 +74,7 @@ def pairs() -> st.SearchStrategy[KeyValue]:
 
 @st.composite
 def batches(draw: st.DrawFn) -> Any:
-    """Rows of the table `records`, maybe a slice of others."""
+    """Generate rows of the table `records`, some as a slice of a larger batch."""
     rows = [
         row_of(
             offset,

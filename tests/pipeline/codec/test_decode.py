@@ -1,279 +1,123 @@
-"""Bronze rows to silver rows, held to the bytes that Apache Kafka writes."""
+"""The vectorized decoder and the decoder by row return equal rows for any records."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from pathlib import Path
+from struct import pack
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
 
-from coterie.coordinator.records.group_metadata import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    MemberMetadata,
-)
-from coterie.coordinator.records.offset_commit import (
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
-from coterie.coordinator.records.serde import encode_record
-from coterie.coordinator.result import Record
 from coterie.pipeline.codec.decode import decode
-from coterie.pipeline.tables.all_tables import TABLES
+from coterie.pipeline.codec.row_decoder import (
+    UnreadableRecord,
+    decode_by_row,
+    decode_key_value,
+)
+from tests.pipeline.codec.generated import generated
 from tests.pipeline.codec.golden import GOLDEN
-from tests.pipeline.codec.records import KeyValue, batch, batch_of, row_of
-
-COMMITTED_AT = datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC)
-KEY, VALUE = GOLDEN["offset-commit-v3"]
+from tests.pipeline.codec.records import KeyValue, batch
+from tests.pipeline.codec.strategies import batches
 
 
-def silver(*pairs: KeyValue) -> list[tuple[str, dict[str, Any]]]:
-    """The rows that records became, in log order, each with its table."""
-    return rows_of(decode(batch(*pairs)))
-
-
-def rows_of(tables: Any) -> list[tuple[str, dict[str, Any]]]:
-    rows = [(name, row) for name in tables for row in tables[name].to_pylist()]
-    return sorted(rows, key=lambda each: each[1]["log_offset"])
-
-
-def one(pair: KeyValue) -> tuple[str, dict[str, Any]]:
-    (row,) = silver(pair)
-    return row
-
-
-def reason(*pairs: KeyValue) -> list[str]:
-    """Why records are in quarantine."""
-    rows = silver(*pairs)
-    assert {table for table, _ in rows} <= {"quarantine"}
-    return [row["reason"] for _, row in rows]
-
-
-def commit(version: int = 3, **fields: Any) -> KeyValue:
-    value = OffsetCommitValue(offset=5, **fields)
-    return encode_record(Record(OffsetCommitKey(group="g", topic="t"), value, version))
-
-
-@pytest.mark.fact("K-01")
-def test_every_table_has_its_declared_schema_even_without_rows() -> None:
-    found = decode(batch())
-    assert set(found) == {
-        *("offset_commits", "classic_group_records", "consumer_group_records"),
-        *("tombstones", "quarantine"),
+def decode_both(records: Any) -> dict[str, Any]:
+    """Run both decoders, assert that their rows are equal, and return the rows."""
+    found, expected = decode(records), decode_by_row(records)
+    assert {name: rows.to_pylist() for name, rows in found.items()} == {
+        name: rows.to_pylist() for name, rows in expected.items()
     }
     for name, rows in found.items():
-        assert rows.schema.equals(TABLES[name].schema), name
+        rows.validate(full=True)
+        assert rows.equals(expected[name], check_metadata=True), name
+    return found
 
 
-@pytest.mark.fact("K-09")
-@pytest.mark.parametrize("version", range(5))
-def test_each_version_of_a_commit_has_what_it_tells(version: int) -> None:
-    table, row = one(GOLDEN[f"offset-commit-v{version}"])
-    expire = datetime(2023, 11, 14, 22, 14, 59, 999_000, UTC)
-    assert table == "offset_commits"
-    assert row == {
-        "log_partition": 3,
-        "log_offset": 0,
-        "append_ts": datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC),
-        "base_offset": 0,
-        "size_bytes": sum(map(len, GOLDEN[f"offset-commit-v{version}"])),  # type: ignore[arg-type]
-        "group_id": "grüppe",
-        "topic": "orders",
-        "partition": 7,
-        "committed_offset": 4611686018427387904,
-        "leader_epoch": 12 if version >= 3 else None,
-        "metadata": "so fär",
-        "commit_ts": COMMITTED_AT,
-        "expire_ts": expire if version == 1 else None,
-        "topic_id": bytes(range(1, 17)).hex() if version == 4 else None,
-        "value_version": version,
-        "is_transactional": False,
-        "producer_id": None,
-    }
+@pytest.mark.slow
+@settings(max_examples=120, deadline=None)
+@given(batches())
+def test_both_decoders_return_equal_rows(records: Any) -> None:
+    decode_both(records)
 
 
-@pytest.mark.fact("K-11")
-def test_a_key_of_type_0_is_read_like_one_of_type_1() -> None:
-    value = GOLDEN["offset-commit-v2"][1]
-    old, new = silver((b"\0\0" + KEY[2:], value), (KEY, value))  # type: ignore[index]
-    assert old[1] | {"log_offset": 1, "append_ts": new[1]["append_ts"]} == new[1]
-    assert old[0] == new[0] == "offset_commits"
-    deleted = silver((b"\0\0" + KEY[2:], None), (KEY, None))  # type: ignore[index]
-    assert [row["record_type"] for _, row in deleted] == [0, 1]
-    assert (commit()[0] or b"").startswith(b"\0\1")
+@pytest.mark.parametrize("name", GOLDEN)
+def test_both_decoders_return_equal_rows_of_corrupt_kafka_records(
+    name: str,
+) -> None:
+    key, value = GOLDEN[name]
+    assert key is not None
+    records = [*_broken(key, value)]
+    if value is not None:
+        records += [(key, each) for each, _ in _broken(value, None)]
+    decode_both(batch(*records))
+    # Next to invalid UTF-8, all rows that are not ASCII are decoded by row.
+    decode_both(batch(*filter(_is_utf8, records)))
 
 
-@pytest.mark.fact("K-01")
-def test_types_of_other_coordinators_are_set_apart_and_the_next_is_read() -> None:
-    types = [*range(9, 16), *range(17, 40), -1, 32767]
-    others = [(each.to_bytes(2, "big", signed=True) + b"?", b"\0\0") for each in types]
-    *rest, last = silver(*others, GOLDEN["offset-commit-v3"])
-    assert [row["reason"] for _, row in rest] == ["unknown_type"] * len(types)
-    assert [row["record_type"] for _, row in rest] == types
-    assert [(row["key"], row["value"]) for _, row in rest] == others
-    assert last[0] == "offset_commits"
+def _is_utf8(record: KeyValue) -> bool:
+    result = decode_key_value(*record)
+    return not isinstance(result, UnreadableRecord) or "utf-8" not in result.message
 
 
-def test_what_does_not_read_has_its_reason() -> None:
-    assert (
-        reason(
-            (None, VALUE),
-            (b"", VALUE),
-            (b"\0", VALUE),
-            (b"\0\1\0\7grup", VALUE),
-            (b"\0\1\0\1\xff\0\1t\0\0\0\1", VALUE),
-            (KEY, b""),
-            (KEY, b"\0"),
-            (KEY, VALUE[:-1]),  # type: ignore[index]
-            (KEY, b"\0\5" + VALUE[2:]),  # type: ignore[index]
-            (KEY, b"\xff\xff" + VALUE[2:]),  # type: ignore[index]
-            (b"\0\3\0\1g", b"\0\1"),
-            (b"\0\3\0\1g", b"\0\0"),
-        )
-        == [
-            *("no_key", "bad_key", "bad_key", "bad_key", "bad_key"),
-            *("bad_value", "bad_value", "bad_value"),
-            *("unknown_version", "unknown_version", "unknown_version", "bad_value"),
-        ]
-    )
-
-
-def test_markers_and_what_was_aborted_are_left_out() -> None:
-    def row(offset: int, **more: Any) -> Any:
-        return row_of(offset, KEY, VALUE, producer_id=9, is_transactional=True, **more)
-
-    rows = [
-        row(0, outcome="aborted"),
-        row(1, outcome="committed"),
-        row(2, is_control=True),
-        row_of(3, KEY, VALUE, producer_id=9),
+def _broken(data: bytes, other: bytes | None) -> list[KeyValue]:
+    cuts = [data[:end] for end in range(len(data))]
+    turned = [
+        data[:at] + bytes([data[at] ^ (1 << bit)]) + data[at + 1 :]
+        for at in range(len(data))
+        for bit in range(8)
     ]
-    found = decode(batch_of(rows))["offset_commits"].to_pylist()
-    told = [
-        (each["log_offset"], each["is_transactional"], each["producer_id"])
-        for each in found
-    ]
-    assert told == [(1, True, 9), (3, False, None)]
+    return [(each, other) for each in (*cuts, *turned)]
 
 
-def test_impossible_times_are_no_times() -> None:
-    times = [-1, 0, 253_402_300_799_999, 253_402_300_800_000, 2**63 - 1, -(2**63)]
-    rows = silver(*(commit(commit_timestamp=each) for each in times))
-    told = [row["commit_ts"] for _, row in rows]
-    assert told == [
-        None,
-        datetime(1970, 1, 1, tzinfo=UTC),
-        datetime(9999, 12, 31, 23, 59, 59, 999_000, UTC),
-        *(None, None, None),
-    ]
-
-
-def test_a_topic_id_of_zeros_is_none() -> None:
-    rows = silver(commit(4), commit(4, topic_id=b"\1" * 16))
-    assert [row["topic_id"] for _, row in rows] == [None, "01" * 16]
-
-
-def test_bytes_after_the_end_are_ignored_as_by_kafka() -> None:
-    (_, row), (_, longer) = silver(commit(), tuple(b + b"!" for b in commit()))  # type: ignore[operator, arg-type]
-    assert longer["committed_offset"] == row["committed_offset"] == 5
-
-
-ID = bytes(range(1, 17))
-MEMBER = b"\0\1g\0\1m"
-EARLY_ACCESS = {
-    # instance, rack, client id and host, topics, regex, timeout, assignor, assignors
-    "member": (b"\0\5" + MEMBER, "0000 00 00 0263 0268 020274 00 00007530 00 01 00"),
-    # error, topics, metadata version and bytes
-    "target": (b"\0\7" + MEMBER, f"0000 00 02{ID.hex()}020000000000 0000 01 00"),
-    # epoch, previous, target; assigned, pending revocation and assignment; error, ...
-    "current": (
-        b"\0\x08" + MEMBER,
-        f"0000 00000005 00000004 00000005 02{ID.hex()}020000000000"
-        " 01 01 0000 0000 01 00",
-    ),
-}
-
-
-@pytest.mark.fact("K-10")
-@pytest.mark.parametrize("name", EARLY_ACCESS)
-def test_records_of_the_3_7_early_access_do_not_read(name: str) -> None:
-    """Their values have another layout under the same version (E13-43)."""
-    key, value = EARLY_ACCESS[name]
-    assert reason((key, bytes.fromhex(value))) == ["bad_value"]
-
-
-@pytest.mark.fact("K-10")
-def test_records_before_4_1_and_after_4_0_are_both_read() -> None:
-    names = ("partition-metadata", "group-epoch", "group-epoch-with-hash", "regex")
-    rows = [row for _, row in silver(*(GOLDEN[name] for name in names))]
-    topics, old, new, regex = rows
-    assert topics["record_type"] == 4
-    assert topics["topics_metadata"][0] == {
-        "topic_id": ID.hex(),
-        "topic": "orders",
-        "partitions": 6,
-    }
-    assert (old["group_epoch"], old["metadata_hash"]) == (10, 0)
-    assert new["metadata_hash"] == -5
-    assert regex["record_type"] == 16
-    assert (regex["regex"], regex["regex_topics"]) == ("o.*", ["orders", "outlets"])
-    assert regex["regex_version"] == 12345
-
-
-@pytest.mark.fact("E22-03")
-def test_a_tagged_field_that_is_not_known_is_passed_over() -> None:
-    key, value = GOLDEN["group-epoch"]
+def test_invalid_utf8_puts_only_its_own_record_into_quarantine() -> None:
+    key, value = GOLDEN["offset-commit-v3"]
+    assert key is not None
     assert value is not None
-    newer = value[:-1] + b"\1\x09\3abc"
-    (_, row), (_, again) = silver((key, value), (key, newer))
-    assert again["group_epoch"] == row["group_epoch"] == 10
-
-
-@pytest.mark.fact("K-01", "E22-02")
-def test_each_type_has_its_table_and_its_tombstone() -> None:
-    tables = {
-        "offset": "offset_commits",
-        "group-metadata": "classic_group_records",
-    }
-    rows = silver(*GOLDEN.values())
-    for name, (table, row) in zip(GOLDEN, rows, strict=True):
-        wanted = next(
-            (each for start, each in tables.items() if name.startswith(start)),
-            "consumer_group_records",
-        )
-        assert table == ("tombstones" if name.endswith("tombstone") else wanted), name
-        assert row["group_id"] == "grüppe"
-    deleted = [row["record_type"] for table, row in rows if table == "tombstones"]
-    assert sorted(deleted) == [1, 2, 3, 4, 5, 6, 7, 8, 16]
-
-
-def test_members_of_a_classic_group_say_what_they_read_and_own() -> None:
-    subscription = "0001 00000001 0001 74 ffffffff 00000000"
-    newer = "0009 00000001 0001 74 ffffffff 00000000 00000007 ffff"
-    assignment = "0001 00000001 0001 74 00000002 00000000 00000003 ffffffff"
-    value = GroupMetadataValue(
-        protocol_type="consumer",
-        members=[
-            MemberMetadata(
-                member_id="a",
-                subscription=bytes.fromhex(subscription),
-                assignment=bytes.fromhex(assignment),
-            ),
-            MemberMetadata(member_id="b", subscription=bytes.fromhex(newer)),
-            MemberMetadata(member_id="c", subscription=b"?", assignment=b"\xff\xff?"),
-        ],
+    bad_key = key.replace("ü".encode(), b"\xff\xfe")
+    bad_value = value.replace("ä".encode(), b"\xc3\x28")
+    found = decode_both(
+        batch((key, value), (bad_key, value), (key, bad_value), (bad_key, None))
     )
-    key = GroupMetadataKey(group="g")
-    _, row = one(encode_record(Record(key, value, 3)))
-    first, second, third = row["members"]
-    assert first["subscribed_topics"] == second["subscribed_topics"] == ["t"]
-    assert first["assigned"] == [
-        {"topic_id": None, "topic": "t", "partition": 0},
-        {"topic_id": None, "topic": "t", "partition": 3},
+    assert found["offset_commits"]["log_offset"].to_pylist() == [0]
+    assert found["quarantine"]["reason"].to_pylist() == [
+        *("bad_key", "bad_value", "bad_key")
     ]
-    assert second["assigned"] == []
-    assert (third["subscribed_topics"], third["assigned"]) == (None, None)
-    value.protocol_type = "connect"
-    _, other = one(encode_record(Record(key, value, 3)))
-    assert other["members"][0]["subscribed_topics"] is None
-    assert other["members"][0]["subscription"] == bytes.fromhex(subscription)
+
+
+def test_impossible_lengths_are_rejected_even_when_they_add_up() -> None:
+    key, _ = GOLDEN["offset-commit-v3"]
+    below_zero = b"\0\1\xff\xfc\0\0\0"
+    no_text = pack(">hqih", 3, 5, 0, -1) + bytes(7)
+    text = b"\x82\1" + b"m" * 129
+    one_byte_short = pack(">hqi", 4, 5, 0) + text + pack(">q", 256)
+    records = batch((below_zero, None), (key, no_text), (key, one_byte_short))
+    assert decode_both(records)["quarantine"]["reason"].to_pylist() == [
+        *("bad_key", "bad_value", "bad_value")
+    ]
+
+
+def test_bytes_of_a_null_value_are_ignored() -> None:
+    """Ignore bytes that Arrow may store for a null value."""
+    key, value = GOLDEN["offset-commit-v3"]
+    records = batch((key, value), (key, value))
+    hidden = {
+        name: pa.Array.from_buffers(
+            pa.binary(), 2, [pa.py_buffer(b"\1"), *records[name].buffers()[1:]]
+        )
+        for name in ("key", "value")
+    }
+    no_key, no_value = (
+        records.set_column(records.schema.get_field_index(name), name, column)
+        for name, column in hidden.items()
+    )
+    assert decode_both(no_key)["quarantine"]["reason"].to_pylist() == ["no_key"]
+    assert len(decode_both(no_value)["tombstones"]) == 1
+
+
+@pytest.mark.slow
+def test_both_decoders_return_equal_rows_of_a_generated_log(tmp_path: Path) -> None:
+    for records in generated(tmp_path):
+        found = decode_both(records)
+        assert len(found["offset_commits"])
+        assert not len(found["quarantine"])

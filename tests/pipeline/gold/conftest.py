@@ -1,19 +1,19 @@
-"""What tests of gold tables share: a log that was generated once."""
+"""Fixtures of the gold tests: a log generated once."""
 
 from __future__ import annotations
 
 import pytest
 
-from coterie.pipeline.generator.generate import Order, generate
+from coterie.testing.log_generator.generate import GeneratorOptions, generate
 from coterie.wire.compression import Codec
-from tests.pipeline.gold.generated import Story
+from tests.pipeline.gold.generated_silver import GeneratedSilver
 
 
 @pytest.fixture(scope="session")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    """A month of forty groups."""
+def story(tmp_path_factory: pytest.TempPathFactory) -> GeneratedSilver:
+    """Twenty days of forty groups."""
     folder = tmp_path_factory.mktemp("story") / "log"
-    order = Order(
+    order = GeneratorOptions(
         folder=folder,
         groups=40,
         commits=6_000,
@@ -23,4 +23,4 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
         codec=Codec.LZ4,
     )
     generate(order)
-    return Story(folder)
+    return GeneratedSilver(folder)

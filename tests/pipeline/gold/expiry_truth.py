@@ -1,5 +1,4 @@
-"""When committed offsets truly go: the coordinator loads a generated log, and time
-passes for it."""
+"""The true expiration of offsets, by a coordinator with a generated log and a clock."""
 
 from __future__ import annotations
 
@@ -7,11 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from coterie.coordinator.result import Origin
-from coterie.coordinator.state import State
+from coterie.broker.coordinator.result import Origin
+from coterie.broker.coordinator.state import State
 from coterie.wire.record_batch import decode_marker
-from tests.coordinator.shard_driver import Marker, ShardDriver
-from tests.pipeline.generator.reading import log_of, partitions_of, record_of
+from tests.broker.coordinator.shard_driver import Marker, ShardDriver
+from tests.testing.log_generator.generated_log import (
+    decode_entry,
+    partition_folders,
+    read_records,
+)
 
 Offset = tuple[str, str, int]
 
@@ -19,23 +22,23 @@ Offset = tuple[str, str, int]
 def loaded(
     folder: Path, until: Mapping[int, int], until_ms: int = 2**62
 ) -> list[ShardDriver]:
-    """A shard for each log partition, which has read it up to these offsets."""
+    """Return the shards of the log partitions, loaded up to the given offsets."""
     drivers = []
-    for path in partitions_of(folder):
+    for path in partition_folders(folder):
         driver = ShardDriver()
         end = until.get(int(path.name.rpartition("-")[2]), 0)
-        for header, entry in log_of(path):
+        for header, entry in read_records(path):
             if entry.offset >= end or entry.timestamp_ms > until_ms:
                 break
             driver.now_ms = entry.timestamp_ms
-            who = header.producer_id, header.producer_epoch
-            origin = Origin(entry.offset, entry.timestamp_ms, *who)
+            producer = header.producer_id, header.producer_epoch
+            origin = Origin(entry.offset, entry.timestamp_ms, *producer)
             if header.is_control:
                 marker = decode_marker(entry)
                 assert marker is not None
                 driver._keep_any(Marker(header.producer_id, marker.commit), origin)
             else:
-                driver._keep_any(record_of(entry), origin)
+                driver._keep_any(decode_entry(entry), origin)
         drivers.append(driver)
     return drivers
 
@@ -49,8 +52,8 @@ def offsets_of(state: State) -> set[Offset]:
 
 
 def check_forecast(rows: list[dict[str, Any]], drivers: list[ShardDriver]) -> None:
-    """Each offset is there a millisecond before it is said to go, and gone then; what
-    is said to stay stays for years."""
+    """Check that the coordinator expires each offset exactly at its `expires_ts`, and
+    never expires an offset without one."""
     forecast = {
         (row["group_id"], row["topic"], row["partition"]): row["expires_ts"]
         for row in rows

@@ -1,15 +1,17 @@
-"""The tables that lag and verdicts are made of, made by hand: a topic a case."""
+"""Hand-written inputs of lag_history and group_status: one topic for each case."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from coterie.pipeline.tables.offset_commit_history import OFFSET_COMMIT_HISTORY
-from coterie.pipeline.tables.partition_end_samples import PARTITION_END_SAMPLES
-from coterie.pipeline.tables.partition_ownership_history import (
+from coterie.pipeline.tables.gold_groups import (
     PARTITION_OWNERSHIP_HISTORY,
 )
-from tests.pipeline.gold.hand_made import at, frame
+from coterie.pipeline.tables.gold_offsets import (
+    OFFSET_COMMIT_HISTORY,
+    PARTITION_END_SAMPLES,
+)
+from tests.pipeline.gold.rows import at, frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,8 +19,9 @@ if TYPE_CHECKING:
 Row: TypeAlias = dict[str, Any]
 
 
-class Rows:
-    """Times are minutes; partitions are number 0, groups are g."""
+class LagRows:
+    """Rows of the input tables. Times are minutes; the partition is 0, the group is
+    g."""
 
     def __init__(self) -> None:
         self.samples: list[Row] = []
@@ -28,7 +31,7 @@ class Rows:
     def ends(
         self, topic: str, *ends: int, start: int = 0, first: float = 0, of: str | None
     ) -> None:
-        """Samples, one a minute from `first` on."""
+        """Add samples, one a minute from `first` on."""
         self.samples += [
             {
                 "topic": topic,
@@ -43,7 +46,7 @@ class Rows:
     def commit(
         self, topic: str, minute: float, offset: int | None, **more: Any
     ) -> None:
-        """A commit or, without an offset, a tombstone."""
+        """Add a commit; without an offset, a tombstone."""
         row = {
             "group_id": "g",
             "topic": topic,
@@ -62,7 +65,7 @@ class Rows:
         by: str,
         topic_id: str | None = None,
     ) -> None:
-        """A member has the partition."""
+        """Add an ownership interval of a member."""
         seq = len(self.ownership)
         row = {
             "group_id": "g",
@@ -77,7 +80,7 @@ class Rows:
         self.ownership.append(row)
 
     def frames(self, spark: SparkSession) -> tuple[DataFrame, DataFrame, DataFrame]:
-        """For Spark: samples, history, ownership."""
+        """Return samples, commit history and ownership as data frames."""
         return (
             frame(spark, PARTITION_END_SAMPLES, self.samples),
             frame(spark, OFFSET_COMMIT_HISTORY, self.history),

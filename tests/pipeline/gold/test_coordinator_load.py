@@ -1,4 +1,4 @@
-"""What each log partition has to do."""
+"""Load of log partitions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 
 from coterie.pipeline.gold import data_quality
 from coterie.pipeline.gold.coordinator_load import GOLD
-from coterie.pipeline.tables.current_groups import CURRENT_GROUPS
-from coterie.pipeline.tables.offset_commits import OFFSET_COMMITS
-from coterie.pipeline.tables.partition_end_samples import PARTITION_END_SAMPLES
-from coterie.pipeline.tables.records import RECORDS
-from tests.pipeline.gold.hand_made import arrow, at
-from tests.pipeline.gold.looks import Lakeful
+from coterie.pipeline.tables.bronze import RECORDS
+from coterie.pipeline.tables.gold_groups import CURRENT_GROUPS
+from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
+from coterie.pipeline.tables.silver import OFFSET_COMMITS
+from tests.pipeline.gold.memory_lake import MemoryLake
+from tests.pipeline.gold.rows import arrow, at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ def _sample(leader_id: int, seconds: float, topic: str) -> dict[str, Any]:
     return {"topic": topic, "leader_id": leader_id, "sample_ts": at(seconds)}
 
 
-def test_load_is_told_by_log_partition(spark: SparkSession) -> None:
+def test_load_is_counted_for_each_log_partition(spark: SparkSession) -> None:
     commits = [
         {"log_offset": each, "group_id": "b" if each in (1, 2) else "a"}
         for each in range(3)
@@ -47,7 +47,7 @@ def test_load_is_told_by_log_partition(spark: SparkSession) -> None:
             [_sample(1, 5, log), _sample(2, 6, log), _sample(3, 7, "other")],
         ),
     }
-    lake = Lakeful(spark, [data_quality.GOLD, GOLD]).run(tables)
+    lake = MemoryLake(spark, [data_quality.GOLD, GOLD]).run(tables)
     busy, idle = lake.tables["coordinator_load"].to_pylist()
     assert busy == {
         "log_partition": 0,
@@ -61,6 +61,6 @@ def test_load_is_told_by_log_partition(spark: SparkSession) -> None:
         "top_group_id": "b",
         "top_group_share": pytest.approx(2 / 3),
     }
-    of_nobody = dict.fromkeys(["broker_id", "top_group_id", "top_group_share"])
+    unknown = dict.fromkeys(["broker_id", "top_group_id", "top_group_share"])
     quiet = {"log_partition": 1, "records": 1}
-    assert idle == dict.fromkeys(idle, 0) | of_nobody | quiet
+    assert idle == dict.fromkeys(idle, 0) | unknown | quiet

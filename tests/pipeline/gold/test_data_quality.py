@@ -1,4 +1,4 @@
-"""How much was read."""
+"""Tests for data_quality, the counts of the records that were read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from coterie.pipeline.gold.data_quality import GOLD
 from coterie.pipeline.gold.settings import GoldSettings, LogHead
 from coterie.pipeline.tables.all_tables import TABLES
-from tests.pipeline.gold.hand_made import arrow, at
-from tests.pipeline.gold.looks import Lakeful
+from tests.pipeline.gold.memory_lake import MemoryLake
+from tests.pipeline.gold.rows import arrow, at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,9 +22,9 @@ def _tables(**rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: arrow(TABLES[name], each) for name, each in rows.items()}
 
 
-def test_what_came_is_added_to_what_was_counted(spark: SparkSession) -> None:
+def test_new_rows_are_added_to_the_counts(spark: SparkSession) -> None:
     heads = (LogHead(0, 9, 2, 9, 12), LogHead(1, 0, 0, 0, 0))
-    lake = Lakeful(spark, [GOLD], GoldSettings(heads=heads))
+    lake = MemoryLake(spark, [GOLD], GoldSettings(heads=heads))
     lake.run(
         _tables(
             records=[

@@ -1,4 +1,4 @@
-"""The forecast says when an offset goes; the coordinator's own code lets it go then."""
+"""The coordinator expires each offset at the forecast time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,19 @@ import pytest
 
 from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.tables.all_tables import TABLES
-from tests.coordinator.classic.members import join, leave, protocols, stable_group
-from tests.coordinator.consumer.groups import GroupDriver
-from tests.coordinator.offsets.test_expire import empty_group_of_an_old_broker
-from tests.coordinator.shard_driver import WEEK_MS, ShardDriver
-from tests.pipeline.gold.generated import time_of
-from tests.pipeline.gold.hand_made import frame
+from tests.broker.coordinator.classic.members import (
+    join,
+    leave,
+    protocols,
+    stable_group,
+)
+from tests.broker.coordinator.consumer.groups import GroupDriver
+from tests.broker.coordinator.offsets.test_deletion_expiry import (
+    empty_group_of_an_old_broker,
+)
+from tests.broker.coordinator.shard_driver import WEEK_MS, ShardDriver
+from tests.pipeline.gold.generated_silver import timestamp
+from tests.pipeline.gold.rows import frame
 from tests.pipeline.gold.shard_tables import Rows, tables_of
 
 if TYPE_CHECKING:
@@ -29,7 +36,7 @@ Make: TypeAlias = Callable[[], ShardDriver]
 
 
 class Case(NamedTuple):
-    """A group about which one offset is asked."""
+    """A group, and the expected forecast of one of its offsets."""
 
     make: Make
     basis: str
@@ -146,7 +153,7 @@ CASES: Final = {
     "consumer-regex-other": Case(_consumer_regex, "consumer_commit", "bar"),
     "consumer-no-trap": Case(lambda: _consumer(6), "never", "foo"),
 }
-"""A row of peer-tools c.8 has a case at least; what goes at once has one too."""
+"""Every rule of the module's table has a case, as has an offset expired already."""
 
 
 def _later(driver: ShardDriver, days: int) -> ShardDriver:
@@ -160,10 +167,9 @@ def _has(driver: ShardDriver, case: Case) -> bool:
 
 @pytest.fixture(scope="module")
 def forecast(spark: SparkSession) -> dict[str, dict[str, Any]]:
-    """The row of each case. All are judged in one go, as of one time, so the clocks of
-    what happened are set back from it."""
+    """The row of each case. One build evaluates all cases at one time, so the times of
+    each case are shifted."""
     from coterie.pipeline.gold.expiry_forecast import expiry_forecast
-    from coterie.pipeline.gold.subscriptions import subscriptions
 
     as_of_ms = NOW_MS + 10 * DAY_MS
     rows: Rows = {"tombstones": [], "lag_history": []}
@@ -171,34 +177,23 @@ def forecast(spark: SparkSession) -> dict[str, dict[str, Any]]:
         driver = case.make()
         for table, found in tables_of(driver.state, name).items():
             rows.setdefault(table, []).extend(
-                _moved(each, as_of_ms - driver.now_ms) for each in found
+                _shifted(each, as_of_ms - driver.now_ms) for each in found
             )
         if case.lag is not None:
             place = {"group_id": name, "topic": case.topic, "partition": 0}
             rows["lag_history"].append(place | {"lag": case.lag})
     tables = {name: frame(spark, TABLES[name], each) for name, each in rows.items()}
-    subscribed = subscriptions(
-        tables["current_members"],
-        tables["consumer_group_records"],
-        tables["tombstones"],
-    )
-    settings = GoldSettings(as_of_ts=time_of(as_of_ms), retention_ms=WEEK_MS)
-    told = expiry_forecast(
-        tables["current_offsets"],
-        tables["current_groups"],
-        subscribed,
-        tables["lag_history"],
-        settings,
-    )
+    settings = GoldSettings(as_of_ts=timestamp(as_of_ms), retention_ms=WEEK_MS)
+    built = expiry_forecast(tables, settings)
     return {
         row["group_id"]: row
-        for row in told.toArrow().to_pylist()
+        for row in built.toArrow().to_pylist()
         if row["topic"] == CASES[row["group_id"]].topic
     }
 
 
-def _moved(row: dict[str, Any], by_ms: int) -> dict[str, Any]:
-    shift = time_of(by_ms) - time_of(0)
+def _shifted(row: dict[str, Any], by_ms: int) -> dict[str, Any]:
+    shift = timestamp(by_ms) - timestamp(0)
     return {
         name: value + shift if name.endswith("_ts") and value is not None else value
         for name, value in row.items()
@@ -206,7 +201,9 @@ def _moved(row: dict[str, Any], by_ms: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_row_says_what_counts(forecast: dict[str, dict[str, Any]], name: str) -> None:
+def test_a_forecast_has_the_basis_and_times_of_its_case(
+    forecast: dict[str, dict[str, Any]], name: str
+) -> None:
     row, case = forecast[name], CASES[name]
     assert (row["basis"], row["is_trap"]) == (case.basis, case.is_trap)
     assert row["at_risk_messages"] == case.lag
@@ -216,7 +213,7 @@ def test_a_row_says_what_counts(forecast: dict[str, dict[str, Any]], name: str) 
 
 @pytest.mark.fact("E17-18")
 @pytest.mark.parametrize("name", CASES)
-def test_the_coordinator_takes_it_away_when_the_forecast_says(
+def test_the_coordinator_expires_the_offset_at_the_forecast_time(
     forecast: dict[str, dict[str, Any]], name: str
 ) -> None:
     row, case = forecast[name], CASES[name]
@@ -235,7 +232,7 @@ def test_the_coordinator_takes_it_away_when_the_forecast_says(
     assert not _has(driver, case)
 
 
-def test_what_is_past_goes_at_the_next_sweep(
+def test_an_expiry_in_the_past_is_the_next_check(
     forecast: dict[str, dict[str, Any]],
 ) -> None:
     past = {name for name, row in forecast.items() if (row["remaining_ms"] or 1) < 0}
@@ -247,7 +244,9 @@ def test_what_is_past_goes_at_the_next_sweep(
 
 
 @pytest.mark.parametrize(("days", "is_gone"), [(8, True), (6, False)])
-def test_the_trap_springs_when_the_last_member_leaves(days: int, is_gone: bool) -> None:
+def test_an_old_offset_expires_when_the_last_member_leaves(
+    days: int, is_gone: bool
+) -> None:
     driver = _consumer(days)
     driver.sweep()
     assert ("foo", 0) in driver.offsets()
@@ -256,7 +255,7 @@ def test_the_trap_springs_when_the_last_member_leaves(days: int, is_gone: bool) 
     assert (("foo", 0) not in driver.offsets()) is is_gone
 
 
-def test_a_classic_group_would_keep_it() -> None:
+def test_a_classic_group_keeps_the_offset_for_the_retention_time() -> None:
     driver = _classic_stable()
     _later(driver, 8)
     [member_id] = driver.groups["g"].members
@@ -265,7 +264,7 @@ def test_a_classic_group_would_keep_it() -> None:
     assert T0 in driver.offsets()
 
 
-def test_a_rebalance_that_the_log_does_not_tell_of_keeps_everything() -> None:
+def test_a_classic_group_in_a_rebalance_keeps_all_offsets() -> None:
     driver = _classic_stable()
     join(driver)
     driver.sweep(2 * WEEK_MS)

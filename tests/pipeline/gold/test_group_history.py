@@ -1,4 +1,4 @@
-"""The replay in Spark: as without it, and in two builds as in one."""
+"""Tests for the replay in Spark, which returns the same rows as without Spark."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from coterie.pipeline.generator.compacted import write_compacted
-from coterie.pipeline.generator.generate import Order, generate
 from coterie.pipeline.gold import (
     current_groups,
-    current_members,
     current_offsets,
-    group_activity,
     group_history,
 )
-from coterie.pipeline.gold.groups.fold import Folded
-from coterie.pipeline.tables.partition_end_samples import PARTITION_END_SAMPLES
-from tests.pipeline.generator.reading import truth_of
-from tests.pipeline.gold.groups.coordinators import coordinators
-from tests.pipeline.gold.groups.replaying import (
+from coterie.pipeline.gold.groups.replay import GroupHistory
+from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
+from coterie.testing.log_generator.generate import (
+    GeneratorOptions,
+    generate,
+    write_compacted,
+)
+from tests.pipeline.gold.groups.coordinator_state import coordinator_state
+from tests.pipeline.gold.groups.generated_log import (
     Row,
     Silver,
-    folded,
+    arrow_tables,
+    micros_of,
+    replayed_folder,
     silver_of,
-    tables_of,
-    us_of,
 )
-from tests.pipeline.gold.hand_made import arrow, at
-from tests.pipeline.gold.looks import Lakeful, parts_of
+from tests.pipeline.gold.memory_lake import MemoryLake, parts_of
+from tests.pipeline.gold.rows import arrow, at
+from tests.testing.log_generator.generated_log import read_truth
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,56 +40,63 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("made") / "log"
-    order = Order(folder=folder, groups=24, commits=300, days=6, partitions=2)
+def log_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("generated") / "log"
+    order = GeneratorOptions(
+        folder=folder, groups=24, commits=300, days=6, partitions=2
+    )
     write_compacted(generate(order), folder / "compacted")
     return folder
 
 
-def _samples(made: Path) -> Any:
+def _samples(log_folder: Path) -> Any:
     rows = [
         {
             "topic": each["topic"],
             "topic_id": each["topic_id"],
             "sample_ts": at(index),
         }
-        for index, each in enumerate(truth_of(made, "topics"))
+        for index, each in enumerate(read_truth(log_folder, "topics"))
     ]
     return arrow(PARTITION_END_SAMPLES, rows)
 
 
 def _parts(silver: Silver) -> list[Any]:
-    """Two runs: of each log partition the first records, and the rest."""
-    tables = tables_of(silver)
+    """Split each log partition into its first records and the rest."""
+    tables = arrow_tables(silver)
     return parts_of({name: tables[name] for name in silver}, [{0: 300, 1: 300}])
 
 
-def test_spark_says_what_the_replay_says_in_one_run_or_in_two(
-    spark: SparkSession, made: Path
+def test_spark_returns_the_rows_of_the_replay_in_one_run_and_in_two(
+    spark: SparkSession, log_folder: Path
 ) -> None:
-    """Names of topics become known after the first run, and topics were replayed."""
-    silver = silver_of(made / "compacted")
-    samples = {"partition_end_samples": _samples(made)}
+    """Provide topic names only after the first run, so that their groups are
+    replayed."""
+    silver = silver_of(log_folder / "compacted")
+    samples = {"partition_end_samples": _samples(log_folder)}
     golds = [group_history.GOLD]
-    once = Lakeful(spark, golds).run({**tables_of(silver), **samples})
+    once = MemoryLake(spark, golds).run({**arrow_tables(silver), **samples})
     early, late = _parts(silver)
     assert all(part["consumer_group_records"].num_rows for part in (early, late))
-    twice = Lakeful(spark, golds).run(early).run({**late, **samples})
-    history = once.tables["group_history"]
-    assert twice.tables["group_history"].equals(history)
-    told = folded(made / "compacted", made)
+    twice = MemoryLake(spark, golds).run(early).run({**late, **samples})
+    table = once.tables["group_history"]
+    assert twice.tables["group_history"].equals(table)
+    histories = replayed_folder(log_folder / "compacted", log_folder)
     for kind in ("group", "member", "ownership", "session", "rebalance"):
-        listed = [_in_micros(row[kind]) for row in _kind(history, kind)]
-        replayed = [row for each in told.values() for row in _rows(each, kind)]
-        assert sorted(listed, key=str) == sorted(replayed, key=str)
+        listed = [_in_micros(row[kind]) for row in _kind(table, kind)]
+        replayed = [row for each in histories.values() for row in _rows(each, kind)]
+        assert sorted(listed, key=_by_columns) == sorted(replayed, key=_by_columns)
 
 
-def _rows(told: Folded, kind: str) -> Sequence[Row]:
+def _by_columns(row: Row) -> str:
+    return str(sorted(row.items()))
+
+
+def _rows(history: GroupHistory, kind: str) -> Sequence[Row]:
     if kind == "group":
-        return [told.group]
+        return [history.group]
     rows: Sequence[Row] = getattr(
-        told, "ownership" if kind == "ownership" else f"{kind}s"
+        history, "ownership" if kind == "ownership" else f"{kind}s"
     )
     return rows
 
@@ -100,7 +108,7 @@ def _kind(table: Any, kind: str) -> list[Row]:
 
 def _in_micros(row: Row) -> Row:
     return {
-        name: us_of(value)
+        name: micros_of(value)
         if name.endswith("_ts") or name.startswith("valid")
         else value
         for name, value in row.items()
@@ -108,25 +116,30 @@ def _in_micros(row: Row) -> Row:
 
 
 @pytest.mark.fact("K-07")
-def test_groups_and_members_are_those_that_truth_has(
-    spark: SparkSession, made: Path
+def test_groups_and_members_match_the_coordinator_and_the_truth(
+    spark: SparkSession, log_folder: Path
 ) -> None:
-    """Simple groups among them: there are offsets, and no record of the group."""
-    golds = [group_history, group_activity, current_offsets]
-    golds += [current_groups, current_members]
-    lake = Lakeful(spark, [each.GOLD for each in golds])
-    lake.run(tables_of(silver_of(made / "compacted")))
+    """Include simple groups, which have offsets and no group record."""
+    golds = [
+        group_history.GOLD,
+        current_groups.ACTIVITY,
+        current_offsets.GOLD,
+        current_groups.GOLD,
+        *group_history.TABLES_OF_KINDS,
+    ]
+    lake = MemoryLake(spark, golds)
+    lake.run(arrow_tables(silver_of(log_folder / "compacted")))
     groups = lake.tables["current_groups"].to_pylist()
     members = lake.tables["current_members"].to_pylist()
     assert {
-        row["group_id"]: tuple(row[name] for name in _SEEN) for row in groups
-    } == coordinators(made)[0]
+        row["group_id"]: tuple(row[name] for name in _GROUP_COLUMNS) for row in groups
+    } == coordinator_state(log_folder)[0]
     assert "simple" in {row["group_type"] for row in groups}
     assert {(row["group_id"], row["member_id"]) for row in members} == {
         (each["group_id"], each["member_id"])
-        for each in truth_of(made, "sessions")
+        for each in read_truth(log_folder, "sessions")
         if each["end"] == "open"
     }
 
 
-_SEEN: Final = ("group_type", "state", "epoch", "member_count")
+_GROUP_COLUMNS: Final = ("group_type", "state", "epoch", "member_count")

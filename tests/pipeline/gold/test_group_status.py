@@ -1,4 +1,4 @@
-"""Verdicts through Spark, told by rows made by hand: a topic a case."""
+"""Verdicts built by Spark from hand-written rows: one topic for each case."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from coterie.pipeline.gold.verdict import Rules
-from tests.pipeline.gold.hand_made import at
-from tests.pipeline.gold.lag_rows import Rows
+from coterie.pipeline.gold.settings import BurrowRules
+from tests.pipeline.gold.lag_rows import LagRows
+from tests.pipeline.gold.rows import at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.slow
 
-Found: TypeAlias = dict[tuple[str, str | None, float], dict[str, Any]]
+Statuses: TypeAlias = dict[tuple[str, str | None, float], dict[str, Any]]
 """By group, topic and minute."""
 
 
-def _made() -> Rows:
-    rows = Rows()
+def _input_rows() -> LagRows:
+    rows = LagRows()
     for minute in range(6):
         rows.ends("well", 10 * minute, first=minute, of="1")
         rows.commit("well", minute + 0.5, 10 * minute)
@@ -43,37 +43,39 @@ def _made() -> Rows:
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession) -> Found:
+def statuses(spark: SparkSession) -> Statuses:
     from coterie.pipeline.gold.group_status import group_status
 
-    told = group_status(*_made().frames(spark), Rules()).toArrow().to_pylist()
+    built = (
+        group_status(*_input_rows().frames(spark), BurrowRules()).toArrow().to_pylist()
+    )
     by_key = {
         (
             row["group_id"],
             row["topic"],
             (row["window_end_ts"] - at(0)).total_seconds() / 60,
         ): row
-        for row in told
+        for row in built
     }
-    assert len(by_key) == len(told)
+    assert len(by_key) == len(built)
     return by_key
 
 
-def _verdicts(found: Found, group: str, topic: str | None) -> dict[float, str]:
+def _verdicts(statuses: Statuses, group: str, topic: str | None) -> dict[float, str]:
     return {
         minute: row["verdict"]
         for (of_group, of_topic, minute), row in sorted(
-            found.items(), key=lambda each: each[0][2]
+            statuses.items(), key=lambda each: each[0][2]
         )
         if (of_group, of_topic) == (group, topic)
     }
 
 
-def test_each_minute_is_judged_as_of_its_end(found: Found) -> None:
-    assert _verdicts(found, "g", "well") == dict.fromkeys([1, 2, 3, 4, 5, 6], "OK")
-    assert _verdicts(found, "g", "stops") == {
-        1: "OK",  # nothing was written since
-        2: "STOP",  # its commits span 30 s, and it never was at the end
+def test_each_minute_is_evaluated_at_its_end(statuses: Statuses) -> None:
+    assert _verdicts(statuses, "g", "well") == dict.fromkeys([1, 2, 3, 4, 5, 6], "OK")
+    assert _verdicts(statuses, "g", "stops") == {
+        1: "OK",  # no record was written since its last commit
+        2: "STOP",  # its commits span 30 s, and its lag was never 0
         3: "STOP",
         4: "STOP",
         5: "NO_OWNER",
@@ -81,35 +83,36 @@ def test_each_minute_is_judged_as_of_its_end(found: Found) -> None:
     }
 
 
-def test_burrow_knows_no_owners(found: Found) -> None:
-    row = found["g", "stops", 5]
+def test_verdicts_of_burrow_ignore_owners(statuses: Statuses) -> None:
+    row = statuses["g", "stops", 5]
     assert (row["burrow_code"], row["lag"], row["window_commits"]) == (4, 36, 2)
     assert (row["committed_offset"], row["log_end_offset"]) == (4, 40)
     assert row["complete"] == pytest.approx(0.2)
 
 
-def test_a_group_that_never_has_members_is_not_blamed_for_it(found: Found) -> None:
-    assert _verdicts(found, "s", "simple")[2] == "STOP"
+def test_a_simple_group_has_no_owner_verdict(statuses: Statuses) -> None:
+    assert _verdicts(statuses, "s", "simple")[2] == "STOP"
 
 
-def test_an_operator_may_set_a_group_back(found: Found) -> None:
-    verdicts = _verdicts(found, "g", "set-back")
+def test_a_rewind_by_an_operator_is_a_reset(statuses: Statuses) -> None:
+    verdicts = _verdicts(statuses, "g", "set-back")
     assert verdicts[1] == "NO_OWNER"
     assert verdicts[2] == "RESET"
-    assert found["g", "set-back", 2]["burrow_code"] == 6
+    assert statuses["g", "set-back", 2]["burrow_code"] == 6
 
 
-def test_a_partition_is_judged_when_another_of_its_group_was_looked_at(
-    found: Found,
+def test_a_partition_is_evaluated_at_samples_of_the_groups_other_partitions(
+    statuses: Statuses,
 ) -> None:
-    assert list(_verdicts(found, "s", "seldom")) == [1, 2, 3]
-    assert set(_verdicts(found, "s", "seldom").values()) == {"OK"}
-    assert found["s", "seldom", 1]["burrow_code"] == 4  # low volume: a false alarm
+    assert list(_verdicts(statuses, "s", "seldom")) == [1, 2, 3]
+    assert set(_verdicts(statuses, "s", "seldom").values()) == {"OK"}
+    # Burrow reports STOP on idle topics.
+    assert statuses["s", "seldom", 1]["burrow_code"] == 4
 
 
-def test_a_group_is_judged_by_its_worst_partition(found: Found) -> None:
-    assert _verdicts(found, "g", None)[4] == "ERR"
-    assert _verdicts(found, "g", None)[1] == "WARN"
-    row = found["g", None, 4]
-    assert row["rule"] == "STOP on set-back-0; 2 of 3 are not OK"
+def test_a_group_row_has_the_verdict_of_its_worst_partition(statuses: Statuses) -> None:
+    assert _verdicts(statuses, "g", None)[4] == "ERR"
+    assert _verdicts(statuses, "g", None)[1] == "WARN"
+    row = statuses["g", None, 4]
+    assert row["rule"] == "STOP on set-back-0; 2 of 3 partitions are not OK"
     assert (row["partition"], row["burrow_code"]) == (None, 3)

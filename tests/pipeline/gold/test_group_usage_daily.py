@@ -1,4 +1,4 @@
-"""What each group did each day."""
+"""Daily activity of groups."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from coterie.pipeline.gold import current_offsets, offset_commit_history
 from coterie.pipeline.gold.group_usage_daily import GOLD
 from coterie.pipeline.gold.settings import GoldSettings
-from coterie.pipeline.tables.member_sessions import MEMBER_SESSIONS
-from coterie.pipeline.tables.offset_commits import OFFSET_COMMITS
-from tests.pipeline.gold.hand_made import arrow, at
-from tests.pipeline.gold.looks import Lakeful
+from coterie.pipeline.tables.gold_groups import MEMBER_SESSIONS
+from coterie.pipeline.tables.silver import OFFSET_COMMITS
+from tests.pipeline.gold.memory_lake import MemoryLake
+from tests.pipeline.gold.rows import arrow, at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +39,7 @@ def _session(joined: float, left: float | None, member_id: str) -> dict[str, Any
     return {"group_id": "g", "member_id": member_id, **times}
 
 
-def _usage(lake: Lakeful, *names: str) -> Usage:
+def _usage(lake: MemoryLake, *names: str) -> Usage:
     keys = ("day", "group_id", "topic")
     rows = lake.tables[GOLD.table.name].to_pylist()
     return {
@@ -49,8 +49,8 @@ def _usage(lake: Lakeful, *names: str) -> Usage:
 
 
 @pytest.fixture
-def elsewhere(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Here and in Spark it is half a day later than in UTC."""
+def auckland(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Set a time zone half a day ahead of UTC, here and in Spark."""
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "Pacific/Auckland")
         time.tzset()
@@ -60,9 +60,9 @@ def elsewhere(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     time.tzset()
 
 
-@pytest.mark.usefixtures("elsewhere")
-def test_a_day_is_counted_again_when_rows_come_for_it(spark: SparkSession) -> None:
-    lake = Lakeful(spark, BUILDS, GoldSettings(as_of_ts=at(DAY + HOUR)))
+@pytest.mark.usefixtures("auckland")
+def test_a_day_with_new_rows_is_counted_again(spark: SparkSession) -> None:
+    lake = MemoryLake(spark, BUILDS, GoldSettings(as_of_ts=at(DAY + HOUR)))
     first = [
         _commit(1, 100),
         _commit(2, 350, group_id="h"),
@@ -77,7 +77,7 @@ def test_a_day_is_counted_again_when_rows_come_for_it(spark: SparkSession) -> No
     )
     then = [
         _commit(DAY - 1, 125),
-        # The least and the most that an offset can be.
+        # The smallest and the largest bigint.
         _commit(DAY, -(2**63)),
         _commit(DAY + 1, 2**63 - 1),
         _commit(DAY + 2, 2**63 - 2),

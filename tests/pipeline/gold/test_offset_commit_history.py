@@ -1,4 +1,4 @@
-"""What each group committed, by hand-made rows and by the truth of a generated log."""
+"""The history of commits, from a hand-written log."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from coterie.pipeline.gold.current_offsets import GOLD as CURRENT
+from coterie.pipeline.gold.current_offsets import GOLD as CURRENT_OFFSETS_GOLD
 from coterie.pipeline.gold.offset_commit_history import GOLD
 from coterie.pipeline.gold.settings import GoldSettings
-from coterie.pipeline.tables.classic_group_records import CLASSIC_GROUP_RECORDS
-from coterie.pipeline.tables.consumer_group_records import CONSUMER_GROUP_RECORDS
-from coterie.pipeline.tables.log_gaps import LOG_GAPS
-from coterie.pipeline.tables.offset_commits import OFFSET_COMMITS
-from coterie.pipeline.tables.partition_ownership_history import (
+from coterie.pipeline.tables.gold_groups import (
     PARTITION_OWNERSHIP_HISTORY,
 )
+from coterie.pipeline.tables.silver import (
+    CLASSIC_GROUP_RECORDS,
+    CONSUMER_GROUP_RECORDS,
+    LOG_GAPS,
+    OFFSET_COMMITS,
+    TOMBSTONES,
+)
 from coterie.pipeline.tables.table import Table
-from coterie.pipeline.tables.tombstones import TOMBSTONES
-from tests.pipeline.gold.hand_made import arrow, at
-from tests.pipeline.gold.looks import Lakeful, parts_of
+from tests.pipeline.gold.memory_lake import MemoryLake, parts_of
+from tests.pipeline.gold.rows import arrow, at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +33,8 @@ Rows = dict[str, list[dict[str, Any]]]
 
 
 class Log:
-    """Records of groups, one a second and batch; each call gives its log offset."""
+    """A hand-written log: one record a second and batch. Calls return the log
+    offset."""
 
     def __init__(self) -> None:
         self.rows: Rows = {}
@@ -59,7 +62,7 @@ class Log:
     def owned(
         self, group_id: str, topic: str | None, until: int | None, **more: Any
     ) -> None:
-        """Since the last record, until that offset."""
+        """Add an ownership interval from the last record until an offset."""
         about = {
             "group_id": group_id,
             "topic": topic,
@@ -72,7 +75,7 @@ class Log:
         self.rows.setdefault(PARTITION_OWNERSHIP_HISTORY.name, []).append(about | more)
 
     def gap(self, offsets: int = 1) -> None:
-        """Nobody knows what stood here."""
+        """Add a log gap."""
         until = self._next + offsets
         row = {"from_offset": self._next, "until_offset": until, "reason": "missing"}
         self.rows.setdefault(LOG_GAPS.name, []).append(row)
@@ -82,7 +85,7 @@ class Log:
         self._next += seconds
 
     def batch(self) -> None:
-        """What follows is of one batch, until the next call."""
+        """Append the following records in one batch, until `single` is called."""
         self._base = self._next
 
     def single(self) -> None:
@@ -124,12 +127,12 @@ _TABLES = (
 )
 
 
-Told = dict[int, dict[str, Any]]
-"""What is expected of rows, by log offset."""
+Expected = dict[int, dict[str, Any]]
+"""Expected columns by log offset."""
 
 
-def commits(log: Log) -> Told:
-    """A commit is told by the one before."""
+def commits(log: Log) -> Expected:
+    """Compare each commit with the previous one."""
     names = ("prev_offset", "delta", "direction", "gap_ms")
     rows = {
         log.commit("g", "t", 5): (None, None, "first", None),
@@ -147,8 +150,8 @@ def commits(log: Log) -> Told:
     return {at: dict(zip(names, row, strict=True)) for at, row in rows.items()}
 
 
-def actors(log: Log) -> Told:
-    """Who may have committed is told by the group as it was."""
+def actors(log: Log) -> Expected:
+    """Infer the actor from the group at that time."""
     rows: dict[int, tuple[str | None, str | None]]
     rows = {log.commit("a", "t", 0): ("simple", None)}
     log.classic("a", 1)
@@ -174,13 +177,13 @@ def actors(log: Log) -> Told:
     }
 
 
-def topic_lives(log: Log) -> Told:
-    """An owner owns one life of a topic."""
+def topic_lives(log: Log) -> Expected:
+    """Match commits with owners of the same topic, by topic ID or by name."""
     log.member("by-id", "one")
     log.owned("by-id", None, None, topic_id=OLD)
     rows = {
         log.commit("by-id", "t", 1, topic_id=OLD): "owner",
-        log.commit("by-id", "t", 1): "member",  # its id is not told
+        log.commit("by-id", "t", 1): "member",  # without a topic ID
         log.commit("by-id", "t", 1, topic_id=NEW): "member",
         log.commit("by-id", "u", 1, topic_id=NEW): "member",
     }
@@ -194,8 +197,8 @@ def topic_lives(log: Log) -> Told:
     return {at: {"actor": actor} for at, actor in rows.items()}
 
 
-def causes(log: Log) -> Told:
-    """Why an offset was taken away is told by rules."""
+def causes(log: Log) -> Expected:
+    """Infer the causes of tombstones."""
     for group_id in ("old", "gone", "asked", "owned", "all", "young"):
         log.commit(group_id, "t", 1)
         log.commit(group_id, "t", 1, partition=1)
@@ -216,7 +219,7 @@ def causes(log: Log) -> Told:
     rows[log.tombstone("gone", "t", partition=1)] = "group_deleted"
     log.tombstone("gone", None, record_type=2)
     log.single()
-    # It was empty for a short time only, however old its commits are.
+    # Retention starts when the group becomes empty, so its old offsets are not expired.
     rows[log.tombstone("young", "t")] = "offsets_deleted"
     rows[log.tombstone("young", "t", partition=1)] = "unknown"
     log.commit("asked", "t", 1)
@@ -225,13 +228,13 @@ def causes(log: Log) -> Told:
     rows[log.tombstone("asked", "t")] = "topic_deleted"
     rows[log.tombstone("all", "t")] = "topic_deleted"
     log.single()
-    # An owner's offsets do not expire, and nobody may delete them.
+    # Offsets of owned partitions do not expire and cannot be deleted.
     rows[log.tombstone("owned", "t")] = "topic_deleted"
     return {at: {"tombstone_cause": cause} for at, cause in rows.items()}
 
 
-def gaps(log: Log) -> Told:
-    """Behind a gap what is said is a lower bound."""
+def gaps(log: Log) -> Expected:
+    """Mark rows after a gap as lower bounds."""
     rows = {log.commit("gap", "t", 1): False}
     log.gap()
     rows[log.commit("gap", "u", 1)] = True
@@ -242,26 +245,27 @@ def gaps(log: Log) -> Told:
     return {at: {"is_lower_bound": is_bound} for at, is_bound in rows.items()}
 
 
-TALES = (commits, actors, topic_lives, causes, gaps)
+SCENARIOS = (commits, actors, topic_lives, causes, gaps)
 
 
 class Built(NamedTuple):
-    """The rows by log offset, and what they are to be, by tale."""
+    """Rows by log offset, and the expected columns by scenario."""
 
-    whole: Told
-    in_parts: Told
-    expected: dict[str, Told]
+    whole: Expected
+    in_parts: Expected
+    expected: dict[str, Expected]
 
 
 @pytest.fixture(scope="module")
 def built(spark: SparkSession) -> Built:
-    """All tales in one log, as building takes longer than telling."""
+    """The rows of all scenarios, built from one log because a build takes seconds."""
     log = Log()
-    expected = {tale.__name__: tale(log) for tale in TALES}
+    expected = {scenario.__name__: scenario(log) for scenario in SCENARIOS}
     settings = GoldSettings(retention_ms=RETENTION_S * 1000)
     parts = parts_of(log.tables(), [{0: 8}, {0: log.length * 2 // 3}])
     whole, in_parts = (
-        Lakeful(spark, [CURRENT, GOLD], settings) for _ in ("whole", "in parts")
+        MemoryLake(spark, [CURRENT_OFFSETS_GOLD, GOLD], settings)
+        for _ in ("whole", "in parts")
     )
     whole.run(log.tables())
     for part in parts:
@@ -269,19 +273,19 @@ def built(spark: SparkSession) -> Built:
     return Built(_by_offset(whole), _by_offset(in_parts), expected)
 
 
-def _by_offset(lake: Lakeful) -> Told:
+def _by_offset(lake: MemoryLake) -> Expected:
     rows = lake.tables[GOLD.table.name].to_pylist()
     return {row["log_offset"]: row for row in rows}
 
 
-@pytest.mark.parametrize("tale", [tale.__name__ for tale in TALES])
-def test_a_tale_is_told_as_it_was(built: Built, tale: str) -> None:
+@pytest.mark.parametrize("scenario", [scenario.__name__ for scenario in SCENARIOS])
+def test_each_scenario_has_the_expected_rows(built: Built, scenario: str) -> None:
     found = {
         at: {name: built.whole[at][name] for name in row}
-        for at, row in built.expected[tale].items()
+        for at, row in built.expected[scenario].items()
     }
-    assert found == built.expected[tale]
+    assert found == built.expected[scenario]
 
 
-def test_several_runs_tell_what_one_tells(built: Built) -> None:
+def test_several_runs_build_the_rows_of_one_run(built: Built) -> None:
     assert built.in_parts == built.whole

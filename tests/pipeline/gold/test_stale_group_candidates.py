@@ -1,4 +1,4 @@
-"""Which groups may go, told by rows made by hand; times are days, now is day 100."""
+"""Stale groups, from hand-written rows. Times are days; now is day 100."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pytest
 
-from coterie.operations.plan import Action, item_id_of
+from coterie.operations.plan_files import Action, item_id_of
 from coterie.pipeline.gold.settings import GoldSettings, LogHead
 from coterie.pipeline.tables.all_tables import TABLES
-from tests.pipeline.gold.hand_made import at, frame
+from tests.pipeline.gold.rows import at, frame
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,20 +23,20 @@ SETTINGS: Final = GoldSettings(
     as_of_ts=at(NOW * 86_400),
     heads=(
         LogHead(0, 10, 0, 10, 10),
-        LogHead(1, 10, 0, 10, 12),  # held back
-        LogHead(2, 10, 5, 10, 10),  # its beginning is gone
+        LogHead(1, 10, 0, 10, 12),  # open transaction
+        LogHead(2, 10, 5, 10, 10),  # its first records are missing
     ),
     keep=("audit-*",),
 )
-Found: TypeAlias = dict[str, dict[str, Any]]
+Candidates: TypeAlias = dict[str, dict[str, Any]]
 
 
 def _day(day: float) -> datetime:
     return at(day * 86_400)
 
 
-class World:
-    """The tables, by name."""
+class InputTables:
+    """Rows of the input tables by name."""
 
     def __init__(self) -> None:
         self.rows: dict[str, list[dict[str, Any]]] = {}
@@ -51,7 +51,7 @@ class World:
         topic: str | None = "orders",
         **about: Any,
     ) -> None:
-        """A group that committed on these days, and has no members since."""
+        """Add a group that committed on the given days and has no members since."""
         last = _day(commits[-1]) if commits else None
         row = {
             "group_id": group_id,
@@ -85,7 +85,7 @@ class World:
             )
 
     def topic(self, name: str, *ends: int, until: float = NOW) -> None:
-        """Samples an hour apart, the last one on that day, as a cluster told them."""
+        """Add hourly samples of a queried cluster, the last one on a day."""
         for back, end in enumerate(reversed(ends)):
             self._add(
                 "partition_end_samples",
@@ -96,35 +96,35 @@ class World:
             )
 
 
-def _made() -> World:
-    world = World()
-    world.topic("orders", 1, 2, 3)
-    world.topic("quiet", 3, 3)
-    world.topic("dropped", 3, 4, until=NOW - 20)
+def _input_tables() -> InputTables:
+    tables = InputTables()
+    tables.topic("orders", 1, 2, 3)
+    tables.topic("quiet", 3, 3)
+    tables.topic("dropped", 3, 4, until=NOW - 20)
     daily = [float(day) for day in range(60)]
-    world.group("abandoned", *daily)
-    world.group("monthly-job", 0, 30, 60, 80)
-    world.group("just-now", *daily, 99.5)
-    world.group("has-members", *daily, member_count=2, state="Stable")
-    world.group("held-back", *daily, log_partition=1)
-    world.group("audit-trail", *daily)
-    world.group("connect-x", *daily, protocol_type="connect")
-    world.group("by-hand", *daily, 95, group_type="simple", protocol_type=None)
-    world.group("no-beginning", 85, log_partition=2)
-    world.group("long-gone", 50, log_partition=2)
-    world._add("log_gaps", log_partition=2, until_offset=1, reason="log_start")
-    world.group("short-history", 88, log_partition=3)
-    world._add("log_gaps", log_partition=3, until_offset=1, reason="log_start")
-    world.group("topic-dropped", *daily, topic="dropped")
-    world.group("topic-quiet", *daily, topic="quiet")
-    world.group("orders-loader", *daily, member_count=3, state="Stable")
-    world.group("orders-laoder", 40)
-    world.group("orders-loader-1", *daily)
-    world.group("orders-loader-2", 40)
-    world.group("my-test-2", *daily)
-    world.group("never", topic=None, empty_since_ts=_day(10))
+    tables.group("abandoned", *daily)
+    tables.group("monthly-job", 0, 30, 60, 80)
+    tables.group("just-now", *daily, 99.5)
+    tables.group("has-members", *daily, member_count=2, state="Stable")
+    tables.group("held-back", *daily, log_partition=1)
+    tables.group("audit-trail", *daily)
+    tables.group("connect-x", *daily, protocol_type="connect")
+    tables.group("by-hand", *daily, 95, group_type="simple", protocol_type=None)
+    tables.group("no-beginning", 85, log_partition=2)
+    tables.group("long-gone", 50, log_partition=2)
+    tables._add("log_gaps", log_partition=2, until_offset=1, reason="log_start")
+    tables.group("short-history", 88, log_partition=3)
+    tables._add("log_gaps", log_partition=3, until_offset=1, reason="log_start")
+    tables.group("topic-dropped", *daily, topic="dropped")
+    tables.group("topic-quiet", *daily, topic="quiet")
+    tables.group("orders-loader", *daily, member_count=3, state="Stable")
+    tables.group("orders-laoder", 40)
+    tables.group("orders-loader-1", *daily)
+    tables.group("orders-loader-2", 40)
+    tables.group("my-test-2", *daily)
+    tables.group("never", topic=None, empty_since_ts=_day(10))
     for host in ("/10.0.0.1", "/10.0.0.2"):
-        world._add(
+        tables._add(
             "member_sessions",
             group_id="abandoned",
             client_host=host,
@@ -132,7 +132,7 @@ def _made() -> World:
             joined_ts=_day(58.9),
             left_ts=_day(59),
         )
-    world._add(
+    tables._add(
         "member_sessions",
         group_id="abandoned",
         client_host="/10.0.0.9",
@@ -140,54 +140,42 @@ def _made() -> World:
         joined_ts=_day(2),
         left_ts=_day(3),
     )
-    return world
+    return tables
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession) -> Found:
+def candidates(spark: SparkSession) -> Candidates:
     from coterie.pipeline.gold.stale_group_candidates import (
-        _RECORDS,
-        Inputs,
+        INPUTS,
         stale_group_candidates,
     )
 
-    rows = _made().rows
+    rows = _input_tables().rows
 
-    def table(name: str) -> Any:
-        return frame(spark, TABLES[name], rows.get(name, []))
-
-    of = Inputs(
-        groups=table("current_groups"),
-        offsets=table("current_offsets"),
-        history=table("offset_commit_history"),
-        sessions=table("member_sessions"),
-        forecast=table("expiry_forecast"),
-        lag=table("lag_history"),
-        samples=table("partition_end_samples"),
-        records=[table(name) for name in _RECORDS],
-        gaps=table("log_gaps"),
-    )
-    told = stale_group_candidates(of, SETTINGS).toArrow().to_pylist()
-    assert len(told) == len(rows["current_groups"])
-    return {row["group_id"]: row for row in told}
+    tables = {name: frame(spark, TABLES[name], rows.get(name, [])) for name in INPUTS}
+    built = stale_group_candidates(tables, SETTINGS).toArrow().to_pylist()
+    assert len(built) == len(rows["current_groups"])
+    return {row["group_id"]: row for row in built}
 
 
 @pytest.mark.parametrize(
-    ("group_id", "because"),
+    ("group_id", "blocker"),
     [
         ("has-members", "members: 2"),
-        ("held-back", "an open transaction holds partition 1 of the log back"),
-        ("just-now", "it did something 0.5 days ago"),
-        ("by-hand", "it committed 5.0 days ago, and its client is not seen"),
-        ("monthly-job", "it paused for 30.0 days before, or may have, and came back"),
-        ("short-history", "the log tells of 12.0 days only"),
+        ("held-back", "an open transaction holds back log partition 1"),
+        ("just-now", "active 0.5 days ago"),
+        ("by-hand", "a simple group that committed 5.0 days ago"),
+        ("monthly-job", "its longest known or assumed pause is 30.0 days"),
+        ("short-history", "the log covers only 12.0 days"),
         ("connect-x", "its protocol type is connect"),
-        ("audit-trail", "it is on the list of those to keep"),
+        ("audit-trail", "it is on the list of groups to keep"),
     ],
 )
-def test_what_forbids_it(found: Found, group_id: str, because: str) -> None:
-    row = found[group_id]
-    assert because in row["blockers"]
+def test_a_group_with_a_blocker_is_kept(
+    candidates: Candidates, group_id: str, blocker: str
+) -> None:
+    row = candidates[group_id]
+    assert blocker in row["blockers"]
     assert (row["class"], row["score"]) == ("keep", 0)
     assert row["plan_item_id"] is None
 
@@ -205,46 +193,58 @@ def test_what_forbids_it(found: Found, group_id: str, because: str) -> None:
         ("never", "abandoned", 40),
     ],
 )
-def test_what_may_go(found: Found, group_id: str, kind: str, score: int) -> None:
-    row = found[group_id]
+def test_a_candidate_has_its_class_and_score(
+    candidates: Candidates, group_id: str, kind: str, score: int
+) -> None:
+    row = candidates[group_id]
     assert row["blockers"] == []
     assert (row["class"], row["score"]) == (kind, score)
     assert row["plan_item_id"] == item_id_of(Action.DELETE_GROUP, group_id)
     assert row["reasons"]
 
 
-def test_a_pause_counts_that_it_came_back_from(found: Found) -> None:
-    assert found["monthly-job"]["usual_gap_days"] == 30
-    assert found["monthly-job"]["idle_days"] == 20
-    assert found["abandoned"]["usual_gap_days"] == 1
-    assert found["orders-laoder"]["usual_gap_days"] is None
+def test_the_usual_gap_is_the_longest_pause_before_activity(
+    candidates: Candidates,
+) -> None:
+    assert candidates["monthly-job"]["usual_gap_days"] == 30
+    assert candidates["monthly-job"]["idle_days"] == 20
+    assert candidates["abandoned"]["usual_gap_days"] == 1
+    assert candidates["orders-laoder"]["usual_gap_days"] is None
 
 
-def test_whose_beginning_is_not_known_is_given_a_week(found: Found) -> None:
-    assert found["no-beginning"]["blockers"] == []  # idle for 15 days
-    assert found["short-history"]["blockers"] == ["the log tells of 12.0 days only"]
+def test_a_group_older_than_the_log_has_an_assumed_gap_of_a_week(
+    candidates: Candidates,
+) -> None:
+    assert candidates["no-beginning"]["blockers"] == []  # idle for 15 days
+    assert candidates["short-history"]["blockers"] == ["the log covers only 12.0 days"]
 
 
-def test_a_slip_is_like_the_group_that_was_meant(found: Found) -> None:
-    assert found["orders-laoder"]["looks_like"] == "orders-loader"
-    assert found["orders-loader-2"]["looks_like"] is None
-    assert found["orders-loader"]["looks_like"] is None
+def test_a_group_with_a_misspelled_name_is_similar_to_the_intended_group(
+    candidates: Candidates,
+) -> None:
+    assert candidates["orders-laoder"]["looks_like"] == "orders-loader"
+    assert candidates["orders-loader-2"]["looks_like"] is None
+    assert candidates["orders-loader"]["looks_like"] is None
 
 
-def test_topics_that_a_cluster_does_not_have_any_more_are_missing(found: Found) -> None:
-    row = found["topic-dropped"]
+def test_topics_deleted_from_the_cluster_are_reported_as_missing(
+    candidates: Candidates,
+) -> None:
+    row = candidates["topic-dropped"]
     assert row["topics_missing"] == ["dropped"]
     assert row["topics_still_written"] == []
-    assert found["abandoned"]["topics_missing"] == []
-    assert found["abandoned"]["topics_still_written"] == ["orders"]
+    assert candidates["abandoned"]["topics_missing"] == []
+    assert candidates["abandoned"]["topics_still_written"] == ["orders"]
 
 
-def test_what_it_left_behind(found: Found) -> None:
-    row = found["abandoned"]
+def test_offsets_lag_and_log_bytes_of_a_group_are_counted(
+    candidates: Candidates,
+) -> None:
+    row = candidates["abandoned"]
     assert (row["offsets_count"], row["total_lag"]) == (1, 5)
     assert row["log_bytes"] == 60 * 7
     assert row["would_expire_ts"] == _day(200)
     assert row["last_hosts"] == ["/10.0.0.1", "/10.0.0.2"]
     assert row["last_client_ids"] == ["loader"]
-    assert found["never"]["log_bytes"] == 0
-    assert found["never"]["would_expire_ts"] is None
+    assert candidates["never"]["log_bytes"] == 0
+    assert candidates["never"]["would_expire_ts"] is None

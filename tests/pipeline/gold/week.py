@@ -1,44 +1,46 @@
-"""A week of groups, as the tables that lag, verdicts, expiry and staleness are made of:
-written down from the truth, and from shards that loaded the log."""
+"""A generated week of groups: the input tables of lag, verdicts, expiry and staleness,
+written from the truth and from shards that loaded the log."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from coterie.pipeline.generator.generate import Order, generate
 from coterie.pipeline.gold.settings import GoldSettings
-from coterie.pipeline.sources.ends.of_file import read_samples
+from coterie.pipeline.sources.partition_ends import read_samples
 from coterie.pipeline.tables.all_tables import TABLES
-from tests.coordinator.shard_driver import ShardDriver
-from tests.pipeline.generator.reading import truth_of as lines_of
+from coterie.testing.log_generator.generate import GeneratorOptions, generate
+from tests.broker.coordinator.shard_driver import ShardDriver
 from tests.pipeline.gold.expiry_truth import loaded
-from tests.pipeline.gold.generated import time_of
-from tests.pipeline.gold.hand_made import frame
+from tests.pipeline.gold.generated_silver import timestamp
 from tests.pipeline.gold.lag_truth import Truth, truth_of
+from tests.pipeline.gold.rows import frame
 from tests.pipeline.gold.shard_tables import Rows, all_tables_of
+from tests.testing.log_generator.generated_log import read_truth as lines_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 AS_OF_MS: Final = 1_767_225_600_000 + int(4.4 * 24 * 3_600_000)
-"""In the second pause of who works every few days."""
+"""A time in the second pause of the group that works every few days."""
 
 
 class Week:
-    """See the module's docstring."""
+    """A generated log and its tables."""
 
     def __init__(self, folder: Path) -> None:
         generate(
-            Order(folder=folder, groups=18, commits=700, days=6, partitions=2, seed=1)
+            GeneratorOptions(
+                folder=folder, groups=18, commits=700, days=6, partitions=2, seed=1
+            )
         )
         self.folder = folder
-        self._where = {
+        self._log_partitions = {
             each["group_id"]: each["log_partition"]
             for each in lines_of(folder, "groups")
         }
         self.truth: Truth = truth_of(folder, AS_OF_MS)
-        self.settings = GoldSettings(as_of_ts=time_of(AS_OF_MS))
+        self.settings = GoldSettings(as_of_ts=timestamp(AS_OF_MS))
         self.rows: Rows = {
             "offset_commit_history": [*_commits(folder), *_deletions(folder)],
             "partition_ownership_history": [*_ownership(folder)],
@@ -48,10 +50,11 @@ class Week:
             for name, found in all_tables_of(driver.state).items():
                 self.rows.setdefault(name, []).extend(found)
 
-        self._tell_of_groups()
+        self._add_group_times()
 
-    def _tell_of_groups(self) -> None:
-        """What shards do not keep: where groups live, and when they changed last."""
+    def _add_group_times(self) -> None:
+        """Add log partitions and times of the last changes, which shards do not
+        store."""
         history, groups = (
             self.rows["offset_commit_history"],
             self.rows["current_groups"],
@@ -68,30 +71,31 @@ class Week:
             last[group_id] = max(at, last.get(group_id, at))
         for each in self.rows["member_sessions"]:
             for at in (each["joined_ts"], each["left_ts"]):
-                if at is not None and at <= time_of(AS_OF_MS):
+                if at is not None and at <= timestamp(AS_OF_MS):
                     group_id = each["group_id"]
                     changed[group_id] = max(at, changed.get(group_id, at))
         for row in groups:
             row["last_commit_ts"] = last.get(row["group_id"])
             row["last_state_change_ts"] = changed.get(row["group_id"])
-            row["log_partition"] = self._where[row["group_id"]]
+            row["log_partition"] = self._log_partitions[row["group_id"]]
 
     def drivers(self) -> list[ShardDriver]:
-        """Shards that loaded the log."""
+        """Return shards that loaded the log."""
         drivers = loaded(self.folder, {0: 2**62, 1: 2**62}, AS_OF_MS)
         for driver in drivers:
             driver.now_ms = AS_OF_MS
         return drivers
 
     def scenarios(self) -> dict[str, str]:
-        """What becomes of each group."""
+        """Return the scenario of each group."""
         return {
             each["group_id"]: each["scenario"]
             for each in lines_of(self.folder, "groups")
         }
 
     def frame(self, spark: SparkSession, name: str) -> DataFrame:
-        """A table for Spark; without rows when it is not about that."""
+        """Return a table as a data frame; it is empty when the week has no rows for
+        it."""
         if name == "partition_end_samples":
             samples = read_samples(self.folder / "truth" / "ends.jsonl")
             return spark.createDataFrame(samples)
@@ -105,8 +109,8 @@ def _commits(folder: Path) -> list[dict[str, Any]]:
             "log_partition": each["log_partition"],
             "log_offset": each["log_offset"],
             "committed_offset": each["offset"],
-            "commit_ts": time_of(each["commit_ms"]),
-            "append_ts": time_of(each["commit_ms"]),
+            "commit_ts": timestamp(each["commit_ms"]),
+            "append_ts": timestamp(each["commit_ms"]),
             "actor": each["actor"],
         }
         for each in lines_of(folder, "commits")
@@ -120,7 +124,7 @@ def _deletions(folder: Path) -> list[dict[str, Any]]:
             **_place(each),
             "log_partition": each["log_partition"],
             "log_offset": each["log_offset"],
-            "append_ts": time_of(each["at_ms"]),
+            "append_ts": timestamp(each["at_ms"]),
         }
         for each in lines_of(folder, "deletions")
         if each["topic"] is not None and each["at_ms"] <= AS_OF_MS
@@ -128,13 +132,13 @@ def _deletions(folder: Path) -> list[dict[str, Any]]:
 
 
 def _ownership(folder: Path) -> list[dict[str, Any]]:
-    """Times stand for offsets of the log."""
+    """Return ownership rows, with times in place of log offsets."""
     return [
         {
             **_place(each),
             "topic_id": each["topic_id"],
             "member_id": each["member_id"],
-            "valid_from": time_of(each["from_ms"]),
+            "valid_from": timestamp(each["from_ms"]),
             "from_log_offset": each["from_ms"],
             "valid_to": _time(each["to_ms"]),
             "to_log_offset": each["to_ms"],
@@ -148,7 +152,7 @@ def _sessions(folder: Path) -> list[dict[str, Any]]:
         {
             "group_id": each["group_id"],
             "member_id": each["member_id"],
-            "joined_ts": time_of(each["joined_ms"]),
+            "joined_ts": timestamp(each["joined_ms"]),
             "left_ts": _time(each["left_ms"]),
         }
         for each in lines_of(folder, "sessions")
@@ -161,4 +165,4 @@ def _place(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _time(at_ms: int | None) -> Any:
-    return None if at_ms is None else time_of(at_ms)
+    return None if at_ms is None else timestamp(at_ms)

@@ -1,4 +1,4 @@
-"""The log that tests of runs read, and the lake that one run makes of it."""
+"""The log of the tests of runs, and the lake that one run makes from it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["log"]
 def whole(
     log: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Lake:
-    """Made by one run."""
-    one = job(tmp_path_factory.mktemp("whole") / "lake", log, spark)
-    done = run_once(one)
+    """A lake made by one run."""
+    run = job(tmp_path_factory.mktemp("whole") / "lake", log, spark)
+    done = run_once(run)
     assert list(done.built) == [each.table.name for each in GOLD]
-    return one.lake
+    return run.lake

@@ -1,4 +1,4 @@
-"""Lakes made in tests, and what their tables hold."""
+"""Lakes made in tests, and the rows of their tables."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from coterie.pipeline.generator.generate import Order, generate
-from coterie.pipeline.jobs.ingest import Step
-from coterie.pipeline.jobs.run import Job, Silent
+from coterie.pipeline.jobs.ingest import StepLimits
+from coterie.pipeline.jobs.run import Job
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.source import Source, open_source
 from coterie.pipeline.tables.all_tables import TABLES
+from coterie.testing.log_generator.generate import GeneratorOptions, generate
 from coterie.wire.compression import Codec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ALONE = Step(alone_below=2**60)
-"""Everything in this process, so that no Spark is needed."""
+IN_PROCESS = StepLimits(in_process_below=2**60)
+"""Runs all steps in this process, without Spark."""
 
 
 @pytest.fixture(scope="session")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of three partitions with all that happens to groups."""
+    """A log of three partitions with all kinds of group events."""
     folder = tmp_path_factory.mktemp("generated") / "log"
-    order = Order(
+    order = GeneratorOptions(
         folder=folder,
         groups=20,
         commits=1_500,
@@ -46,19 +46,20 @@ def lake_at(folder: Path, source: Source) -> Lake:
 
 
 def job(lake: Path, log: Path, spark: SparkSession | None = None, **more: Any) -> Job:
-    """A run; without Spark it must not come to build anything."""
+    """Return a job on a generated log. Without Spark the job cannot build gold
+    tables."""
     source = open_source(str(log))
     return Job(
         spark=spark,  # type: ignore[arg-type]
         lake=lake_at(lake, source),
         source=source,
         samples=log / "truth" / "ends.jsonl",
-        **{"step": ALONE, "progress": Silent(), **more},
+        **{"limits": IN_PROCESS, **more},
     )
 
 
 def tables_of(lake: Lake, names: Iterable[str] = TABLES) -> dict[str, list[str]]:
-    """The rows of tables, in an order of their own."""
+    """Return the rows of tables in sorted order."""
     return {name: sorted(map(repr, _rows(lake.read(name)))) for name in names}
 
 

@@ -1,4 +1,4 @@
-"""Silver made anew from bronze is what runs made, step by step."""
+"""A backfill rebuilds the tables that incremental runs made."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pyarrow as pa
 import pytest
 
 from coterie.cli import main as cli
-from coterie.cli.pipeline import backfill as verb
+from coterie.cli.pipeline import run as command
 from coterie.pipeline.jobs.backfill import backfill
 from coterie.pipeline.jobs.run import read_log, take_samples
 from coterie.pipeline.sources.source import OffsetRange, Rows
-from coterie.pipeline.tables.quarantine import QUARANTINE
+from coterie.pipeline.tables.silver import QUARANTINE
 from tests.pipeline.jobs.lakes import job, tables_of
 
 pytestmark = pytest.mark.slow
 
 
 class _WithFault:
-    """A source that has bytes which are no batch."""
+    """A source with bytes that are not a valid batch."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -41,7 +41,9 @@ class _WithFault:
 
 
 @pytest.mark.parametrize("tasks", [1, 4])
-def test_a_backfill_gives_what_runs_gave(tasks: int, log: Path, tmp_path: Path) -> None:
+def test_a_backfill_builds_the_same_tables_as_runs(
+    tasks: int, log: Path, tmp_path: Path
+) -> None:
     one = job(tmp_path / "lake", log, gold=(), max_records=2_000)
     one.source = _WithFault(one.source)
     read_log(one)
@@ -50,26 +52,26 @@ def test_a_backfill_gives_what_runs_gave(tasks: int, log: Path, tmp_path: Path) 
     take_samples(one)
     before, rows = one.lake.version, tables_of(one.lake)
     assert rows["quarantine"]
-    one.step = one.step._replace(tasks=tasks)
+    one.limits = one.limits._replace(tasks=tasks)
     assert backfill(one) == ()
     after = one.lake.version
     assert tables_of(one.lake) == rows
     assert after.of("records") == before.of("records")
-    anew = set(after.of("offset_commits").files)
-    assert not anew & set(before.of("offset_commits").files)
+    rebuilt = set(after.of("offset_commits").files)
+    assert not rebuilt & set(before.of("offset_commits").files)
 
 
-def test_the_command_says_what_it_made(
+def test_the_backfill_command_prints_its_counts(
     log: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(verb, "start", lambda _: None)
+    monkeypatch.setattr(command, "start_spark", lambda _: None)
     monkeypatch.setattr("coterie.pipeline.jobs.backfill.refresh", lambda *_, **__: [])
     one = job(tmp_path / "lake", log)
     read_log(one)
     assert cli.main(["pipeline", "backfill", "--lake", str(tmp_path / "lake")]) == 0
     count = one.lake.version.of("records").rows
-    said = f"{count} records decoded, 0 tables built in {tmp_path / 'lake'}"
-    assert said in capsys.readouterr().out
+    expected = f"{count} records decoded, 0 tables built in {tmp_path / 'lake'}"
+    assert expected in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What the tables say held against what brokers say, as values."""
+"""The comparison of a lake's rows with the state of a cluster."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from coterie.client.admin.group_values import (
+from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
+from coterie.client.admin.groups import (
     GroupDescription,
     GroupState,
     GroupType,
     MemberDescription,
     Node,
 )
-from coterie.client.admin.offset_values import CommittedOffset, GroupOffsets
 from coterie.errors import ApiError
 from coterie.pipeline.jobs.check import (
-    Answers,
-    Checked,
+    CheckResult,
+    ClusterState,
     Counts,
     Difference,
-    Doubts,
-    Told,
+    ExpectedDifferences,
+    LakeRows,
     Verdict,
     compare,
 )
@@ -88,34 +88,34 @@ def check(
     *,
     now: GroupDescription | None = GROUP_NOW,
     offsets_now: GroupOffsets | None = OFFSETS_NOW,
-    doubts: Doubts = Doubts(),  # noqa: B008 - a value
-) -> Checked:
-    """One group of each side."""
-    told = Told(
+    expected: ExpectedDifferences = ExpectedDifferences(),  # noqa: B008 - immutable
+) -> CheckResult:
+    """Compare one group of the lake and of the cluster."""
+    rows = LakeRows(
         groups=[group] if group else [],
         members=[member] if member else [],
         offsets=[offset] if offset else [],
     )
-    answers = Answers(
+    cluster = ClusterState(
         groups={"g": now} if now else {},
         offsets={"g": offsets_now} if offsets_now else {},
         topic_names={ID: "t"},
     )
-    return compare(told, answers, doubts)
+    return compare(rows, cluster, expected)
 
 
-def test_what_is_the_same_is_clean() -> None:
-    assert check() == Checked((), Counts(1, 1, 2))
+def test_equal_states_have_no_differences() -> None:
+    assert check() == CheckResult((), Counts(1, 1, 2))
     assert check().is_clean
 
 
-def test_a_classic_group_is_compared_by_what_its_brokers_tell() -> None:
+def test_a_classic_group_is_compared_by_the_fields_its_brokers_report() -> None:
     named = [{"topic_id": None, "topic": "t", "partition": n} for n in (0, 1)]
     member = {**MEMBER, "assigned": named, "member_epoch": 5}
     now = replace(CLASSIC_NOW, members=(replace(MEMBER_NOW, epoch=None),))
     assert check(CLASSIC, member, now=now).is_clean
-    untold = replace(now, generation_id=None)
-    assert check({**CLASSIC, "epoch": 4}, member, now=untold).is_clean
+    without_generation = replace(now, generation_id=None)
+    assert check({**CLASSIC, "epoch": 4}, member, now=without_generation).is_clean
     assert not check({**CLASSIC, "epoch": 4}, member, now=now).is_clean
 
 
@@ -164,8 +164,8 @@ def test_a_simple_group_has_offsets_only() -> None:
          "leader_epoch", None, 3),
     ],
 )  # fmt: skip
-def test_each_difference_is_named(
-    make: Callable[[], Checked], about: str, what: str, lake: Any, brokers: Any
+def test_each_difference_names_its_column(
+    make: Callable[[], CheckResult], about: str, what: str, lake: Any, brokers: Any
 ) -> None:
     checked = make()
     of = {"group": "", "member": "m", "offset": "t-0"}[about]
@@ -176,38 +176,40 @@ def test_each_difference_is_named(
 
 
 @pytest.mark.parametrize(
-    ("doubts", "now", "verdict"),
+    ("expected", "now", "verdict"),
     [
-        (Doubts(changed=frozenset({"g"})), GROUP_NOW, Verdict.CHANGED),
-        (Doubts(changed=frozenset({"h"})), GROUP_NOW, Verdict.DIFFERS),
+        (ExpectedDifferences(changed=frozenset({"g"})), GROUP_NOW, Verdict.CHANGED),
+        (ExpectedDifferences(changed=frozenset({"h"})), GROUP_NOW, Verdict.DIFFERS),
         (
-            Doubts(held_back=frozenset({3}), partition_of=lambda _: 3),
+            ExpectedDifferences(held_back=frozenset({3}), partition_of=lambda _: 3),
             GROUP_NOW,
             Verdict.HELD_BACK,
         ),
         (
-            Doubts(held_back=frozenset({3}), partition_of=lambda _: 4),
+            ExpectedDifferences(held_back=frozenset({3}), partition_of=lambda _: 4),
             GROUP_NOW,
             Verdict.DIFFERS,
         ),
         (
-            Doubts(),
+            ExpectedDifferences(),
             replace(CLASSIC_NOW, state=GroupState.COMPLETING_REBALANCE),
             Verdict.REBALANCING,
         ),
     ],
 )
-def test_what_may_differ_is_named_apart(
-    doubts: Doubts, now: GroupDescription, verdict: Verdict
+def test_an_expected_difference_has_a_separate_verdict(
+    expected: ExpectedDifferences, now: GroupDescription, verdict: Verdict
 ) -> None:
-    checked = check({**CLASSIC, "state": "Empty"}, now=now, doubts=doubts)
+    checked = check({**CLASSIC, "state": "Empty"}, now=now, expected=expected)
     assert {each.verdict for each in checked.differences} == {verdict}
     assert checked.is_clean == (verdict is not Verdict.DIFFERS)
 
 
-def test_what_no_answer_came_for_is_not_compared() -> None:
+def test_groups_whose_request_failed_are_not_compared() -> None:
     error = ApiError(ErrorCode.UNSTABLE_OFFSET_COMMIT)
     assert check(offsets_now=GroupOffsets({}, {T0: error})).is_clean
-    told = Told(groups=[GROUP], members=[MEMBER], offsets=[OFFSET])
-    answers = Answers(groups={}, offsets={}, unread=frozenset({"g"}))
-    assert compare(told, answers, Doubts()) == Checked((), Counts(0, 0, 0))
+    rows = LakeRows(groups=[GROUP], members=[MEMBER], offsets=[OFFSET])
+    cluster = ClusterState(groups={}, offsets={}, skipped=frozenset({"g"}))
+    assert compare(rows, cluster, ExpectedDifferences()) == CheckResult(
+        (), Counts(0, 0, 0)
+    )

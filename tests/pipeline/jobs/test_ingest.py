@@ -1,4 +1,4 @@
-"""Reading a log into bronze and silver: once, in any steps, killed in between."""
+"""Ingestion into bronze and silver: in one step, in several, and after kills."""
 
 from __future__ import annotations
 
@@ -15,21 +15,28 @@ from hypothesis import strategies as st
 
 from coterie.errors import LogError
 from coterie.pipeline.gold.settings import LogHead
-from coterie.pipeline.jobs.ingest import Step, add_samples, divided, look
+from coterie.pipeline.jobs.ingest import (
+    INGESTED_TABLES,
+    StepLimits,
+    Task,
+    add_samples,
+    read_heads,
+    run_task,
+    split,
+)
 from coterie.pipeline.jobs.run import read_log, take_samples
-from coterie.pipeline.jobs.worker import LANDED, Task, do
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import Head, OffsetRange
-from tests.pipeline.generator.reading import truth_of
-from tests.pipeline.jobs.lakes import ALONE, job, tables_of
+from tests.pipeline.jobs.lakes import IN_PROCESS, job, tables_of
+from tests.testing.log_generator.generated_log import read_truth
 
 KILLED = -9
 
 
 @pytest.fixture(scope="module")
 def whole(log: Path, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Read in one step."""
+    """A lake that was ingested in one step."""
     one = job(tmp_path_factory.mktemp("whole") / "lake", log)
     read_log(one)
     return one.lake
@@ -37,14 +44,14 @@ def whole(log: Path, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.fixture(scope="module")
 def expected(whole: Lake) -> dict[str, list[str]]:
-    return tables_of(whole, LANDED)
+    return tables_of(whole, INGESTED_TABLES)
 
 
-def test_every_commit_of_truth_that_counts_is_there(whole: Lake, log: Path) -> None:
+def test_every_committed_offset_of_the_log_is_ingested(whole: Lake, log: Path) -> None:
     held = {each.log_partition: each.next_offset for each in whole.version.heads}
     told = {
         (each["log_partition"], each["log_offset"], each["group_id"], each["offset"])
-        for each in truth_of(log, "commits")
+        for each in read_truth(log, "commits")
         if each["outcome"] in {"plain", "committed"}
         and each["log_offset"] < held[each["log_partition"]]
     }
@@ -53,7 +60,7 @@ def test_every_commit_of_truth_that_counts_is_there(whole: Lake, log: Path) -> N
     assert set(zip(*(found[name] for name in names), strict=True)) == told
 
 
-def test_a_version_tells_how_far_it_goes_in_offsets_and_times(whole: Lake) -> None:
+def test_a_version_records_its_positions_and_times(whole: Lake) -> None:
     version = whole.version
     records = whole.read("records", ["log_partition", "log_offset", "append_ts"])
     for head in version.heads:
@@ -71,7 +78,7 @@ def test_a_version_tells_how_far_it_goes_in_offsets_and_times(whole: Lake) -> No
     tasks=st.integers(1, 5),
 )
 @pytest.mark.slow
-def test_any_steps_give_the_same_tables(
+def test_any_number_of_steps_ingests_the_same_tables(
     steps: list[int],
     tasks: int,
     log: Path,
@@ -81,12 +88,12 @@ def test_any_steps_give_the_same_tables(
     folder = tmp_path_factory.mktemp("split") / "lake"
     for records in steps:
         read_log(job(folder, log, max_records=records))
-    rest = job(folder, log, step=ALONE._replace(tasks=tasks))
+    rest = job(folder, log, limits=IN_PROCESS._replace(tasks=tasks))
     read_log(rest)
-    assert tables_of(rest.lake, LANDED) == expected
+    assert tables_of(rest.lake, INGESTED_TABLES) == expected
 
 
-def test_nothing_new_is_no_new_version(log: Path, whole: Lake) -> None:
+def test_a_run_without_new_records_commits_no_version(log: Path, whole: Lake) -> None:
     before = whole.version
     again = job(Path(whole.storage.root), log)
     assert read_log(again) == 0
@@ -94,7 +101,7 @@ def test_nothing_new_is_no_new_version(log: Path, whole: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_a_task_that_is_done_twice_counts_once(
+def test_the_files_of_a_repeated_task_are_not_counted_twice(
     log: Path, tmp_path: Path, expected: dict[str, list[str]]
 ) -> None:
     one = job(tmp_path / "lake", log)
@@ -102,37 +109,37 @@ def test_a_task_that_is_done_twice_counts_once(
         one.source,
         str(one.lake.storage),
         1,
-        tuple(plan(look(one.lake, one.source), {})),
+        tuple(plan(read_heads(one.lake, one.source), {})),
     )
-    for name in LANDED:
-        one.lake.storage.make(f"bronze/{name}")
-        one.lake.storage.make(f"silver/{name}")
-    assert do(stray).files
+    for name in INGESTED_TABLES:
+        one.lake.storage.make_folder(f"bronze/{name}")
+        one.lake.storage.make_folder(f"silver/{name}")
+    assert run_task(stray).files
     read_log(one)
-    assert tables_of(one.lake, LANDED) == expected
+    assert tables_of(one.lake, INGESTED_TABLES) == expected
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["writing", "written", "committed"])
-def test_a_run_that_is_killed_is_gone_on_with(
+def test_a_run_continues_after_killed_runs(
     moment: str, log: Path, tmp_path: Path, expected: dict[str, list[str]]
 ) -> None:
     folder = tmp_path / "lake"
     for _ in range(3):
-        command = [sys.executable, "-m", "tests.pipeline.jobs.dying", moment]
+        command = [sys.executable, "-m", "tests.pipeline.jobs.killed_run", moment]
         done = subprocess.run([*command, folder, log], check=False, timeout=100)
         assert done.returncode == KILLED
     rest = job(folder, log)
     assert rest.lake.version.number == (3 if moment == "committed" else 0)
     read_log(rest)
-    assert tables_of(rest.lake, LANDED) == expected
+    assert tables_of(rest.lake, INGESTED_TABLES) == expected
 
 
 @pytest.mark.slow
-def test_samples_are_added_once(log: Path, tmp_path: Path) -> None:
+def test_existing_samples_are_not_added_again(log: Path, tmp_path: Path) -> None:
     one = job(tmp_path / "lake", log)
     count = take_samples(one)
-    truth = truth_of(log, "ends")
+    truth = read_truth(log, "ends")
     assert count == len({(e["topic"], e["partition"], e["at_ms"]) for e in truth})
     assert take_samples(one) == 0
     first = one.lake.read("partition_end_samples").slice(0, 1)
@@ -141,7 +148,7 @@ def test_samples_are_added_once(log: Path, tmp_path: Path) -> None:
 
 
 class _Shorter:
-    """A source whose log was made anew."""
+    """A source of a log that was deleted and created again."""
 
     def heads(self, _: object) -> dict[int, Head]:
         return {0: Head(0, 5, 5)}
@@ -150,19 +157,20 @@ class _Shorter:
         return "store:/new"
 
 
-def test_a_log_that_is_shorter_than_what_was_read_is_another_one(
-    log: Path, tmp_path: Path
-) -> None:
+def test_a_log_shorter_than_the_position_is_refused(log: Path, tmp_path: Path) -> None:
     one = job(tmp_path / "lake", log)
     heads = (LogHead(0, 9, 0, 9, 9),)
     one.lake.version = msgspec.structs.replace(one.lake.version, heads=heads)
     shorter: Any = _Shorter()
-    with pytest.raises(LogError, match=r"store:/new ends at 5, and was read to 9 "):
-        look(one.lake, shorter)
+    with pytest.raises(
+        LogError,
+        match=r"store:/new ends at offset 5, but the lake was read up to offset 9",
+    ):
+        read_heads(one.lake, shorter)
 
 
 class _Broken:
-    """A source whose bytes cannot be read."""
+    """A source that fails after its first rows."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -172,15 +180,15 @@ class _Broken:
 
     def read(self, part: OffsetRange) -> Any:
         yield next(iter(self._source.read(part)))
-        raise LogError("the disk is on fire")
+        raise LogError("disk failure")
 
 
-def test_what_a_worker_cannot_read_is_told_and_leaves_nothing(
+def test_an_error_of_a_worker_is_raised_and_leaves_no_files(
     log: Path, tmp_path: Path
 ) -> None:
     one = job(tmp_path / "lake", log)
     one.source = _Broken(one.source)
-    with pytest.raises(LogError, match="the disk is on fire"):
+    with pytest.raises(LogError, match="disk failure"):
         read_log(one)
     assert one.lake.version.number == 0
     assert not [e for e in one.lake.storage.entries("") if "parquet" in e.path]
@@ -188,8 +196,8 @@ def test_what_a_worker_cannot_read_is_told_and_leaves_nothing(
 
 def test_ranges_are_divided_evenly_and_in_order() -> None:
     ranges = [OffsetRange(0, at, at + 10) for at in range(0, 100, 10)]
-    parts = divided(ranges, 3)
+    parts = split(ranges, 3)
     assert [each for part in parts for each in part] == ranges
     assert [len(part) for part in parts] == [4, 3, 3]
-    assert divided([], 3) == []
-    assert Step().tasks == 2
+    assert split([], 3) == []
+    assert StepLimits().tasks == 2

@@ -1,5 +1,4 @@
-"""Every gold table, however its log was divided into runs: the property that all of
-them are held to. A table that is added is held to it at once."""
+"""Runs: any division of a log into runs gives the same gold tables."""
 
 from __future__ import annotations
 
@@ -14,16 +13,22 @@ import pyarrow.dataset as ds
 import pytest
 
 from coterie.cli import main as cli
-from coterie.cli.pipeline import run as verb
+from coterie.cli.pipeline import run as command
 from coterie.errors import SettingError
 from coterie.pipeline.gold.all_gold import GOLD
-from coterie.pipeline.gold.look import Gold, Look, conform
 from coterie.pipeline.gold.settings import GoldSettings
-from coterie.pipeline.jobs.publish import publish
+from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
 from coterie.pipeline.jobs.refresh import refresh
-from coterie.pipeline.jobs.run import Done, Pace, follow, read_log, run_once
-from coterie.pipeline.tables.log_gaps import LOG_GAPS
-from coterie.pipeline.tables.tombstones import TOMBSTONES
+from coterie.pipeline.jobs.run import (
+    FollowIntervals,
+    RunResult,
+    follow,
+    read_log,
+    run_once,
+)
+from coterie.pipeline.jobs.spark_tables import publish
+from coterie.pipeline.tables.silver import LOG_GAPS, TOMBSTONES
+from coterie.pipeline.tables.spark import conform
 from tests.pipeline.jobs.lakes import job, tables_of
 
 if TYPE_CHECKING:
@@ -37,10 +42,10 @@ KILLED = -9
 FOLLOWED = ("current_offsets", "data_quality")
 
 
-def test_a_killed_run_and_all_after_it_give_what_one_gives(
+def test_killed_and_repeated_runs_build_the_tables_of_one_run(
     log: Path, spark: SparkSession, whole: Lake, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "tests.pipeline.jobs.dying", "building"]
+    command = [sys.executable, "-m", "tests.pipeline.jobs.killed_run", "building"]
     done = subprocess.run([*command, tmp_path / "lake", log], check=False, timeout=400)
     assert done.returncode == KILLED
     second = job(tmp_path / "lake", log, spark, max_records=1_500)
@@ -50,36 +55,36 @@ def test_a_killed_run_and_all_after_it_give_what_one_gives(
     rest = job(tmp_path / "lake", log, spark)
     run_once(rest)
     assert tables_of(rest.lake) == tables_of(whole)
-    assert run_once(rest) == Done(0, 0, ())
+    assert run_once(rest) == RunResult(0, 0, ())
 
 
-def test_spark_s_workers_write_what_this_process_writes(
+def test_sparks_workers_write_the_same_rows_as_this_process(
     log: Path, spark: SparkSession, whole: Lake, tmp_path: Path
 ) -> None:
     one = job(tmp_path / "lake", log, spark)
-    one.step = one.step._replace(alone_below=0, tasks=3, max_records=2_000)
+    one.limits = one.limits._replace(in_process_below=0, tasks=3, max_records=2_000)
     read_log(one)
     names = [name for name in whole.version.tables if name not in NAMES]
     names.remove("partition_end_samples")
     assert tables_of(one.lake, names) == tables_of(whole, names)
 
 
-def _deleted(look: Look) -> DataFrame:
-    """Appends a row for each new tombstone."""
-    rows = look.new(TOMBSTONES.name).selectExpr(
+def _new_tombstones(inputs: TableInputs) -> DataFrame:
+    """Return a row for each new tombstone."""
+    rows = inputs.new(TOMBSTONES.name).selectExpr(
         "log_partition",
         "log_offset as from_offset",
         "log_offset as until_offset",
-        f"'{look.settings.retention_ms}' as reason",
+        f"'{inputs.settings.retention_ms}' as reason",
     )
     return conform(rows, LOG_GAPS)
 
 
-def test_a_table_that_adds_keeps_its_files_and_other_settings_begin_anew(
+def test_an_append_only_table_is_extended_until_settings_change(
     log: Path, spark: SparkSession, whole: Lake, tmp_path: Path
 ) -> None:
     table = replace(LOG_GAPS, name="coordinator_load")
-    chosen = (Gold(table, (TOMBSTONES.name,), _deleted, adds=True),)
+    chosen = (GoldTable(table, (TOMBSTONES.name,), _new_tombstones, appends=True),)
     one = job(tmp_path / "lake", log, spark, gold=chosen, max_records=2_000)
     read_log(one)
     assert refresh(spark, one.lake, GoldSettings(), chosen) == ["coordinator_load"]
@@ -99,14 +104,14 @@ def test_a_table_that_adds_keeps_its_files_and_other_settings_begin_anew(
     assert third.rows == second.rows
 
 
-def test_following_builds_fast_tables_at_once_and_all_of_them_in_the_end(
+def test_follow_refreshes_fast_tables_at_each_step_and_all_at_the_end(
     log: Path, spark: SparkSession, whole: Lake, tmp_path: Path
 ) -> None:
     some = tuple(each for each in GOLD if each.table.name in FOLLOWED)
     one = job(tmp_path / "lake", log, spark, gold=some)
     steps = count()
     slept: list[float] = []
-    pace = Pace(poll_s=0.5, clock=lambda: 0.0, sleep=slept.append)
+    intervals = FollowIntervals(poll_s=0.5, clock=lambda: 0.0, sleep=slept.append)
     one.max_records = 2_500
     seen = []
 
@@ -114,14 +119,14 @@ def test_following_builds_fast_tables_at_once_and_all_of_them_in_the_end(
         seen.append(one.lake.version.of("current_offsets").changed)
         return next(steps) == 3
 
-    follow(one, pace, is_over)
+    follow(one, intervals, is_over)
     assert seen[0] == 0
     assert seen[1] < seen[2]
     assert slept == [0.5]
     assert tables_of(one.lake, FOLLOWED) == tables_of(whole, FOLLOWED)
 
 
-def test_gold_is_written_once_more_in_a_form_for_others(
+def test_published_tables_are_complete_copies(
     spark: SparkSession, whole: Lake, tmp_path: Path
 ) -> None:
     for _ in range(2):
@@ -132,16 +137,16 @@ def test_gold_is_written_once_more_in_a_form_for_others(
         publish(spark, whole, ["current_offsets"], "nonsense", str(tmp_path / "copy"))
 
 
-def test_the_command_says_what_it_read_and_what_is_left(
+def test_the_run_command_prints_the_read_and_the_remaining_records(
     log: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(verb, "start", lambda _: None)
+    monkeypatch.setattr(command, "start_spark", lambda _: None)
     monkeypatch.setattr("coterie.pipeline.jobs.run.refresh", lambda *_, **__: NAMES)
     both = ["pipeline", "run", "--from", str(log), "--to", str(tmp_path / "lake")]
     assert cli.main([*both, "--max-records", "2000"]) == 0
-    said = capsys.readouterr().out
-    assert f" {len(NAMES)} tables built in {tmp_path}" in said
-    assert "more are to be read by the next run" in said
+    output = capsys.readouterr().out
+    assert f" {len(NAMES)} tables built in {tmp_path}" in output
+    assert "more records are left for the next run" in output

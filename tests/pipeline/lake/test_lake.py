@@ -1,4 +1,4 @@
-"""A lake's manifests: what is seen, by whom, after what."""
+"""A lake: its versions, their files, and concurrent writers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from pyarrow.fs import _MockFileSystem
 from coterie.errors import LogError, SettingError
 from coterie.pipeline.gold.settings import LogHead
 from coterie.pipeline.lake import storage
-from coterie.pipeline.lake.lake import Lake
-from coterie.pipeline.lake.version import File, TableFiles, Version
-from coterie.pipeline.tables.log_gaps import LOG_GAPS
+from coterie.pipeline.lake.lake import File, Lake, TableFiles, Version
+from coterie.pipeline.tables.silver import LOG_GAPS
 
 
 def _rows(*offsets: int) -> Any:
@@ -30,13 +29,13 @@ def _rows(*offsets: int) -> Any:
     return pa.Table.from_pylist(rows, schema=LOG_GAPS.schema)
 
 
-def _added(lake: Lake, *offsets: int) -> Version:
-    """The next version, with a file more; not committed."""
+def _next_version(lake: Lake, *offsets: int) -> Version:
+    """Write a file and return the version that names it, without a commit."""
     number = lake.version.number + 1
     path = f"silver/log_gaps/{number}-{offsets[0]}.parquet"
-    lake.storage.make("silver/log_gaps")
+    lake.storage.make_folder("silver/log_gaps")
     whole = lake.storage.at(path)
-    pq.write_table(_rows(*offsets), whole, filesystem=lake.storage.files)
+    pq.write_table(_rows(*offsets), whole, filesystem=lake.storage.filesystem)
     file = File(path, len(offsets), 1, number, (1,))
     files = (*lake.version.of("log_gaps").files, file)
     return Version(
@@ -57,9 +56,9 @@ def lake(tmp_path: Path) -> Lake:
     return Lake.create(tmp_path / "lake", "segments:/log", "abc")
 
 
-def test_what_was_committed_is_there_when_it_is_opened_again(lake: Lake) -> None:
-    lake.commit(_added(lake, 1, 2))
-    lake.commit(_added(lake, 3))
+def test_a_reopened_lake_has_the_committed_versions(lake: Lake) -> None:
+    lake.commit(_next_version(lake, 1, 2))
+    lake.commit(_next_version(lake, 3))
     again = Lake.open(lake.storage.root)
     assert again.version == lake.version
     assert again.version.positions == {1: 2}
@@ -67,8 +66,8 @@ def test_what_was_committed_is_there_when_it_is_opened_again(lake: Lake) -> None
     assert again.version.of("log_gaps").rows == 3
 
 
-def test_rows_and_columns_are_chosen_as_they_are_read(lake: Lake) -> None:
-    lake.commit(_added(lake, 1, 2, 3))
+def test_a_read_selects_rows_and_columns(lake: Lake) -> None:
+    lake.commit(_next_version(lake, 1, 2, 3))
     some = lake.read("log_gaps", ["reason"], ds.field("from_offset") > 1)
     assert some.to_pylist() == [{"reason": "x"}] * 2
 
@@ -78,41 +77,41 @@ def test_a_table_that_was_never_built_is_empty(lake: Lake) -> None:
     assert lake.read("log_gaps", ["reason"]).column_names == ["reason"]
 
 
-def test_files_that_no_version_names_are_not_seen(lake: Lake) -> None:
-    _added(lake, 7)
+def test_files_that_no_version_references_are_not_read(lake: Lake) -> None:
+    _next_version(lake, 7)
     assert _offsets(Lake.open(lake.storage.root)) == []
 
 
-def test_a_version_counts_though_its_writer_died_before_it_was_pointed_at(
+def test_a_version_is_found_when_its_pointer_was_not_updated(
     lake: Lake,
 ) -> None:
-    lake.commit(_added(lake, 1))
-    second = _added(lake, 2)
+    lake.commit(_next_version(lake, 1))
+    second = _next_version(lake, 2)
     assert lake.storage.create("versions/000002.json", msgspec.json.encode(second))
     assert _offsets(Lake.open(lake.storage.root)) == [1, 2]
-    assert lake.refresh() == second
+    assert Lake.open(lake.storage.root).version == second
 
 
-def test_an_earlier_version_is_there_until_it_is_taken_away(lake: Lake) -> None:
-    lake.commit(_added(lake, 1))
+def test_an_earlier_version_is_readable_until_it_is_deleted(lake: Lake) -> None:
+    lake.commit(_next_version(lake, 1))
     first = lake.version
-    lake.commit(_added(lake, 2))
+    lake.commit(_next_version(lake, 2))
     assert lake.at(1) == first
     assert lake.at(2) == lake.version
     lake.storage.delete("versions/000001.json")
-    with pytest.raises(LogError, match="has no version 1 any more"):
+    with pytest.raises(LogError, match="version 1 was deleted"):
         lake.at(1)
 
 
-def test_of_two_writers_the_second_one_is_told(lake: Lake) -> None:
+def test_the_second_of_two_concurrent_commits_fails(lake: Lake) -> None:
     other = Lake.open(lake.storage.root)
-    other.commit(_added(other, 1))
+    other.commit(_next_version(other, 1))
     with pytest.raises(LogError, match="another run writes"):
-        lake.commit(_added(lake, 2))
+        lake.commit(_next_version(lake, 2))
     assert _offsets(Lake.open(lake.storage.root)) == [1]
 
 
-def test_a_directory_with_other_things_is_left_alone(tmp_path: Path) -> None:
+def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
     with pytest.raises(SettingError, match="not empty"):
         Lake.open_or_create(tmp_path, "segments:/log")
@@ -121,43 +120,45 @@ def test_a_directory_with_other_things_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_a_lake_is_of_one_source_and_one_cluster(lake: Lake) -> None:
+def test_a_lake_has_one_source_and_one_cluster(lake: Lake) -> None:
     where = lake.storage.root
     assert Lake.open_or_create(where, "segments:/log", "abc").identity == lake.identity
-    with pytest.raises(SettingError, match=r"is of segments:/log, not of store:/x"):
+    with pytest.raises(
+        SettingError, match=r"was made from segments:/log, not from store:/x"
+    ):
         Lake.open_or_create(where, "store:/x")
     other_brokers = Lake.open_or_create(where, "kafka:other:9092", "abc")
     assert other_brokers.identity == lake.identity
-    with pytest.raises(SettingError, match=r"the cluster abc.* is the cluster xyz"):
+    with pytest.raises(SettingError, match=r"cluster abc.* is cluster xyz"):
         Lake.open_or_create(where, "segments:/log", "xyz")
 
 
-def test_a_lake_of_a_later_form_is_not_touched(lake: Lake) -> None:
+def test_a_lake_of_a_later_schema_version_is_refused(lake: Lake) -> None:
     path = Path(lake.storage.root, "lake.json")
     path.write_text('{"schema": "coterie.pipeline.lake", "schema_version": 2}')
     with pytest.raises(SettingError, match=r"a later version of Coterie.*update"):
         Lake.open(lake.storage.root)
     path.write_text("{}")
-    with pytest.raises(SettingError, match="not of a lake"):
+    with pytest.raises(SettingError, match="does not describe a Coterie lake"):
         Lake.open(lake.storage.root)
 
 
-def test_a_damaged_manifest_is_named(lake: Lake) -> None:
-    lake.commit(_added(lake, 1))
+def test_the_error_of_a_damaged_manifest_contains_its_path(lake: Lake) -> None:
+    lake.commit(_next_version(lake, 1))
     Path(lake.storage.root, "versions", "000001.json").write_text("{")
     with pytest.raises(LogError, match=r"versions/000001.json is damaged"):
         Lake.open(lake.storage.root)
 
 
-def test_a_missing_file_is_named(lake: Lake) -> None:
-    lake.commit(_added(lake, 1))
+def test_the_error_of_a_missing_file_contains_the_table(lake: Lake) -> None:
+    lake.commit(_next_version(lake, 1))
     [file] = lake.version.of("log_gaps").files
     lake.storage.delete(file.path)
     with pytest.raises(LogError, match=r"log_gaps of .* cannot be read"):
         lake.read("log_gaps")
 
 
-def test_a_lake_may_be_in_a_store_that_arrow_knows(
+def test_a_lake_can_be_in_an_object_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = _MockFileSystem()
@@ -165,10 +166,10 @@ def test_a_lake_may_be_in_a_store_that_arrow_knows(
     store.create_dir("bucket/lake/silver/log_gaps", recursive=True)
 
     monkeypatch.setattr(
-        storage, "elsewhere", lambda uri: (store, uri.removeprefix("s3://"))
+        storage, "open_filesystem", lambda uri: (store, uri.removeprefix("s3://"))
     )
     lake = Lake.create("s3://bucket/lake", "segments:/log")
-    first = _added(lake, 1)
+    first = _next_version(lake, 1)
     lake.commit(first)
     again = Lake.open("s3://bucket/lake/")
     assert _offsets(again) == [1]

@@ -1,5 +1,4 @@
-"""A real browser without a window: opens a page in a frame of some width, runs a script
-beside it that may look and click, and gives back what the script found."""
+"""A headless browser that opens a page in a frame and runs a script on it."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ _FLAGS: Final = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # The page around the frame may look into it, both being files.
+    # The outer page may access the frame, as both are files.
     "--allow-file-access-from-files",
     f"--virtual-time-budget={_BUDGET_MS}",
 )
@@ -53,18 +52,21 @@ addEventListener("load", async () => {{
 
 
 def find_browser() -> str:
-    """The command of a Chromium; skips the test where there is none."""
+    """Return the command of Chromium; skip the test when there is none."""
     for name in _NAMES:
         if command := shutil.which(name):
             return command
     pytest.skip("NO BROWSER: install Debian's package chromium to check the report")
 
 
-def ask(
+def run_script(
     page: Path, script: str, folder: Path, *, width: int = 1000, dark: bool = False
 ) -> Any:
-    """What `script` returns: the body of an async function that sees `view`, `page`,
-    `all(query)`, `one(query)` and `until(condition)` of the page in a frame."""
+    """Run a script on a page and return its result.
+
+    The script is the body of an async function with `view`, `page`, `all(query)`,
+    `one(query)` and `until(condition)` of the page.
+    """
     harness = folder / "harness.html"
     harness.write_text(
         _HARNESS.format(page=page.as_uri(), width=width, script=script), "utf-8"
@@ -81,7 +83,7 @@ def ask(
     )
     shutil.rmtree(profile, ignore_errors=True)
     match = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert match, f"the browser said nothing: {done.stderr[-2000:]}"
+    assert match, f"the browser printed no page: {done.stderr[-2000:]}"
     assert match[1], f"the page did not get ready: {done.stderr[-2000:]}"
     found = json.loads(html.unescape(match[1]))
     assert not (isinstance(found, dict) and "error" in found), found

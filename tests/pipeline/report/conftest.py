@@ -1,4 +1,4 @@
-"""The report of the lake with a story."""
+"""The report of the example lake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs made of batches, written to files, and read back through a source."""
+"""Builders of record batches and segment files, and readers of whole sources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from coterie.wire.record_batch import (
 
 
 def plain(offset: int, count: int = 1, *, time: int = 1_000, size: int = 1) -> bytes:
-    """A batch of records at `offset` and after."""
+    """Return a batch of records from `offset`."""
     records = [
         LogRecord(at, time, b"k%d" % at, b"v" * size)
         for at in range(offset, offset + count)
@@ -30,7 +30,7 @@ def plain(offset: int, count: int = 1, *, time: int = 1_000, size: int = 1) -> b
 
 
 def of_transaction(offset: int, producer: int, count: int = 1) -> bytes:
-    """A batch that counts when the producer's transaction commits."""
+    """Return a batch of a producer's transaction."""
     records = [
         LogRecord(at, 1_000, b"k%d" % at, b"v") for at in range(offset, offset + count)
     ]
@@ -40,12 +40,12 @@ def of_transaction(offset: int, producer: int, count: int = 1) -> bytes:
 
 
 def marker(offset: int, producer: int, *, commit: bool) -> bytes:
-    """The end of a transaction."""
+    """Return a transaction marker."""
     return encode_marker(offset, 1_000, producer, 0, commit=commit)
 
 
 def with_holes(offsets: Sequence[int], base: int, last: int) -> bytes:
-    """What compaction leaves of a batch; nothing of its records, with no offsets."""
+    """Return a compacted batch with records at some offsets, or with none."""
     records = [LogRecord(at, 1_000, b"k%d" % at, b"v") for at in offsets]
     if records:
         return encode_batch(records, base_offset=base, last_offset=last)
@@ -53,7 +53,8 @@ def with_holes(offsets: Sequence[int], base: int, last: int) -> bytes:
 
 
 def emptied(base: int, last: int) -> bytes:
-    """A batch without records, which compaction keeps for its producer's sake."""
+    """Return a batch without records, which compaction keeps for the producer's
+    state."""
     body = struct.pack(">hiqqqhii", 0, last - base, 1_000, 1_000, 5, 0, 0, 0)
     return struct.pack(">qiibI", base, len(body) + 9, 0, 2, crc32c(body)) + body
 
@@ -61,7 +62,7 @@ def emptied(base: int, last: int) -> bytes:
 def write(
     folder: Path, files: Mapping[int, Iterable[bytes]], partition: int = 0
 ) -> Path:
-    """Files by their first offset."""
+    """Write the segments of a log partition, by their first offset."""
     of_partition = folder / f"__consumer_offsets-{partition}"
     of_partition.mkdir(parents=True, exist_ok=True)
     for first, batches in files.items():
@@ -70,7 +71,7 @@ def write(
 
 
 class Read(NamedTuple):
-    """All that was read, as Python values."""
+    """The rows of a source as Python values."""
 
     records: list[dict[str, Any]]
     faults: list[dict[str, Any]]
@@ -79,12 +80,12 @@ class Read(NamedTuple):
 
     @property
     def offsets(self) -> list[int]:
-        """Offsets of the records."""
+        """The offsets of the records."""
         return [each["log_offset"] for each in self.records]
 
     @property
     def outcomes(self) -> dict[int, str | None]:
-        """What became of each record, by offset."""
+        """The outcome of each record, by offset."""
         return {each["log_offset"]: each["outcome"] for each in self.records}
 
     @property
@@ -97,7 +98,7 @@ class Read(NamedTuple):
 
 
 def read_ranges(source: Source, ranges: Iterable[OffsetRange]) -> Read:
-    """Read some ranges one after the other; each ends where it should."""
+    """Read ranges one after the other; assert the end of each."""
     read = Read([], [], [], {})
     for part in ranges:
         found = list(source.read(part))
@@ -111,12 +112,12 @@ def read_ranges(source: Source, ranges: Iterable[OffsetRange]) -> Read:
 
 
 def read_all(source: Source) -> Read:
-    """Read what is stable, in the ranges that are planned."""
+    """Read all stable records, in planned ranges."""
     return read_ranges(source, plan(source.heads(), {}))
 
 
-def read_bit_by_bit(source: Source, max_records: int) -> Read:
-    """The same in many runs, by log partition."""
+def read_in_many_runs(source: Source, max_records: int) -> Read:
+    """Read all stable records in many runs; return the records by log partition."""
     read = Read([], [], [], {})
     while True:
         ranges = plan(

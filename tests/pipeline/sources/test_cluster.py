@@ -1,4 +1,4 @@
-"""The log of a cluster over the wire: of a whole server, and of a scripted broker."""
+"""Tests for reading the log of a server by the Kafka protocol."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from coterie.client.admin.offset_values import CommittedOffset
-from coterie.client.admin.topic_values import NewTopic
+from coterie.client.admin.group_offsets import CommittedOffset
+from coterie.client.admin.topics import NewTopic
 from coterie.client.sync import SyncAdmin
 from coterie.errors import ClientError, SettingError
 from coterie.pipeline.codec.decode import decode
@@ -18,9 +18,9 @@ from coterie.pipeline.sources.cluster import ClusterSource
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import OffsetRange, Rows, Source, open_source
 from coterie.types import TopicPartition
-from tests.client.scripted import OPTIONS
+from tests.broker.server.harness import ThreadServer
+from tests.client.scripted_broker import OPTIONS
 from tests.pipeline.sources.transactions import Transaction
-from tests.server.harness import ThreadServer
 
 T0 = TopicPartition("t", 0)
 PARTITIONS = 3
@@ -45,7 +45,7 @@ def commit(server: ThreadServer, *offsets: int, group: str = "g") -> None:
 
 
 def source_of(server: ThreadServer) -> Source:
-    """The source as a worker gets it."""
+    """Return the source as a worker gets it: unpickled."""
     source = open_source(f"kafka:{address(server)}")
     return pickle.loads(pickle.dumps(source))
 
@@ -56,7 +56,7 @@ def read_all(source: Source, positions: Mapping[int, int] | None = None) -> list
 
 
 def committed(rows: list[Rows]) -> list[int]:
-    """The offsets committed, of what counts."""
+    """Return the committed offsets, without those of aborted transactions."""
     found: list[int] = []
     for each in rows:
         table = decode(each.records)["offset_commits"]
@@ -77,7 +77,7 @@ def test_commits_are_read_as_they_were_written(server: ThreadServer) -> None:
     assert all(head.start_offset == 0 for head in heads.values())
 
 
-def test_what_was_read_is_not_read_again(server: ThreadServer) -> None:
+def test_a_position_excludes_earlier_records(server: ThreadServer) -> None:
     commit(server, 1, 2)
     source = source_of(server)
     positions = {number: head.stable_offset for number, head in source.heads().items()}
@@ -86,7 +86,7 @@ def test_what_was_read_is_not_read_again(server: ThreadServer) -> None:
     assert committed(read_all(source, positions)) == [3]
 
 
-def test_any_division_into_ranges_gives_each_batch_once(server: ThreadServer) -> None:
+def test_any_division_into_ranges_returns_each_batch_once(server: ThreadServer) -> None:
     commit(server, *range(7))
     source = source_of(server)
     [number] = (n for n, head in source.heads().items() if head.end_offset == 7)
@@ -99,12 +99,12 @@ def test_any_division_into_ranges_gives_each_batch_once(server: ThreadServer) ->
 
 
 @pytest.mark.fact("K-08")
-def test_what_was_aborted_is_known_and_open_ones_are_not_read(
+def test_completed_transactions_are_read_and_open_ones_are_not(
     server: ThreadServer,
 ) -> None:
     with server.client() as client:
         for offset, ends in ((10, True), (11, False), (12, True)):
-            Transaction(client, "tx").commits("g", offset).ends(commit=ends)
+            Transaction(client, "tx").commit("g", offset).end(commit=ends)
         commit(server, 20)
         source = source_of(server)
         rows = read_all(source)
@@ -117,29 +117,31 @@ def test_what_was_aborted_is_known_and_open_ones_are_not_read(
             "committed",
             None,
         ]
-        open_one = Transaction(client, "tx").commits("g", 13)
+        open_one = Transaction(client, "tx").commit("g", 13)
         commit(server, 21)
         positions = {n: head.stable_offset for n, head in source.heads().items()}
         [held] = [h for h in source.heads().values() if h.stable_offset < h.end_offset]
         assert held.end_offset - held.stable_offset == 2
         assert committed(read_all(source)) == [10, 12, 20]
-        open_one.ends(commit=True)
+        open_one.end(commit=True)
         assert committed(read_all(source, positions)) == [13, 21]
 
 
-def test_a_cluster_without_groups_has_no_log(server: ThreadServer) -> None:
+def test_a_cluster_without_groups_has_no_offsets_topic(server: ThreadServer) -> None:
     source = source_of(server)
     assert read_all(source) == []
 
 
-def test_it_knows_its_cluster_and_where_topics_end(server: ThreadServer) -> None:
+def test_the_cluster_id_and_the_ends_of_topics_are_fetched(
+    server: ThreadServer,
+) -> None:
     source = source_of(server)
     assert isinstance(source, ClusterSource)
     assert source.cluster_id()
     assert source.sample_ends()["topic"].to_pylist() == ["t"]
 
 
-def test_options_are_settings_of_the_connection() -> None:
+def test_source_options_are_connection_settings() -> None:
     source = open_source("kafka:broker:9092", **{"client.id": "me"})
     assert isinstance(source, ClusterSource)
     assert source.settings.target().options.client_id == "me"
@@ -147,7 +149,7 @@ def test_options_are_settings_of_the_connection() -> None:
         open_source("kafka:broker:9092", **{"client.idd": "me"})
 
 
-def test_a_cluster_that_is_not_there_is_said_by_address() -> None:
+def test_an_unreachable_cluster_is_named_by_its_address() -> None:
     settings = {"default.api.timeout.ms": "1000"}
     source = open_source("kafka:127.0.0.1:1", **settings)
     with pytest.raises(ClientError, match=r"127\.0\.0\.1:1 cannot be reached"):

@@ -1,4 +1,4 @@
-"""What a leader may have instead of the batches that were expected."""
+"""Tests for unusual responses of a leader: gaps, corrupt batches, errors."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ EARLIEST = -2
 
 @dataclass
 class Log:
-    """Partition 0 of the log, and the cluster that has it."""
+    """A scripted cluster with partition 0 of the log."""
 
     nodes: ScriptedCluster
     batches: Sequence[bytes] = ()
     aborted: Sequence[tuple[int, int]] = ()
     start: int = 0
     codes: list[ErrorCode] = field(default_factory=list)
-    """What the next fetches are refused with."""
+    """The errors of the next fetches."""
     bytes_max: int = 1_000_000
 
     lost: int = 0
-    """Offsets at the end of which no batch is left."""
+    """The number of offsets at the end whose batches compaction removed."""
 
     @property
     def end(self) -> int:
@@ -116,7 +116,7 @@ async def log() -> AsyncIterator[Log]:
 pytestmark = pytest.mark.asyncio
 
 
-async def test_what_was_before_the_logs_start_is_a_gap(log: Log) -> None:
+async def test_offsets_before_the_log_start_are_a_gap(log: Log) -> None:
     log.batches, log.start = [plain(10, 5), plain(15, 5)], 10
     read = await log.read(3, 20)
     assert read.offsets == list(range(10, 20))
@@ -125,7 +125,7 @@ async def test_what_was_before_the_logs_start_is_a_gap(log: Log) -> None:
     assert (await log.heads())[0][:3] == (10, 20, 20)
 
 
-async def test_what_compaction_took_is_a_gap(log: Log) -> None:
+async def test_offsets_removed_by_compaction_are_a_gap(log: Log) -> None:
     log.batches = [plain(0, 3), with_holes([6, 8], 5, 9), emptied(10, 12)]
     read = await log.read(0, 13)
     assert read.offsets == [0, 1, 2, 6, 8]
@@ -138,14 +138,14 @@ async def test_what_compaction_took_is_a_gap(log: Log) -> None:
     ]
 
 
-async def test_a_batch_belongs_to_the_range_that_it_ends_in(log: Log) -> None:
+async def test_a_batch_belongs_to_the_range_that_contains_its_end(log: Log) -> None:
     log.batches = [plain(0, 4), plain(4, 4)]
     first, second = await log.read(0, 6), await log.read(6, 8)
     assert (first.offsets, second.offsets) == ([0, 1, 2, 3], [4, 5, 6, 7])
     assert first.missing == second.missing == []
 
 
-async def test_offsets_that_are_nowhere_are_a_gap_and_no_endless_wait(
+async def test_missing_offsets_at_the_end_are_a_gap(
     log: Log,
 ) -> None:
     log.batches, log.lost = [plain(0, 4)], 5
@@ -154,14 +154,14 @@ async def test_offsets_that_are_nowhere_are_a_gap_and_no_endless_wait(
     assert (await log.read(2, 10)).missing == [(0, 10, "missing")]
 
 
-async def test_a_batch_that_is_cut_short_comes_with_the_next_answer(log: Log) -> None:
+async def test_a_truncated_batch_is_fetched_with_the_next_response(log: Log) -> None:
     log.batches = [plain(at, 2) for at in range(0, 10, 2)]
     log.bytes_max = len(log.batches[0]) + 70
     read = await log.read(0, 10)
     assert (read.offsets, read.missing) == (list(range(10)), [])
 
 
-async def test_a_broken_batch_is_set_apart(log: Log) -> None:
+async def test_a_corrupt_batch_is_a_fault(log: Log) -> None:
     broken = bytearray(plain(2, 2))
     broken[-1] ^= 1
     log.batches = [plain(0, 2), bytes(broken), plain(4, 2)]
@@ -173,7 +173,7 @@ async def test_a_broken_batch_is_set_apart(log: Log) -> None:
 
 
 @pytest.mark.fact("K-08")
-async def test_aborted_transactions_are_those_the_broker_names(log: Log) -> None:
+async def test_aborted_transactions_are_taken_from_the_response(log: Log) -> None:
     log.batches = [
         of_transaction(0, 7),
         of_transaction(1, 8),
@@ -196,20 +196,22 @@ async def test_aborted_transactions_are_those_the_broker_names(log: Log) -> None
     ]
 
 
-async def test_a_leader_that_moves_is_followed(log: Log) -> None:
+async def test_a_fetch_continues_at_the_new_leader(log: Log) -> None:
     log.batches = [plain(0, 4)]
     log.codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR]
     log.nodes.lead(2, OFFSETS_TOPIC, 0)
     assert (await log.read(0, 4)).offsets == [0, 1, 2, 3]
 
 
-async def test_a_log_that_ends_earlier_than_it_was_read_is_no_gap(log: Log) -> None:
+async def test_a_log_that_ends_before_the_position_is_an_error(log: Log) -> None:
     log.batches = [plain(0, 4)]
     with pytest.raises(ClientError, match="ends before offset 90"):
         await log.read(90, 95)
 
 
-async def test_missing_rights_are_said_with_what_to_do(log: Log) -> None:
+async def test_an_authorization_error_contains_the_required_permissions(
+    log: Log,
+) -> None:
     log.nodes.refused[OFFSETS_TOPIC] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     with pytest.raises(ClientError, match="DESCRIBE and READ"):
         await log.heads()
@@ -219,7 +221,7 @@ async def test_missing_rights_are_said_with_what_to_do(log: Log) -> None:
         await log.read(0, 4)
 
 
-async def test_bytes_that_are_no_batch_are_an_error(log: Log) -> None:
+async def test_bytes_that_are_not_a_batch_are_an_error(log: Log) -> None:
     log.batches = [plain(0, 4)]
     log.bytes_max = 30
     with pytest.raises(ClientError, match="offset 0 is no record batch"):
@@ -227,7 +229,7 @@ async def test_bytes_that_are_no_batch_are_an_error(log: Log) -> None:
 
 
 @pytest.mark.slow
-async def test_a_partition_without_a_leader_fails_after_a_while(log: Log) -> None:
+async def test_a_partition_without_a_leader_fails_after_the_timeout(log: Log) -> None:
     log.nodes.leaders.clear()
     log.nodes.lead(NOBODY, OFFSETS_TOPIC, 0)
     with pytest.raises(CoterieError, match="__consumer_offsets-0"):

@@ -1,4 +1,4 @@
-"""The log as a table and as a stream of Spark."""
+"""Tests for the log as a batch source and as a stream source of Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie.errors import LogError, SettingError
-from coterie.pipeline.sources.segment_folder import open_it
+from coterie.pipeline.sources.segments import open_segments
 from tests.pipeline.sources.logs import (
     marker,
     of_transaction,
@@ -25,23 +25,23 @@ from tests.pipeline.sources.logs import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from coterie.pipeline.sources.data_source import _StreamReader
+    from coterie.pipeline.sources.data_source import _LogStreamReader
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore"),  # of PySpark's own use of pandas
+    pytest.mark.filterwarnings("ignore"),  # PySpark's use of pandas warns
 ]
 TOP = Path(__file__).parents[3]
 
 
 def first_log(folder: Path) -> Path:
-    """Two log partitions; one has a transaction that is open."""
+    """Write two log partitions, one with an open transaction."""
     write(folder, {0: [plain(0, 3), plain(3, 2)], 5: [plain(5), plain(6, 4)]}, 0)
     log = [of_transaction(0, 7, 2), marker(2, 7, commit=False)]
     return write(folder, {0: [*log, plain(3, 5), of_transaction(8, 7)]}, 3)
 
 
 def grow(folder: Path) -> None:
-    """More of the same, and a log partition more."""
+    """Append to the log, and add a log partition."""
     for partition, first, batches in (
         (3, 0, [marker(9, 7, commit=True), plain(10)]),
         (0, 5, [plain(at) for at in range(10, 20)]),
@@ -54,18 +54,18 @@ def grow(folder: Path) -> None:
 
 
 def table(spark: SparkSession, log: Path, **options: Any) -> DataFrame:
-    from coterie.pipeline.sources.data_source import NAME, register
+    from coterie.pipeline.sources.data_source import GROUPS_LOG, register
 
     register(spark)
-    return spark.read.format(NAME).options(**options).load(str(log))
+    return spark.read.format(GROUPS_LOG).options(**options).load(str(log))
 
 
 def run(spark: SparkSession, log: Path, to: Path, **options: Any) -> list[int]:
-    """Read what is new as a stream into Parquet; how many rows each micro-batch had."""
-    from coterie.pipeline.sources.data_source import NAME, register
+    """Stream new rows into Parquet; return the number of rows of each micro-batch."""
+    from coterie.pipeline.sources.data_source import GROUPS_LOG, register
 
     register(spark)
-    stream = spark.readStream.format(NAME).options(**options).load(str(log))
+    stream = spark.readStream.format(GROUPS_LOG).options(**options).load(str(log))
     writer = stream.writeStream.format("parquet").option("path", str(to / "out"))
     writer = writer.option("checkpointLocation", str(to / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
@@ -74,7 +74,7 @@ def run(spark: SparkSession, log: Path, to: Path, **options: Any) -> list[int]:
 
 
 def written(to: Path) -> list[tuple[int, int, str | None]]:
-    """The rows of the files that the sink counts as written."""
+    """Return the rows of the files that the sink has committed."""
     files = set()
     for log in (to / "out" / "_spark_metadata").glob("[0-9]*"):
         for line in log.read_text().splitlines()[1:]:
@@ -87,7 +87,7 @@ def written(to: Path) -> list[tuple[int, int, str | None]]:
 def expected(log: Path) -> list[tuple[int, int, str | None]]:
     return sorted(
         (each["log_partition"], each["log_offset"], each["outcome"])
-        for each in read_all(open_it(str(log))).records
+        for each in read_all(open_segments(str(log))).records
     )
 
 
@@ -100,7 +100,7 @@ def test_a_batch_has_the_rows_of_the_source(
     for row in rows:
         row["append_ts"] = row["append_ts"].timestamp()
         row["key"], row["value"] = bytes(row["key"]), bytes(row["value"])
-    wanted = read_all(open_it(str(log))).records
+    wanted = read_all(open_segments(str(log))).records
     for row in wanted:
         row["append_ts"] = row["append_ts"].timestamp()
     assert sorted(rows, key=place) == sorted(wanted, key=place)
@@ -116,7 +116,7 @@ def place(row: dict[str, Any]) -> tuple[int, int]:
 
 
 @pytest.mark.slow
-def test_a_stream_gives_each_record_once_however_it_is_restarted(
+def test_a_restarted_stream_returns_each_record_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log, to = first_log(tmp_path / "log"), tmp_path / "to"
@@ -126,7 +126,7 @@ def test_a_stream_gives_each_record_once_however_it_is_restarted(
     grow(log)
     assert run(spark, log, to, maxRecordsPerTrigger=100) == [17]
     assert written(to) == expected(log)
-    # As if it had been killed after the last micro-batch was planned.
+    # Without its commit file, the last micro-batch is planned and not finished.
     (to / "checkpoint" / "commits" / "3").unlink()
     (to / "checkpoint" / "commits" / ".3.crc").unlink()
     run(spark, log, to)
@@ -135,7 +135,7 @@ def test_a_stream_gives_each_record_once_however_it_is_restarted(
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_stream_that_was_killed_goes_on_where_it_was(
+def test_a_killed_stream_continues_from_its_checkpoint(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log, to = first_log(tmp_path / "log"), tmp_path / "to"
@@ -157,7 +157,7 @@ def test_a_stream_that_was_killed_goes_on_where_it_was(
     assert written(to) == expected(log)
 
 
-def stream(log: Path, **options: str) -> _StreamReader:
+def stream(log: Path, **options: str) -> _LogStreamReader:
     from coterie.pipeline.sources.data_source import GroupsLog
 
     source = GroupsLog({"source": str(log), **options})
@@ -165,7 +165,7 @@ def stream(log: Path, **options: str) -> _StreamReader:
     return reader
 
 
-def test_offsets_are_versioned_and_in_one_order(tmp_path: Path) -> None:
+def test_checkpoint_offsets_are_versioned_and_sorted(tmp_path: Path) -> None:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
     log = first_log(tmp_path)
@@ -179,13 +179,13 @@ def test_offsets_are_versioned_and_in_one_order(tmp_path: Path) -> None:
     assert reader.reportLatestOffset() == end
     assert reader.latestOffset(end, ReadAllAvailable()) == end
     assert reader.partitions(end, end) == []
-    with pytest.raises(SettingError, match="offsets of version 2, and this Coterie"):
+    with pytest.raises(SettingError, match="has version 2, and this Coterie"):
         reader.latestOffset({"v": 2}, ReadAllAvailable())
-    with pytest.raises(LogError, match="goes to offset 20, and the checkpoint"):
+    with pytest.raises(LogError, match="ends at offset 20, and this query"):
         reader.partitions(start, {"v": 1, "offsets": {"0": 21}})
 
 
-def test_what_comes_after_an_availablenow_began_is_left(tmp_path: Path) -> None:
+def test_availablenow_ends_at_the_log_end_of_the_start(tmp_path: Path) -> None:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
     log = first_log(tmp_path)
@@ -201,7 +201,7 @@ def test_what_comes_after_an_availablenow_began_is_left(tmp_path: Path) -> None:
     }
 
 
-def test_a_new_query_begins_where_it_is_told(tmp_path: Path) -> None:
+def test_a_new_query_begins_at_its_starting_offsets(tmp_path: Path) -> None:
     log = first_log(tmp_path)
     begun = stream(log, startingOffsets="latest").initialOffset()
     assert begun == {"v": 1, "offsets": {"0": 10, "3": 8}}
@@ -220,7 +220,7 @@ def test_small_ranges_share_a_task(tmp_path: Path) -> None:
     assert sum(len(batch) for batch in reader.read(task)) == 18
 
 
-def test_the_page_of_sources_has_the_options_as_the_code_has_them() -> None:
+def test_the_documentation_of_sources_contains_all_options() -> None:
     from coterie.pipeline.sources.data_source import GroupsLog
 
     page = (TOP / "docs" / "pipeline-sources.md").read_text()
@@ -230,22 +230,22 @@ def test_the_page_of_sources_has_the_options_as_the_code_has_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
-        ({"source": ""}, "say what to read"),
-        ({"table": "current_offsets"}, "is none of records, offset_commits"),
+        ({"source": ""}, "no source is given"),
+        ({"table": "current_offsets"}, "is not one of records, offset_commits"),
         ({"logPartitions": "a"}, "is not like 0,7,49"),
-        ({"maxRecordsPerTrigger": "0"}, "is no number from 1 on"),
+        ({"maxRecordsPerTrigger": "0"}, "is not a number from 1 on"),
         ({"source.log_partition": "x"}, "is not a number from 0 on"),
     ],
 )
-def test_options_that_make_no_sense_are_told(
-    tmp_path: Path, options: dict[str, str], told: str
+def test_invalid_options_of_a_source_are_refused(
+    tmp_path: Path, options: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(SettingError, match=told):
+    with pytest.raises(SettingError, match=message):
         stream(first_log(tmp_path), **options)
 
 
-def test_starting_offsets_that_make_no_sense_are_told(tmp_path: Path) -> None:
+def test_invalid_starting_offsets_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="is not earliest, latest or JSON"):
         stream(first_log(tmp_path), startingOffsets="soon").initialOffset()

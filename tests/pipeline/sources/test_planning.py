@@ -1,4 +1,4 @@
-"""How what is to be read is divided."""
+"""Tests for dividing a log into ranges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coterie.pipeline.sources.source import Cuts, Head, OffsetRange
 
 
 def head(*batches: tuple[int, int, int]) -> Head:
-    """A log partition of batches (offsets, records, bytes)."""
+    """Return the head of a log with batches of (offsets, records, bytes)."""
     offsets, records, size_bytes = (
         np.cumsum(np.array(column, np.int64)) for column in zip(*batches, strict=True)
     )
@@ -25,12 +25,12 @@ def ends(ranges: list[OffsetRange]) -> list[tuple[int, int, int]]:
     return [each[:3] for each in ranges]
 
 
-def test_without_a_limit_everything_stable_is_read() -> None:
+def test_without_a_limit_all_stable_records_are_planned() -> None:
     heads = {1: Head(0, 7, 9), 0: Head(5, 5, 5), 2: Head(0, 0, 0), 3: Head(0, 4, 4)}
     assert ends(plan(heads, {3: 4})) == [(0, 0, 5), (1, 0, 7)]
 
 
-def test_many_offsets_are_several_ranges() -> None:
+def test_many_offsets_are_divided_into_ranges() -> None:
     ranges = plan({0: Head(0, RANGE_OFFSETS + 3, RANGE_OFFSETS + 3)}, {0: 1})
     assert ends(ranges) == [
         (0, 1, RANGE_OFFSETS + 1),
@@ -38,7 +38,7 @@ def test_many_offsets_are_several_ranges() -> None:
     ]
 
 
-def test_many_bytes_are_several_ranges_each_with_the_place_of_its_first_batch() -> None:
+def test_many_bytes_are_divided_into_ranges_with_hints() -> None:
     heads = {0: head((10, 10, 60), (10, 10, 60), (10, 10, 30), (10, 10, 500))}
     ranges = plan(heads, {}, range_bytes=100)
     assert ends(ranges) == [(0, 0, 10), (0, 10, 30), (0, 30, 40)]
@@ -49,25 +49,25 @@ def test_many_bytes_are_several_ranges_each_with_the_place_of_its_first_batch() 
     ]
 
 
-def test_a_limit_is_kept_to_the_batch_and_one_batch_is_read_at_least() -> None:
+def test_a_limit_is_rounded_to_batches_and_has_at_least_one() -> None:
     heads = {0: head((10, 10, 1), (10, 4, 1), (10, 10, 1))}
     assert ends(plan(heads, {}, max_records=15)) == [(0, 0, 20)]
     assert ends(plan(heads, {0: 10}, max_records=3)) == [(0, 10, 20)]
     assert ends(plan(heads, {0: 10}, max_records=14)) == [(0, 10, 30)]
 
 
-def test_batches_that_compaction_emptied_are_gone_over() -> None:
+def test_batches_without_records_are_planned() -> None:
     heads = {0: head((10, 10, 1), (10, 0, 1))}
     assert backlog(heads, {0: 10}) == {0: 1}
     assert ends(plan(heads, {0: 10}, max_records=5)) == [(0, 10, 20)]
 
 
-def test_what_a_log_partition_does_not_need_others_get() -> None:
+def test_unused_shares_of_the_limit_are_given_to_other_log_partitions() -> None:
     heads = {0: Head(0, 100, 100), 1: Head(0, 2, 2), 2: Head(0, 50, 50)}
     assert ends(plan(heads, {}, max_records=42)) == [(0, 0, 20), (1, 0, 2), (2, 0, 20)]
 
 
-def test_with_fewer_records_wanted_than_log_partitions_there_is_progress() -> None:
+def test_a_limit_below_the_number_of_log_partitions_makes_progress() -> None:
     heads = {0: Head(0, 5, 5), 1: Head(0, 9, 9), 2: Head(0, 7, 7)}
     assert ends(plan(heads, {}, max_records=1)) == [(1, 0, 1)]
     assert ends(plan(heads, {}, max_records=2)) == [(1, 0, 1), (2, 0, 1)]
@@ -87,7 +87,7 @@ batches = st.lists(
     st.integers(1, 30),
     st.integers(1, 200),
 )
-def test_runs_with_any_limit_read_all_once(
+def test_any_limit_reads_each_record_once(
     logs: dict[int, list[tuple[int, int, int]]], max_records: int, range_bytes: int
 ) -> None:
     heads = {partition: head(*each) for partition, each in logs.items()}

@@ -1,4 +1,4 @@
-"""Coterie's own store, read beside its server."""
+"""Tests for reading Coterie's own store while its server runs, or without it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from coterie.catalog.entries import Entry, Kind
-from coterie.catalog.topics import OFFSETS_TOPIC, Topic
+from coterie.broker.catalog.entries import Entry, EntryKind
+from coterie.broker.catalog.topics import OFFSETS_TOPIC, Topic
+from coterie.broker.log.compaction import compact
+from coterie.broker.log.log import BatchInfo, LogPartition
+from coterie.broker.log.sqlite import FILE_NAME, SqliteLog
 from coterie.errors import LogError, SettingError
-from coterie.log.compaction import compact
-from coterie.log.log import BatchInfo, LogPartition
-from coterie.log.sqlite import FILE_NAME, SqliteLog
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import open_source
-from coterie.pipeline.sources.store import Store, open_it
+from coterie.pipeline.sources.store import StoreSource, open_store
 from coterie.wire.record_batch import LogRecord, encode_batch, split_batches
 from tests.pipeline.sources.logs import (
     marker,
     of_transaction,
     plain,
     read_all,
-    read_bit_by_bit,
+    read_in_many_runs,
     read_ranges,
 )
 
@@ -45,7 +45,7 @@ LOG = [
 def a_log(directory: Path) -> Iterator[SqliteLog]:
     log = SqliteLog(directory, synchronous="OFF")
     topic = Topic(OFFSETS_TOPIC, TOPIC_ID, 2)
-    entry = Entry(Kind.TOPIC, topic.name, topic.to_value())
+    entry = Entry(EntryKind.TOPIC, topic.name, topic.to_value())
     log.put(entry.space, *entry.encode())
     for topic_id in (bytes(16), TOPIC_ID):
         for partition in range(2):
@@ -108,31 +108,33 @@ def test_a_store_is_read_while_its_server_writes(log: SqliteLog) -> None:
     assert read_ranges(source, plan(heads, {1: 11})).offsets == [11]
 
 
-def test_a_store_at_rest_is_read_and_no_file_is_made(tmp_path: Path) -> None:
+def test_a_store_without_a_server_is_read_and_no_file_is_created(
+    tmp_path: Path,
+) -> None:
     with a_log(tmp_path) as log:
         append(log, *LOG)
     before = files_of(log)
     assert FILE_NAME + "-wal" not in before
-    source: Store = pickle.loads(pickle.dumps(open_it(str(log.path.parent))))
-    assert read_bit_by_bit(source, 1) == read_all(source)
+    source: StoreSource = pickle.loads(pickle.dumps(open_store(str(log.path.parent))))
+    assert read_in_many_runs(source, 1) == read_all(source)
     assert read_all(source).offsets == list(range(11))
     assert files_of(log) == before
 
 
-def test_an_open_transaction_holds_back_what_comes_after_it(log: SqliteLog) -> None:
+def test_records_after_an_open_transaction_are_not_read(log: SqliteLog) -> None:
     append(log, *LOG, of_transaction(11, 9), plain(12))
-    source = open_it(str(log.path.parent))
+    source = open_store(str(log.path.parent))
     assert source.heads()[1][:3] == (0, 11, 13)
     assert read_all(source).positions == {1: 11}
     append(log, marker(13, 9, commit=True))
-    assert read_bit_by_bit(source, 1).outcomes[11] == "committed"
+    assert read_in_many_runs(source, 1).outcomes[11] == "committed"
 
 
-def test_what_compaction_took_is_missing_and_rows_are_each_read_once(
+def test_offsets_removed_by_compaction_are_gaps(
     log: SqliteLog,
 ) -> None:
     append(log, plain(0), plain(1, 3), again(4, b"k0"), again(5, b"k2"), plain(6))
-    source = open_it(str(log.path.parent))
+    source = open_store(str(log.path.parent))
     assert read_all(source).missing == []
     where = LogPartition(TOPIC_ID, 1)
     for _ in compact(log, where, start=0, end=7, tombstones_before_ms=0):
@@ -141,46 +143,46 @@ def test_what_compaction_took_is_missing_and_rows_are_each_read_once(
     read = read_all(source)
     assert read.offsets == [1, 3, 4, 5, 6]
     assert read.missing == [(0, 1, "log_start"), (2, 3, "missing")]
-    assert read_bit_by_bit(source, 1) == read
+    assert read_in_many_runs(source, 1) == read
 
 
-def test_a_batch_that_was_harmed_is_set_apart(tmp_path: Path) -> None:
+def test_a_corrupt_batch_is_a_fault(tmp_path: Path) -> None:
     with a_log(tmp_path) as log:
         append(log, *LOG)
     with sqlite3.connect(log.path) as connection:
         connection.execute("UPDATE batches SET bytes = x'00' WHERE last_offset = 5")
     connection.close()
-    read = read_all(open_it(str(log.path.parent)))
+    read = read_all(open_store(str(log.path.parent)))
     assert read.missing == [(5, 6, "unreadable")]
     assert [each["source"] for each in read.faults] == [FILE_NAME]
 
 
-def test_what_is_no_store_is_told(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"has no coterie\.db: name the directory"):
+def test_a_file_that_is_not_a_store_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"has no coterie\.db: give the directory"):
         open_source(f"store:{tmp_path}")
     path = tmp_path / FILE_NAME
     path.write_bytes(b"not a database, and longer than a header of one" * 99)
     with pytest.raises(SettingError, match="is not a Coterie store"):
-        open_it(str(tmp_path))
+        open_store(str(tmp_path))
     path.unlink()
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE batches (place INTEGER)")
     connection.close()
     with pytest.raises(SettingError, match="is not a Coterie store"):
-        open_it(str(tmp_path))
+        open_store(str(tmp_path))
 
 
-def test_a_store_of_a_newer_version_is_told(log: SqliteLog) -> None:
+def test_a_store_of_a_newer_version_is_refused(log: SqliteLog) -> None:
     log.writer.execute("PRAGMA user_version = 99")
     with pytest.raises(SettingError, match=r"newer Coterie .store version 99"):
-        open_it(str(log.path.parent))
+        open_store(str(log.path.parent))
 
 
-def test_a_log_that_lost_its_end_is_told(log: SqliteLog) -> None:
+def test_a_log_shorter_than_the_read_position_is_an_error(log: SqliteLog) -> None:
     append(log, *LOG)
-    source = open_it(str(log.path.parent))
+    source = open_store(str(log.path.parent))
     parts = plan(source.heads(), {})
     log.delete(LogPartition(TOPIC_ID, 1))
     log.flush()
-    with pytest.raises(LogError, match="has no log partition 1 any more"):
+    with pytest.raises(LogError, match="no longer has log partition 1"):
         read_ranges(source, parts)

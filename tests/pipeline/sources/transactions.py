@@ -1,4 +1,4 @@
-"""Transactions that commit offsets of groups, over the wire."""
+"""Transactions with committed offsets, made by requests of the Kafka protocol."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.server.harness import WireClient
+from tests.broker.server.harness import WireClient
 
 LIMIT_MS = 60_000
 
 
 class Transaction:
-    """A transaction of a transactional id, open until it `ends`."""
+    """A transaction of a transactional id, open until `end`."""
 
     def __init__(self, client: WireClient, name: str) -> None:
         self._client = client
@@ -33,7 +33,7 @@ class Transaction:
             "producer_epoch": made.producer_epoch,
         }
 
-    def commits(self, group: str, offset: int, topic: str = "t") -> Self:
+    def commit(self, group: str, offset: int, topic: str = "t") -> Self:
         """Commit an offset of a topic's partition 0."""
         ids = {**self._ids, "transactional_id": self._name, "group_id": group}
         added = self._client.call(AddOffsetsToTxnRequest(**ids), 3)
@@ -41,13 +41,15 @@ class Transaction:
         part = TxnOffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset
         )
-        wanted = TxnOffsetCommitRequestTopic(name=topic, partitions=[part])
-        answer = self._client.call(TxnOffsetCommitRequest(**ids, topics=[wanted]), 2)
+        commit_topic = TxnOffsetCommitRequestTopic(name=topic, partitions=[part])
+        answer = self._client.call(
+            TxnOffsetCommitRequest(**ids, topics=[commit_topic]), 2
+        )
         assert answer.topics[0].partitions[0].error_code == 0
         return self
 
-    def ends(self, *, commit: bool) -> None:
-        """Commit or abort it."""
+    def end(self, *, commit: bool) -> None:
+        """Commit or abort the transaction."""
         request = EndTxnRequest(
             **self._ids, transactional_id=self._name, committed=commit
         )

@@ -1,1 +1,0 @@
-"""The commands about groups, one verb a file."""

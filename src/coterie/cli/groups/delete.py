@@ -1,68 +1,132 @@
-"""Delete groups that have no members, with all their offsets.
-
-Each group is read again just before it is deleted, and left alone if it gained a
-member or a commit meanwhile. Its offsets are kept first: `coterie groups undo` brings
-them back. Without --execute, it is only shown what would be done.
-"""
+"""`coterie groups delete` and `coterie groups remove-members`."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from coterie.cli.connect import add_connection_options
-from coterie.cli.groups.selecting import add_selection_options
-from coterie.cli.groups.writing import add_write_options, run_writing
-from coterie.cli.output.options import add_output_options
+from coterie.cli.command import Command
+from coterie.cli.groups.selection import add_selection_options, choose_groups
+from coterie.cli.groups.write import (
+    WRITE_OPTIONS,
+    kafka_command,
+    repeat_option,
+    writes,
+)
+from coterie.errors import SettingError
 
 if TYPE_CHECKING:
-    from coterie.cli.groups.writing import Writing
-    from coterie.cli.running import Run
+    from collections.abc import Sequence
 
-EXAMPLES: Final = """\
+    from coterie.cli.command import Run
+    from coterie.cli.groups.change_rows import PlannedChange
+    from coterie.client.admin.group_changes import MemberToRemove
+
+
+async def plan_delete(run: Run) -> PlannedChange:
+    """Plan to delete the selected groups."""
+    from coterie.cli.groups.change_rows import PlannedChange
+    from coterie.operations.plans import plan_delete_groups
+
+    chosen = await choose_groups(run)
+    planned = await plan_delete_groups(run.admin, chosen.ids)
+    groups = repeat_option("--group", chosen.ids)
+    command = kafka_command(run.options, "--delete", *groups)
+    return PlannedChange(planned, chosen.failures, chosen.summary, (command,))
+
+
+DELETE: Final = Command(
+    description="""\
+Delete groups that have no members, with all their committed offsets.
+
+Each group is read again just before it is deleted, and refused if it has gained a
+member or a commit since. Its offsets are saved first: `coterie groups undo` restores
+them. Without --execute, the change is only shown.
+""",
+    examples="""\
 examples:
   coterie groups delete billing-test
-      show which offsets would go
+      show the offsets that would be deleted
   coterie groups delete billing-test billing-old --execute
       delete two groups
   coterie groups delete --empty --orphaned --exclude 'prod-*' --execute --yes
-      clean up, in a script: nobody is there, and their topics are gone
+      in a script: groups without members whose topics no longer exist
 
-An Empty group need not be abandoned: consumers that assign partitions themselves have
-no members, and some jobs run once a month. `coterie groups plan` writes a list that can
-be reviewed first.
+An Empty group may still be in use: consumers that assign partitions themselves are not
+members, and some jobs run once a month. `coterie groups plan` writes a file for review
+first.
 
-exit codes: 0 all well, 1 a group could not be deleted, 2 asked for wrongly
-"""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    configure_plan(parser)
-    add_write_options(parser)
-    add_output_options(parser)
-    add_connection_options(parser)
+exit codes: 0 success, 1 a group could not be deleted, 2 usage error
+""",
+    options=(add_selection_options, *WRITE_OPTIONS),
+    run=writes(plan_delete),
+)
 
 
-def configure_plan(parser: argparse.ArgumentParser) -> None:
-    """Declare what is to be done to which groups."""
-    add_selection_options(parser)
+def declare_members(parser: argparse.ArgumentParser) -> None:
+    """Declare the group, the members to remove, and the reason."""
+    parser.add_argument("group", metavar="GROUP", help="group id")
+    add = parser.add_argument_group("members, may be repeated").add_argument
+    add("--member", metavar="ID", action="append", help="member id")
+    add("--instance", metavar="ID", action="append", help="group.instance.id")
+    add("--all", action="store_true", help="all current members")
+    parser.add_argument(
+        "--reason", metavar="TEXT", default="", help="text for the coordinator's log"
+    )
 
 
-def run(options: argparse.Namespace) -> int:
-    """Delete them, or show what that would be."""
-    return run_writing(options, plan)
+async def plan_remove(run: Run) -> PlannedChange:
+    """Plan to remove members from a group."""
+    from dataclasses import replace
+
+    from coterie.cli.groups.change_rows import PlannedChange
+    from coterie.operations.plans import plan_remove_members
+
+    options = run.options
+    members = _members_to_remove(options)
+    planned = await plan_remove_members(run.admin, options.group, members)
+    if planned.item is not None:
+        planned = replace(planned, item=replace(planned.item, reason=options.reason))
+    count = len(planned.item.members) if planned.item else 0
+    noun, verb = ("member", "is") if count == 1 else ("members", "are")
+    return PlannedChange(
+        (planned,),
+        summary=f"{count} {noun} of {options.group} {verb} selected",
+        kafka_commands=("(it cannot remove members of consumer groups)",),
+    )
 
 
-async def plan(run: Run) -> Writing:
-    """Which groups may be deleted."""
-    from coterie.cli.groups.kafka_commands import kafka_command, repeated
-    from coterie.cli.groups.meant import meant_groups
-    from coterie.cli.groups.writing import Writing
-    from coterie.operations.planning import plan_delete_groups
+def _members_to_remove(options: argparse.Namespace) -> Sequence[MemberToRemove] | None:
+    """Return the named members, or None for all. Raises SettingError."""
+    from coterie.client.admin.group_changes import MemberToRemove
 
-    meant = await meant_groups(run)
-    planned = await plan_delete_groups(run.admin, meant.ids)
-    groups = repeated("--group", meant.ids)
-    command = kafka_command(run.options, "--delete", *groups)
-    return Writing(planned, meant.failures, meant.said, (command,))
+    named = [
+        *(MemberToRemove(each) for each in options.member or ()),
+        *(MemberToRemove(instance_id=each) for each in options.instance or ()),
+    ]
+    if options.all == bool(named):
+        raise SettingError("use either --all, or --member and --instance")
+    return named or None
+
+
+REMOVE_MEMBERS: Final = Command(
+    description="""\
+Remove members from a group, with the effect of a LeaveGroup request of each member.
+
+A consumer that still runs may join again at once. Static members are removed by their
+instance ids. Without --execute, the change is only shown. It cannot be undone.
+""",
+    examples="""\
+examples:
+  coterie groups remove-members billing --all
+      show the members that would be removed
+  coterie groups remove-members billing --instance pod-7 --execute
+      remove a static member that will not come back
+  coterie groups remove-members billing --member consumer-1-8d1f... --execute
+      one member, by its member id
+
+exit codes: 0 success, 1 a member could not be removed, 2 usage error
+""",
+    options=(declare_members, *WRITE_OPTIONS),
+    run=writes(plan_remove),
+)

@@ -1,8 +1,6 @@
-"""Show how far groups are behind, one line a group or a topic.
+"""`coterie groups describe` and `coterie groups lag`: their options and help texts.
 
-LAG is the sum over the partitions whose lag is known, MAX-LAG the greatest of them.
-#UNCOMMITTED partitions have no commit and #UNKNOWN ones could not be read: neither is
-in the sums. `coterie groups describe` shows partitions one by one.
+`lag_report` fetches the lag and makes the rows.
 """
 
 from __future__ import annotations
@@ -10,54 +8,161 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from coterie.cli.connect import add_connection_options
-from coterie.cli.groups.selecting import add_selection_options
-from coterie.cli.groups.shaping import add_shape_options
-from coterie.cli.output.options import add_output_options
+from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
+from coterie.cli.groups.selection import add_selection_options, read_selection
 
 if TYPE_CHECKING:
-    from coterie.cli.output.values import Outcome
-    from coterie.cli.running import Run
-
-EXAMPLES: Final = """\
-examples:
-  coterie groups lag
-      every group, one line each
-  coterie groups lag --sort lag --top 10 --wide
-      the ten that are furthest behind, in time as well
-  coterie groups lag orders billing --by topic
-      by topic within the group
-  coterie groups lag --all --fail-if-lag '>100000' --output json
-      for cron: exit code 3 when any group is that far behind
-
-exit codes: 0 all was read, 1 some of it was not, 2 asked for wrongly, 3 --fail-if-lag
-is true
-"""
+    from coterie.cli.command import Run
+    from coterie.cli.output.outcome import Outcome
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    add_selection_options(parser)
+def add_row_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that filter and order rows; `lag_report` reads them."""
+    add = parser.add_argument_group(
+        "rows", "Rows with an error are always shown."
+    ).add_argument
+    add("--only-lagging", action="store_true", help="only rows with lag above 0")
+    add(
+        "--sort",
+        metavar="COLUMN",
+        help="column to sort by, numbers in descending order: lag, time_lag_ms, ...",
+    )
+    add("--top", metavar="N", type=positive_count, help="only the first N rows")
+    add(
+        "--fail-if-lag",
+        metavar="COND",
+        help="exit with 3 when the lag of any row, shown or not, is '>10000', ...",
+    )
+    add(
+        "--time-lag",
+        action="store_true",
+        help="compute the lag in milliseconds too, which --wide does by default",
+    )
+    add(
+        "--read-committed",
+        action="store_true",
+        help="measure lag up to the last stable offset",
+    )
+
+
+def positive_count(text: str) -> int:
+    """Parse a count of 1 or more, for argparse."""
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count; use 1 or more")
+    return int(text)
+
+
+def _declare_describe_by(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--by",
+        choices=("partition", "topic", "member", "host", "group"),
+        default="partition",
+        help="unit of a row; lag is summed for all but partition (default partition)",
+    )
+
+
+def _declare_lag_by(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=("group", "topic", "member", "host"),
         default="group",
-        help="what a row is about, within its group (default group)",
+        help="unit of a row within its group (default group)",
     )
-    add_shape_options(parser)
-    add_output_options(parser)
-    add_connection_options(parser)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Show it."""
-    from coterie.cli.running import run_command
+async def describe(run: Run) -> Outcome:
+    """Return a row for each partition, or for each group of partitions by --by."""
+    from dataclasses import replace
+    from functools import partial
 
-    return run_command(options, look)
+    from coterie.cli.groups import lag_report
+    from coterie.cli.output.outcome import show_duration
+    from coterie.operations.expiry import offsets_retention_ms
+    from coterie.operations.lag_rollup import RollupBy
+
+    schema = f"coterie.{run.options.command.replace(' ', '.')}.{run.options.by}"
+    make_rows = lag_report.partition_rows
+    if run.options.by != "partition":
+        make_rows = partial(lag_report.rollup_rows, by=RollupBy(run.options.by))
+    selection = read_selection(run.options)
+    outcome = await lag_report.lag_outcome(run, selection, schema, make_rows)
+    if run.options.by != "partition" or not lag_report.is_wide(run.options):
+        return outcome
+    # The column EXPIRY refers to this setting.
+    retention_ms = await offsets_retention_ms(run.admin)
+    note = f"offsets expire {show_duration(retention_ms)} after the event in EXPIRY"
+    return replace(
+        outcome,
+        summary={**outcome.summary, "offsets_retention_ms": retention_ms},
+        notes=(*outcome.notes, note) if retention_ms else outcome.notes,
+    )
 
 
-async def look(run: Run) -> Outcome:
-    """A row for each sum."""
-    from coterie.cli.groups.lag_outcome import lag_outcome
+DESCRIBE: Final = Command(
+    description="""\
+Describe committed offsets, lag and owners, partition by partition.
 
-    return await lag_outcome(run, f"coterie.groups.lag.{run.options.by}")
+Committed offsets are fetched before log end offsets, so a race cannot make the lag
+negative. LAG counts records that still exist: for a commit below the log start offset
+or beyond the log end offset, STATUS and lag_raw show the difference. An unknown value
+is "-", or null, never 0.
+
+TIME-LAG is the age of the first unread record. METHOD is exact when that record was
+fetched, which needs READ on the topic; otherwise the age is interpolated from offsets
+by timestamp, with an error of at most +/-. In json, jsonl and csv it is null unless
+--wide or --time-lag is given.
+
+MARGIN is the number of offsets between the log start offset and the commit. EXPIRY is
+the event from which offsets.retention.minutes counts: since_commit, since_empty, or
+stopped. No API returns the time of a commit, so last_commit_ms is always null.
+""",
+    examples="""\
+examples:
+  coterie groups describe orders
+      one group; without a name, all groups
+  coterie groups describe --glob 'orders-*' --topic payments --wide
+      some groups on one topic, with every column
+  coterie groups describe --all --sort lag --top 20
+      the partitions with the greatest lag in the cluster
+  coterie groups describe orders --by host
+      sums by the host of the member
+  coterie groups describe orders --fail-if-lag '>10000' > /dev/null
+      exit code 3 when the lag of a partition is above 10000
+
+exit codes: 0 success, 1 something could not be read, 2 usage error, 3 --fail-if-lag is
+true
+""",
+    options=(
+        add_selection_options,
+        _declare_describe_by,
+        add_row_options,
+        *CLUSTER_OPTIONS,
+    ),
+    run=on_cluster(describe),
+)
+
+LAG: Final = Command(
+    description="""\
+Sum the lag of groups, one row per group or topic.
+
+LAG is the sum over the partitions with a known lag, MAX-LAG the greatest of them.
+Partitions without a commit (#UNCOMMITTED) and partitions that could not be read
+(#UNKNOWN) are not in the sums. `coterie groups describe` shows single partitions.
+""",
+    examples="""\
+examples:
+  coterie groups lag
+      every group, one row each
+  coterie groups lag --sort lag --top 10 --wide
+      the ten groups with the greatest lag, in time as well
+  coterie groups lag orders billing --by topic
+      by topic within the group
+  coterie groups lag --all --fail-if-lag '>100000' --output json
+      for cron: exit code 3 when the lag of a group is above 100000
+
+exit codes: 0 success, 1 something could not be read, 2 usage error, 3 --fail-if-lag is
+true
+""",
+    options=(add_selection_options, _declare_lag_by, add_row_options, *CLUSTER_OPTIONS),
+    run=on_cluster(describe),
+)

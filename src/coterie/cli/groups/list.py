@@ -1,70 +1,45 @@
-"""List the groups of a cluster, of both protocols.
-
-States and types are filtered by the brokers. PROTOCOL is the protocol type; a simple
-group is one that nobody ever joined: somebody commits offsets by hand.
-"""
+"""`coterie groups list` and `coterie groups members`."""
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING, Final
 
-from coterie.cli.connect import add_connection_options
-from coterie.cli.groups.selecting import add_selection_options
-from coterie.cli.output.options import add_output_options
+from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
+from coterie.cli.groups.selection import (
+    NO_GROUP,
+    add_selection_options,
+    first_names,
+    read_selection,
+    selection_failures,
+)
 
 if TYPE_CHECKING:
-    from coterie.cli.output.values import Item, Json, Outcome
-    from coterie.cli.running import Run
-    from coterie.client.admin.group_values import GroupListing
+    from collections.abc import Iterable
 
-EXAMPLES: Final = """\
-examples:
-  coterie groups list
-      every group, with its type and state
-  coterie groups list --glob 'orders-*' --exclude '*-test' --state Stable
-      those of a name that have members at work
-  coterie groups list --topic payments
-      who reads this topic
-  coterie groups list --empty --orphaned --output jsonl
-      groups to clean up: nobody is there, and their topics are gone
-  coterie groups list --lag '>10000'
-      those that are far behind
-
-exit codes: 0 all listed, 1 some broker or group could not be asked, 2 asked for wrongly
-"""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    add_selection_options(parser)
-    add_output_options(parser)
-    add_connection_options(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    """List them."""
-    from coterie.cli.running import run_command
-
-    return run_command(options, look)
-
-
-async def look(run: Run) -> Outcome:
-    """The groups that are meant. One that was named and is not there is a failure."""
-    from coterie.cli.groups.selecting import (
-        NO_GROUP,
-        read_selection,
-        selection_failures,
+    from coterie.cli.command import Run
+    from coterie.cli.output.outcome import Item, Json, Outcome
+    from coterie.client.admin.groups import (
+        GroupDescription,
+        GroupListing,
+        MemberDescription,
     )
-    from coterie.cli.output.values import Column, Failure, Outcome
-    from coterie.operations.select import select_groups
+    from coterie.types import TopicPartition
+
+
+async def list_groups(run: Run) -> Outcome:
+    """Return a row for each selected group.
+
+    A group that is named in the options and does not exist is a failure.
+    """
+    from coterie.cli.output.outcome import Column, Failure, Outcome
+    from coterie.operations.selection import select_groups
 
     selection = read_selection(run.options)
     selected = await select_groups(
         run.admin, selection, must_list=True, progress=run.progress
     )
     missing = (
-        Failure("group", each, "GROUP_ID_NOT_FOUND", "there is no such group")
+        Failure("group", each, "GROUP_ID_NOT_FOUND", "the group does not exist")
         for each in selected.missing
     )
     return Outcome(
@@ -72,22 +47,23 @@ async def look(run: Run) -> Outcome:
         columns=(
             Column("group_id", "GROUP"),
             Column("group_type", "TYPE"),
-            Column("protocol_type", "PROTOCOL", show=_protocol),
+            # A simple group has an empty protocol type: no member ever joined it.
+            Column(
+                "protocol_type",
+                "PROTOCOL",
+                show=lambda value: str(value) if value else "simple",
+            ),
             Column("state", "STATE"),
             Column("coordinator_id", "COORDINATOR", is_wide=True),
         ),
-        items=tuple(_item(each) for each in selected.groups),
+        items=tuple(_group_item(each) for each in selected.groups),
         failures=(*selection_failures(selected), *missing),
         summary={"groups": len(selected.groups)},
         notes=() if selected.groups or selected.missing else (NO_GROUP,),
     )
 
 
-def _protocol(value: Json) -> str:
-    return str(value) if value else "simple"
-
-
-def _item(group: GroupListing) -> Item:
+def _group_item(group: GroupListing) -> Item:
     return {
         "group_id": group.group_id,
         "group_type": group.type.value if group.type else None,
@@ -97,3 +73,163 @@ def _item(group: GroupListing) -> Item:
         "coordinator_id": group.coordinator_id,
         "error": None,
     }
+
+
+LIST: Final = Command(
+    description="""\
+List the groups of a cluster, of the classic and the consumer protocol.
+
+States and types are filtered by the brokers. PROTOCOL is the protocol type; it is
+"simple" for a group that no member ever joined: a client commits offsets to it without
+group management.
+""",
+    examples="""\
+examples:
+  coterie groups list
+      every group, with its type and state
+  coterie groups list --glob 'orders-*' --exclude '*-test' --state Stable
+      groups with active members, by name
+  coterie groups list --topic payments
+      groups that read a topic
+  coterie groups list --empty --orphaned --output jsonl
+      groups to delete: no members, and their topics no longer exist
+  coterie groups list --lag '>10000'
+      groups with a total lag above 10000
+
+exit codes: 0 success, 1 a broker or group could not be read, 2 usage error
+""",
+    options=(add_selection_options, *CLUSTER_OPTIONS),
+    run=on_cluster(list_groups),
+)
+
+
+async def list_members(run: Run) -> Outcome:
+    """Return a row for each member; a group that cannot be described is a failure."""
+    from coterie.cli.output.outcome import Column, Failure, Outcome
+    from coterie.operations.selection import select_groups
+
+    selection = read_selection(run.options)
+    selected = await select_groups(run.admin, selection, progress=run.progress)
+    described = await run.admin.describe_groups(selected.ids, progress=run.progress)
+    groups = [
+        described.values[each] for each in selected.ids if each in described.values
+    ]
+    items = tuple(
+        _member_item(group, member)
+        for group in groups
+        for member in sorted(
+            group.members, key=lambda each: (-len(each.assignment), each.member_id)
+        )
+    )
+    errors = sorted(described.errors.items())
+    empty = [each.group_id for each in groups if not each.members]
+    return Outcome(
+        schema="coterie.groups.members",
+        columns=(
+            Column("group_id", "GROUP"),
+            Column("member_id", "CONSUMER-ID"),
+            Column("instance_id", "INSTANCE-ID"),
+            Column("host", "HOST"),
+            Column("client_id", "CLIENT-ID"),
+            Column("partitions", "#PARTITIONS"),
+            Column("protocol", "PROTOCOL", is_wide=True),
+            Column("member_epoch", "EPOCH", is_wide=True),
+            Column("group_epoch", "GROUP-EPOCH", is_wide=True),
+            Column("generation_id", "GENERATION", is_wide=True),
+            Column("is_leader", "LEADER", is_wide=True),
+            Column("assignor", "ASSIGNOR", is_wide=True),
+            Column("offers", "OFFERS", is_wide=True),
+            Column("assignment", "ASSIGNMENT", is_wide=True),
+            Column("target_assignment", "TARGET", is_wide=True),
+            Column("subscribed_topics", "SUBSCRIPTION", is_wide=True),
+            Column("subscribed_topic_regex", "REGEX", is_wide=True),
+            Column("rack_id", "RACK", is_wide=True),
+        ),
+        items=items,
+        failures=(
+            *selection_failures(selected),
+            *(Failure.of("group", group_id, error) for group_id, error in errors),
+        ),
+        summary={"groups": len(groups), "members": len(items)},
+        notes=(
+            *([] if selected.ids else [NO_GROUP]),
+            *([f"no active members in {first_names(empty)}"] if empty else []),
+        ),
+    )
+
+
+def _member_item(group: GroupDescription, member: MemberDescription) -> Item:
+    leader = group.leader_id
+    return {
+        "group_id": group.group_id,
+        "group_type": group.type.value,
+        "state": group.state.value,
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "rack_id": member.rack_id,
+        "protocol": _member_protocol(group, member),
+        "partitions": len(member.assignment),
+        "assignment": _by_topic(member.assignment),
+        "target_assignment": _by_topic(member.target_assignment),
+        "member_epoch": member.epoch,
+        "group_epoch": group.group_epoch,
+        "target_assignment_epoch": group.assignment_epoch,
+        "generation_id": group.generation_id,
+        "is_leader": None if leader is None else member.member_id == leader,
+        "assignor": group.assignor or None,
+        "offers": _list_or_none(member.protocols),
+        "subscribed_topics": _list_or_none(member.subscribed_topics),
+        "subscribed_topic_regex": member.subscribed_topic_regex,
+        "error": None,
+    }
+
+
+def _member_protocol(group: GroupDescription, member: MemberDescription) -> str | None:
+    """Return the protocol of a member; None when the broker does not report it."""
+    if group.group_epoch is None:
+        return "classic"
+    if member.is_classic is None:
+        return None
+    return "classic" if member.is_classic else "consumer"
+
+
+def _by_topic(partitions: Iterable[TopicPartition] | None) -> Json:
+    if partitions is None:
+        return None
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    return topics
+
+
+def _list_or_none(names: Iterable[str] | None) -> Json:
+    return None if names is None else list(names)
+
+
+MEMBERS: Final = Command(
+    description="""\
+List the members of groups, of the classic and the consumer protocol.
+
+EPOCH, TARGET and REGEX exist in the consumer protocol (KIP-848); there a member whose
+PROTOCOL is classic has not been upgraded yet. A classic group has a GENERATION instead.
+OFFERS are the assignors that a classic member supports: Coterie reports them, Apache
+Kafka does not. A value that the broker does not report is "-", or null.
+""",
+    examples="""\
+examples:
+  coterie groups members orders
+      the members of one group
+  coterie groups members orders --wide
+      with epochs, assigned partitions, target assignment and subscription
+  coterie groups members --type consumer --output csv
+      the members of every group of the consumer protocol
+  coterie groups members --topic payments
+      the members of groups that read a topic
+
+exit codes: 0 success, 1 something could not be read, 2 usage error
+""",
+    options=(add_selection_options, *CLUSTER_OPTIONS),
+    run=on_cluster(list_members),
+)

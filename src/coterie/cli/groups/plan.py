@@ -1,150 +1,384 @@
-"""Write what is to be done to groups to a file, to be reviewed and then applied.
-
-The file has every group as it was seen: its state, members, epochs and offsets.
-`coterie groups apply` does only what still fits. Nothing is written to any group here.
-docs/plan-files.md shows the file.
-"""
+"""`coterie groups plan`, `apply` and `undo`: changes that are reviewed, applied later,
+and undone."""
 
 from __future__ import annotations
 
 import argparse
-from importlib import import_module
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from coterie.cli.connect import add_connection_options
-from coterie.cli.groups.writing import add_kafka_option
-from coterie.cli.output.options import add_output_options
+from coterie.cli.command import CLUSTER_OPTIONS, EXECUTE_HINT, Command, on_cluster
+from coterie.cli.groups import delete, offsets, reset
+from coterie.cli.groups.selection import add_selection_options, create_file
+from coterie.cli.groups.write import (
+    WRITE_OPTIONS,
+    PlanFunction,
+    add_kafka_option,
+    apply_with_progress,
+    confirm_write,
+    may_write,
+    new_id,
+    open_snapshot,
+    snapshot_directory,
+    writes,
+)
+from coterie.errors import SettingError
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from collections.abc import Sequence
 
-    from coterie.cli.groups.writing import Writing
-    from coterie.cli.output.values import Outcome
-    from coterie.cli.running import Run
-    from coterie.operations.plan import Plan
-
-EXAMPLES: Final = """\
-examples:
-  coterie groups plan cleanup.json delete --empty --orphaned
-      groups whose topics are gone, to be deleted
-  coterie groups plan monday.json reset --glob 'billing-*' --by-duration P2D
-      a reset of many groups
-  coterie groups plan move.json clone billing billing-v2
-  coterie groups apply cleanup.json --execute
-      later, by whoever reviewed it
-
-exit codes: 0 all planned, 1 a group could not be planned for (the file has the others),
-2 asked for wrongly
-"""
+    from coterie.cli.command import Run
+    from coterie.cli.groups.change_rows import PlannedChange
+    from coterie.cli.output.outcome import Outcome
+    from coterie.operations.plan_files import ItemResult, Plan, PlanItem
 
 
 class _Action(NamedTuple):
-    """A command whose plan can be written to a file."""
+    """A change that can be written to a plan file."""
 
     name: str
     summary: str
-    module: str
+    command: Command
+    declare: Callable[[argparse.ArgumentParser], None]
+    """The function that declares the options of the groups and the change."""
+    plan: PlanFunction
     example: str
-
-    def load(self) -> ModuleType:
-        """Its module."""
-        return import_module(f"coterie.cli.groups.{self.module}")
 
 
 _ACTIONS: Final = (
     _Action(
-        "reset", "choose where groups read next", "reset", "reset billing --to-earliest"
+        "reset",
+        "Reset committed offsets",
+        *(reset.RESET, reset.declare_reset, reset.plan_reset),
+        "billing --to-earliest",
     ),
-    _Action("set", "commit exact offsets", "offsets.set", "set billing orders:0=1500"),
+    _Action(
+        "set",
+        "Commit exact offsets",
+        *(offsets.SET, offsets.declare_set, offsets.plan_set),
+        "billing orders:0=1500",
+    ),
     _Action(
         "import",
-        "commit the offsets of a file",
-        "offsets.import_",
-        "import offsets.json",
+        "Commit the offsets of a file",
+        *(offsets.IMPORT, offsets.declare_import, offsets.plan_import),
+        "offsets.json",
     ),
     _Action(
         "delete-offsets",
-        "delete committed offsets",
-        "offsets.delete",
-        "delete-offsets billing --partitions refunds",
+        "Delete committed offsets",
+        *(offsets.DELETE, offsets.declare_delete, offsets.plan_delete),
+        "billing --partitions refunds",
     ),
     _Action(
         "delete",
-        "delete groups that have no members",
-        "delete",
-        "delete --empty --orphaned",
+        "Delete groups that have no members",
+        *(delete.DELETE, add_selection_options, delete.plan_delete),
+        "--empty --orphaned",
     ),
     _Action(
         "clone",
-        "give one group the offsets of another",
-        "clone",
-        "clone billing billing-v2",
+        "Copy the offsets of a group to another",
+        *(reset.CLONE, reset.declare_clone, reset.plan_clone_offsets),
+        "billing billing-v2",
     ),
     _Action(
         "remove-members",
-        "make members leave a group",
-        "remove_members",
-        "remove-members billing --all",
+        "Remove members from a group",
+        *(delete.REMOVE_MEMBERS, delete.declare_members, delete.plan_remove),
+        "billing --all",
     ),
 )
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("plan_file", metavar="FILE", help="a new file")
+def _declare_plan(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan_file", metavar="FILE", help="path of the new plan file")
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     for action in _ACTIONS:
-        module = action.load()
+        example = f"coterie groups plan FILE {action.name} {action.example}"
         subparser = actions.add_parser(
             action.name,
             help=action.summary,
-            description=module.__doc__,
-            epilog=f"example:\n  coterie groups plan FILE {action.example}",
+            description=action.command.description,
+            epilog=f"example:\n  {example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.configure_plan(subparser)
-        add_kafka_option(subparser)
-        add_output_options(subparser)
-        add_connection_options(subparser)
-        subparser.set_defaults(make_plan=module.plan)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Write the file."""
-    from coterie.cli.running import run_command
-
-    return run_command(options, write_plan)
+        for declare in (action.declare, add_kafka_option, *CLUSTER_OPTIONS):
+            declare(subparser)
+        subparser.set_defaults(make_plan=action.plan)
 
 
 async def write_plan(run: Run) -> Outcome:
-    """Plan, write the file, and show what is in it."""
-    from coterie.cli.groups.files import write_new
-    from coterie.cli.groups.write_outcome import preview_of
-    from coterie.operations.plan import encode_plan
-    from coterie.operations.planning import items_of
+    """Plan a change, write it to the plan file, and return its rows."""
+    from coterie.cli.groups.change_rows import preview_outcome
+    from coterie.operations.plan_files import Plan, encode_plan, utc_text
+    from coterie.operations.plans import items_of
 
-    writing: Writing = await run.options.make_plan(run)
-    items = items_of(writing.planned)
+    change: PlannedChange = await run.options.make_plan(run)
+    items = items_of(change.planned)
     if not items:
-        return preview_of(run, writing, writing.said, "no plan was written")
+        return preview_outcome(run, change, change.summary, "no plan was written")
     file = run.options.plan_file
-    write_new(file, encode_plan(await _plan(run, writing)))
-    count = "1 item is" if len(items) == 1 else f"{len(items)} items are"
-    advice = f"{count} in {file}: coterie groups apply {file} --execute"
-    return preview_of(run, writing, writing.said, advice)
-
-
-async def _plan(run: Run, writing: Writing) -> Plan:
-    from coterie.cli.groups.writing import fresh_id
-    from coterie.operations.documents import utc_text
-    from coterie.operations.plan import Plan
-    from coterie.operations.planning import items_of
-
     cluster = await run.admin.describe_cluster()
-    return Plan(
-        fresh_id(run.where),
-        utc_text(run.where.now_ms()),
+    plan = Plan(
+        new_id(run.io),
+        utc_text(run.io.now_ms()),
         cluster.cluster_id,
-        items_of(writing.planned),
+        items,
         f"coterie {run.options.command}",
     )
+    create_file(file, encode_plan(plan))
+    count = "1 item is" if len(items) == 1 else f"{len(items)} items are"
+    hint = f"{count} in {file}: coterie groups apply {file} --execute"
+    return preview_outcome(run, change, change.summary, hint)
+
+
+PLAN: Final = Command(
+    description="""\
+Write a change of groups to a plan file, to be reviewed and then applied.
+
+The file contains every group as it was read: state, members, epochs and offsets.
+`coterie groups apply` refuses a group that has changed since. This command writes to no
+group. docs/plan-files.md describes the file.
+""",
+    examples="""\
+examples:
+  coterie groups plan cleanup.json delete --empty --orphaned
+      delete groups whose topics no longer exist
+  coterie groups plan monday.json reset --glob 'billing-*' --by-duration P2D
+      reset many groups
+  coterie groups plan move.json clone billing billing-v2
+  coterie groups apply cleanup.json --execute
+      after the review
+
+exit codes: 0 success, 1 a group could not be planned for (the file has the others),
+2 usage error
+""",
+    options=(_declare_plan,),
+    run=on_cluster(write_plan),
+)
+
+
+def _declare_apply(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan_file", metavar="FILE", help="path of the plan file")
+    parser.add_argument(
+        "--item", metavar="ID", action="append", help="item to apply; may be repeated"
+    )
+    parser.add_argument(
+        "--results",
+        metavar="FILE",
+        help="path of the result file (default: the plan file's plus .results.jsonl)",
+    )
+
+
+async def apply(run: Run) -> Outcome:
+    """Check the items of a plan file against the cluster; write them with --execute."""
+    from pathlib import Path
+
+    from coterie.cli.groups.change_rows import (
+        PlannedChange,
+        checked_outcome,
+        planned_from_item,
+        written_outcome,
+    )
+    from coterie.cli.output.emit import write_message
+    from coterie.operations.plan_files import (
+        RESULTS_SUFFIX,
+        ResultFile,
+        Verdict,
+        read_plan,
+    )
+
+    options = run.options
+    plan = read_plan(Path(options.plan_file))
+    result_path = Path(options.results or options.plan_file + RESULTS_SUFFIX)
+    result_file = ResultFile(result_path, plan)
+    items = chosen_items(plan, options.item)
+    open_items = [each for each in items if not result_file.is_done(each.item_id)]
+    checked = await _check(run, plan, open_items)
+    summary = f"items left to do: {len(open_items)} of {len(plan.items)}"
+    change = PlannedChange(
+        tuple(planned_from_item(item) for item in items),
+        summary=summary,
+        kafka_commands=("(it does not support plan files)",),
+    )
+    earlier = tuple(
+        result_file.result_of(each) for each in items if each not in open_items
+    )
+    results = (*earlier, *checked)
+    count = sum(1 for each in checked if each.verdict is Verdict.READY)
+    if not count or not may_write(run):
+        hint = EXECUTE_HINT if count else ""
+        return checked_outcome(run, change, results, summary, hint)
+    if not confirm_write(run, checked_outcome(run, change, results), summary, count):
+        return checked_outcome(run, change, results, "nothing was written")
+    ready = [each.item for each in checked if each.verdict is not Verdict.REFUSED]
+    refused = [each for each in checked if each.verdict is Verdict.REFUSED]
+    snapshot = await open_snapshot(run, plan.plan_id)
+    result_file.begin()
+
+    def record(result: ItemResult) -> None:
+        snapshot_id = snapshot.snapshot_id if snapshot.has_groups else ""
+        try:
+            result_file.add(result, run.io.now_ms(), snapshot_id)
+        except SettingError as error:
+            # Only the result line is missing. A second run compares the item with the
+            # cluster and skips it, because it is already applied.
+            item_id = result.item.item_id
+            write_message(run.io, f"cannot record the result of {item_id}: {error}")
+
+    for each in refused:
+        record(each)
+    applied = await apply_with_progress(run, ready, snapshot, record)
+    return written_outcome(run, change, (*earlier, *refused, *applied), snapshot)
+
+
+async def _check(
+    run: Run, plan: Plan, items: Sequence[PlanItem]
+) -> tuple[ItemResult, ...]:
+    """Return for each item whether it can be applied; a plan for another cluster is
+    refused."""
+    from coterie.operations.apply import check_items, refuse_cluster
+
+    cluster = await run.admin.describe_cluster()
+    if cluster.cluster_id != plan.cluster_id and not run.options.force:
+        return refuse_cluster(items, plan.cluster_id, cluster.cluster_id)
+    return await check_items(run.admin, items, force=run.options.force)
+
+
+def chosen_items(plan: Plan, ids: Sequence[str] | None) -> tuple[PlanItem, ...]:
+    """Return the items with these ids in the plan's order, or all items.
+
+    Raises SettingError for an unknown id.
+    """
+    known = {item.item_id for item in plan.items}
+    for each in ids or ():
+        if each not in known:
+            raise SettingError(f"the plan has no item {each!r}; --wide shows its ids")
+    return tuple(item for item in plan.items if not ids or item.item_id in ids)
+
+
+APPLY: Final = Command(
+    description="""\
+Apply a plan file to groups that have not changed since the plan was written.
+
+Every group is read again just before. A group that has changed is refused; an item that
+is already applied is skipped, so an interrupted plan can be applied again. The result
+of each item is written to a file beside the plan. Without --execute, the change is only
+shown.
+""",
+    examples="""\
+examples:
+  coterie groups apply cleanup.json
+      read every group again; show what would be written and what refused
+  coterie groups apply cleanup.json --execute
+      write it
+  coterie groups apply cleanup.json --item delete-group:billing-test --execute
+      one item of it
+  coterie groups apply cleanup.json --execute --yes --output jsonl
+      in a script, with a line for each partition
+
+exit codes: 0 success, 1 an item was refused or failed, 2 usage error
+""",
+    options=(_declare_apply, *WRITE_OPTIONS),
+    run=on_cluster(apply),
+)
+
+
+def _declare_undo(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("snapshot", metavar="ID", nargs="?", help="snapshot id")
+    group.add_argument("--list", action="store_true", help="list the snapshots")
+
+
+def undo(options: argparse.Namespace) -> int:
+    """Restore a snapshot, or list the snapshots."""
+    if options.list:
+        from coterie.cli.output.emit import emit
+
+        return emit(list_snapshots(options), options)
+    return writes(plan_undo)(options)
+
+
+async def plan_undo(run: Run) -> PlannedChange:
+    """Plan to restore the groups of a snapshot. Raises SettingError."""
+    from coterie.cli.groups.change_rows import PlannedChange
+    from coterie.operations import undo
+    from coterie.operations.snapshots import read_snapshot
+
+    options = run.options
+    snapshot = read_snapshot(snapshot_directory(options), options.snapshot)
+    cluster = await run.admin.describe_cluster()
+    if cluster.cluster_id != snapshot.head.cluster_id and not options.force:
+        raise SettingError(
+            f"snapshot {options.snapshot} is of cluster {snapshot.head.cluster_id}, "
+            f"but this is cluster {cluster.cluster_id}"
+        )
+    planned = await undo.plan_undo(run.admin, snapshot, force=options.force)
+    groups = len(snapshot.groups)
+    count = "1 group" if groups == 1 else f"{groups} groups"
+    return PlannedChange(
+        planned,
+        summary=f"{count} of {snapshot.head.command}, {snapshot.head.taken_at}",
+        kafka_commands=("(it has no undo)",),
+    )
+
+
+def list_snapshots(options: argparse.Namespace) -> Outcome:
+    """Return a row for each snapshot. Raises SettingError."""
+    from coterie.cli.output.outcome import Column, Outcome
+    from coterie.operations import snapshots
+
+    directory = snapshot_directory(options)
+    return Outcome(
+        schema="coterie.groups.undo.list",
+        columns=(
+            Column("snapshot_id", "ID"),
+            Column("taken_at", "TAKEN-AT"),
+            Column("command", "COMMAND"),
+            Column("group_count", "GROUPS"),
+            Column("group_ids", "IDS", is_wide=True),
+            Column("plan_id", "PLAN", is_wide=True),
+            Column("cluster_id", "CLUSTER", is_wide=True),
+        ),
+        items=tuple(
+            {
+                "snapshot_id": each.head.snapshot_id,
+                "taken_at": each.head.taken_at,
+                "command": each.head.command,
+                "group_count": len(each.groups),
+                "group_ids": [group.group_id for group in each.groups],
+                "plan_id": each.head.plan_id or None,
+                "cluster_id": each.head.cluster_id,
+            }
+            for each in snapshots.list_snapshots(directory)
+        ),
+        notes=(f"in {directory}",),
+    )
+
+
+UNDO: Final = Command(
+    description="""\
+Undo an earlier command by restoring the committed offsets that it replaced.
+
+Every command that writes saves the offsets of its groups in a snapshot first. A group
+is restored only while it is unchanged since the write; a deleted group is created again
+with its offsets. The undo saves a snapshot too. Removed members are not restored.
+Without --execute, the change is only shown.
+""",
+    examples="""\
+examples:
+  coterie groups undo --list
+      the snapshots, newest first
+  coterie groups undo 20261121-104700-3f2a
+      show the change
+  coterie groups undo 20261121-104700-3f2a --execute
+      restore the old offsets
+  coterie groups undo 20261121-104700-3f2a --force --execute
+      restore groups that have changed since, too
+
+exit codes: 0 success, 1 a group could not be restored, 2 usage error
+""",
+    options=(_declare_undo, *WRITE_OPTIONS),
+    run=undo,
+)

@@ -1,157 +1,142 @@
-"""Choose where groups read next: the start or end of the log, a time, an offset.
-
-Only groups without members are reset. Offsets that the log does not reach are clamped
-to what it has. An offset that is committed already is not written again; metadata is
-kept. Without --execute, it is only shown what would be done.
-"""
+"""`coterie groups reset` and `coterie groups clone`."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from coterie.cli.connect import add_connection_options
-from coterie.cli.groups.partitions import add_partition_option
-from coterie.cli.groups.selecting import add_selection_options
-from coterie.cli.groups.writing import add_write_options, run_writing
-from coterie.cli.output.options import add_output_options
+from coterie.cli.command import Command
+from coterie.cli.groups.selection import (
+    add_partition_option,
+    add_selection_options,
+    choose_groups,
+    read_scope,
+    read_text,
+)
+from coterie.cli.groups.write import (
+    WRITE_OPTIONS,
+    kafka_command,
+    repeat_option,
+    writes,
+)
+from coterie.errors import SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from coterie.cli.groups.writing import Writing
-    from coterie.cli.running import Run
-    from coterie.operations.reset import Scenario, ToRows
+    from coterie.cli.command import Run
+    from coterie.cli.groups.change_rows import PlannedChange
+    from coterie.operations.resets import Scenario, ToRows
     from coterie.types import GroupId
 
-EXAMPLES: Final = """\
-examples:
-  coterie groups reset billing --to-earliest
-      show what it would take to read everything again
-  coterie groups reset billing --to-earliest --execute
-      do it; the old offsets are kept, and `coterie groups undo` brings them back
-  coterie groups reset billing --to-datetime 2026-11-21T10:00:00.000Z \\
-      --partitions orders:0,1
-      read two partitions again from a point in time
-  coterie groups reset --glob 'billing-*' --empty --by-duration PT2H --execute --yes
-      take many groups two hours back, in a script
-  coterie groups reset billing --shift-by -100
-      the last hundred records of each partition once more
-  coterie groups reset billing --from-file offsets.csv
-      lines of topic,partition,offset, or of group,topic,partition,offset
-
-exit codes: 0 all well, 1 a group or partition could not be reset, 2 asked for wrongly
-"""
-
-_SCENARIOS: Final = (
-    ("--to-earliest", "the start of the log"),
-    ("--to-latest", "the end of the log"),
-    ("--to-current", "what is committed; makes a commit where there is none"),
+_FLAGS: Final = (
+    ("--to-earliest", "log start offset"),
+    ("--to-latest", "log end offset"),
+    ("--to-current", "committed offset; log end offset where there is none"),
+)
+_OPTIONS_WITH_VALUE: Final = (
+    "--to-offset",
+    "--shift-by",
+    "--to-datetime",
+    "--by-duration",
 )
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    configure_plan(parser)
-    add_write_options(parser)
-    add_output_options(parser)
-    add_connection_options(parser)
-
-
-def configure_plan(parser: argparse.ArgumentParser) -> None:
-    """Declare what is to be done to which groups."""
+def declare_reset(parser: argparse.ArgumentParser) -> None:
+    """Declare the groups, the new offsets and the partitions."""
     add_selection_options(parser)
-    scenarios = parser.add_argument_group("where to, one of")
-    more = scenarios.add_mutually_exclusive_group(required=True).add_argument
-    for name, text in _SCENARIOS:
-        more(name, action="store_true", help=text)
-    more("--to-offset", metavar="N", type=_offset, help="this offset")
-    more("--shift-by", metavar="N", type=int, help="so many records on; back if < 0")
-    more(
+    scenarios = parser.add_argument_group("new offset, one of")
+    add = scenarios.add_mutually_exclusive_group(required=True).add_argument
+    for name, text in _FLAGS:
+        add(name, action="store_true", help=text)
+    add("--to-offset", metavar="N", type=_offset, help="a given offset")
+    add(
+        "--shift-by",
+        metavar="N",
+        type=int,
+        help="committed offset plus N; N may be negative",
+    )
+    add(
         "--to-datetime",
         metavar="TIME",
-        help="the first record at or after YYYY-MM-DDThh:mm:ss.sss[Z|±hh:mm]; UTC "
-        "without a zone",
+        help="first record at or after YYYY-MM-DDThh:mm:ss.sss[Z|±hh:mm]; UTC without "
+        "a zone",
     )
-    more("--by-duration", metavar="PnDTnHnMnS", help="the same, so long before now")
-    more(
+    add(
+        "--by-duration",
+        metavar="PnDTnHnMnS",
+        help="first record at or after a duration before now",
+    )
+    add(
         "--from-file",
         metavar="FILE",
-        help="CSV of topic,partition,offset for one group, or of "
+        help="offsets of a CSV file with topic,partition,offset for one group, or "
         "group,topic,partition,offset",
     )
-    add_partition_option(parser, "only these (default: all that the group committed)")
+    add_partition_option(parser, "partitions to reset (default: all committed ones)")
     parser.add_argument(
         "--drop-metadata",
         action="store_true",
-        help="commit offsets without metadata and epochs, as Kafka's script does; for "
-        "Kafka Streams, which keeps its stream time there",
+        help="commit without metadata and leader epochs, as kafka-consumer-groups.sh "
+        "does; Kafka Streams stores its stream time in the metadata",
     )
 
 
 def _offset(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) < 2**63):
-        raise argparse.ArgumentTypeError(f"{text!r} is no offset; they count from 0")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not an offset; use a number from 0"
+        )
     return int(text)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Reset them, or show what that would be."""
-    return run_writing(options, plan)
+async def plan_reset(run: Run) -> PlannedChange:
+    """Plan a reset of the selected groups."""
+    from coterie.cli.groups.change_rows import PlannedChange
+    from coterie.operations.plan_files import Action
+    from coterie.operations.plans import plan_offsets
 
-
-async def plan(run: Run) -> Writing:
-    """What a reset of the groups that are meant comes to."""
-    from coterie.cli.groups.meant import meant_groups
-    from coterie.cli.groups.partitions import read_scope
-    from coterie.cli.groups.writing import Writing
-    from coterie.operations.plan import Action
-    from coterie.operations.planning import plan_offsets
-
-    scope = read_scope(run.options)
-    meant = await meant_groups(run)
+    options = run.options
+    scope = read_scope(options)
+    chosen = await choose_groups(run)
+    scenarios: Mapping[GroupId, Scenario]
+    if options.from_file:
+        scenarios = _read_csv_offsets(options.from_file, chosen.ids)
+    else:
+        scenarios = dict.fromkeys(chosen.ids, _scenario(run))
     planned = await plan_offsets(
         run.admin,
         Action.RESET,
-        _scenarios(run, meant.ids),
+        scenarios,
         scope,
-        keeps_metadata=not run.options.drop_metadata,
+        keeps_metadata=not options.drop_metadata,
     )
-    commands = _kafka_commands(run.options, meant.ids)
-    return Writing(planned, meant.failures, meant.said, commands)
-
-
-def _scenarios(run: Run, ids: Sequence[GroupId]) -> Mapping[GroupId, Scenario]:
-    """The scenario of each group. Raises SettingError."""
-    if run.options.from_file:
-        return _from_file(run.options.from_file, ids)
-    return dict.fromkeys(ids, _scenario(run))
+    command = _kafka_reset_command(options, chosen.ids)
+    return PlannedChange(planned, chosen.failures, chosen.summary, (command,))
 
 
 def _scenario(run: Run) -> Scenario:
-    from coterie.operations import reset
+    from coterie.operations import resets
 
     options = run.options
     if options.to_earliest:
-        return reset.ToEarliest()
+        return resets.ToEarliest()
     if options.to_latest:
-        return reset.ToLatest()
+        return resets.ToLatest()
     if options.to_current:
-        return reset.ToCurrent()
+        return resets.ToCurrent()
     if options.to_offset is not None:
-        return reset.ToOffset(options.to_offset)
+        return resets.ToOffset(options.to_offset)
     if options.shift_by is not None:
-        return reset.ShiftBy(options.shift_by)
+        return resets.ShiftBy(options.shift_by)
     if options.to_datetime is not None:
-        return reset.to_datetime(options.to_datetime)
-    return reset.by_duration(options.by_duration, run.where.now_ms())
+        return resets.to_datetime(options.to_datetime)
+    return resets.by_duration(options.by_duration, run.io.now_ms())
 
 
-def _from_file(file: str, ids: Sequence[GroupId]) -> Mapping[GroupId, ToRows]:
-    from coterie.cli.groups.files import read_text
-    from coterie.errors import SettingError
-    from coterie.operations.offset_csv import read_csv
-    from coterie.operations.reset import ToRows
+def _read_csv_offsets(file: str, ids: Sequence[GroupId]) -> Mapping[GroupId, ToRows]:
+    from coterie.operations.offset_files import read_csv
+    from coterie.operations.resets import ToRows
 
     rows = read_csv(read_text(file), ids[0] if len(ids) == 1 else None)
     missing = [each for each in ids if each not in rows]
@@ -160,23 +145,107 @@ def _from_file(file: str, ids: Sequence[GroupId]) -> Mapping[GroupId, ToRows]:
     return {each: ToRows(rows[each]) for each in ids}
 
 
-def _kafka_commands(
-    options: argparse.Namespace, ids: Sequence[GroupId]
-) -> tuple[str, ...]:
-    from coterie.cli.groups.kafka_commands import kafka_command, repeated
-    from coterie.cli.groups.partitions import kafka_scope
+def _kafka_reset_command(options: argparse.Namespace, ids: Sequence[GroupId]) -> str:
+    def value_of(option: str) -> object:
+        return vars(options)[option.removeprefix("--").replace("-", "_")]
 
-    where = [name for name, _ in _SCENARIOS if vars(options)[_key(name)]]
-    for name in ("--to-offset", "--shift-by", "--to-datetime", "--by-duration"):
-        value = vars(options)[_key(name)]
-        where += [] if value is None else [name, str(value)]
-    scope = kafka_scope(options)
+    target = [name for name, _ in _FLAGS if value_of(name)]
+    for name in _OPTIONS_WITH_VALUE:
+        value = value_of(name)
+        target += [] if value is None else [name, str(value)]
+    scope = repeat_option("--topic", options.partitions or ()) or ["--all-topics"]
     if options.from_file:
-        where, scope = ["--from-file", options.from_file], []
-    groups = repeated("--group", ids)
-    command = ("--reset-offsets", *groups, *scope, *where, "--execute")
-    return (kafka_command(options, *command),)
+        target, scope = ["--from-file", options.from_file], []
+    groups = repeat_option("--group", ids)
+    return kafka_command(
+        options, "--reset-offsets", *groups, *scope, *target, "--execute"
+    )
 
 
-def _key(name: str) -> str:
-    return name.removeprefix("--").replace("-", "_")
+RESET: Final = Command(
+    description="""\
+Reset the committed offsets of groups: to an end of the log, a time, or an offset.
+
+Only groups without members can be reset. An offset outside the log is clamped to the
+log. An offset that is already committed is not written again; metadata is kept. Without
+--execute, the change is only shown.
+""",
+    examples="""\
+examples:
+  coterie groups reset billing --to-earliest
+      show what would be needed to read everything again
+  coterie groups reset billing --to-earliest --execute
+      write it; `coterie groups undo` restores the old offsets
+  coterie groups reset billing --to-datetime 2026-11-21T10:00:00.000Z \\
+      --partitions orders:0,1
+      two partitions from a point in time
+  coterie groups reset --glob 'billing-*' --empty --by-duration PT2H --execute --yes
+      in a script: many groups, two hours back
+  coterie groups reset billing --shift-by -100
+      the last hundred records of each partition again
+  coterie groups reset billing --from-file offsets.csv
+      lines of topic,partition,offset, or of group,topic,partition,offset
+
+exit codes: 0 success, 1 a group or partition could not be reset, 2 usage error
+""",
+    options=(declare_reset, *WRITE_OPTIONS),
+    run=writes(plan_reset),
+)
+
+
+def declare_clone(parser: argparse.ArgumentParser) -> None:
+    """Declare the two groups and the topics."""
+    parser.add_argument("source", metavar="SOURCE", help="group to copy from")
+    parser.add_argument("destination", metavar="DESTINATION", help="group to write to")
+    parser.add_argument(
+        "--topic",
+        metavar="TOPIC",
+        action="append",
+        help="topic to copy; may be repeated",
+    )
+
+
+async def plan_clone_offsets(run: Run) -> PlannedChange:
+    """Plan to commit the offsets of one group for another."""
+    from coterie.cli.groups.change_rows import PlannedChange
+    from coterie.operations.plans import plan_clone
+
+    options = run.options
+    source, destination = options.source, options.destination
+    if source == destination:
+        raise SettingError("SOURCE and DESTINATION must be two different groups")
+    planned = await plan_clone(run.admin, source, destination, options.topic or ())
+    scope = repeat_option("--topic", options.topic or ()) or ["--all-topics"]
+    export = ("--reset-offsets", "--group", source, *scope, "--to-current")
+    load = ("--reset-offsets", "--group", destination, "--from-file")
+    return PlannedChange(
+        (planned,),
+        summary=f"{destination} gets the offsets of {source}",
+        kafka_commands=(
+            kafka_command(options, *export, "--dry-run", "--export") + " > offsets.csv",
+            kafka_command(options, *load, "offsets.csv", "--execute"),
+        ),
+    )
+
+
+CLONE: Final = Command(
+    description="""\
+Copy the committed offsets of one group to another, with metadata and leader epochs.
+
+The destination must have no members, and is created if it does not exist. Its commits
+for other partitions are kept. Without --execute, the change is only shown.
+""",
+    examples="""\
+examples:
+  coterie groups clone billing billing-v2
+      show the offsets that billing-v2 would get
+  coterie groups clone billing billing-v2 --execute
+      write them; billing may have active members
+  coterie groups clone billing billing-v2 --topic orders --topic refunds --execute
+      two topics only
+
+exit codes: 0 success, 1 the offsets could not be copied, 2 usage error
+""",
+    options=(declare_clone, *WRITE_OPTIONS),
+    run=writes(plan_clone_offsets),
+)

@@ -1,13 +1,5 @@
-"""Watch groups: a table that is drawn anew every few seconds, until Ctrl-C.
-
-READ/S and WRITTEN/S are offsets a second since the last look; CATCH-UP is how long it
-takes at this pace until nothing is left to read, and "-" when it never does. In a pipe
-one table follows another; --output jsonl writes a line for each group and look, with
-observed_at.
-
-A look that fails is told of, and the next one is tried. Ctrl-C ends it with 130;
---count, or a reader that went away, with the exit code of the last look.
-"""
+"""`coterie groups watch`: the lag of groups and its rate of change, measured
+repeatedly."""
 
 from __future__ import annotations
 
@@ -16,52 +8,31 @@ import math
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-from coterie.cli.connect import add_connection_options
-from coterie.cli.groups.selecting import add_selection_options
-from coterie.cli.groups.shaping import add_shape_options, whole_count
-from coterie.cli.output.options import add_output_options
+from coterie.cli.command import CLUSTER_OPTIONS, Command, run_on_cluster
+from coterie.cli.groups.lag import add_row_options, positive_count
+from coterie.cli.groups.selection import add_selection_options, read_selection
 from coterie.errors import CoterieError, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from coterie.cli.output.values import Exit, Item, Outcome
-    from coterie.cli.running import Run
+    from coterie.cli.command import Run
+    from coterie.cli.groups.lag_report import Rows
+    from coterie.cli.output.outcome import Exit, Json, Outcome
     from coterie.operations.lag import GroupLag, GroupLagReport
-    from coterie.operations.pace import Pace
-
-EXAMPLES: Final = """\
-examples:
-  coterie groups watch
-      every group of the cluster, every two seconds
-  coterie groups watch --glob 'orders-*' --sort lag --top 20
-      the worst of some
-  coterie groups watch orders --interval 30 --output jsonl >> lag.jsonl
-      keep a record
-  coterie groups watch orders --count 2 --interval 10
-      how fast it reads, measured over ten seconds
-
-exit codes: those of the last look: 0 all was read, 1 some of it was not, 2 asked for
-wrongly, 3 --fail-if-lag is true; 130 after Ctrl-C
-"""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    add_selection_options(parser)
+def _declare_interval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval",
         metavar="SECONDS",
         type=_seconds,
         default=2.0,
-        help="how long to wait between two looks (default 2)",
+        help="time between two measurements (default 2)",
     )
     parser.add_argument(
-        "--count", metavar="N", type=whole_count, help="end after so many looks"
+        "--count", metavar="N", type=positive_count, help="number of measurements"
     )
-    add_shape_options(parser)
-    add_output_options(parser)
-    add_connection_options(parser)
 
 
 def _seconds(text: str) -> float:
@@ -70,106 +41,164 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return seconds
 
 
-def run(options: argparse.Namespace) -> int:
-    """Watch them."""
-    from coterie.cli.running import run_command
-
+def run_watch(options: argparse.Namespace) -> int:
+    """Check the output format, then watch. Raises SettingError."""
     if options.output not in {"table", "wide", "jsonl"}:
         raise SettingError(
-            f"--output {options.output} ends with its document, and this does not end; "
-            "say table, wide or jsonl"
+            f"--output {options.output} needs an end, which watch does not have; use "
+            "table, wide or jsonl"
         )
-    return run_command(options, watch)
+    return run_on_cluster(options, watch)
 
 
 async def watch(run: Run) -> Exit:
-    """Look, show and wait, over and over; the exit code of the last look."""
+    """Measure, show and wait in a loop; return the exit code of the last measurement.
+
+    It ends after --count measurements, or when stdout is closed.
+    """
     import asyncio
     from itertools import count
 
-    from coterie.cli.running import failed_run
+    from coterie.cli.output.outcome import failed_outcome
 
     watcher = _Watcher(run)
     with ExitStack() as stack:
-        show = _shower(run, stack)
+        show = _make_show(run, stack)
         for number in count(1):
             try:
-                outcome = await watcher.look()
+                outcome = await watcher.measure()
             except SettingError:
                 raise
+            # A broker may be available again at the next measurement.
             except CoterieError as error:
-                outcome = failed_run(error)
-            is_read = show(outcome)
-            if number == run.options.count or not is_read:
+                outcome = failed_outcome(error)
+            is_open = show(outcome)
+            if number == run.options.count or not is_open:
                 break
             await asyncio.sleep(run.options.interval)
     return outcome.exit_code
 
 
-def _shower(run: Run, stack: ExitStack) -> Callable[[Outcome], bool]:
-    """What shows an outcome, over the last one at a terminal, else below it, and says
-    whether somebody still reads."""
-    from coterie.cli.output import emit
+def _make_show(run: Run, stack: ExitStack) -> Callable[[Outcome], bool]:
+    """Return a function that shows an outcome, and returns False when stdout is closed.
 
-    options, where = run.options, run.where
-    if options.output == "jsonl" or not where.stdout.isatty():
-        return lambda outcome: emit.show(outcome, options, where)
+    On a terminal one table is redrawn; elsewhere each outcome is appended.
+    """
+    from coterie.cli.output import emit
+    from coterie.cli.output.outcome import printable
+
+    options, io = run.options, run.io
+    if options.output == "jsonl" or not io.stdout.isatty():
+
+        def append(outcome: Outcome) -> bool:
+            is_open = emit.write(io.stdout, emit.render(outcome, options, io))
+            lines = emit.stderr_lines(outcome)
+            emit.write(io.stderr, [f"{printable(line)}\n" for line in lines])
+            return is_open
+
+        return append
     from coterie.cli.output.terminal import LiveTable
 
-    table = stack.enter_context(LiveTable(where.stdout))
+    table = stack.enter_context(LiveTable(io.stdout))
 
     def redraw(outcome: Outcome) -> bool:
-        columns = emit.columns_of(outcome, options)
-        table.show(columns, outcome.items, emit.asides(outcome))
+        columns = emit.visible_columns(outcome, options)
+        table.show(columns, outcome.items, emit.stderr_lines(outcome))
         return True
 
     return redraw
 
 
 class _Watcher:
-    """Remembers the last look, so that the next one can tell a pace."""
+    """The last measurement of each group, from which the next rates are computed."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._before: dict[str, GroupLag] = {}
-        self._looked_ms = 0
+        self._measured_ms = 0
 
-    async def look(self) -> Outcome:
-        from coterie.cli.groups.lag_outcome import sums_outcome
+    async def measure(self) -> Outcome:
+        """Fetch the lag and return a row for each group, with its rates."""
+        from coterie.cli.groups.lag_report import (
+            RATE_COLUMNS,
+            lag_outcome,
+            rollup_columns,
+            rollup_items,
+        )
+        from coterie.operations.lag_rollup import (
+            ConsumptionRate,
+            RollupBy,
+            consumption_rate,
+        )
+        from coterie.operations.plan_files import utc_text
 
-        now_ms = self._run.where.now_ms()
-        return await sums_outcome(
-            self._run, "coterie.groups.watch", lambda report: self._more(report, now_ms)
+        now_ms = self._run.io.now_ms()
+
+        def rows_with_rates(report: GroupLagReport) -> Rows:
+            elapsed_ms = now_ms - self._measured_ms
+            rates: dict[Json, ConsumptionRate] = {}
+            for group in report.groups:
+                before = self._before.get(group.group_id)
+                rates[group.group_id] = (
+                    consumption_rate(before, group, elapsed_ms)
+                    if before
+                    else ConsumptionRate()
+                )
+            self._before = {each.group_id: each for each in report.groups}
+            self._measured_ms = now_ms
+            items = tuple(
+                {
+                    **each,
+                    "read_per_s": rates[each["group_id"]].read_per_s,
+                    "written_per_s": rates[each["group_id"]].written_per_s,
+                    "catch_up_ms": rates[each["group_id"]].catch_up_ms,
+                    "observed_at": utc_text(now_ms),
+                }
+                for each in rollup_items(report, RollupBy.GROUP)
+            )
+            return (*rollup_columns(RollupBy.GROUP), *RATE_COLUMNS), items
+
+        selection = read_selection(self._run.options)
+        return await lag_outcome(
+            self._run, selection, "coterie.groups.watch", rows_with_rates
         )
 
-    def _more(self, report: GroupLagReport, now_ms: int) -> dict[str, Item]:
-        """What items say besides, by group."""
-        from datetime import UTC, datetime
 
-        observed = datetime.fromtimestamp(now_ms / 1000, UTC)
-        at = observed.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        paces = dict(self._paces(report.groups, now_ms - self._looked_ms))
-        self._before = {each.group_id: each for each in report.groups}
-        self._looked_ms = now_ms
-        return {
-            key: {
-                "read_per_s": each.read_per_s,
-                "written_per_s": each.written_per_s,
-                "catch_up_ms": each.catch_up_ms,
-                "observed_at": at,
-            }
-            for key, each in paces.items()
-        }
+WATCH: Final = Command(
+    description="""\
+Watch the lag of groups: a table that is redrawn every few seconds, until Ctrl-C.
 
-    def _paces(
-        self, groups: Iterable[GroupLag], elapsed_ms: int
-    ) -> Iterable[tuple[str, Pace]]:
-        from coterie.operations.pace import Pace, pace
+READ/S and WRITTEN/S are offsets per second since the last measurement. CATCH-UP is the
+time until the lag is 0 at these rates, and "-" when it never is. In a pipe one table
+follows another; --output jsonl writes a line for each group and measurement, with
+observed_at.
 
-        for each in groups:
-            before = self._before.get(each.group_id)
-            yield each.group_id, pace(before, each, elapsed_ms) if before else Pace()
+A measurement that fails is reported, and the next one is tried. Ctrl-C ends the command
+with 130; --count, or a closed stdout, with the exit code of the last measurement.
+""",
+    examples="""\
+examples:
+  coterie groups watch
+      every group of the cluster, every two seconds
+  coterie groups watch --glob 'orders-*' --sort lag --top 20
+      the 20 groups with the greatest lag
+  coterie groups watch orders --interval 30 --output jsonl >> lag.jsonl
+      a record in a file
+  coterie groups watch orders --count 2 --interval 10
+      the rate over ten seconds
+
+exit codes: of the last measurement: 0 success, 1 something could not be read, 2 usage
+error, 3 --fail-if-lag is true; 130 after Ctrl-C
+""",
+    options=(
+        add_selection_options,
+        _declare_interval,
+        add_row_options,
+        *CLUSTER_OPTIONS,
+    ),
+    run=run_watch,
+)

@@ -1,150 +1,159 @@
-"""The command: read its line, ask the cluster, print. Nothing else here prints.
+"""`coterie kafka-consumer-groups`: parse the command line, run its action, print.
 
-Exit codes: 0 it went well, 1 something failed, or was asked for wrongly. Apache's tool
-leaves with 0 whatever the cluster said; that is never copied.
+Exit codes: 0 success, 1 failure or usage error. kafka-consumer-groups.sh exits with 0
+even after errors of the cluster; this command does not, not even with --strict.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import groupby
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from coterie.cli.kafka_consumer_groups.checks import check
-from coterie.cli.kafka_consumer_groups.grammar import CommandLine, UsageError, parse
-from coterie.cli.kafka_consumer_groups.options import TIMEOUT_MS
+from coterie.cli.kafka_consumer_groups.command_line import (
+    CommandLine,
+    UsageError,
+    check,
+    parse,
+)
+from coterie.cli.kafka_consumer_groups.options import TIMEOUT_MS, usage
 from coterie.cli.kafka_consumer_groups.report import (
     Report,
-    failure,
-    misused,
-    said,
-    warned,
+    error,
+    output,
+    refusal,
+    warning,
 )
 from coterie.errors import CoterieError, SettingError
 
-_WELL: Final = 0
-_FAILED: Final = 1
-_INTERRUPTED: Final = 130
+if TYPE_CHECKING:
+    from coterie.client.admin.admin_client import AdminClient
+
 _NO_EXECUTE: Final = (
     "WARN: No action will be performed as the --execute option is missing. In version "
     "5.0, this command will require either --dry-run or --execute to be specified. You "
     "should add the --dry-run option explicitly if you are scripting this command and "
     "want to keep the current default behavior without prompting."
 )
+_RE2J_MESSAGES: Final = (
+    ("missing )", "missing closing )"),
+    ("unexpected )", "unexpected )"),
+    ("missing ]", "missing closing ]"),
+    ("no argument for repetition operator", "missing argument to repetition operator"),
+    ("bad repetition operator", "invalid nested repetition operator"),
+    ("invalid repetition size", "invalid repeat count"),
+    ("invalid character class range", "invalid character class range"),
+    ("invalid escape sequence", "invalid escape sequence"),
+    ("trailing \\", "trailing backslash at end of expression"),
+    ("invalid named capture group", "invalid named capture"),
+    ("invalid perl operator", "invalid or unsupported Perl syntax"),
+)
+"""Messages of RE2 in C++, and those of RE2/J for the same errors."""
 
 
-def run(words: Sequence[str]) -> int:
-    """Run a command line; its exit code."""
+def main(words: Sequence[str]) -> int:
+    """Run a command line and return its exit code."""
     try:
-        report = _report(words)
+        report = _run(words)
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return 130
     _print(report)
-    return _FAILED if report.failed else _WELL
+    return 1 if report.failed else 0
 
 
-def _print(report: Report) -> None:
-    """In order, should both streams be one terminal; which no client id commands."""
-    from coterie.cli.output.emit import write
-    from coterie.cli.output.values import plain
-
-    for is_beside, parts in groupby(report.parts, key=lambda part: part.is_beside):
-        stream = sys.stderr if is_beside else sys.stdout
-        texts = (part.text for part in parts)
-        if stream.isatty():
-            texts = ("\n".join(map(plain, text.split("\n"))) for text in texts)
-        write(stream, texts)
-
-
-def _report(words: Sequence[str]) -> Report:
+def _run(words: Sequence[str]) -> Report:
     report = Report()
     try:
         line = parse(words)
         if line.has("help") or not words:
-            return _help(words)
+            return output(usage()) if words else refusal(usage())
         if line.has("version"):
-            return said(f"{_version()}\n")
+            from importlib.metadata import version
+
+            return output(f"{version('coterie')}\n")
         check(line)
+        if line.has("validate-regex"):
+            return validate_regex(line.one("validate-regex") or "")
         if line.has("reset-offsets") and not line.has("dry-run", "execute"):
-            report = warned(_NO_EXECUTE)
-        return report + _act(line)
-    except UsageError as error:
-        return report + _misused(str(error))
+            report = warning(_NO_EXECUTE)
+        import asyncio
+
+        return report + asyncio.run(_run_action(line))
+    except UsageError as failure:
+        return report + refusal(f"{failure}\n\n{usage()}")
+    except SettingError as failure:
+        return report + refusal(f"{failure}\n")
+    except CoterieError as failure:
+        from coterie.cli.kafka_consumer_groups.describe import COMMAND_FAILED
+        from coterie.cli.kafka_consumer_groups.java import as_exception
+
+        if line.is_strict:
+            text = COMMAND_FAILED + as_exception(failure)
+            return report + error(text, on_stdout=True)
+        return report + error(f"{COMMAND_FAILED}{failure}")
 
 
-def _act(line: CommandLine) -> Report:
-    if line.has("validate-regex"):
-        from coterie.cli.kafka_consumer_groups import validate_regex
+async def _run_action(line: CommandLine) -> Report:
+    """Run the action of a command line with a client of its cluster."""
+    from coterie.cli import connect
+    from coterie.cli.kafka_consumer_groups import delete, describe, reset, tables
 
-        return validate_regex.run(line)
-    import asyncio
-
-    try:
-        return asyncio.run(_ask(line))
-    except UsageError:
-        raise
-    except SettingError as error:
-        return misused(f"{error}\n")
-    except CoterieError as error:
-        return _whole_command_failed(line, error)
-
-
-async def _ask(line: CommandLine) -> Report:
-    """Run an action with a client of the cluster."""
-    from coterie.cli.connect import open_admin
-
-    action = import_module(f"coterie.cli.kafka_consumer_groups.{module_of(line)}")
+    action: Callable[[AdminClient, CommandLine], Awaitable[Report]]
+    if line.has("list"):
+        action = describe.list_groups
+    elif line.has("delete"):
+        action = delete.delete_groups
+    elif line.has("reset-offsets"):
+        action = reset.reset_offsets
+    elif line.has("delete-offsets"):
+        action = delete.delete_offsets
+    elif line.has("members"):
+        action = partial(describe.describe_each, table=tables.members)
+    elif line.has("state"):
+        action = partial(describe.describe_each, table=tables.state)
+    else:
+        action = describe.describe_offsets
     connection = argparse.Namespace(
         bootstrap_server=line.one("bootstrap-server"),
         command_config=line.one("command-config"),
         timeout=line.number("timeout") or TIMEOUT_MS,
     )
-    async with open_admin(connection) as admin:
-        report: Report = await action.run(admin, line)
-        return report
+    async with connect.open_admin(connection) as admin:
+        return await action(admin, line)
 
 
-def module_of(line: CommandLine) -> str:
-    """The module whose `run` does what a command line asks for."""
-    if line.has("list"):
-        return "list_groups"
-    if line.has("delete"):
-        return "delete_groups"
-    if line.has("reset-offsets"):
-        return "reset_offsets"
-    if line.has("delete-offsets"):
-        return "delete_offsets"
-    if line.has("members"):
-        return "describe_members"
-    return "describe_state" if line.has("state") else "describe_offsets"
+def validate_regex(text: str) -> Report:
+    """Run `--validate-regex`: check the RE2 syntax of a subscription (KIP-848)."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(text, options)
+    except re2.error as failure:
+        (message,) = failure.args
+        if isinstance(message, bytes):
+            message = message.decode(errors="replace")
+        reason = next(
+            (java for cpp, java in _RE2J_MESSAGES if message.startswith(cpp)), message
+        )
+        verdict = output(f"The regular expression `{text}` is invalid: {reason}.\n")
+        return Report(verdict.parts, failed=True)
+    return output(f"The regular expression `{text}` is valid.\n")
 
 
-def _whole_command_failed(line: CommandLine, error: CoterieError) -> Report:
-    from coterie.cli.kafka_consumer_groups.describing import FAILED
-    from coterie.cli.kafka_consumer_groups.java import as_exception
+def _print(report: Report) -> None:
+    """Print the parts in order, so that a terminal shows both streams as one text."""
+    from coterie.cli.output.emit import write
+    from coterie.cli.output.outcome import printable
 
-    if line.is_strict:
-        return failure(FAILED + as_exception(error), on_stdout=True)
-    return failure(f"{FAILED}{error}")
-
-
-def _misused(why: str) -> Report:
-    from coterie.cli.kafka_consumer_groups.usage import usage
-
-    return misused(f"{why}\n\n{usage()}")
-
-
-def _help(words: Sequence[str]) -> Report:
-    """Asked for it is a result; without any word it is a hint."""
-    from coterie.cli.kafka_consumer_groups.usage import usage
-
-    return said(usage()) if words else misused(usage())
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("coterie")
+    for is_stderr, parts in groupby(report.parts, key=lambda part: part.is_stderr):
+        stream = sys.stderr if is_stderr else sys.stdout
+        texts = (part.text for part in parts)
+        # A client id may contain control characters; see `printable`.
+        if stream.isatty():
+            texts = ("\n".join(map(printable, text.split("\n"))) for text in texts)
+        write(stream, texts)

@@ -1,7 +1,7 @@
-"""What Java gives away in Apache's output: names of exceptions, and orders of HashMaps.
+"""Details of Java in the output of kafka-consumer-groups.sh: exceptions, HashMap order.
 
-Scripts look for `GroupNotEmptyException`, so messages keep these names. The order of a
-HashMap means nothing, but it is what Apache prints lists and plans in; `--strict` has
+Scripts search for `GroupNotEmptyException`, so messages contain these names.
+kafka-consumer-groups.sh prints lists and plans in the order of a HashMap; --strict does
 the same.
 """
 
@@ -18,7 +18,7 @@ K = TypeVar("K")
 
 _PACKAGE: Final = "org.apache.kafka.common.errors."
 _UNSIGNED: Final = 0xFFFF_FFFF
-_FIRST_TABLE: Final = 16
+_INITIAL_CAPACITY: Final = 16
 
 _ERRORS: Final = {
     ErrorCode.UNKNOWN_SERVER_ERROR: (
@@ -98,7 +98,7 @@ _ERRORS: Final = {
 
 
 def message_of(error: CoterieError) -> str:
-    """Kafka's own sentence for an error code; ours for what a client found out."""
+    """Return Apache's message for an error code, or the message of a client error."""
     if not isinstance(error, ApiError):
         return str(error)
     if error.code in _ERRORS:
@@ -107,7 +107,7 @@ def message_of(error: CoterieError) -> str:
 
 
 def as_exception(error: CoterieError) -> str:
-    """An error as Java prints an exception: its class, a colon, its message."""
+    """Return an error as Java prints an exception: class, colon, message."""
     if isinstance(error, ApiError):
         name, text = _ERRORS.get(error.code, ("ApiException", error.code.name))
         return f"{_PACKAGE}{name}: {text}"
@@ -117,7 +117,7 @@ def as_exception(error: CoterieError) -> str:
 
 
 def string_hash(text: str) -> int:
-    """What String.hashCode says, unsigned."""
+    """Return java.lang.String.hashCode, unsigned."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -126,15 +126,18 @@ def string_hash(text: str) -> int:
 
 
 def partition_hash(partition: TopicPartition) -> int:
-    """What TopicPartition.hashCode says, unsigned."""
+    """Return Apache's TopicPartition.hashCode, unsigned."""
     prior = 31 * (31 + partition.partition)
     return (prior + string_hash(partition.topic)) & _UNSIGNED
 
 
 def hash_map_order(keys: Iterable[K], hash_code: Callable[[K], int]) -> list[K]:
-    """The order in which a HashMap yields keys that were put into it in this order."""
+    """Return keys in the iteration order of a java.util.HashMap.
+
+    They must be given in the order of insertion.
+    """
     ordered = list(keys)
-    size = _FIRST_TABLE
+    size = _INITIAL_CAPACITY
     while len(ordered) > size * 3 // 4:
         size *= 2
 

@@ -1,4 +1,5 @@
-"""Every option there is: Apache's, in the order of its help, and Coterie's own."""
+"""The options of kafka-consumer-groups.sh in the order of its help, those that Coterie
+adds, and the help text."""
 
 from __future__ import annotations
 
@@ -7,24 +8,26 @@ from typing import Final, NamedTuple
 
 
 class Takes(Enum):
-    """Whether an option has an argument."""
+    """The number of arguments of an option."""
 
-    NOTHING = "nothing"
+    NO_ARGUMENT = "nothing"
     ARGUMENT = "argument"
-    MAYBE_ARGUMENT = "maybe"
+    OPTIONAL_ARGUMENT = "maybe"
 
 
 class Option(NamedTuple):
-    """One option. `only_with`: at least one of these has to be there too."""
+    """An option of kafka-consumer-groups.sh."""
 
     name: str
     help: str
-    takes: Takes = Takes.NOTHING
+    takes: Takes = Takes.NO_ARGUMENT
     argument: str = ""
     is_number: bool = False
     is_repeatable: bool = False
     only_with: tuple[str, ...] = ()
-    is_ours: bool = False
+    """Options of which at least one must be given too."""
+    is_addition: bool = False
+    """Whether kafka-consumer-groups.sh does not have it."""
 
 
 def _with(name: str, argument: str, text: str) -> Option:
@@ -35,70 +38,75 @@ def _number(name: str, argument: str, text: str) -> Option:
     return Option(name, text, Takes.ARGUMENT, argument, is_number=True)
 
 
-def _many(name: str, argument: str, text: str) -> Option:
+def _repeatable(name: str, argument: str, text: str) -> Option:
     return Option(name, text, Takes.ARGUMENT, argument, is_repeatable=True)
 
 
-def _describing(name: str, text: str) -> Option:
+def _for_describe(name: str, text: str) -> Option:
     return Option(name, text, only_with=("describe",))
 
 
 TIMEOUT_MS: Final = 30_000
 
 OPTIONS: Final = (
-    Option("all-groups", "every consumer group instead of those named by --group"),
-    Option("all-topics", "reset every partition for which the group has an offset"),
-    _with("bootstrap-server", "HOST:PORT[,...]", "brokers to start from; required"),
-    _with("by-duration", "PnDTnHnMnS", "reset to so long before now"),
-    _with("command-config", "FILE", "client.properties with the connection's settings"),
-    Option("delete", "delete consumer groups with their offsets"),
-    Option("delete-offsets", "delete offsets of one group for the topics given"),
-    Option("describe", "show offsets and lag of groups, their members, or their state"),
-    Option("dry-run", "show what would be done, and do nothing"),
-    Option("execute", "reset the offsets"),
-    Option("export", "print the offsets of a reset as CSV"),
-    _with("from-file", "FILE", "reset to the offsets of a CSV file"),
-    _many("group", "ID", "the consumer group; may be repeated"),
-    Option("help", "show this and leave"),
-    Option("list", "list consumer groups"),
-    _describing("members", "describe the members"),
-    _describing(
-        "offsets", "describe offsets and lag; so it is without this option too"
+    Option("all-groups", "all consumer groups instead of those of --group"),
+    Option("all-topics", "all partitions with a committed offset, for --reset-offsets"),
+    _with(
+        "bootstrap-server",
+        "HOST:PORT[,...]",
+        "addresses of one or more brokers; required",
     ),
-    Option("reset-offsets", "move the offsets of groups that have no members"),
-    _number("shift-by", "N", "reset by so many offsets, backwards if negative"),
+    _with("by-duration", "PnDTnHnMnS", "reset to a duration before now"),
+    _with("command-config", "FILE", "path of a client.properties file"),
+    Option("delete", "delete consumer groups with their offsets"),
+    Option("delete-offsets", "delete committed offsets of one group for --topic"),
+    Option(
+        "describe", "describe offsets and lag of groups, their members, or their state"
+    ),
+    Option("dry-run", "show the change without writing"),
+    Option("execute", "reset the offsets"),
+    Option("export", "print the new offsets as CSV"),
+    _with("from-file", "FILE", "reset to the offsets of a CSV file"),
+    _repeatable("group", "ID", "consumer group id; may be repeated"),
+    Option("help", "print this help and exit"),
+    Option("list", "list consumer groups"),
+    _for_describe("members", "describe the members"),
+    _for_describe("offsets", "describe offsets and lag, the default of --describe"),
+    Option("reset-offsets", "reset the offsets of groups that have no members"),
+    _number("shift-by", "N", "reset by a number of offsets, backwards if negative"),
     Option(
         "state",
-        "describe the state; with --list show states, or list only groups in these",
-        Takes.MAYBE_ARGUMENT,
+        "describe the state; with --list, print states or select groups by state",
+        Takes.OPTIONAL_ARGUMENT,
         "STATE,...",
         only_with=("describe", "list"),
     ),
-    _number("timeout", "MS", f"how long each call may take (default: {TIMEOUT_MS})"),
+    _number("timeout", "MS", f"timeout of each call (default: {TIMEOUT_MS})"),
     Option(
-        "to-current", "reset to the committed offset; without one, to the log's end"
+        "to-current",
+        "reset to the committed offset; without one, to the log end offset",
     ),
-    _with(
-        "to-datetime", "YYYY-MM-DDThh:mm:ss.sss", "reset to that time; UTC or a zone"
+    _with("to-datetime", "YYYY-MM-DDThh:mm:ss.sss", "reset to a time; UTC or a zone"),
+    Option("to-earliest", "reset to the log start offset"),
+    Option("to-latest", "reset to the log end offset"),
+    _number("to-offset", "N", "reset to a given offset"),
+    _repeatable(
+        "topic", "TOPIC[:0,1,2]", "topic to reset or delete offsets of; may be repeated"
     ),
-    Option("to-earliest", "reset to the start of the log"),
-    Option("to-latest", "reset to the end of the log"),
-    _number("to-offset", "N", "reset to this offset"),
-    _many("topic", "TOPIC[:0,1,2]", "the topic to reset or delete offsets of"),
     Option(
         "type",
-        "with --list show types, or list only groups of these",
-        Takes.MAYBE_ARGUMENT,
+        "with --list, print types or select groups by type",
+        Takes.OPTIONAL_ARGUMENT,
         "TYPE,...",
         only_with=("list",),
     ),
-    _with("validate-regex", "REGEX", "say whether a regular expression is valid RE2"),
-    _describing("verbose", "describe more columns"),
-    Option("version", "show the version and leave"),
+    _with("validate-regex", "REGEX", "check whether a regular expression is valid RE2"),
+    _for_describe("verbose", "describe more columns"),
+    Option("version", "print the version and exit"),
     Option(
         "strict",
-        "print what Apache's tool prints, without Coterie's columns",
-        is_ours=True,
+        "print exactly what Apache's tool prints, without additions",
+        is_addition=True,
     ),
 )
 
@@ -122,3 +130,50 @@ SCENARIOS: Final = (
     "to-current",
     "from-file",
 )
+
+_INTRODUCTION: Final = """\
+List, describe and delete consumer groups, and reset or delete their offsets, with the
+options, tables and messages of Apache Kafka's kafka-consumer-groups.sh.
+"""
+
+_ADDITIONS: Final = """\
+additions of Coterie (all off under --strict):
+  --describe [--offsets] --topic TOPIC[:0,1,2]  only these partitions
+  --describe --state                            columns GENERATION-ID and LEADER-ID
+  --describe --members                          column ASSIGNMENT-STRATEGY
+  --describe --members --verbose                also column SUBSCRIPTION
+  a LAG that is never negative and does not count deleted records
+  a row for each member without partitions
+"""
+
+_EXAMPLES: Final = """\
+examples:
+  coterie kafka-consumer-groups --bootstrap-server localhost:9092 --list --state
+  coterie kafka-consumer-groups --bootstrap-server localhost:9092 --describe --group g
+  coterie kafka-consumer-groups --bootstrap-server localhost:9092 \\
+      --group g --reset-offsets --to-earliest --topic orders:0,1 --dry-run
+  printf '#!/bin/sh\\nexec coterie kafka-consumer-groups "$@"\\n' \\
+      > kafka-consumer-groups.sh; chmod +x kafka-consumer-groups.sh
+      a script with the original name
+
+exit codes: 0 success, 1 failure or usage error
+"""
+
+_LEFT: Final = 40
+
+
+def usage() -> str:
+    """Return the help text."""
+    options = "".join(_usage_line(each) for each in OPTIONS if not each.is_addition)
+    additions = "".join(_usage_line(each) for each in OPTIONS if each.is_addition)
+    return f"{_INTRODUCTION}\noptions:\n{options}\n{_ADDITIONS}{additions}\n{_EXAMPLES}"
+
+
+def _usage_line(option: Option) -> str:
+    left = f"  --{option.name}"
+    if option.takes is Takes.ARGUMENT:
+        left += f" {option.argument}"
+    if option.takes is Takes.OPTIONAL_ARGUMENT:
+        left += f" [{option.argument}]"
+    gap = " " if len(left) < _LEFT else "\n" + " " * (_LEFT + 1)
+    return f"{left:<{_LEFT}}{gap}{option.help}\n"

@@ -1,7 +1,6 @@
-"""What an action has to say: text for stdout and for stderr, and whether it went well.
+"""The output of an action as a value: text for stdout and stderr, and its success.
 
-Reports are values, put together in the order in which people should read them; nothing
-is printed here.
+Reports are concatenated in the order in which they are printed; `command` prints them.
 """
 
 from __future__ import annotations
@@ -12,62 +11,51 @@ from typing import NamedTuple, Self
 
 
 class Part(NamedTuple):
-    """Some text for one of both streams."""
+    """Text for stdout or stderr."""
 
     text: str
-    is_beside: bool = False
-    """Whether it goes to stderr."""
+    is_stderr: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Parts in order; with one that failed, all of it has failed."""
+    """Parts in order, and whether the action failed."""
 
     parts: tuple[Part, ...] = ()
     failed: bool = False
 
     @classmethod
     def of(cls, reports: Iterable[Report]) -> Self:
-        """Many reports as one."""
-        all_of_them = tuple(reports)
+        """Concatenate reports; the result failed when any of them did."""
+        parts = tuple(reports)
         return cls(
-            tuple(part for each in all_of_them for part in each.parts),
-            any(each.failed for each in all_of_them),
+            tuple(part for each in parts for part in each.parts),
+            any(each.failed for each in parts),
         )
 
     def __add__(self, other: Report) -> Report:
         return Report.of((self, other))
 
-    @property
-    def out(self) -> str:
-        """All that goes to stdout."""
-        return "".join(part.text for part in self.parts if not part.is_beside)
 
-    @property
-    def err(self) -> str:
-        """All that goes to stderr."""
-        return "".join(part.text for part in self.parts if part.is_beside)
-
-
-def said(text: str) -> Report:
-    """Results, as they are."""
+def output(text: str) -> Report:
+    """Return a report with results for stdout."""
     return Report((Part(text),)) if text else Report()
 
 
-def warned(text: str) -> Report:
-    """A line beside the results."""
-    return Report((Part(f"{text}\n", is_beside=True),))
+def warning(text: str) -> Report:
+    """Return a report with one line for stderr."""
+    return Report((Part(f"{text}\n", is_stderr=True),))
 
 
-def misused(text: str) -> Report:
-    """A command line that nothing was done for: why, and how it would be right."""
-    return Report((Part(text, is_beside=True),), failed=True)
+def refusal(text: str) -> Report:
+    """Return the failed report of a command line for which nothing was done."""
+    return Report((Part(text, is_stderr=True),), failed=True)
 
 
-def failure(text: str, *, on_stdout: bool = False) -> Report:
-    """What went wrong, with Apache's blank line and word before it.
+def error(text: str, *, on_stdout: bool = False) -> Report:
+    """Return a failed report with Apache's blank line and prefix before the message.
 
-    Apache's tool has it on stdout, where scripts take it for results.
+    kafka-consumer-groups.sh prints errors to stdout, among the results; --strict does
+    the same.
     """
-    part = Part(f"\nError: {text}\n", is_beside=not on_stdout)
-    return Report((part,), failed=True)
+    return Report((Part(f"\nError: {text}\n", is_stderr=not on_stdout),), failed=True)

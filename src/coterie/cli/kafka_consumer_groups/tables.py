@@ -1,8 +1,10 @@
-"""Apache's tables, to the byte: widths, blanks at the ends of lines, blank lines.
+"""The tables of kafka-consumer-groups.sh, byte for byte: widths, trailing spaces, blank
+lines.
 
-Most tables begin each line with a line feed instead of ending it with one, and end with
-one: so there is a blank line before the header. Every function is pure: rows in, text
-out. What Coterie adds stands behind Apache's columns (C-30..C-32).
+Columns are left-aligned and one space apart, as Java's printf formats them. Most tables
+start each line with a line feed instead of ending it with one, so that a blank line
+comes before the header. Every function is pure. Coterie's columns come after Apache's
+(C-30..C-32).
 """
 
 from __future__ import annotations
@@ -11,31 +13,67 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from coterie.cli.kafka_consumer_groups.layout import (
-    MISSING,
-    Column,
-    last,
-    length,
-    table,
-)
-from coterie.client.admin.group_values import (
+from coterie.client.admin.groups import (
     GroupDescription,
     GroupListing,
-    MemberDescription,
 )
 from coterie.types import GroupId, LogOffset, TopicPartition
 
+MISSING: Final = "-"
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    name: str
+    least: int = 15
+    """The minimum width."""
+    fixed: bool = False
+    """Whether the width does not grow with the cells: a longer cell shifts its line."""
+
+    def width(self, cells: Iterable[str]) -> int:
+        """Return the width of the column with these cells."""
+        return self.least if self.fixed else max(self.least, *map(length, cells))
+
+
+def last(name: str) -> Column:
+    """Return a column whose cells are not padded."""
+    return Column(name, 0, fixed=True)
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Return the lines of a table with its header; None is printed as a hyphen."""
+    lines = [[column.name for column in columns]]
+    lines += ([MISSING if cell is None else str(cell) for cell in row] for row in rows)
+    down = zip(*lines, strict=True)
+    widths = [column.width(cells) for column, cells in zip(columns, down, strict=True)]
+    return [" ".join(map(pad, line, widths)) for line in lines]
+
+
+def pad(text: str, width: int) -> str:
+    """Return the text, padded on the right to a width."""
+    if text.isascii():
+        return text.ljust(width)
+    return text + " " * (width - length(text))
+
+
+def length(text: str) -> int:
+    """Return String.length of Java: the number of UTF-16 code units."""
+    if text.isascii():
+        return len(text)
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
 
 class Extras(NamedTuple):
-    """Which columns are asked for beyond the plain ones."""
+    """The options that add columns."""
 
     verbose: bool = False
-    ours: bool = False
-    """Those of KIP-181."""
+    additions: bool = False
+    """The columns of KIP-181, which kafka-consumer-groups.sh does not have."""
 
 
 class OffsetRow(NamedTuple):
-    """One row of the table of offsets; None is not there, or not known."""
+    """One row of `--describe --offsets`; None is absent or unknown."""
 
     group_id: GroupId
     topic: str | None = None
@@ -50,7 +88,7 @@ class OffsetRow(NamedTuple):
 
 
 class StatusRow(NamedTuple):
-    """What became of one partition's offset; partition -1 is an unknown topic's."""
+    """The result of deleting one offset; the partition of an unknown topic is -1."""
 
     topic: str
     partition: int
@@ -78,7 +116,7 @@ _LEADER_EPOCH: Final = OffsetRow._fields.index("leader_epoch")
 def group_list(
     groups: Sequence[GroupListing], *, with_type: bool, with_state: bool
 ) -> str:
-    """`--list` with `--type`, `--state` or both (E29-06)."""
+    """Return the table of `--list` with `--type`, `--state` or both (E29-06)."""
     widest = max((length(each.group_id) for each in groups), default=0)
     columns = [Column("GROUP", max(15, widest) + 10)]
     rows = [[each.group_id] for each in groups]
@@ -94,18 +132,18 @@ def group_list(
 
 
 def offsets(rows: Iterable[OffsetRow], extras: Extras) -> str:
-    """`--describe --offsets` of one group (C-41)."""
+    """Return the table of `--describe --offsets` of one group (C-41)."""
     columns: list[Column] = list(_OFFSETS)
     lines: list[list[object]] = [list(row) for row in rows]
     if not extras.verbose:
         del columns[_LEADER_EPOCH]
         for line in lines:
             del line[_LEADER_EPOCH]
-    return _below_a_blank_line(columns, lines)
+    return _after_blank_line(columns, lines)
 
 
 def members(group: GroupDescription, extras: Extras) -> str:
-    """`--describe --members` of one group; of no members, the header (C-51)."""
+    """Return the table of `--describe --members` of one group (C-42, C-51)."""
     has_instances = any(each.instance_id for each in group.members)
     columns = [
         _GROUP,
@@ -126,45 +164,41 @@ def members(group: GroupDescription, extras: Extras) -> str:
         ]
         for each in group.members
     ]
-    if extras.verbose:
-        _add_epochs_and_assignments(group, columns, rows, is_last=not extras.ours)
-    if extras.ours:
-        _add_strategy_and_subscription(group, columns, rows, extras)
-    # Apache's format of the plain columns ends with a blank.
+    pairs = list(zip(rows, group.members, strict=True))
+    if extras.verbose:  # The columns of KIP-1099 (C-43).
+        columns += [
+            Column("CURRENT-EPOCH", fixed=True),
+            Column("CURRENT-ASSIGNMENT", 20),
+            Column("TARGET-EPOCH", fixed=True),
+            Column("TARGET-ASSIGNMENT", 20),
+        ]
+        for row, each in pairs:
+            target = assigned(each.target_assignment or ())
+            row += [each.epoch, assigned(each.assignment)]
+            row += [group.assignment_epoch, target]
+        # UPGRADED is shown only while some members are classic and others are not.
+        if {True, False} <= {each.is_classic for each in group.members}:
+            is_last = not extras.additions
+            columns.append(last("UPGRADED") if is_last else Column("UPGRADED", 8))
+            for row, each in pairs:
+                is_known = each.is_classic is not None
+                row.append(str(not each.is_classic).lower() if is_known else None)
+    if extras.additions:  # The columns of KIP-181 (C-31, C-32).
+        strategy = "ASSIGNMENT-STRATEGY"
+        columns.append(Column(strategy, 20) if extras.verbose else last(strategy))
+        columns += [last("SUBSCRIPTION")] if extras.verbose else []
+        for row, each in pairs:
+            row.append(",".join(each.protocols or ()) or group.assignor or None)
+            if extras.verbose:
+                topics = ",".join(each.subscribed_topics or ())
+                row.append(topics or each.subscribed_topic_regex or None)
+    # The format string of kafka-consumer-groups.sh ends with a space without --verbose.
     end = " \n" if extras == Extras() else "\n"
     return "\n" + "".join(f"{line}{end}" for line in table(columns, rows))
 
 
-def _add_epochs_and_assignments(
-    group: GroupDescription,
-    columns: list[Column],
-    rows: Sequence[list[object]],
-    *,
-    is_last: bool,
-) -> None:
-    """What 4.0 added (C-43). Who was upgraded counts only while not all are."""
-    columns += [
-        Column("CURRENT-EPOCH", fixed=True),
-        Column("CURRENT-ASSIGNMENT", 20),
-        Column("TARGET-EPOCH", fixed=True),
-        Column("TARGET-ASSIGNMENT", 20),
-    ]
-    for row, each in zip(rows, group.members, strict=True):
-        target = assigned(each.target_assignment or ())
-        epoch = group.assignment_epoch
-        row += [each.epoch, assigned(each.assignment), epoch, target]
-    if {True, False} <= {each.is_classic for each in group.members}:
-        columns.append(last("UPGRADED") if is_last else Column("UPGRADED", 8))
-        for row, each in zip(rows, group.members, strict=True):
-            row.append(_upgraded(each))
-
-
-def _upgraded(member: MemberDescription) -> str | None:
-    return None if member.is_classic is None else str(not member.is_classic).lower()
-
-
 def assigned(partitions: Iterable[TopicPartition]) -> str:
-    """Partitions as `topicA:0,1;topicB:2`, or a hyphen."""
+    """Return partitions as `topicA:0,1;topicB:2`, or a hyphen."""
     topics = (
         f"{topic}:{','.join(str(each.partition) for each in some)}"
         for topic, some in groupby(sorted(partitions), key=lambda each: each.topic)
@@ -172,26 +206,8 @@ def assigned(partitions: Iterable[TopicPartition]) -> str:
     return ";".join(sorted(topics)) or MISSING
 
 
-def _add_strategy_and_subscription(
-    group: GroupDescription,
-    columns: list[Column],
-    rows: Sequence[list[object]],
-    extras: Extras,
-) -> None:
-    """What KIP-181 asked for (C-31, C-32)."""
-    if extras.verbose:
-        columns += [Column("ASSIGNMENT-STRATEGY", 20), last("SUBSCRIPTION")]
-    else:
-        columns.append(last("ASSIGNMENT-STRATEGY"))
-    for row, each in zip(rows, group.members, strict=True):
-        row.append(",".join(each.protocols or ()) or group.assignor or None)
-        if extras.verbose:
-            topics = ",".join(each.subscribed_topics or ())
-            row.append(topics or each.subscribed_topic_regex or None)
-
-
 def state(group: GroupDescription, extras: Extras) -> str:
-    """`--describe --state` of one group (C-44)."""
+    """Return the table of `--describe --state` of one group (C-44)."""
     node = group.coordinator
     columns = [
         _GROUP,
@@ -211,18 +227,20 @@ def state(group: GroupDescription, extras: Extras) -> str:
             Column("TARGET-ASSIGNMENT-EPOCH", 25, fixed=True),
         ]
         row += [group.group_epoch, group.assignment_epoch]
-    columns.append(Column("#MEMBERS", fixed=True) if extras.ours else last("#MEMBERS"))
+    columns.append(
+        Column("#MEMBERS", fixed=True) if extras.additions else last("#MEMBERS")
+    )
     row.append(len(group.members))
-    if extras.ours:
+    if extras.additions:
         columns += [Column("GENERATION-ID", fixed=True), last("LEADER-ID")]
         row += [group.generation_id, group.leader_id or None]
-    return _below_a_blank_line(columns, [row])
+    return _after_blank_line(columns, [row])
 
 
 def new_offsets(
     planned: Mapping[GroupId, Mapping[TopicPartition, LogOffset]],
 ) -> str:
-    """`--reset-offsets`; without any group, no header."""
+    """Return the table of `--reset-offsets`; it has no header without a group."""
     if not planned:
         return "\n"
     group = Column("GROUP", max(15, *map(length, planned)))
@@ -232,13 +250,13 @@ def new_offsets(
         for group_id, partitions in planned.items()
         for partition, offset in partitions.items()
     )
-    return _below_a_blank_line(columns, rows)
+    return _after_blank_line(columns, rows)
 
 
 def deleted_offsets(rows: Iterable[StatusRow]) -> str:
-    """`--delete-offsets` (C-65)."""
+    """Return the table of `--delete-offsets` (C-65)."""
     columns = [_TOPIC, _PARTITION, Column("STATUS", fixed=True)]
-    return _below_a_blank_line(
+    return _after_blank_line(
         columns,
         (
             (row.topic, None if row.partition < 0 else row.partition, row.status)
@@ -247,7 +265,7 @@ def deleted_offsets(rows: Iterable[StatusRow]) -> str:
     )
 
 
-def _below_a_blank_line(
+def _after_blank_line(
     columns: Sequence[Column], rows: Iterable[Sequence[object]]
 ) -> str:
     return "".join(f"\n{line}" for line in table(columns, rows)) + "\n"

@@ -1,7 +1,7 @@
-"""Shows an outcome in the form that was asked for, and gives its exit code.
+"""Output of an outcome to stdout and stderr, confirmation prompts, and progress bars.
 
-Results go to stdout. What people should know besides (notes, failures without a row,
-how many failed) goes to stderr, in every form.
+Results go to stdout. Notes, failures without a row and the count of failures go to
+stderr, in every output format.
 """
 
 from __future__ import annotations
@@ -9,54 +9,83 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Final, TextIO
 
-from coterie.cli.output.values import Column, Outcome, plain
+from coterie.cli.output.outcome import Column, Outcome, printable
 
-_PIECES_A_BLOCK: Final = 1_000
+_PIECES_PER_WRITE: Final = 1_000
+_PROGRESS_DELAY_S: Final = 1.0
+_PROGRESS_WIDTH: Final = 30
 
 
 def wall_clock() -> datetime:
-    """What time it is."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Where a command runs: what it writes to, and its clock."""
+class CommandIO:
+    """The streams that a command writes to, and its clock."""
 
     stdout: TextIO = field(default_factory=lambda: sys.stdout)
     stderr: TextIO = field(default_factory=lambda: sys.stderr)
+    # A lambda, so that a test can replace `wall_clock` in this module.
     clock: Callable[[], datetime] = field(default_factory=lambda: wall_clock)
 
     def now_ms(self) -> int:
-        """What time it is, in ms since 1970."""
+        """Return the current time in milliseconds since 1970."""
         return round(self.clock().timestamp() * 1000)
 
 
 def emit(
-    outcome: Outcome,
-    options: argparse.Namespace,
-    surroundings: Surroundings | None = None,
+    outcome: Outcome, options: argparse.Namespace, io: CommandIO | None = None
 ) -> int:
-    """Print it as `options.output` says; the exit code."""
-    show(outcome, options, surroundings or Surroundings())
+    """Write the outcome in the format of `options.output`; return the exit code."""
+    io = io or CommandIO()
+    write(io.stdout, render(outcome, options, io))
+    write(io.stderr, [f"{printable(line)}\n" for line in stderr_lines(outcome)])
     return int(outcome.exit_code)
 
 
-def show(outcome: Outcome, options: argparse.Namespace, where: Surroundings) -> bool:
-    """Print it as `options.output` says; whether stdout still has a reader."""
-    is_read = write(where.stdout, render(outcome, options, where))
-    write(where.stderr, [plain(line) + "\n" for line in asides(outcome)])
-    return is_read
+def render(
+    outcome: Outcome, options: argparse.Namespace, io: CommandIO
+) -> Iterable[str]:
+    """Return the text for stdout in pieces."""
+    form = options.output
+    if form in {"json", "jsonl", "csv"}:
+        from coterie.cli.output import structured
+
+        command = getattr(options, "command", "")
+        return structured.render(outcome, form, command, io.clock())
+    columns = visible_columns(outcome, options)
+    if form == "md":
+        from coterie.cli.output.tables import markdown
+
+        return [markdown(columns, outcome.items)]
+    if not outcome.items:
+        return []
+    if io.stdout.isatty():
+        from coterie.cli.output.terminal import terminal_table
+
+        return [terminal_table(columns, outcome.items)]
+    from coterie.cli.output.tables import text_table
+
+    return [text_table(columns, outcome.items)]
 
 
-def asides(outcome: Outcome) -> list[str]:
-    """What people should know besides the rows."""
+def visible_columns(outcome: Outcome, options: argparse.Namespace) -> list[Column]:
+    """Return the columns that a table shows; wide ones only with --wide."""
+    is_wide = options.output == "wide" or options.wide
+    return [each for each in outcome.columns if is_wide or not each.is_wide]
+
+
+def stderr_lines(outcome: Outcome) -> list[str]:
+    """Return the notes, the failures without a row and the counts, one line each."""
     lines = [*outcome.notes, *(f"error: {each}" for each in outcome.failures)]
     if failed := outcome.failed:
         ok = sum(1 for each in outcome.items if not each.get("error"))
@@ -64,59 +93,89 @@ def asides(outcome: Outcome) -> list[str]:
     return lines
 
 
-def columns_of(outcome: Outcome, options: argparse.Namespace) -> list[Column]:
-    """The columns of a table."""
-    is_wide = options.output == "wide" or options.wide
-    return [each for each in outcome.columns if is_wide or not each.is_wide]
-
-
 def write(stream: TextIO, pieces: Iterable[str]) -> bool:
-    """Write what the stream's encoding cannot say as escapes; whether it was taken. A
-    reader that went away, as `head` does, has what it wanted."""
+    """Write text, with escapes for characters that the stream cannot encode.
+
+    Return False when the reader closed the stream, as `head` does; this is not an
+    error.
+    """
     encoding = stream.encoding or "utf-8"
     try:
-        for block in _blocks(pieces):
+        for block in _join_pieces(pieces):
             stream.write(block.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
     except BrokenPipeError:
-        with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123
-            os.dup2(nowhere.fileno(), stream.fileno())
+        # Python flushes stdout again at exit: redirect it, so that this does not fail,
+        # too.
+        with open(os.devnull, "w", encoding="utf-8") as devnull:  # noqa: PTH123
+            os.dup2(devnull.fileno(), stream.fileno())
         return False
     return True
 
 
-def _blocks(pieces: Iterable[str]) -> Iterator[str]:
-    """The same text in pieces that are worth a call each."""
-    left = iter(pieces)
-    while some := list(islice(left, _PIECES_A_BLOCK)):
-        yield "".join(some)
+def _join_pieces(pieces: Iterable[str]) -> Iterator[str]:
+    remaining = iter(pieces)
+    # A write call per item is slow for tens of thousands of items.
+    while block := list(islice(remaining, _PIECES_PER_WRITE)):
+        yield "".join(block)
 
 
-def render(
-    outcome: Outcome, options: argparse.Namespace, where: Surroundings
-) -> Iterable[str]:
-    """What goes to stdout, piece by piece."""
-    form = options.output
-    if form in {"json", "jsonl", "csv"}:
-        from coterie.cli.output import structured
-
-        command = getattr(options, "command", "")
-        return structured.render(outcome, form, command, where.clock())
-    columns = columns_of(outcome, options)
-    if form == "md":
-        from coterie.cli.output.text import markdown
-
-        return [markdown(columns, outcome.items)]
-    return [_table(outcome, columns, where)]
+def write_message(io: CommandIO, sentence: str) -> None:
+    """Write a sentence to stderr at once."""
+    io.stderr.write(printable(sentence) + "\n")
+    io.stderr.flush()
 
 
-def _table(outcome: Outcome, columns: list[Column], where: Surroundings) -> str:
-    if not outcome.items:
-        return ""
-    if where.stdout.isatty():
-        from coterie.cli.output.terminal import terminal_table
+def is_interactive(io: CommandIO) -> bool:
+    """Return whether a user can answer a question: stdin and stderr are terminals."""
+    return sys.stdin.isatty() and io.stderr.isatty()
 
-        return terminal_table(columns, outcome.items)
-    from coterie.cli.output.text import text_table
 
-    return text_table(columns, outcome.items)
+def confirm(
+    io: CommandIO, preview: Outcome, options: argparse.Namespace, question: str
+) -> bool:
+    """Show the pending changes and ask for confirmation; only "y" and "yes" confirm.
+
+    The preview goes to stderr, because stdout is kept for results.
+    """
+    shown = argparse.Namespace(**{**vars(options), "output": "table"})
+    io.stderr.writelines(render(preview, shown, io))
+    io.stderr.write(f"{printable(question)} [y/N] ")
+    io.stderr.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+class ProgressBar:
+    """A progress callback that draws one line on a terminal.
+
+    It draws nothing in the first second, and nothing when stderr is not a terminal.
+    """
+
+    def __init__(
+        self, stderr: TextIO, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._stderr = stderr
+        self._clock = clock
+        self._started = clock()
+        self._shown = ""
+
+    def __call__(self, done: int, of: int) -> None:
+        """Show progress: `done` of `of` units of work."""
+        if not self._stderr.isatty():
+            return
+        if self._clock() - self._started < _PROGRESS_DELAY_S:
+            return
+        share = done / max(of, 1)
+        filled = "#" * int(share * _PROGRESS_WIDTH)
+        line = f"[{filled:<{_PROGRESS_WIDTH}}] {int(100 * share):3} %"
+        if line != self._shown:
+            self._stderr.write(f"\r{line}")
+            self._stderr.flush()
+            self._shown = line
+
+    def clear(self) -> None:
+        """Erase the line."""
+        if self._shown:
+            self._stderr.write(f"\r{' ' * len(self._shown)}\r")
+            self._stderr.flush()
+            self._shown = ""

@@ -1,8 +1,8 @@
 """Output for programs: JSON, JSON lines and CSV.
 
-The envelope and the items of a schema version keep their keys: one may be added, none
-is renamed or left out. The lines of `jsonl` are the items alone, then one line
-{"error": ...} for each failure that has no item.
+Within a schema version, keys of the envelope and of items may be added but not renamed
+or removed. `jsonl` has one line per item, then one line {"error": ...} for each failure
+without an item.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from datetime import datetime
 from io import StringIO
 from typing import Final
 
-from coterie.cli.output.values import Json, Outcome
+from coterie.cli.output.outcome import Json, Outcome
 
 _AS_TEXT: Final = json.JSONEncoder(ensure_ascii=False)
 _AS_LINE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def render(outcome: Outcome, form: str, command: str, now: datetime) -> Iterator[str]:
-    """The outcome as `form` has it, piece by piece: of many items, the text takes more
-    room than all the rest."""
+    """Return the outcome as text in pieces.
+
+    The text of many items takes more memory than the items, so it is not joined.
+    """
     if form == "json":
         yield from _document(envelope(outcome, command, now))
     elif form == "jsonl":
@@ -31,7 +33,7 @@ def render(outcome: Outcome, form: str, command: str, now: datetime) -> Iterator
 
 
 def envelope(outcome: Outcome, command: str, now: datetime) -> dict[str, Json]:
-    """The one document around all items."""
+    """Return the JSON document with all items."""
     failed = outcome.failed
     ok = sum(1 for each in outcome.items if not each.get("error"))
     return {
@@ -39,7 +41,7 @@ def envelope(outcome: Outcome, command: str, now: datetime) -> dict[str, Json]:
         "schema_version": outcome.schema_version,
         "command": command,
         "cluster_id": outcome.cluster_id,
-        **outcome.about,
+        **outcome.context,
         "generated_at": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "items": outcome.items,
         "errors": [each.as_item() for each in outcome.failures],
@@ -48,7 +50,7 @@ def envelope(outcome: Outcome, command: str, now: datetime) -> dict[str, Json]:
 
 
 def _document(document: Mapping[str, Json]) -> Iterator[str]:
-    """One key a line, and one item a line."""
+    """Encode a document with one line per key and one per item."""
     before = "{"
     for key, value in document.items():
         yield f'{before}\n  "{key}": '
@@ -77,7 +79,7 @@ def _lines(outcome: Outcome) -> Iterator[str]:
 
 
 def _csv(outcome: Outcome) -> Iterator[str]:
-    """One row an item. What is not known is an empty field."""
+    """Encode one row per item; an unknown value is an empty field."""
     import csv
 
     keys = list(outcome.items[0]) if outcome.items else []

@@ -1,5 +1,7 @@
-"""Tables for people at a terminal. Only this module imports rich, and it is imported
-only when stdout is a terminal."""
+"""Tables on a terminal, drawn by rich.
+
+Rule: only this module imports rich, and it is imported only when stdout is a terminal.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +15,20 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from coterie.cli.output.text import is_number
-from coterie.cli.output.values import Column, Item, plain, show
+from coterie.cli.output.outcome import Column, Item, printable, show
+from coterie.cli.output.tables import is_number
 
 _GAP: Final = 2
-"""Blanks between columns."""
+"""Spaces between columns."""
 
 
 def terminal_table(
     columns: Sequence[Column], items: Sequence[Item], *, width: int | None = None
 ) -> str:
-    """The table as wide as the terminal lets it be.
+    """Return the table for a terminal; `width` replaces the terminal's own.
 
-    Where that is not enough, titles break at their last hyphen and then text goes on
-    below, but no number does: nothing is lost.
+    When it is too narrow, titles break at their last hyphen and text wraps. Numbers
+    never wrap, and nothing is cut off.
     """
     text = StringIO()
     console = Console(file=text, force_terminal=True, width=width)
@@ -35,7 +37,7 @@ def terminal_table(
 
 
 def make_table(columns: Sequence[Column], items: Sequence[Item], width: int) -> Table:
-    """The table as rich has it, for so many letters a line."""
+    """Return a rich table for lines of `width` characters."""
     rows = [[show(column, item) for column in columns] for item in items]
     titles = [column.title for column in columns]
     needed = [max(map(len, each)) for each in zip(titles, *rows, strict=True)]
@@ -58,7 +60,7 @@ def make_table(columns: Sequence[Column], items: Sequence[Item], width: int) -> 
 
 
 class LiveTable:
-    """A table that is drawn over itself. Its last state stays when it ends."""
+    """A table that is redrawn in place; the last one stays on the screen."""
 
     def __init__(self, stdout: TextIO) -> None:
         self._console = Console(file=stdout, force_terminal=True)
@@ -79,7 +81,7 @@ class LiveTable:
     def show(
         self, columns: Sequence[Column], items: Sequence[Item], below: Iterable[str]
     ) -> None:
-        """Draw these rows, and lines below them."""
-        lines = (Text(plain(each)) for each in below)
+        """Draw a table with lines of text below it."""
+        lines = (Text(printable(each)) for each in below)
         table = make_table(columns, items, self._console.width)
         self._live.update(Group(table, *lines), refresh=True)

@@ -1,86 +1,60 @@
-"""Does the log say what the brokers say? Compare a lake's groups, members and offsets
-with what a cluster answers.
-
-A difference is a finding: a bug of the pipeline or of the coordinator. What may differ
-is named apart and harms nothing: a group that has changed since the lake was read, one
-in a log partition that an open transaction holds back, one that is rebalancing (the
-classic protocol writes that down only when it is over).
-"""
+"""The command `coterie pipeline check`: a lake compared with the brokers."""
 
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from coterie.cli.output.options import add_output_options
-from coterie.cli.pipeline.naming import add_source_options
+from coterie.cli.command import Command, add_output_options, run_on_cluster
+from coterie.cli.pipeline.options import (
+    add_lake_option,
+    add_source_options,
+    open_source_option,
+)
 
 if TYPE_CHECKING:
-    from coterie.cli.output.values import Item, Json, Outcome
-    from coterie.cli.running import Run
-    from coterie.pipeline.jobs.check import Checked, Difference
-    from coterie.pipeline.jobs.check_cluster import Behind
-
-EXAMPLES: Final = """\
-examples:
-  coterie pipeline run --from kafka:broker:9092 --to lake &&
-  coterie pipeline check --from kafka:broker:9092 --lake lake
-      read what is new, then compare it with the brokers' own answers
-  coterie pipeline check --lake lake --output json
-      the cluster that the lake was made from; every difference as an item
-
-exit codes: 0 they say the same, 1 they differ or could not be asked, 2 asked for
-wrongly
-"""
+    from coterie.cli.command import Run
+    from coterie.cli.output.outcome import Item, Json, Outcome
+    from coterie.pipeline.jobs.check import CheckResult, Difference, LogTail
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument(
-        "--lake",
-        required=True,
-        metavar="DIR",
-        help="where `coterie pipeline run` wrote its tables",
-    )
-    add_output_options(parser)
-    add_source_options(parser, is_required=False)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Compare them."""
-    from coterie.cli.running import run_command
+def _run(options: argparse.Namespace) -> int:
     from coterie.errors import SettingError
     from coterie.pipeline.lake.lake import Lake
-    from coterie.pipeline.sources.source import read_name
+    from coterie.pipeline.sources.source import parse_source_name
 
     if options.source is None:
         options.source = Lake.open(options.lake).identity.source
-    kind, where = read_name(options.source)
+    kind, where = parse_source_name(options.source)
     if kind != "kafka":
         raise SettingError(
-            f"{options.source} is no cluster; name the brokers of this log with "
+            f"{options.source} is not a cluster: name the brokers of this log with "
             "--from kafka:HOST:PORT"
         )
     options.bootstrap_server = where
-    return run_command(options, look)
+    return run_on_cluster(options, compare_with_brokers)
 
 
-async def look(run: Run) -> Outcome:
-    """A row for each difference."""
+async def compare_with_brokers(run: Run) -> Outcome:
+    """Return an item for each difference between the lake and the brokers."""
     import asyncio
 
-    from coterie.cli.output.values import Column, Failure, Outcome
-    from coterie.cli.pipeline.naming import open_named
-    from coterie.pipeline.jobs.check import compare
-    from coterie.pipeline.jobs.check_cluster import ask, read_rest, tables_of
+    from coterie.cli.output.outcome import Column, Failure, Outcome
+    from coterie.pipeline.jobs.check import (
+        compare,
+        fetch_cluster_state,
+        read_lake_rows,
+        read_tail,
+    )
     from coterie.pipeline.lake.lake import Lake
 
     lake = Lake.open(run.options.lake)
-    told = tables_of(lake)
-    asked = await ask(run.admin, lake)
-    source = open_named(run.options)
-    behind = await asyncio.to_thread(read_rest, source, lake.version.positions)
-    checked = compare(told, asked.answers, behind.doubts)
+    rows = read_lake_rows(lake)
+    cluster = await fetch_cluster_state(run.admin, lake)
+    source = open_source_option(run.options)
+    tail = await asyncio.to_thread(read_tail, source, lake.version.positions)
+    result = compare(rows, cluster, tail.expected)
     return Outcome(
         schema="coterie.pipeline.check",
         columns=(
@@ -92,58 +66,83 @@ async def look(run: Run) -> Outcome:
             Column("lake", "LAKE"),
             Column("brokers", "BROKERS"),
         ),
-        items=tuple(_item(each) for each in checked.differences),
+        items=tuple(_item(difference) for difference in result.differences),
         failures=tuple(
             Failure.of("group", group_id, error)
-            for group_id, error in asked.errors.items()
+            for group_id, error in cluster.errors.items()
         ),
-        summary=_summary(checked, behind),
-        notes=tuple(_notes(checked, behind)),
+        summary=_summary(result, tail),
+        notes=tuple(_notes(result, tail)),
     )
 
 
-def _item(found: Difference) -> Item:
+def _item(difference: Difference) -> Item:
     from coterie.pipeline.jobs.check import Verdict
 
-    message = f"{found.what}: {found.lake} in the lake, {found.brokers} at the brokers"
-    is_wrong = found.verdict is Verdict.DIFFERS
+    message = (
+        f"{difference.column}: {difference.lake} in the lake, {difference.brokers} at"
+        " the brokers"
+    )
+    is_error = difference.verdict is Verdict.DIFFERS
     return {
-        "verdict": found.verdict.value,
-        "group_id": found.group_id,
-        "about": found.about,
-        "of": found.of,
-        "column": found.what,
-        "lake": found.lake,
-        "brokers": found.brokers,
-        "error": {"code": "DIFFERS", "message": message} if is_wrong else None,
+        **difference._asdict(),
+        "verdict": difference.verdict.value,
+        "error": {"code": "DIFFERS", "message": message} if is_error else None,
     }
 
 
-def _summary(checked: Checked, behind: Behind) -> dict[str, Json]:
+def _summary(result: CheckResult, tail: LogTail) -> dict[str, Json]:
     from coterie.pipeline.jobs.check import Verdict
 
-    found = [each.verdict for each in checked.differences]
-    counts = {each.value.replace(" ", "_"): found.count(each) for each in Verdict}
+    verdicts = [difference.verdict for difference in result.differences]
     return {
-        **checked.counts._asdict(),
-        **counts,
-        "records_behind": behind.records,
-        "held_back_partitions": {str(n): each for n, each in behind.held_back.items()},
+        **result.counts._asdict(),
+        **{each.value.replace(" ", "_"): verdicts.count(each) for each in Verdict},
+        "records_behind": tail.records,
+        "held_back_partitions": {str(n): each for n, each in tail.held_back.items()},
     }
 
 
-def _notes(checked: Checked, behind: Behind) -> list[str]:
-    groups, members, offsets = checked.counts
+def _notes(result: CheckResult, tail: LogTail) -> list[str]:
+    groups, members, offsets = result.counts
     compared = f"{groups} groups, {members} members, {offsets} offsets"
-    same = "the log says what the brokers say"
-    notes = [f"{same if checked.is_clean else 'compared'}: {compared}"]
-    if behind.records:
+    verdict = "the lake agrees with the brokers" if result.is_clean else "compared"
+    notes = [f"{verdict}: {compared}"]
+    if tail.records:
         notes.append(
-            f"the log has {behind.records} records more than the lake, of "
-            f"{len(behind.doubts.changed)} groups"
+            f"the log has {tail.records} records that the lake has not read, of"
+            f" {len(tail.expected.changed)} groups"
         )
     notes += [
-        f"log partition {number}: an open transaction holds {count} offsets back"
-        for number, count in sorted(behind.held_back.items())
+        f"log partition {number}: an open transaction holds back {count} offsets"
+        for number, count in sorted(tail.held_back.items())
     ]
     return notes
+
+
+CHECK: Final = Command(
+    description="""\
+Compare the groups, members and offsets of a lake with those that a cluster returns.
+
+A difference is a bug of the pipeline or of the coordinator. Expected differences have
+their own verdicts and are no error: a group that changed after the lake was read, a
+group in a log partition that an open transaction holds back, and a group that is
+rebalancing (the classic protocol writes a record only when a rebalance is complete).
+""",
+    examples="""\
+examples:
+  coterie pipeline run --from kafka:broker:9092 --to lake &&
+  coterie pipeline check --from kafka:broker:9092 --lake lake
+      read the new records, then compare with the brokers
+  coterie pipeline check --lake lake --output json
+      the cluster that the lake was made from; every difference as an item
+
+exit codes: 0 no differences, 1 differences or a failed request, 2 usage error
+""",
+    options=(
+        add_lake_option,
+        add_output_options,
+        partial(add_source_options, is_required=False),
+    ),
+    run=_run,
+)

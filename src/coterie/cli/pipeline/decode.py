@@ -1,8 +1,8 @@
-"""Show what stands in log segments: batches, and the records of groups and offsets in
-them, decoded. Needs no broker, no lake and no Spark.
+"""Decode log segments: show their batches, or their records of groups and offsets.
 
-What is damaged or cut off is told, with its place, and the rest is shown. Records of
-types that are not of consumer groups (share and streams groups) are shown as bytes.
+No broker, lake or Spark is needed. Corrupt and truncated parts are reported with their
+position, and all others are shown. Records of share and streams groups are shown in
+hex.
 """
 
 from __future__ import annotations
@@ -12,31 +12,32 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from coterie.cli.output.options import add_output_options
+from coterie.cli.command import Command, add_output_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.cli.output.values import Column, Item, Json, Outcome
-    from coterie.cli.pipeline.segment_items import Reading
+    from coterie.cli.output.outcome import Column, Item, Json, Outcome
+    from coterie.cli.pipeline.segment_items import SegmentItems
 
 EXAMPLES: Final = """\
 examples:
   coterie pipeline decode __consumer_offsets-7/00000000000000000000.log
       every record: its offset, time, type, key and value
   coterie pipeline decode --batches *.log
-      only the batches: where they begin, how large they are, who wrote them
+      only the batches: positions, sizes, producers
   coterie pipeline decode --from-offset 5000 --limit 20 --wide 00000000000000004711.log
-      some records, with the batches they came in
+      some records, with their batches
   coterie pipeline decode --output jsonl *.log | grep billing
-      for scripts; written while it is read, so files may be of any size
+      for scripts; written while the files are read, whatever their size; only an
+      unreadable part of a file is held in memory
   coterie pipeline decode --raw orders-0/00000000000000000000.log
       a segment of another topic: keys and values as hex digits
 
-exit codes: 0 all read, 1 a file, a batch or a record does not read, 2 asked for wrongly
+exit codes: 0 all decoded, 1 a file, batch or record is unreadable, 2 usage error
 """
 _SHORT: Final = 100
-"""Letters of a value in a table; --wide shows all."""
+"""The number of characters of a value in a table; --wide shows all."""
 _LATEST_MS: Final = 253_402_300_799_999
 
 
@@ -55,58 +56,59 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="leave out what is before this offset",
+        help="first offset to show",
     )
     parser.add_argument(
-        "--limit", type=int, metavar="N", help="show so many at most, of all files"
+        "--limit", type=int, metavar="N", help="maximum number of items in all"
     )
     add_output_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show them."""
-    from coterie.cli.output.emit import Surroundings, asides, emit, write
+    """Print the items; return the exit code."""
+    from coterie.cli.output.emit import CommandIO, emit, stderr_lines, write
+    from coterie.cli.output.outcome import Exit, printable
     from coterie.cli.output.structured import render
-    from coterie.cli.output.values import Exit, plain
-    from coterie.cli.pipeline.segment_items import Reading
+    from coterie.cli.pipeline.segment_items import SegmentItems
     from coterie.errors import SettingError
 
     if options.limit is not None and options.limit < 1:
         raise SettingError("--limit must be 1 or more")
-    where = Surroundings()
-    reading = Reading(options, where.stderr)
+    where = CommandIO()
+    content = SegmentItems(options, where.stderr)
     if options.output != "jsonl":
-        items = [item for block in reading.blocks() for item in block]
-        return emit(_outcome(options, reading, items), options, where)
-    for block in reading.blocks():
-        lines = render(_outcome(options, reading, block), "jsonl", "", where.clock())
+        items = [item for block in content.blocks() for item in block]
+        return emit(_outcome(options, content, items), options, where)
+    for block in content.blocks():
+        lines = render(_outcome(options, content, block), "jsonl", "", where.clock())
         if not write(where.stdout, lines):
             return int(Exit.OK)
-    last = _outcome(options, reading, [])
+    last = _outcome(options, content, [])
     write(where.stdout, render(last, "jsonl", "", where.clock()))
-    write(where.stderr, (plain(line) + "\n" for line in asides(last)))
-    return int(Exit.FAILED if reading.has_unread or last.failures else Exit.OK)
+    write(where.stderr, (printable(line) + "\n" for line in stderr_lines(last)))
+    return int(Exit.FAILED if content.has_unreadable or last.failures else Exit.OK)
 
 
 def _outcome(
-    options: argparse.Namespace, reading: Reading, items: Sequence[Item]
+    options: argparse.Namespace, content: SegmentItems, items: Sequence[Item]
 ) -> Outcome:
-    """Items that were read; and at the end, what was not."""
-    from coterie.cli.output.values import Outcome
+    """Return an outcome with some items; the last outcome also has the failures and
+    notes."""
+    from coterie.cli.output.outcome import Outcome
 
     what = "batches" if options.batches else "records"
     return Outcome(
         schema=f"coterie.pipeline.decode.{what}",
         columns=_batch_columns() if options.batches else _record_columns(options),
         items=tuple(items),
-        failures=tuple(reading.failures) if reading.is_done else (),
-        notes=reading.notes if reading.is_done else (),
-        summary=reading.summary,
+        failures=tuple(content.failures) if content.is_done else (),
+        notes=content.notes if content.is_done else (),
+        summary=content.summary,
     )
 
 
 def _record_columns(options: argparse.Namespace) -> tuple[Column, ...]:
-    from coterie.cli.output.values import Column, show_error, show_value
+    from coterie.cli.output.outcome import Column, show_error, show_value
 
     is_wide = options.wide or options.output == "wide"
     return (
@@ -125,7 +127,7 @@ def _record_columns(options: argparse.Namespace) -> tuple[Column, ...]:
 
 
 def _batch_columns() -> tuple[Column, ...]:
-    from coterie.cli.output.values import Column
+    from coterie.cli.output.outcome import Column
 
     return (
         Column("file", "FILE", is_wide=True),
@@ -148,18 +150,22 @@ def _batch_columns() -> tuple[Column, ...]:
 
 
 def _short(value: Json) -> str:
-    """As much of a value as says what it is about."""
-    from coterie.cli.output.values import show_value
+    from coterie.cli.output.outcome import show_value
 
     text = show_value(value)
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}..."
 
 
 def _time(value: Json) -> str:
-    """A time as people write it; what cannot be one, as it is."""
+    """Format a time in ISO 8601, or as a number if it is out of range."""
     if not isinstance(value, int):
         return "-"
     if not 0 <= value <= _LATEST_MS:
         return str(value)
     at = datetime.fromtimestamp(value / 1000, UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+DECODE: Final = Command(
+    description=__doc__ or "", examples=EXAMPLES, options=(configure,), run=run
+)

@@ -1,8 +1,8 @@
-"""Write a realistic log of groups and offsets, as Kafka's segment files, with the truth
-of what happened beside it.
+"""Generate a realistic log of groups and offsets as Kafka's segment files, with the
+ground truth beside it.
 
-Whoever reads such logs can be tested against that truth. The same options write the
-same bytes. Nothing is connected to.
+Readers of such logs can be tested against that truth. Equal options give equal bytes.
+The command connects to no broker.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import argparse
 from pathlib import Path
 from typing import Final
 
+from coterie.cli.command import Command
+
 EXAMPLES: Final = """\
 examples:
   coterie pipeline generate --to example-log
@@ -18,7 +20,7 @@ examples:
   coterie pipeline generate --groups 1000 --commits 1000000 --codec zstd --to log
       a larger one, compressed
 
-exit codes: 0 written, 1 it could not be written, 2 the options make no sense
+exit codes: 0 written, 1 writing failed, 2 usage error
 """
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -30,53 +32,52 @@ def configure(parser: argparse.ArgumentParser) -> None:
         required=True,
         type=Path,
         metavar="DIR",
-        help="an empty directory, or one that is to be made",
+        help="directory to write to: an empty one, or one to be created",
     )
-    for name, default, what in (
+    for name, default, counted in (
         ("groups", 100, "groups"),
-        ("commits", 100_000, "committed offsets, about"),
+        ("commits", 100_000, "committed offsets (approximate)"),
         ("days", 30, "days"),
-        ("partitions", 50, "partitions of the log"),
+        ("partitions", 50, "log partitions"),
     ):
         parser.add_argument(
             f"--{name}",
             type=int,
             default=default,
             metavar="N",
-            help=f"how many {what} (default {default})",
+            help=f"number of {counted} (default {default})",
         )
     parser.add_argument(
         "--seed",
         type=int,
         default=1,
         metavar="N",
-        help="another number, another log (default 1)",
+        help="seed of the random numbers (default 1)",
     )
     parser.add_argument(
         "--codec",
         choices=_CODECS,
         default="none",
-        help="how batches are compressed (default none)",
+        help="compression of the record batches (default none)",
     )
-    _add_compacted(parser)
-
-
-def _add_compacted(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compacted",
         action="store_true",
-        help="write what compaction leaves of the log too, into DIR/compacted",
+        help="also write the compacted log, into DIR/compacted",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write it."""
+    """Write the log; return the exit code."""
     from coterie.errors import LogError
-    from coterie.pipeline.generator.compacted import write_compacted
-    from coterie.pipeline.generator.generate import Order, generate
+    from coterie.testing.log_generator.generate import (
+        GeneratorOptions,
+        generate,
+        write_compacted,
+    )
     from coterie.wire.compression import Codec
 
-    order = Order(
+    generator_options = GeneratorOptions(
         folder=options.to,
         groups=options.groups,
         commits=options.commits,
@@ -86,15 +87,20 @@ def run(options: argparse.Namespace) -> int:
         codec=Codec[options.codec.upper()],
     )
     try:
-        world = generate(order)
+        world = generate(generator_options)
         if options.compacted:
             write_compacted(world, options.to / "compacted")
     except OSError as error:
         raise LogError(f"{options.to}: {error.strerror or error}") from error
-    records = sum(part.end_offset for part in world.parts)
+    records = sum(log.end_offset for log in world.logs)
     counts = world.truth.counts
     print(
         f"{counts['groups']} groups, {counts['commits']} commits, {records} records "
-        f"in {options.to}; what happened is in {options.to / 'truth'}"
+        f"in {options.to}; the ground truth is in {options.to / 'truth'}"
     )
     return 0
+
+
+GENERATE: Final = Command(
+    description=__doc__ or "", examples=EXAMPLES, options=(configure,), run=run
+)

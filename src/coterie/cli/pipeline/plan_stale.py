@@ -1,59 +1,38 @@
-"""Write which stale groups are to be deleted to a plan file, to be reviewed and then
-applied by `coterie groups apply`.
-
-From the table stale_group_candidates of a lake. A group with a blocker is never in a
-plan. The file has every group as the log tells of it: state, epochs, offsets with their
-metadata. `apply` reads each group again just before it deletes it, and leaves it alone
-when it gained a member, a commit or a transaction since then, or stands otherwise in
-any way. No cluster is asked here.
-"""
+"""The command `coterie pipeline plan-stale`: a plan file that deletes stale groups."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Any, Final
 
-from coterie.cli.output.options import add_output_options
+from coterie.cli.command import Command, add_output_options
+from coterie.cli.pipeline.options import add_lake_option
+from coterie.errors import LogError, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from coterie.cli.output.emit import Surroundings
-    from coterie.cli.output.values import Failure
-    from coterie.operations.plan import OffsetEntry, Plan, PlanItem, SeenGroup
+    from coterie.cli.output.emit import CommandIO
+    from coterie.cli.output.outcome import Failure, Outcome
+    from coterie.operations.plan_files import ExpectedGroup, Plan, PlanItem
     from coterie.pipeline.lake.lake import Lake
 
-EXAMPLES: Final = """\
-examples:
-  coterie pipeline plan-stale cleanup.json --lake lake
-      groups with a score of 30 and more; then review the file
-  coterie pipeline plan-stale cleanup.json --lake lake --class dead --class typo
-      those whose topics are gone, and slips of other groups' names
-  coterie groups apply cleanup.json
-      what would be deleted now, and what would be refused
-  coterie groups apply cleanup.json --execute
-      delete them; `coterie groups undo` brings their offsets back
-
-exit codes: 0 written or nothing to write, 1 a group that was named may not go or the
-lake cannot be read, 2 asked for wrongly
-"""
 _CLASSES: Final = ("dead", "abandoned", "expired_soon", "typo", "test")
-_SCORE: Final = 30
+_DEFAULT_SCORE: Final = 30
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "plan_file", metavar="FILE", help="the plan; it must not be there yet"
+        "plan_file", metavar="FILE", help="path of the plan file; it must not exist"
     )
-    parser.add_argument(
-        "--lake",
-        required=True,
-        metavar="DIR",
-        help="where `coterie pipeline run` wrote its tables",
+    add_lake_option(parser)
+    add = parser.add_argument_group("selection").add_argument
+    add(
+        "--group",
+        metavar="NAME",
+        action="append",
+        help="only this group; may be repeated",
     )
-    add = parser.add_argument_group("which groups").add_argument
-    add("--group", metavar="NAME", action="append", help="only this; may be repeated")
     add(
         "--class",
         dest="classes",
@@ -64,52 +43,48 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--min-score",
         type=int,
-        default=_SCORE,
+        default=_DEFAULT_SCORE,
         metavar="N",
-        help=f"only groups with so many points, 0 to 100 (default {_SCORE})",
+        help=f"minimum score of a group, 0 to 100 (default {_DEFAULT_SCORE})",
     )
     parser.add_argument(
         "--cluster-id",
         metavar="ID",
-        help="where the groups live, when the lake does not know: `coterie groups list "
-        "--output json` shows it",
+        help="id of the groups' cluster, when the lake does not have it; `coterie"
+        " groups list --output json` shows it",
     )
-    add_output_options(parser)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Write the file, and show what is in it."""
-    from coterie.cli.output.emit import Surroundings, emit
-    from coterie.errors import LogError
+def _run(options: argparse.Namespace) -> int:
+    from coterie.cli.output.emit import CommandIO, emit
+    from coterie.cli.output.outcome import failed_outcome
 
-    where = Surroundings()
+    io = CommandIO()
     try:
-        outcome = write_plan(options, where)
+        outcome = write_plan(options, io)
     except LogError as error:
-        from coterie.cli.running import failed_run
-
-        outcome = failed_run(error)
-    return emit(outcome, options, where)
+        outcome = failed_outcome(error)
+    return emit(outcome, options, io)
 
 
-def write_plan(options: argparse.Namespace, where: Surroundings) -> Any:
-    """What there is to be printed. Raises LogError, SettingError."""
-    from coterie.cli.groups.files import write_new
-    from coterie.cli.output.values import Column, Outcome
-    from coterie.cli.pipeline.show.showing import about, age
-    from coterie.operations.plan import encode_plan
+def write_plan(options: argparse.Namespace, io: CommandIO) -> Outcome:
+    """Write the plan file and return its items. Raises LogError, SettingError."""
+    from coterie.cli.groups.selection import create_file
+    from coterie.cli.output.outcome import Column, Outcome
+    from coterie.cli.pipeline.tables import lake_age, lake_context
+    from coterie.operations.plan_files import encode_plan
     from coterie.pipeline.lake.lake import Lake
 
     lake = Lake.open(options.lake)
     cluster_id = _cluster_id(lake, options.cluster_id)
-    wanted, failures = _wanted(lake, options)
-    notes = "no plan was written: no group may go"
-    if wanted:
-        plan = plan_of(lake, wanted, cluster_id, where)
-        write_new(options.plan_file, encode_plan(plan))
-        count = "1 item is" if len(wanted) == 1 else f"{len(wanted)} items are"
+    selected, failures = _select(lake, options)
+    note = "no plan was written: no group is to be deleted"
+    if selected:
+        plan = _make_plan(lake, selected, cluster_id, io)
+        create_file(options.plan_file, encode_plan(plan))
+        count = "1 item is" if len(selected) == 1 else f"{len(selected)} items are"
         file = options.plan_file
-        notes = f"{count} in {file}: coterie groups apply {file} --execute"
+        note = f"{count} in {file}: coterie groups apply {file} --execute"
     return Outcome(
         schema="coterie.pipeline.plan-stale",
         columns=(
@@ -124,42 +99,42 @@ def write_plan(options: argparse.Namespace, where: Surroundings) -> Any:
                 "group_id": row["group_id"],
                 "class": row["class"],
                 "score": row["score"],
-                "reason": _reason(row),
+                "reason": "; ".join(row["reasons"]),
                 "item_id": row["plan_item_id"],
             }
-            for row in wanted
+            for row in selected
         ),
         failures=failures,
         cluster_id=cluster_id,
-        about=about(lake),
-        notes=(age(lake, where), notes),
+        context=lake_context(lake),
+        notes=(lake_age(lake, io), note),
     )
 
 
-def _cluster_id(lake: Lake, said: str | None) -> str:
-    from coterie.errors import SettingError
-
+def _cluster_id(lake: Lake, option: str | None) -> str:
     known = lake.identity.cluster_id
-    if said and known and said != known:
-        raise SettingError(f"the lake is of the cluster {known}, not of {said}")
-    if not (said or known):
+    if option and known and option != known:
+        raise SettingError(f"the lake holds cluster {known}, not {option}")
+    if not (option or known):
         raise SettingError(
-            "the lake does not know which cluster its log is of: say --cluster-id ID"
-            " (`coterie groups list --output json` shows it)"
+            "the lake does not record its cluster: add --cluster-id ID (`coterie"
+            " groups list --output json` shows it)"
         )
-    return said or known or ""
+    return option or known or ""
 
 
-def _wanted(
+def _select(
     lake: Lake, options: argparse.Namespace
 ) -> tuple[list[dict[str, Any]], tuple[Failure, ...]]:
-    """Candidates that are meant, the surest first; and those that were named and may
-    not go."""
+    """Return the candidates, highest score first, and the refused groups."""
+    from coterie.cli.pipeline.tables import read_groups
+
     named = options.group or ()
     rows = {
-        row["group_id"]: row for row in _read(lake, "stale_group_candidates", named)
+        row["group_id"]: row
+        for row in read_groups(lake, "stale_group_candidates", named)
     }
-    wanted = [
+    selected = [
         row
         for row in rows.values()
         if not row["blockers"]
@@ -167,14 +142,14 @@ def _wanted(
         and row["score"] >= options.min_score
         and (not options.classes or row["class"] in options.classes)
     ]
-    wanted.sort(key=lambda row: (-row["score"], row["group_id"]))
-    return wanted, tuple(_refused(named, rows))
+    selected.sort(key=lambda row: (-row["score"], row["group_id"]))
+    return selected, tuple(_refused(named, rows))
 
 
 def _refused(
     named: Iterable[str], rows: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Failure]:
-    from coterie.cli.output.values import Failure
+    from coterie.cli.output.outcome import Failure
 
     for group_id in dict.fromkeys(named):
         row = rows.get(group_id)
@@ -184,38 +159,43 @@ def _refused(
             yield Failure("group", group_id, "BLOCKED", "; ".join(row["blockers"]))
 
 
-def plan_of(
+def _make_plan(
     lake: Lake,
     candidates: Sequence[Mapping[str, Any]],
     cluster_id: str,
-    where: Surroundings,
+    io: CommandIO,
 ) -> Plan:
-    """A plan that deletes these groups, as the lake's version has them."""
-    from coterie.cli.groups.writing import fresh_id
-    from coterie.operations.documents import utc_text
-    from coterie.operations.plan import Plan
+    """Return the plan that deletes these groups, with their state in the lake's
+    version.
+    """
+    from coterie.cli.groups.write import new_id
+    from coterie.cli.pipeline.tables import read_groups
+    from coterie.operations.plan_files import Plan, utc_text
 
     ids = [row["group_id"] for row in candidates]
-    groups = {row["group_id"]: row for row in _read(lake, "current_groups", ids)}
-    offsets: dict[str, list[Mapping[str, Any]]] = {each: [] for each in ids}
-    for row in _read(lake, "current_offsets", ids):
+    groups = {row["group_id"]: row for row in read_groups(lake, "current_groups", ids)}
+    offsets: dict[str, list[Mapping[str, Any]]] = {group_id: [] for group_id in ids}
+    for row in read_groups(lake, "current_offsets", ids):
         offsets[row["group_id"]].append(row)
     items = tuple(
-        item_of(row, groups[row["group_id"]], offsets[row["group_id"]])
+        plan_item(row, groups[row["group_id"]], offsets[row["group_id"]])
         for row in candidates
     )
     command = "coterie pipeline plan-stale"
-    return Plan(fresh_id(where), utc_text(where.now_ms()), cluster_id, items, command)
+    return Plan(new_id(io), utc_text(io.now_ms()), cluster_id, items, command)
 
 
-def item_of(
+def plan_item(
     candidate: Mapping[str, Any],
     group: Mapping[str, Any],
     offsets: Sequence[Mapping[str, Any]],
 ) -> PlanItem:
-    """The item that deletes a group: from its rows of `stale_group_candidates`,
-    `current_groups` and `current_offsets`."""
-    from coterie.operations.plan import Action, PlanItem, item_id_of
+    """Return the item that deletes a group.
+
+    The arguments are the group's rows of `stale_group_candidates`, `current_groups`
+    and `current_offsets`.
+    """
+    from coterie.operations.plan_files import Action, PlanItem, item_id_of
 
     group_id = candidate["group_id"]
     item_id = item_id_of(Action.DELETE_GROUP, group_id)
@@ -224,50 +204,63 @@ def item_of(
         item_id,
         Action.DELETE_GROUP,
         group_id,
-        _seen(group, offsets),
-        reason=_reason(candidate),
+        _expected_group(group, offsets),
+        reason="; ".join(candidate["reasons"]),
     )
 
 
-def _seen(group: Mapping[str, Any], offsets: Sequence[Mapping[str, Any]]) -> SeenGroup:
-    """The group as the log tells of it; whoever has members is in no plan."""
-    from coterie.operations.plan import SeenGroup
+def _expected_group(
+    group: Mapping[str, Any], offsets: Sequence[Mapping[str, Any]]
+) -> ExpectedGroup:
+    from coterie.operations.plan_files import ExpectedGroup, OffsetEntry
 
     is_consumer = group["group_type"] == "consumer"
     is_classic = group["group_type"] == "classic"
-    entries = sorted(map(_entry, offsets), key=lambda each: each.at)
-    return SeenGroup(
+    entries = [
+        OffsetEntry(
+            row["topic"],
+            row["partition"],
+            row["committed_offset"],
+            row["leader_epoch"],
+            row["metadata"] or "",
+        )
+        for row in offsets
+    ]
+    return ExpectedGroup(
         exists=True,
-        state="Empty",
+        state="Empty",  # a group with members has a blocker and is never in a plan
         type="consumer" if is_consumer else "classic",
         group_epoch=group["epoch"] if is_consumer else None,
         assignment_epoch=group["assignment_epoch"] if is_consumer else None,
         generation_id=group["epoch"] if is_classic else None,
-        offsets=tuple(entries),
+        offsets=tuple(sorted(entries, key=lambda entry: entry.at)),
     )
 
 
-def _entry(row: Mapping[str, Any]) -> OffsetEntry:
-    from coterie.operations.plan import OffsetEntry
+PLAN_STALE: Final = Command(
+    description="""\
+Write a plan file that deletes stale groups, to be reviewed and then applied by `coterie
+groups apply`.
 
-    return OffsetEntry(
-        row["topic"],
-        row["partition"],
-        row["committed_offset"],
-        row["leader_epoch"],
-        row["metadata"] or "",
-    )
+Reads the table stale_group_candidates; makes no connection to a cluster. A group with a
+blocker is never in a plan. The file has the state, the epochs and the offsets of every
+group. `apply` reads each group again just before it deletes it, and refuses when the
+group has gained a member, a commit or a transaction, or differs in any other way.
+""",
+    examples="""\
+examples:
+  coterie pipeline plan-stale cleanup.json --lake lake
+      groups with a score of 30 or more; then review the file
+  coterie pipeline plan-stale cleanup.json --lake lake --class dead --class typo
+      groups whose topics were deleted, and misspelled names of other groups
+  coterie groups apply cleanup.json
+      show the groups that would be deleted and refused now
+  coterie groups apply cleanup.json --execute
+      delete them; `coterie groups undo` restores their offsets
 
-
-def _reason(row: Mapping[str, Any]) -> str:
-    return "; ".join(row["reasons"])
-
-
-def _read(lake: Lake, table: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows of these groups; of all without any."""
-    from coterie.pipeline.report.rows import Ask, read
-
-    among = {"group_id": list(ids)} if ids else {}
-    rows, _ = read(lake, Ask(table, (("group_id", "ascending"),), among))
-    found: list[dict[str, Any]] = rows.to_pylist()
-    return found
+exit codes: 0 success, also without candidates; 1 a named group is refused or the lake
+cannot be read, 2 usage error
+""",
+    options=(_add_options, add_output_options),
+    run=_run,
+)

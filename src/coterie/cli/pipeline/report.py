@@ -1,9 +1,4 @@
-"""Write one page of HTML about what a lake says: health, lag, rebalances, owners,
-offsets that expire, groups that may go.
-
-The file stands alone: it asks no server and no network for anything, reads on a phone,
-and follows the reader's choice of light or dark. Spark is not started.
-"""
+"""The command `coterie pipeline report`."""
 
 from __future__ import annotations
 
@@ -11,34 +6,21 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-EXAMPLES: Final = """\
-examples:
-  coterie pipeline report --lake lake --to report.html
-      open it in any browser, or send it to somebody
-
-exit codes: 0 written, 1 the lake or the file made trouble, 2 asked for wrongly
-"""
+from coterie.cli.command import Command
+from coterie.cli.pipeline.options import add_lake_option
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument(
-        "--lake",
-        required=True,
-        metavar="DIR",
-        help="where `coterie pipeline run` wrote its tables",
-    )
+def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to",
         required=True,
         type=Path,
         metavar="FILE",
-        help="the file to write; one that is there is replaced",
+        help="path of the report; an existing file is replaced",
     )
 
 
-def run(options: argparse.Namespace) -> int:
-    """Write it."""
+def _run(options: argparse.Namespace) -> int:
     from coterie.cli.output.emit import wall_clock
     from coterie.errors import LogError, SettingError
     from coterie.pipeline.lake.lake import Lake
@@ -55,5 +37,26 @@ def run(options: argparse.Namespace) -> int:
         options.to.write_text(text, encoding="utf-8")
     except OSError as error:
         raise LogError(f"{options.to}: {error.strerror or error}") from error
-    print(f"{options.to}: {len(text.encode()) / 1e6:.1f} MB of the lake {options.lake}")
+    size_mb = len(text.encode()) / 1e6
+    print(f"{options.to}: {size_mb:.1f} MB, from the lake {options.lake}")
     return 0
+
+
+REPORT: Final = Command(
+    description="""\
+Write an HTML page about a lake: group health, lag, rebalances, partition owners, offset
+expiry, stale groups.
+
+The page is one file and makes no network requests. It can be read on a phone and has a
+light and a dark theme. Does not start Spark.
+""",
+    examples="""\
+examples:
+  coterie pipeline report --lake lake --to report.html
+      open the file in a browser, or send it
+
+exit codes: 0 success, 1 the lake or the file failed, 2 usage error
+""",
+    options=(add_lake_option, _add_options),
+    run=_run,
+)

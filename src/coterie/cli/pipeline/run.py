@@ -1,89 +1,35 @@
-"""Turn a coordinator's log into tables: read what is new in it, then bring every table
-up to date.
-
-A run that ends early, or is killed, has done whole steps only; the next one goes on
-there. One run and ten runs give the same tables. A directory holds one log.
-"""
+"""The commands that write a lake: `coterie pipeline run`, `backfill` and `compact`."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from coterie.cli.pipeline.engine import add_engine_options, engine_of, start, step_of
-from coterie.cli.pipeline.naming import add_source_options, open_named
-from coterie.cli.pipeline.showing_progress import Shown
+from coterie.cli.command import Command
+from coterie.cli.pipeline.options import (
+    add_engine_options,
+    add_lake_option,
+    add_source_options,
+    engine_of,
+    open_source_option,
+    start_spark,
+    step_limits,
+)
 from coterie.errors import SettingError
 
 if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, Self
+
     from coterie.pipeline.gold.settings import GoldSettings
     from coterie.pipeline.lake.lake import Lake
 
-EXAMPLES: Final = """\
-examples:
-  coterie pipeline run --from kafka:broker:9092 --to lake
-      the groups of a cluster, from its __consumer_offsets
-  coterie pipeline run --from coterie-data --to lake --follow
-      a Coterie server's store, and what is written to it from now on, until Ctrl-C
-  coterie pipeline run --from segments:dump --samples ends.jsonl --to lake
-      log segments from a broker's disk, with samples of where partitions ended
-  coterie pipeline run --from s3://dumps/offsets --to s3://lakes/prod \\
-      --master spark://spark:7077
-      on a cluster
-
-exit codes: 0 all was read, 1 the log or the lake said no, 2 asked for wrongly,
-130 after Ctrl-C
-"""
+_MIB: Final = 1024 * 1024
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument(
-        "--to",
-        required=True,
-        metavar="DIR",
-        help="the lake: a directory of its own, or a URI like s3://bucket/path",
-    )
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument(
-        "--once", action="store_true", help="end when all is read (the default)"
-    )
-    how.add_argument(
-        "--follow",
-        action="store_true",
-        help="go on: a commit is in current_offsets within seconds, the other tables"
-        " follow each two minutes",
-    )
-    parser.add_argument(
-        "--samples",
-        type=Path,
-        metavar="FILE",
-        help="samples of the ends of partitions, as JSON lines: topic, partition,"
-        " at_ms, log_start_offset, end_offset (else the source is asked)",
-    )
-    parser.add_argument(
-        "--max-records",
-        type=int,
-        metavar="N",
-        help="read about so many and end (default: all)",
-    )
-    add_settings(parser)
-    parser.add_argument(
-        "--publish",
-        metavar="FORMAT",
-        help="write gold tables once more in a form that Spark here has jars for:"
-        " delta, iceberg, parquet",
-    )
-    parser.add_argument(
-        "--publish-to", metavar="DIR", help="where to; a folder a table"
-    )
-    add_source_options(parser)
-    add_engine_options(parser)
-
-
-def add_settings(parser: argparse.ArgumentParser) -> None:
-    """Declare settings of gold tables; `settings_of` reads them."""
+def _add_gold_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retention-days",
         type=float,
@@ -96,55 +42,12 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a group that is never proposed for deletion, in which * and ? stand for"
-        " others; may be repeated",
+        help="group that is never proposed for deletion; * and ? are wildcards; may be"
+        " repeated",
     )
 
 
-def run(options: argparse.Namespace) -> int:
-    """Read and build."""
-    from coterie.pipeline.jobs.publish import publish
-    from coterie.pipeline.jobs.run import Job, Pace, follow, run_once
-    from coterie.pipeline.lake.lake import Lake
-
-    _check(options)
-    engine, settings = engine_of(options), settings_of(options)
-    source = open_named(options)
-    cluster = getattr(source, "cluster_id", None)
-    lake = Lake.open_or_create(
-        options.to, source.describe(), cluster() if callable(cluster) else cluster
-    )
-    with Shown() as shown:
-        job = Job(
-            spark=start(engine),
-            lake=lake,
-            source=source,
-            settings=settings,
-            samples=options.samples,
-            max_records=options.max_records,
-            step=step_of(engine),
-            progress=shown,
-        )
-        if options.follow:
-            follow(job, Pace(), lambda: False)
-        done = run_once(job)
-        if options.publish is not None:
-            publish(job.spark, lake, done.built, options.publish, options.publish_to)
-    print(_told(lake, done.records, len(done.built)))
-    return 0
-
-
-def _check(options: argparse.Namespace) -> None:
-    if options.max_records is not None and options.max_records < 1:
-        raise SettingError("--max-records must be 1 or more")
-    if (options.publish is None) != (options.publish_to is None):
-        raise SettingError("--publish FORMAT and --publish-to DIR need each other")
-    if options.max_records is not None and options.follow:
-        raise SettingError("--max-records ends a run, and --follow does not end")
-
-
-def settings_of(options: argparse.Namespace) -> GoldSettings:
-    """What gold tables are built with. Raises SettingError."""
+def _gold_settings(options: argparse.Namespace) -> GoldSettings:
     from coterie.pipeline.gold.settings import DAY_MS, GoldSettings
 
     if options.retention_days <= 0:
@@ -154,19 +57,268 @@ def settings_of(options: argparse.Namespace) -> GoldSettings:
     )
 
 
-def _told(lake: Lake, records: int, built: int) -> str:
-    """What was done, for people."""
-    version = lake.version
-    left = sum(each.stable_offset - each.next_offset for each in version.heads)
-    held = sum(each.end_offset - each.stable_offset for each in version.heads)
-    asides = [
-        f"{count} more are {what}"
-        for count, what in (
-            (max(left, 0), "to be read by the next run"),
-            (held, "held back by open transactions"),
+# run
+
+
+def _add_run_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--to",
+        required=True,
+        metavar="DIR",
+        help="directory of the lake, or a URI such as s3://bucket/path",
+    )
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument(
+        "--once",
+        action="store_true",
+        help="end when the whole log was read (the default)",
+    )
+    mode.add_argument(
+        "--follow",
+        action="store_true",
+        help="keep reading: current_offsets is updated within seconds of a commit, the"
+        " other tables every two minutes",
+    )
+    parser.add_argument(
+        "--samples",
+        type=Path,
+        metavar="FILE",
+        help="file of partition end samples as JSON lines: topic, partition, at_ms,"
+        " log_start_offset, end_offset (default: sample the source)",
+    )
+    parser.add_argument(
+        "--max-records",
+        type=int,
+        metavar="N",
+        help="approximate number of records to read (default: all)",
+    )
+    _add_gold_settings(parser)
+    parser.add_argument(
+        "--publish",
+        metavar="FORMAT",
+        help="format of an additional copy of the gold tables: delta, iceberg, parquet;"
+        " its jars must be in the Spark session",
+    )
+    parser.add_argument(
+        "--publish-to", metavar="DIR", help="directory of that copy, a folder per table"
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    from coterie.pipeline.jobs.run import FollowIntervals, Job, follow, run_once
+    from coterie.pipeline.jobs.spark_tables import publish
+    from coterie.pipeline.lake.lake import Lake
+
+    if options.max_records is not None and options.max_records < 1:
+        raise SettingError("--max-records must be 1 or more")
+    if (options.publish is None) != (options.publish_to is None):
+        raise SettingError("--publish FORMAT and --publish-to DIR require each other")
+    if options.max_records is not None and options.follow:
+        raise SettingError("--max-records cannot be used with --follow")
+    engine, settings = engine_of(options), _gold_settings(options)
+    source = open_source_option(options)
+    # Only a cluster has an id; other sources are identified by their location.
+    cluster_id = getattr(source, "cluster_id", None)
+    lake = Lake.open_or_create(
+        options.to,
+        source.describe(),
+        cluster_id() if callable(cluster_id) else cluster_id,
+    )
+    with ProgressDisplay() as progress:
+        job = Job(
+            spark=start_spark(engine),
+            lake=lake,
+            source=source,
+            settings=settings,
+            samples=options.samples,
+            max_records=options.max_records,
+            limits=step_limits(engine),
+            progress=progress,
         )
-        if count
+        if options.follow:
+            follow(job, FollowIntervals(), lambda: False)
+        result = run_once(job)
+        if options.publish is not None:
+            publish(job.spark, lake, result.built, options.publish, options.publish_to)
+    print(_run_summary(lake, result.records, len(result.built)))
+    return 0
+
+
+def _run_summary(lake: Lake, records: int, tables: int) -> str:
+    version = lake.version
+    newest = version.as_of_ts.isoformat(timespec="seconds") if version.as_of_ts else "-"
+    parts = [
+        f"{records} records read up to {newest}, {tables} tables built in"
+        f" {lake.storage}"
     ]
-    upto = version.as_of_ts.isoformat(timespec="seconds") if version.as_of_ts else "-"
-    sentence = f"{records} records read up to {upto}, {built} tables built"
-    return "; ".join([f"{sentence} in {lake.storage}", *asides])
+    unread = sum(head.stable_offset - head.next_offset for head in version.heads)
+    if unread > 0:
+        parts.append(f"{unread} more records are left for the next run")
+    held_back = sum(head.end_offset - head.stable_offset for head in version.heads)
+    if held_back:
+        parts.append(f"{held_back} more records are held back by open transactions")
+    return "; ".join(parts)
+
+
+RUN: Final = Command(
+    description="""\
+Read the new records of a coordinator's log and bring every table up to date.
+
+A run that ends early or is killed has committed complete steps only; the next run
+continues there. The tables do not depend on the number of runs. A directory holds the
+tables of one log.
+""",
+    examples="""\
+examples:
+  coterie pipeline run --from kafka:broker:9092 --to lake
+      the groups of a cluster, from its __consumer_offsets
+  coterie pipeline run --from coterie-data --to lake --follow
+      the store of a Coterie server, and all further records until Ctrl-C
+  coterie pipeline run --from segments:dump --samples ends.jsonl --to lake
+      log segments from a broker's disk, with samples of partition ends
+  coterie pipeline run --from s3://dumps/offsets --to s3://lakes/prod \\
+      --master spark://spark:7077
+      on a Spark cluster
+
+exit codes: 0 success, 1 the log or the lake failed, 2 usage error, 130 interrupted
+""",
+    options=(_add_run_options, add_source_options, add_engine_options),
+    run=_run,
+)
+
+
+# backfill
+
+
+def _backfill(options: argparse.Namespace) -> int:
+    from coterie.pipeline.jobs.backfill import BronzeSource, backfill
+    from coterie.pipeline.jobs.run import Job
+    from coterie.pipeline.lake.lake import Lake
+
+    engine, settings = engine_of(options), _gold_settings(options)
+    lake = Lake.open(options.lake)
+    with ProgressDisplay() as progress:
+        job = Job(
+            spark=start_spark(engine),
+            lake=lake,
+            source=BronzeSource(str(lake.storage)),
+            settings=settings,
+            limits=step_limits(engine),
+            progress=progress,
+        )
+        built = backfill(job)
+    records = lake.version.of("records").rows
+    print(f"{records} records decoded, {len(built)} tables built in {lake.storage}")
+    return 0
+
+
+BACKFILL: Final = Command(
+    description="""\
+Rebuild the silver and gold tables of a lake from its bronze records.
+
+Use it after an update of Coterie that decodes or builds tables differently, and to
+verify tables. It does not read the log: the lake has all records, also those that the
+log has since lost to compaction.
+""",
+    examples="""\
+examples:
+  coterie pipeline backfill --lake lake
+      after an update of Coterie
+  coterie pipeline backfill --lake lake --retention-days 30
+      with another setting
+
+exit codes: 0 success, 1 the lake failed, 2 usage error, 130 interrupted
+""",
+    options=(add_lake_option, _add_gold_settings, add_engine_options),
+    run=_backfill,
+)
+
+
+# compact
+
+
+def _add_compact_options(parser: argparse.ArgumentParser) -> None:
+    add_lake_option(parser)
+    parser.add_argument(
+        "--file-mib",
+        type=int,
+        default=128,
+        metavar="N",
+        help="approximate size of the merged files in MiB (default 128)",
+    )
+
+
+def _compact(options: argparse.Namespace) -> int:
+    from coterie.pipeline.jobs.compact import compact
+    from coterie.pipeline.lake.lake import Lake
+
+    if options.file_mib < 1:
+        raise SettingError("--file-mib must be 1 or more")
+    lake = Lake.open(options.lake)
+    result = compact(lake, options.file_mib * _MIB)
+    print(
+        f"{result.merged} files merged into {result.into}, {result.deleted} files"
+        f" deleted in {lake.storage}"
+    )
+    return 0
+
+
+COMPACT: Final = Command(
+    description="""\
+Merge a lake's small files into large ones, and delete the files of killed runs and of
+old versions.
+
+The content of the tables does not change. No run may write to the lake meanwhile, and
+no reader may still use an old version. Does not start Spark.
+""",
+    examples="""\
+examples:
+  coterie pipeline compact --lake lake
+      after many runs, or a long --follow
+  coterie pipeline compact --lake s3://lakes/prod --file-mib 256
+      larger files for a large lake
+
+exit codes: 0 success, 1 the lake failed, 2 usage error
+""",
+    options=(_add_compact_options,),
+    run=_compact,
+)
+
+
+class ProgressDisplay:
+    """A progress bar at a terminal, removed at the end; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.completed:,.0f} of {task.total:,.0f}"),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task("starting", total=1)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        if self._bar is not None:
+            self._bar.update(
+                self._task, description=step, completed=done, total=max(total, 1)
+            )

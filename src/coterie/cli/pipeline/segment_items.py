@@ -1,4 +1,4 @@
-"""What segment files hold, as items for output: batches, or their records."""
+"""Segment files as output items: their batches, or their records."""
 
 from __future__ import annotations
 
@@ -9,34 +9,40 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from coterie.cli.output.progress import Bar
-from coterie.cli.output.values import Failure, Item
+from coterie.cli.output.emit import ProgressBar
+from coterie.cli.output.outcome import Failure, Item
 from coterie.errors import LogError
-from coterie.pipeline.codec.words import Words, words_of, words_of_marker
-from coterie.pipeline.segments.reader import Chunk, Place, read_segment
-from coterie.pipeline.segments.walk import ZEROS, Fault
+from coterie.pipeline.codec.record_json import (
+    JsonRecord,
+    marker_to_json,
+    record_to_json,
+)
+from coterie.pipeline.segments.reader import SegmentChunk, read_segment
+from coterie.pipeline.segments.scan import ZEROS, Fault
 from coterie.wire.compression import Codec
 from coterie.wire.record_batch import CODEC_BITS, BatchHeader, LogRecord
 
 _UNKNOWN_TYPE: Final = "unknown_type"
 _COLUMNS: Final = ("record_offset", "timestamp_ms", "key", "value", "headers")
+_NOT_DECODED: Final = JsonRecord(None, None, None, None, None)
 
 
-class Reading:
-    """Reads files one after the other. When that is done, `failures` has what did not
-    read and has no item, and there are notes and a summary."""
+class SegmentItems:
+    """The items of files, read one after the other. When `is_done`, `failures` lists
+    the parts that could not be read, and the notes and the summary are complete.
+    """
 
     def __init__(self, options: argparse.Namespace, stderr: TextIO) -> None:
         self._options = options
         self._left: int | None = options.limit
-        self._bar = Bar(stderr)
-        self._filled: list[Fault] = []
+        self._bar = ProgressBar(stderr)
+        self._preallocated: list[Fault] = []
         self._counts: Counter[str] = Counter()
         self.failures: list[Failure] = []
         self.is_done = False
 
     def blocks(self) -> Iterator[list[Item]]:
-        """Some items at a time."""
+        """Yield the items of each chunk of each file as a list."""
         files: list[Path] = self._options.file
         sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
         for number, path in enumerate(files):
@@ -50,116 +56,117 @@ class Reading:
         self.is_done = True
 
     @property
-    def has_unread(self) -> bool:
-        """Whether some item has an error."""
+    def has_unreadable(self) -> bool:
+        """Whether any item has an error."""
         return self._counts["unread"] > 0
 
     @property
     def summary(self) -> dict[str, int]:
-        """How much there was."""
+        """The numbers of files, items and errors."""
         return {"files": len(self._options.file), **self._counts}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What people should know besides."""
+        """Notes that do not count as failures."""
         notes = []
-        if others := self._counts["unknown_type"]:
+        if others := self._counts[_UNKNOWN_TYPE]:
             notes.append(
-                "records of types that are of share or streams groups, or unknown,"
-                f" so not of consumer groups, and shown in hex: {others}"
+                "records of share groups, streams groups or unknown types, so not of"
+                f" consumer groups, and shown in hex: {others}"
             )
-        notes += [str(each) for each in self._filled]
+        notes += [str(each) for each in self._preallocated]
         return tuple(notes)
 
     def _read(self, path: Path) -> Iterator[tuple[list[Item], int]]:
-        """The items of a file, and how far it was read."""
-        begin = Place(0, self._options.from_offset)
-        make = _batch_items if self._options.batches else self._record_items
-        for chunk in read_segment(path, begin):
+        """Yield the items of a file, and the position up to which it was read."""
+        is_batches = self._options.batches
+        make_items = _batch_items if is_batches else self._record_items
+        for chunk in read_segment(path, from_offset=self._options.from_offset):
             if self._left == 0:
                 return
-            self._note(chunk.faults)
-            items = list(islice(make(path, chunk), self._left))
+            self._add_faults(chunk.faults)
+            items = list(islice(make_items(path, chunk), self._left))
             if self._left is not None:
                 self._left -= len(items)
-            self._counts["batches" if self._options.batches else "records"] += len(
-                items
-            )
-            yield items, chunk.place.position
+            self._counts["batches" if is_batches else "records"] += len(items)
+            yield items, chunk.end
 
-    def _note(self, faults: Iterable[Fault]) -> None:
+    def _add_faults(self, faults: Iterable[Fault]) -> None:
         for each in faults:
             if each.reason == ZEROS:
-                self._filled.append(each)
+                self._preallocated.append(each)
                 continue
             where = f"{each.source} at byte {each.position}"
             message = f"{each.size_bytes} bytes left out: {each.reason}"
             self.failures.append(Failure("bytes", where, "BAD_BATCH", message))
 
-    def _record_items(self, path: Path, chunk: Chunk) -> Iterator[Item]:
-        positions = chunk.batches.position.tolist()
-        where = {
-            each.base_offset: (each, position)
-            for each, position in zip(chunk.headers, positions, strict=True)
-        }
+    def _record_items(self, path: Path, chunk: SegmentChunk) -> Iterator[Item]:
+        batches = {header.base_offset: (header, at) for header, at in _batches(chunk)}
         for table in chunk.tables:
             bases = table["base_offset"].to_pylist()
             columns = (table[name].to_pylist() for name in _COLUMNS)
             for base, *fields in zip(bases, *columns, strict=True):
-                header, position = where[base]
+                header, position = batches[base]
                 record = LogRecord(*fields)
                 yield {
                     "file": str(path),
                     "position": position,
-                    **_batch_facts(header),
+                    **_batch_fields(header),
                     "offset": record.offset,
-                    "timestamp_ms": _told(record.timestamp_ms),
-                    **self._said(header, record),
-                    "headers": _headers(record.headers),
+                    "timestamp_ms": _time(record.timestamp_ms),
+                    **self._content(header, record),
+                    "headers": [
+                        {"name": each["name"], "value": _hex(each["value"])}
+                        for each in fields[-1]
+                    ],
                 }
 
-    def _said(self, header: BatchHeader, record: LogRecord) -> dict[str, Any]:
-        """Key and value; why they do not read, if so."""
-        words = _NO_WORDS
+    def _content(self, header: BatchHeader, record: LogRecord) -> dict[str, Any]:
+        """Return key and value, decoded or in hex, and the error."""
+        decoded = _NOT_DECODED
         if not self._options.raw:
-            key, value = record.key, record.value
-            is_marker = header.is_control
-            words = words_of_marker(record) if is_marker else words_of(key, value)
-        error, unread = None, words.unread
-        if unread is not None and unread.reason == _UNKNOWN_TYPE:
+            decoded = (
+                marker_to_json(record)
+                if header.is_control
+                else record_to_json(record.key, record.value)
+            )
+        error, unreadable = None, decoded.unreadable
+        if unreadable is not None and unreadable.reason == _UNKNOWN_TYPE:
             self._counts[_UNKNOWN_TYPE] += 1
-        elif unread is not None:
+        elif unreadable is not None:
             self._counts["unread"] += 1
-            error = {"code": unread.reason.upper(), "message": unread.message}
-        known = words.key is not None
+            error = {"code": unreadable.reason.upper(), "message": unreadable.message}
+        is_decoded = decoded.key is not None
         return {
-            "record_type": words.record_type,
-            "kind": words.kind,
-            "key": words.key if known else _in_hex(record.key),
-            "value_version": words.value_version,
-            "value": words.value if known else _in_hex(record.value),
+            "record_type": decoded.record_type,
+            "kind": decoded.kind,
+            "key": decoded.key if is_decoded else _hex_object(record.key),
+            "value_version": decoded.value_version,
+            "value": decoded.value if is_decoded else _hex_object(record.value),
             "error": error,
         }
 
 
-_NO_WORDS: Final = Words(None, None, None, None, None)
+def _batches(chunk: SegmentChunk) -> Iterator[tuple[BatchHeader, int]]:
+    """Yield the header of each batch, and its position in the file."""
+    for index, position in enumerate(chunk.headers.position.tolist()):
+        yield chunk.headers.header(index), position
 
 
-def _batch_items(path: Path, chunk: Chunk) -> Iterator[Item]:
-    positions = chunk.batches.position.tolist()
-    for header, position in zip(chunk.headers, positions, strict=True):
+def _batch_items(path: Path, chunk: SegmentChunk) -> Iterator[Item]:
+    for header, position in _batches(chunk):
         codec = header.attributes & CODEC_BITS
         yield {
             "file": str(path),
             "position": position,
             "size_bytes": header.size_bytes,
-            **_batch_facts(header),
+            **_batch_fields(header),
             "last_offset": header.last_offset,
             "records": header.record_count,
             "codec": Codec(codec).name.lower() if codec in _CODECS else str(codec),
             "crc": header.crc,
-            "base_timestamp_ms": _told(header.base_timestamp_ms),
-            "max_timestamp_ms": _told(header.max_timestamp_ms),
+            "base_timestamp_ms": _time(header.base_timestamp_ms),
+            "max_timestamp_ms": _time(header.max_timestamp_ms),
             "base_sequence": header.base_sequence,
             "last_sequence": header.last_sequence,
             "error": None,
@@ -169,7 +176,7 @@ def _batch_items(path: Path, chunk: Chunk) -> Iterator[Item]:
 _CODECS: Final = frozenset(Codec)
 
 
-def _batch_facts(header: BatchHeader) -> dict[str, Any]:
+def _batch_fields(header: BatchHeader) -> dict[str, Any]:
     return {
         "base_offset": header.base_offset,
         "leader_epoch": header.leader_epoch,
@@ -181,12 +188,7 @@ def _batch_facts(header: BatchHeader) -> dict[str, Any]:
     }
 
 
-def _headers(headers: Any) -> list[Item]:
-    """As Arrow gives them."""
-    return [{"name": each["name"], "value": _hex(each["value"])} for each in headers]
-
-
-def _told(timestamp_ms: int) -> int | None:
+def _time(timestamp_ms: int) -> int | None:
     return None if timestamp_ms == -1 else timestamp_ms
 
 
@@ -194,5 +196,5 @@ def _hex(data: bytes | None) -> str | None:
     return None if data is None else data.hex()
 
 
-def _in_hex(data: bytes | None) -> dict[str, str] | None:
+def _hex_object(data: bytes | None) -> dict[str, str] | None:
     return None if data is None else {"hex": data.hex()}

@@ -1,100 +1,203 @@
-"""Ask a lake in Spark SQL: one query, or a prompt for many.
+"""The command `coterie pipeline sql`, and its prompt.
 
-Every table is a view of its name; docs/pipeline.md tells their columns. Each has three
-columns more: cluster_id, as_of_ts and history_from_ts. Times are UTC. Without a query
-there is a prompt, in which a statement ends with ";" (quit leaves it); from a pipe
-statements are read.
+At a terminal, lines can be edited, the history is stored in a file, and an error does
+not end the session. Without a terminal statements are read from stdin, and the first
+error ends the command.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from coterie.cli.output.options import add_output_options
-from coterie.cli.pipeline.engine import add_engine_options
-from coterie.cli.pipeline.show.options import read_limit
+from coterie.cli.command import Command, add_output_options
+from coterie.cli.pipeline.options import (
+    add_engine_options,
+    add_lake_option,
+    engine_of,
+    read_limit,
+    start_spark,
+)
+from coterie.errors import CoterieError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from coterie.cli.output.values import Outcome
+    from coterie.cli.output.outcome import Outcome
     from coterie.pipeline.lake.lake import Lake
 
-EXAMPLES: Final = """\
-examples:
-  coterie pipeline sql --lake lake "SELECT group_id, state FROM current_groups"
-      one query, as a table
-  coterie pipeline sql --lake lake --output csv --limit 0 \\
-      "SELECT cause, count(*) AS times FROM rebalance_timeline GROUP BY cause"
-      all rows for a spreadsheet
-  coterie pipeline sql --lake lake
-      a prompt
-
-exit codes: 0 answered, 1 the query failed, 2 the query or an option makes no sense
-"""
-_LIMIT: Final = 1_000
+_DEFAULT_LIMIT: Final = 1_000
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "query", nargs="?", metavar="SQL", help="what to ask; without it, a prompt"
+        "query", nargs="?", metavar="SQL", help="query; a prompt when omitted"
     )
-    parser.add_argument(
-        "--lake",
-        required=True,
-        metavar="DIR",
-        help="where `coterie pipeline run` wrote its tables",
-    )
+    add_lake_option(parser)
     parser.add_argument(
         "--limit",
         type=read_limit,
-        default=_LIMIT,
+        default=_DEFAULT_LIMIT,
         metavar="N",
-        help=f"at most so many rows, 0 for all (default {_LIMIT})",
+        help=f"maximum number of rows, 0 for all (default {_DEFAULT_LIMIT})",
     )
-    add_output_options(parser)
-    add_engine_options(parser)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Answer it, or what comes from the prompt."""
-    from coterie.cli.output.emit import Surroundings, emit
-    from coterie.cli.pipeline.engine import engine_of, start
-    from coterie.cli.pipeline.sql_prompt import answer_all
+def _run(options: argparse.Namespace) -> int:
+    from coterie.cli.output.emit import CommandIO, emit
     from coterie.pipeline.lake.lake import Lake
 
-    where = Surroundings()
+    io = CommandIO()
     lake = Lake.open(options.lake)
-    spark = start(engine_of(options))
+    spark = start_spark(engine_of(options))
 
-    def answer(query: str) -> int:
-        return emit(outcome_of(spark, lake, query, options.limit), options, where)
+    def run_statement(query: str) -> int:
+        return emit(query_outcome(spark, lake, query, options.limit), options, io)
 
     if options.query is not None:
-        return answer(options.query)
-    return answer_all(answer)
+        return run_statement(options.query)
+    return run_statements(run_statement)
 
 
-def outcome_of(
+def query_outcome(
     spark: SparkSession, lake: Lake, query: str, limit: int | None
 ) -> Outcome:
-    """What a query gives, to be printed. Raises SettingError and LogError."""
-    from coterie.cli.output.values import Outcome
-    from coterie.cli.pipeline.show.showing import about
-    from coterie.cli.pipeline.show.values import columns_named, items_of
-    from coterie.pipeline.jobs.sql import ask, make_views
+    """Run a query and return its outcome. Raises SettingError and LogError."""
+    from coterie.cli.output.outcome import Outcome
+    from coterie.cli.pipeline.tables import columns_named, items_of, lake_context
+    from coterie.pipeline.jobs.spark_tables import make_views, run_sql
 
     make_views(spark, lake, query)
-    found = ask(spark, query, limit)
-    more = f"the first {limit} rows; --limit 0 gives all"
+    result = run_sql(spark, query, limit)
+    more = f"the first {limit} rows; --limit 0 shows all"
     return Outcome(
         schema="coterie.pipeline.sql",
-        columns=columns_named(found.rows.column_names),
-        items=tuple(items_of(found.rows.to_pylist())),
+        columns=columns_named(result.rows.column_names),
+        items=tuple(items_of(result.rows.to_pylist())),
         cluster_id=lake.identity.cluster_id,
-        about=about(lake),
-        summary={"rows": len(found.rows), "is_all": found.is_all},
-        notes=() if found.is_all else (more,),
+        context=lake_context(lake),
+        summary={"rows": len(result.rows), "is_all": result.is_complete},
+        notes=() if result.is_complete else (more,),
     )
+
+
+SQL: Final = Command(
+    description="""\
+Query a lake in Spark SQL: one query, or a prompt for several.
+
+Every table is a view of its name; docs/pipeline.md describes the columns. Each view has
+three additional columns: cluster_id, as_of_ts and history_from_ts. Times are UTC.
+Without a query the command shows a prompt, where ";" ends a statement and quit ends the
+session; when stdin is not a terminal, statements are read from it.
+""",
+    examples="""\
+examples:
+  coterie pipeline sql --lake lake "SELECT group_id, state FROM current_groups"
+      one query, printed as a table
+  coterie pipeline sql --lake lake --output csv --limit 0 \\
+      "SELECT cause, count(*) AS times FROM rebalance_timeline GROUP BY cause"
+      all rows, for a spreadsheet
+  coterie pipeline sql --lake lake
+      a prompt
+
+exit codes: 0 success, 1 the query failed, 2 invalid query or usage error
+""",
+    options=(_add_options, add_output_options, add_engine_options),
+    run=_run,
+)
+
+
+# The prompt.
+
+_PROMPT: Final = "lake> "
+_CONTINUATION_PROMPT: Final = "  ... "
+_QUIT: Final = {"quit", "exit", r"\q"}
+_HISTORY_LINES: Final = 1_000
+
+
+def run_statements(run_statement: Callable[[str], int]) -> int:
+    """Run the statements of stdin; return the exit code of the last one."""
+    if not sys.stdin.isatty():
+        code = 0
+        for piped in split_statements(sys.stdin):
+            code = run_statement(piped)
+        return code
+    history = _History()
+    try:
+        while (statement := _read_statement()) is not None:
+            try:
+                run_statement(statement)
+            except CoterieError as error:
+                sys.stderr.write(f"{error}\n")
+            except KeyboardInterrupt:
+                sys.stderr.write("interrupted\n")
+    finally:
+        history.save()
+    return 0
+
+
+def split_statements(lines: Iterable[str]) -> Iterator[str]:
+    """Split lines into statements.
+
+    A ";" at the end of a line ends a statement; it is optional after the last one.
+    """
+    text = ""
+    for line in lines:
+        text += line
+        if line.rstrip().endswith(";"):
+            yield text.strip().rstrip(";")
+            text = ""
+    if text.strip():
+        yield text.strip()
+
+
+def _read_statement() -> str | None:
+    """Read the next statement; None at the end of the session.
+
+    Ctrl-C discards the lines of the current statement.
+    """
+    lines: list[str] = []
+    while True:
+        try:
+            line = input(_CONTINUATION_PROMPT if lines else _PROMPT)
+        except EOFError:
+            sys.stderr.write("\n")
+            return None
+        except KeyboardInterrupt:
+            sys.stderr.write("\n")
+            lines = []
+            continue
+        if not lines and line.strip().rstrip(";").lower() in _QUIT:
+            return None
+        lines = [*lines, line] if lines or line.strip() else []
+        for statement in split_statements(f"{each}\n" for each in lines):
+            if line.rstrip().endswith(";"):
+                return statement
+
+
+class _History:
+    """The lines of earlier sessions, on systems that have readline."""
+
+    def __init__(self) -> None:
+        state = os.environ.get("XDG_STATE_HOME")
+        base = Path(state) if state else Path.home() / ".local" / "state"
+        self._path = base / "coterie" / "sql-history"
+        try:
+            import readline
+        except ImportError:
+            self._readline = None
+            return
+        self._readline = readline
+        if self._path.exists():
+            readline.read_history_file(self._path)
+
+    def save(self) -> None:
+        if self._readline is None:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._readline.set_history_length(_HISTORY_LINES)
+        self._readline.write_history_file(self._path)

@@ -1,21 +1,30 @@
-"""Access control lists: looked at, added to and taken from (KIP-140, KIP-290).
+"""Describe, create and delete ACL bindings (KIP-140, KIP-290).
 
-Bindings and filters are the values of `coterie.auth.acl`, the same that our server
-decides by. Any broker answers, or passes on what it is asked (KIP-590).
+Bindings and filters are the values of `coterie.auth.acl`, which the broker's authorizer
+uses, too. Any broker serves these requests or forwards them (KIP-590).
 
-What has something UNKNOWN in it is not sent: Kafka hangs up on it.
+A binding or filter with an UNKNOWN element is not sent: Kafka closes the connection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
-from coterie.auth.acl import EVERY_ACL, Acl, AclFilter, Pattern, Permission, known
-from coterie.auth.authorizer import Operation, Principal, ResourceType, parse_principal
-from coterie.client.admin.deadline import Deadline
-from coterie.client.admin.refusals import refusal
-from coterie.client.admin.results import Results
+from coterie.auth.acl import (
+    ANY_BINDING,
+    AclBinding,
+    AclBindingFilter,
+    Operation,
+    PatternType,
+    PermissionType,
+    Principal,
+    ResourceType,
+    number_or_unknown,
+    parse_principal,
+)
+from coterie.client.admin.calls import Deadline
+from coterie.client.admin.results import Results, api_error
 from coterie.client.cluster import Cluster
 from coterie.errors import ApiError, ClientError, CoterieError
 from coterie.wire.error_codes import ErrorCode
@@ -32,34 +41,23 @@ from coterie.wire.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from coterie.wire.messages.describe_acls import (
+    AclDescription,
     DescribeAclsRequest,
     DescribeAclsResponse,
 )
 from coterie.wire.schema import VERSION_MAX, Versions
 
-T = TypeVar("T", Acl, AclFilter)
+T = TypeVar("T", AclBinding, AclBindingFilter)
 
 _USERS_SINCE: Final = 3
-"""Users are resources since this version (KIP-373)."""
-
-
-class _Entry(Protocol):
-    """Who may do what, as answers carry it."""
-
-    principal: str
-    host: str
-    operation: int
-    permission_type: int
+"""The first version with users as resources (KIP-373)."""
 
 
 async def describe_acls(
-    cluster: Cluster, which: AclFilter | None = None
-) -> tuple[Acl, ...]:
-    """The bindings that a filter means, sorted; None means every one.
-
-    Raises ApiError, and UnsupportedByBroker for brokers before Kafka 2.0.
-    """
-    wanted = which or EVERY_ACL
+    cluster: Cluster, which: AclBindingFilter | None = None
+) -> tuple[AclBinding, ...]:
+    """Return the bindings that match a filter, sorted; None means all."""
+    wanted = which or ANY_BINDING
     if (unknown := _unknown(wanted)) is not None:
         raise unknown
     request = DescribeAclsRequest(
@@ -72,26 +70,26 @@ async def describe_acls(
         permission_type=wanted.permission,
     )
     versions = _versions([wanted.resource_type])
-    answer = await Deadline(cluster).retrying(
+    response = await Deadline(cluster).retrying(
         lambda: cluster.call(request, DescribeAclsResponse, wanted=versions)
     )
-    if answer.error_code:
-        raise refusal(answer.error_code, "to see ACLs", answer.error_message)
+    if response.error_code:
+        raise api_error(response.error_code, "to describe ACLs", response.error_message)
     return tuple(
         sorted(
             _acl(each, resource.resource_type, resource.resource_name, pattern)
-            for resource in answer.resources
+            for resource in response.resources
             for pattern in [resource.pattern_type]
             for each in resource.acls
         )
     )
 
 
-async def create_acls(cluster: Cluster, acls: Iterable[Acl]) -> Results[Acl, None]:
-    """Add bindings; one that is there already stays, so it is safe to do it again.
-
-    Raises UnsupportedByBroker for brokers before Kafka 2.0.
-    """
+async def create_acls(
+    cluster: Cluster, acls: Iterable[AclBinding]
+) -> Results[AclBinding, None]:
+    """Create bindings. Existing bindings are not changed, so the request can be
+    retried."""
     wanted, errors = _sendable(acls)
     if not wanted:
         return Results({}, errors)
@@ -110,26 +108,27 @@ async def create_acls(cluster: Cluster, acls: Iterable[Acl]) -> Results[Acl, Non
         ]
     )
     versions = _versions([acl.resource_type for acl in wanted])
-    answer = await Deadline(cluster).retrying(
+    response = await Deadline(cluster).retrying(
         lambda: cluster.call(request, CreateAclsResponse, wanted=versions)
     )
-    _check_count(answer.results, wanted)
+    _check_count(response.results, wanted)
     errors |= {
-        acl: refusal(each.error_code, f"to create {in_words(acl)}", each.error_message)
-        for acl, each in zip(wanted, answer.results, strict=True)
+        acl: api_error(
+            each.error_code, f"to create {in_words(acl)}", each.error_message
+        )
+        for acl, each in zip(wanted, response.results, strict=True)
         if each.error_code
     }
     return Results({acl: None for acl in wanted if acl not in errors}, errors)
 
 
 async def delete_acls(
-    cluster: Cluster, filters: Iterable[AclFilter]
-) -> Results[AclFilter, Results[Acl, None]]:
-    """Take away what each filter means; the bindings that were, or could not be.
+    cluster: Cluster, filters: Iterable[AclBindingFilter]
+) -> Results[AclBindingFilter, Results[AclBinding, None]]:
+    """Delete the bindings that match each filter; return the outcome of each binding.
 
-    Raises UnsupportedByBroker for brokers before Kafka 2.0, and RequestTimedOut or
-    ConnectionLost when it is unknown what was taken away: asked again, the broker would
-    not tell.
+    Raises RequestTimedOut or ConnectionLost when the outcome is unknown: a second
+    request would not return the bindings that the first one deleted.
     """
     wanted, errors = _sendable(filters)
     if not wanted:
@@ -150,20 +149,21 @@ async def delete_acls(
     )
     versions = _versions([each.resource_type for each in wanted])
     connection = await Deadline(cluster).retrying(cluster.connection)
-    answer = await connection.call(request, DeleteAclsResponse, wanted=versions)
-    _check_count(answer.filter_results, wanted)
-    values: dict[AclFilter, Results[Acl, None]] = {}
-    for each, result in zip(wanted, answer.filter_results, strict=True):
+    response = await connection.call(request, DeleteAclsResponse, wanted=versions)
+    _check_count(response.filter_results, wanted)
+    values: dict[AclBindingFilter, Results[AclBinding, None]] = {}
+    for each, result in zip(wanted, response.filter_results, strict=True):
         if result.error_code:
-            said = result.error_message
-            errors[each] = refusal(result.error_code, "to delete ACLs", said)
+            errors[each] = api_error(
+                result.error_code, "to delete ACLs", result.error_message
+            )
         else:
             values[each] = _deleted(result)
     return Results(values, errors)
 
 
-def in_words(acl: Acl) -> str:
-    """A binding as a person reads it."""
+def in_words(acl: AclBinding) -> str:
+    """Return a binding as a sentence."""
     return (
         f"{acl.permission.name} {acl.principal} from {acl.host} to "
         f"{acl.operation.name} {acl.resource_type.name} {acl.name} "
@@ -171,37 +171,38 @@ def in_words(acl: Acl) -> str:
     )
 
 
-def _deleted(result: DeleteAclsFilterResult) -> Results[Acl, None]:
-    values: dict[Acl, None] = {}
-    errors: dict[Acl, CoterieError] = {}
+def _deleted(result: DeleteAclsFilterResult) -> Results[AclBinding, None]:
+    values: dict[AclBinding, None] = {}
+    errors: dict[AclBinding, CoterieError] = {}
     for each in result.matching_acls:
-        acl = _matching(each)
+        acl = _acl(each, each.resource_type, each.resource_name, each.pattern_type)
         if each.error_code:
             words = f"to delete {in_words(acl)}"
-            errors[acl] = refusal(each.error_code, words, each.error_message)
+            errors[acl] = api_error(each.error_code, words, each.error_message)
         else:
             values[acl] = None
     return Results(values, errors)
 
 
-def _matching(each: DeleteAclsMatchingAcl) -> Acl:
-    return _acl(each, each.resource_type, each.resource_name, each.pattern_type)
-
-
-def _acl(entry: _Entry, resource_type: int, name: str, pattern: int) -> Acl:
-    return Acl(
+def _acl(
+    entry: AclDescription | DeleteAclsMatchingAcl,
+    resource_type: int,
+    name: str,
+    pattern: int,
+) -> AclBinding:
+    return AclBinding(
         principal=parse_principal(entry.principal) or Principal("", entry.principal),
-        permission=known(Permission, entry.permission_type),
-        operation=known(Operation, entry.operation),
-        resource_type=known(ResourceType, resource_type),
+        permission=number_or_unknown(PermissionType, entry.permission_type),
+        operation=number_or_unknown(Operation, entry.operation),
+        resource_type=number_or_unknown(ResourceType, resource_type),
         name=name,
-        pattern=known(Pattern, pattern),
+        pattern=number_or_unknown(PatternType, pattern),
         host=entry.host,
     )
 
 
 def _sendable(items: Iterable[T]) -> tuple[list[T], dict[T, CoterieError]]:
-    """What can be sent, each once, and why the rest cannot."""
+    """Return the items that can be sent, each once, and the errors of the others."""
     found = {each: _unknown(each) for each in items}
     errors: dict[T, CoterieError] = {
         each: error for each, error in found.items() if error is not None
@@ -209,12 +210,12 @@ def _sendable(items: Iterable[T]) -> tuple[list[T], dict[T, CoterieError]]:
     return [each for each in found if each not in errors], errors
 
 
-def _unknown(item: Acl | AclFilter) -> ApiError | None:
+def _unknown(item: AclBinding | AclBindingFilter) -> ApiError | None:
     words = (item.resource_type, item.pattern, item.operation, item.permission)
     if all(words):  # UNKNOWN is 0
         return None
-    told = ", ".join(f"{type(each).__name__} {each.name}" for each in words)
-    message = f"no broker knows what is UNKNOWN; say what is meant ({told})"
+    listed = ", ".join(f"{type(each).__name__} {each.name}" for each in words)
+    message = f"UNKNOWN cannot be sent to a broker; replace it ({listed})"
     return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
@@ -222,8 +223,9 @@ def _versions(kinds: Iterable[ResourceType]) -> Versions:
     return Versions(_USERS_SINCE if ResourceType.USER in kinds else 0, VERSION_MAX)
 
 
-def _check_count(said: Collection[object], asked: Collection[object]) -> None:
-    if len(said) != len(asked):
+def _check_count(results: Collection[object], sent: Collection[object]) -> None:
+    if len(results) != len(sent):
         raise ClientError(
-            f"the broker answered {len(said)} of {len(asked)} ACLs: look at what holds"
+            f"the response has {len(results)} results for {len(sent)} ACLs: "
+            "the outcome is unknown, describe the ACLs"
         )

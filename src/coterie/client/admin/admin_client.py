@@ -1,20 +1,22 @@
-"""What an operator asks of a cluster, in one place.
+"""The admin client of a Kafka cluster.
 
     async with AdminClient("localhost:9092") as admin:
         listed = await admin.list_groups()
         described = await admin.describe_groups(g.group_id for g in listed.groups)
 
-A call about many things gives an outcome for each of them (`Results`): a deleted topic,
-a dead broker or a missing right is the error of what it concerns, and never raises.
-What raises concerns the whole call: ClientError when no broker can be reached, and for
-calls about one group whatever is wrong with it. A call takes at most `api_timeout_ms`.
+A call about many items returns `Results`: one outcome for each item, so a deleted
+topic, an unavailable broker or a missing ACL is the error of that item and raises
+nothing. A call raises only errors of the whole call: ClientError when no broker can be
+reached and, for calls about one group, the error of that group. A call takes at most
+`ClientOptions.api_timeout_ms`.
 
-Any broker from Kafka 0.11 on will do. What one is too old for is UnsupportedByBroker;
-nothing is silently left out.
+Brokers from Kafka 0.11 on are supported. A request that a broker is too old for fails
+with UnsupportedByBroker; no argument is silently ignored.
 
-Rules of this file: it is a face. Each family of calls is a module of functions, which
-is imported when it is first called: a command that lists groups pays for nothing else.
-What is not about groups is in broker_calls.py.
+`AdminClient` is the only declaration of these calls: `client.sync.SyncAdmin` derives
+its methods from it; `operations` and the command line use the class itself. Each family
+of calls is implemented in a module that is imported on the first call, so that commands
+such as `coterie groups list` do not import messages that they do not send.
 """
 
 from __future__ import annotations
@@ -22,38 +24,44 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
-from coterie.client.admin.broker_calls import BrokerCalls
 from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from coterie.client.admin.cluster_values import ClusterDescription
-    from coterie.client.admin.group_values import (
+    from coterie.auth.acl import AclBinding, AclBindingFilter
+    from coterie.client.admin.configs import ConfigEntry, ConfigResource
+    from coterie.client.admin.group_changes import MemberToRemove
+    from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
+    from coterie.client.admin.groups import (
+        ClusterDescription,
         GroupDescription,
         GroupListings,
         GroupState,
         GroupType,
         Node,
     )
-    from coterie.client.admin.offset_values import CommittedOffset, GroupOffsets
-    from coterie.client.admin.remove_members import MemberToRemove
+    from coterie.client.admin.log_offsets import LogOffsetInfo, OffsetSpec
     from coterie.client.admin.results import Progress, Results
-    from coterie.types import GroupId, TopicPartition
+    from coterie.client.admin.topics import CreatedTopic, NewTopic, TopicDescription
+    from coterie.client.admin.users import ScramDeletion, ScramInfo, ScramUpsertion
+    from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
+    from coterie.wire.configs import ConfigResourceType
 
 
-class AdminClient(BrokerCalls):
-    """A client for operators. See the module's docstring. `bootstrap` are addresses
-    HOST:PORT, in a sequence or with commas between; any broker of the cluster does.
+class AdminClient:
+    """An asynchronous admin client of one Kafka cluster.
 
-    It connects when it is first asked, and belongs to the event loop that runs then.
+    `bootstrap` holds addresses HOST:PORT, as a sequence or separated by commas; any
+    brokers of the cluster suffice. The client connects on its first call and belongs to
+    the event loop that runs then.
     """
 
     def __init__(
         self, bootstrap: str | Sequence[str], options: ClientOptions | None = None
     ) -> None:
-        super().__init__(Cluster(bootstrap, options or ClientOptions()))
+        self._cluster = Cluster(bootstrap, options or ClientOptions())
 
     async def __aenter__(self) -> Self:
         return self
@@ -67,14 +75,14 @@ class AdminClient(BrokerCalls):
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection; calls that wait get ConnectionLost."""
+        """Close every connection; pending calls raise ConnectionLost."""
         await self._cluster.close()
 
     async def describe_cluster(self) -> ClusterDescription:
-        """The cluster's id, its controller and its brokers."""
-        from coterie.client.admin import describe_cluster
+        """Return the cluster's id, its controller and its brokers."""
+        from coterie.client.admin import calls
 
-        return await describe_cluster.describe_cluster(self._cluster)
+        return await calls.describe_cluster(self._cluster)
 
     # Groups.
 
@@ -84,9 +92,10 @@ class AdminClient(BrokerCalls):
         states: Collection[GroupState] = (),
         types: Collection[GroupType] = (),
     ) -> GroupListings:
-        """The groups of all brokers that pass both filters; an empty one passes all.
+        """List the groups of all brokers that match both filters; an empty filter
+        matches every group.
 
-        Raises UnsupportedByBroker when a broker is too old to filter so (E28-07).
+        Raises UnsupportedByBroker when a broker is too old for a filter (E28-07).
         """
         from coterie.client.admin import list_groups
 
@@ -99,34 +108,30 @@ class AdminClient(BrokerCalls):
         with_operations: bool = False,
         progress: Progress | None = None,
     ) -> Results[GroupId, GroupDescription]:
-        """Describe groups of either protocol. One that does not exist is the error
-        GROUP_ID_NOT_FOUND (E29-03)."""
+        """Describe groups of either protocol. A group that does not exist has the error
+        GROUP_ID_NOT_FOUND (E29-03). Brokers before 2.3 return no operations."""
         from coterie.client.admin import describe_groups
 
         return await describe_groups.describe_groups(
-            self._cluster,
-            group_ids,
-            with_operations=with_operations,
-            progress=progress,
+            self._cluster, group_ids, with_operations, progress
         )
 
     async def delete_groups(
         self, group_ids: Iterable[GroupId], *, progress: Progress | None = None
     ) -> Results[GroupId, None]:
-        """Delete groups that have no members, with their offsets (KIP-229)."""
-        from coterie.client.admin import delete_groups
+        """Delete groups without members, with their offsets (KIP-229)."""
+        from coterie.client.admin import group_changes
 
-        return await delete_groups.delete_groups(
-            self._cluster, group_ids, progress=progress
-        )
+        return await group_changes.delete_groups(self._cluster, group_ids, progress)
 
     async def find_coordinators(
         self, group_ids: Iterable[GroupId]
     ) -> Results[GroupId, Node]:
-        """Which broker coordinates which group, asked anew (KIP-699)."""
-        from coterie.client.admin import find_coordinators
+        """Look up the coordinator of each group again, bypassing the cache
+        (KIP-699)."""
+        from coterie.client.admin import group_driver
 
-        return await find_coordinators.find_coordinators(self._cluster, group_ids)
+        return await group_driver.find_coordinators(self._cluster, group_ids)
 
     async def remove_members(
         self,
@@ -135,15 +140,17 @@ class AdminClient(BrokerCalls):
         *,
         reason: str = "",
     ) -> Results[MemberToRemove, None]:
-        """Make members leave a group; None means all that it has. The reason is for
-        the coordinator's log. Raises ApiError for what is wrong with the group."""
-        from coterie.client.admin import remove_members
+        """Remove members from a group (KIP-345); None removes every member.
 
-        return await remove_members.remove_members(
-            self._cluster, group_id, members, reason=reason
+        `reason` is for the coordinator's log (KIP-800). Raises the group's ApiError.
+        """
+        from coterie.client.admin import group_changes
+
+        return await group_changes.remove_members(
+            self._cluster, group_id, members, reason
         )
 
-    # What groups committed.
+    # Committed offsets.
 
     async def list_group_offsets(
         self,
@@ -152,10 +159,11 @@ class AdminClient(BrokerCalls):
         *,
         require_stable: bool = False,
     ) -> GroupOffsets:
-        """What one group committed for partitions; None means for all (KIP-88).
+        """Fetch the committed offsets of one group; None means every partition with a
+        commit (KIP-88).
 
-        Raises ApiError for what is wrong with the group, and UnsupportedByBroker when
-        all are wanted of a broker before 0.10.2.
+        Raises the group's ApiError, and UnsupportedByBroker when `partitions` is None
+        and the broker is older than 0.10.2.
         """
         results = await self.list_groups_offsets(
             {group_id: partitions}, require_stable=require_stable
@@ -169,38 +177,250 @@ class AdminClient(BrokerCalls):
         require_stable: bool = False,
         progress: Progress | None = None,
     ) -> Results[GroupId, GroupOffsets]:
-        """What groups committed, for the named partitions or, with None, for all.
+        """Fetch the committed offsets of groups; None means every partition with a
+        commit.
 
-        With `require_stable`, a partition with a transaction under way is the error
-        UNSTABLE_OFFSET_COMMIT of that partition; brokers before 2.5 do not know the
-        wish, and `ClientOptions.stable_fetch_is_required` says what then (A-66).
+        With `require_stable`, a partition with an open transaction has the error
+        UNSTABLE_OFFSET_COMMIT. Brokers before 2.5 cannot check that;
+        `ClientOptions.stable_fetch_is_required` decides whether the request fails then
+        (A-66).
         """
         from coterie.client.admin import group_offsets
 
         return await group_offsets.list_groups_offsets(
-            self._cluster, wanted, require_stable=require_stable, progress=progress
+            self._cluster, wanted, require_stable, progress
         )
 
     async def alter_group_offsets(
         self, group_id: GroupId, offsets: Mapping[TopicPartition, CommittedOffset]
     ) -> Results[TopicPartition, None]:
-        """Commit for a group that has no members; with members, UNKNOWN_MEMBER_ID is
-        the error of each partition (E29-08). Raises ApiError for what is wrong with
-        the group."""
-        from coterie.client.admin import change_offsets
+        """Commit offsets for a group without members.
 
-        return await change_offsets.alter_group_offsets(
-            self._cluster, group_id, offsets
-        )
+        If the group has members, each partition has the error UNKNOWN_MEMBER_ID
+        (E29-08). Raises the group's ApiError.
+        """
+        from coterie.client.admin import group_offsets
+
+        return await group_offsets.alter_group_offsets(self._cluster, group_id, offsets)
 
     async def delete_group_offsets(
         self, group_id: GroupId, partitions: Collection[TopicPartition]
     ) -> Results[TopicPartition, None]:
-        """Delete what a group committed (KIP-496). A topic that a member reads is the
-        error GROUP_SUBSCRIBED_TO_TOPIC of its partitions. Raises ApiError for what is
-        wrong with the group."""
-        from coterie.client.admin import change_offsets
+        """Delete committed offsets of a group (KIP-496).
 
-        return await change_offsets.delete_group_offsets(
+        Partitions of a topic that a member subscribes to have the error
+        GROUP_SUBSCRIBED_TO_TOPIC. Raises the group's ApiError.
+        """
+        from coterie.client.admin import group_offsets
+
+        return await group_offsets.delete_group_offsets(
             self._cluster, group_id, partitions
         )
+
+    # Logs.
+
+    async def list_offsets(
+        self,
+        wanted: Mapping[TopicPartition, OffsetSpec],
+        *,
+        committed_only: bool = False,
+        progress: Progress | None = None,
+    ) -> Results[TopicPartition, LogOffsetInfo]:
+        """List log offsets: the start, the end, or the first offset at or after a time.
+
+        With `committed_only`, LATEST is the last stable offset. A partition without an
+        available leader is retried for `ClientOptions.leader_wait_ms`.
+        """
+        from coterie.client.admin import log_offsets
+
+        return await log_offsets.list_offsets(
+            self._cluster, wanted, committed_only=committed_only, progress=progress
+        )
+
+    async def record_times(
+        self,
+        wanted: Mapping[TopicPartition, LogOffset],
+        *,
+        progress: Progress | None = None,
+    ) -> Results[TopicPartition, int]:
+        """Return the timestamp (ms) of the first record at or after each offset, or -1
+        when that record has none.
+
+        It sends one Fetch request for each partition and needs READ on the topic.
+        """
+        from coterie.client.admin import fetch
+
+        return await fetch.record_times(self._cluster, wanted, progress)
+
+    async def delete_records(
+        self,
+        before: Mapping[TopicPartition, LogOffset],
+        *,
+        progress: Progress | None = None,
+    ) -> Results[TopicPartition, LogOffset]:
+        """Delete the records before each offset (KIP-107), or all records with -1.
+
+        Returns the new start of each log.
+        """
+        from coterie.client.admin import log_offsets
+
+        return await log_offsets.delete_records(self._cluster, before, progress)
+
+    # Topics.
+
+    async def describe_topics(
+        self, names: Iterable[TopicName] | None = None
+    ) -> Results[TopicName, TopicDescription]:
+        """Describe topics and their partitions; None means every topic that the
+        principal may describe."""
+        from coterie.client.admin import topics
+
+        return await topics.describe_topics(self._cluster, names)
+
+    async def create_topics(
+        self, new: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> Results[TopicName, CreatedTopic]:
+        """Create topics, or with `validate_only` check whether they can be created.
+
+        Raises RequestTimedOut or ConnectionLost when the outcome is unknown.
+        """
+        from coterie.client.admin import topics
+
+        return await topics.create_topics(
+            self._cluster, new, validate_only=validate_only
+        )
+
+    async def delete_topics(
+        self, names: Iterable[TopicName]
+    ) -> Results[TopicName, None]:
+        """Delete topics with their records. Raises as `create_topics` does."""
+        from coterie.client.admin import topics
+
+        return await topics.delete_topics(self._cluster, names)
+
+    async def create_partitions(
+        self, counts: Mapping[TopicName, int], *, validate_only: bool = False
+    ) -> Results[TopicName, None]:
+        """Increase the number of partitions of topics to the given totals. Raises as
+        `create_topics` does."""
+        from coterie.client.admin import topics
+
+        return await topics.create_partitions(
+            self._cluster, counts, validate_only=validate_only
+        )
+
+    # Configurations.
+
+    async def describe_configs(
+        self,
+        resources: Iterable[ConfigResource],
+        *,
+        names: Collection[str] | None = None,
+        with_synonyms: bool = False,
+        with_documentation: bool = False,
+        progress: Progress | None = None,
+    ) -> Results[ConfigResource, tuple[ConfigEntry, ...]]:
+        """Describe the configurations of topics, brokers or groups, sorted by name;
+        None means every name. A group with configurations need not exist (E21-10).
+
+        Raises UnsupportedByBroker for brokers before Kafka 0.11.
+        """
+        from coterie.client.admin import configs
+
+        return await configs.describe_configs(
+            self._cluster,
+            resources,
+            names=names,
+            with_synonyms=with_synonyms,
+            with_documentation=with_documentation,
+            progress=progress,
+        )
+
+    async def alter_configs(
+        self,
+        changes: Mapping[ConfigResource, Mapping[str, str | None]],
+        *,
+        validate_only: bool = False,
+        progress: Progress | None = None,
+    ) -> Results[ConfigResource, None]:
+        """Alter configurations incrementally (KIP-339); None restores the default.
+        Other configurations do not change. The group of a configuration need not exist
+        (E21-02).
+
+        Raises UnsupportedByBroker for brokers before Kafka 2.3, which can only replace
+        every configuration of a resource.
+        """
+        from coterie.client.admin import configs
+
+        return await configs.alter_configs(
+            self._cluster, changes, validate_only=validate_only, progress=progress
+        )
+
+    async def list_config_resources(
+        self, kinds: Collection[ConfigResourceType] = ()
+    ) -> tuple[ConfigResource, ...]:
+        """List the resources that have configurations, of the given kinds or of all,
+        sorted. Groups are listed when they have a dynamic configuration (KIP-1142).
+
+        Raises ApiError, and UnsupportedByBroker for brokers before Kafka 4.1.
+        """
+        from coterie.client.admin import configs
+
+        return await configs.list_config_resources(self._cluster, kinds)
+
+    # ACLs.
+
+    async def describe_acls(
+        self, wanted: AclBindingFilter | None = None
+    ) -> tuple[AclBinding, ...]:
+        """Return the ACL bindings that match a filter, sorted; None means all.
+
+        Raises ApiError, and UnsupportedByBroker for brokers before Kafka 2.0.
+        """
+        from coterie.client.admin import acls
+
+        return await acls.describe_acls(self._cluster, wanted)
+
+    async def create_acls(self, new: Iterable[AclBinding]) -> Results[AclBinding, None]:
+        """Create ACL bindings; existing ones are not changed.
+
+        Raises UnsupportedByBroker for brokers before Kafka 2.0.
+        """
+        from coterie.client.admin import acls
+
+        return await acls.create_acls(self._cluster, new)
+
+    async def delete_acls(
+        self, filters: Iterable[AclBindingFilter]
+    ) -> Results[AclBindingFilter, Results[AclBinding, None]]:
+        """Delete the ACL bindings that match each filter; return the outcome of each
+        binding. Raises as `create_topics` and `create_acls` do."""
+        from coterie.client.admin import acls
+
+        return await acls.delete_acls(self._cluster, filters)
+
+    # SASL/SCRAM users.
+
+    async def describe_scram_users(
+        self, names: Iterable[str] | None = None
+    ) -> Results[str, tuple[ScramInfo, ...]]:
+        """Describe the SCRAM credentials of users; None means every user that has any.
+
+        Mechanisms of newer brokers are left out. Raises ApiError, and
+        UnsupportedByBroker for brokers before Kafka 2.7.
+        """
+        from coterie.client.admin import users
+
+        return await users.describe_scram_users(self._cluster, names)
+
+    async def alter_scram_users(
+        self, changes: Iterable[ScramUpsertion | ScramDeletion]
+    ) -> Results[str, None]:
+        """Set and delete SCRAM credentials, one change for each user (KIP-554).
+
+        Passwords are salted and hashed before they are sent. Raises as `create_topics`
+        does.
+        """
+        from coterie.client.admin import users
+
+        return await users.alter_scram_users(self._cluster, changes)

@@ -1,7 +1,7 @@
-"""Configurations, described and changed one by one (KIP-133, KIP-226, KIP-339).
+"""Describe and incrementally alter configurations (KIP-133, KIP-226, KIP-339).
 
-What is a broker's own (its settings, its loggers) is asked of that broker, once: that
-it is down is the answer. Everything else any broker tells, or passes on.
+Requests about a broker's own settings or loggers are sent to that broker, without
+retries: if it is unavailable, they fail. Any broker serves or forwards the others.
 """
 
 from __future__ import annotations
@@ -9,21 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
-from coterie.client.admin.bulk import in_chunks
-from coterie.client.admin.config_values import (
-    ConfigEntry,
-    ConfigResource,
-    ConfigSynonym,
-)
-from coterie.client.admin.deadline import Deadline
-from coterie.client.admin.refusals import refusal
-from coterie.client.admin.results import Progress, Results, results_of
+from coterie.client.admin.calls import Deadline, in_chunks
+from coterie.client.admin.results import Progress, Results, api_error, results_of
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError
-from coterie.wire.config_kinds import ConfigSource, ConfigType, ResourceKind
+from coterie.wire.configs import ConfigResourceType, ConfigSource, ConfigType
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -32,9 +26,9 @@ from coterie.wire.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from coterie.wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
+    IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
     IncrementalAlterConfigsResponse,
 )
 from coterie.wire.messages.list_config_resources import (
@@ -43,19 +37,65 @@ from coterie.wire.messages.list_config_resources import (
 )
 from coterie.wire.schema import VERSION_MAX, Versions
 
+
+@dataclass(frozen=True, slots=True, order=True)
+class ConfigResource:
+    """A topic or group by name, or a broker by id, that has configurations. The broker
+    "" means the defaults of all brokers.
+    """
+
+    kind: ConfigResourceType
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.name.lower().replace('_', ' ')} {self.name or '(default)'}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """A value of a configuration in one of its sources."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One configuration and its value; `value` is None for a secret."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    type: ConfigType = ConfigType.UNKNOWN
+    """UNKNOWN before Kafka 2.6."""
+    is_read_only: bool = False
+    is_sensitive: bool = False
+    documentation: str | None = None
+    """When requested, from Kafka 2.6 on."""
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    """When requested; the source with the highest precedence first."""
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the value is the default."""
+        return self.source is ConfigSource.DEFAULT
+
+
 V = TypeVar("V")
 Outcomes: TypeAlias = Mapping[ConfigResource, V | CoterieError]
 Ask: TypeAlias = Callable[
     [int | None, Collection[ConfigResource]], Awaitable[Outcomes[V]]
 ]
-"""Asks a node, or any, about resources."""
+"""A function that sends one request about resources, to a node or to any broker."""
 
 RESOURCES_PER_REQUEST: Final = 500
-_OF_A_NODE: Final = {ResourceKind.BROKER, ResourceKind.BROKER_LOGGER}
+_KINDS_OF_A_NODE: Final = {ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER}
 _SET: Final = 0
 _DELETE: Final = 1
 _KINDS_SINCE: Final = 1
-"""ListConfigResources knows of more than metrics since this version (KIP-1142)."""
+"""The first version of ListConfigResources that lists other kinds than client metrics
+(KIP-1142)."""
 
 
 async def describe_configs(
@@ -67,14 +107,10 @@ async def describe_configs(
     with_documentation: bool = False,
     progress: Progress | None = None,
 ) -> Results[ConfigResource, tuple[ConfigEntry, ...]]:
-    """The configurations of each resource, those of some `names` or all, sorted.
-
-    A group needs not exist to have some (E21-10). Raises UnsupportedByBroker for
-    brokers before Kafka 0.11.
-    """
+    """Describe the configurations of each resource."""
 
     async def ask(
-        node_id: int | None, some: Collection[ConfigResource]
+        node_id: int | None, chunk: Collection[ConfigResource]
     ) -> Outcomes[tuple[ConfigEntry, ...]]:
         request = DescribeConfigsRequest(
             resources=[
@@ -83,19 +119,19 @@ async def describe_configs(
                     resource_name=each.name,
                     configuration_keys=None if names is None else list(names),
                 )
-                for each in some
+                for each in chunk
             ],
             include_synonyms=with_synonyms,
             include_documentation=with_documentation,
         )
-        answer = await cluster.call(request, DescribeConfigsResponse, node_id=node_id)
+        response = await cluster.call(request, DescribeConfigsResponse, node_id=node_id)
         return _by_resource(
             (
                 (each.resource_type, each.resource_name),
                 (each.error_code, each.error_message),
                 tuple(sorted(map(_entry, each.configs), key=lambda entry: entry.name)),
             )
-            for each in answer.results
+            for each in response.results
         )
 
     return await _ask_all(cluster, resources, ask, progress)
@@ -108,30 +144,25 @@ async def alter_configs(
     validate_only: bool = False,
     progress: Progress | None = None,
 ) -> Results[ConfigResource, None]:
-    """Set configurations of resources, and with None go back to their defaults; what is
-    not named stays as it is. A group needs not exist (E21-02).
-
-    Raises UnsupportedByBroker for brokers before Kafka 2.3, which can only replace all
-    that a resource has set.
-    """
+    """Alter configurations incrementally; None restores the default."""
 
     async def ask(
-        node_id: int | None, some: Collection[ConfigResource]
+        node_id: int | None, chunk: Collection[ConfigResource]
     ) -> Outcomes[None]:
         request = IncrementalAlterConfigsRequest(
             resources=[
-                AlterConfigsResource(
+                IncrementalAlterConfigsResource(
                     resource_type=each.kind,
                     resource_name=each.name,
                     configs=[
                         _change(name, value) for name, value in changes[each].items()
                     ],
                 )
-                for each in some
+                for each in chunk
             ],
             validate_only=validate_only,
         )
-        answer = await cluster.call(
+        response = await cluster.call(
             request, IncrementalAlterConfigsResponse, node_id=node_id
         )
         return _by_resource(
@@ -140,37 +171,32 @@ async def alter_configs(
                 (each.error_code, each.error_message),
                 None,
             )
-            for each in answer.responses
+            for each in response.responses
         )
 
     return await _ask_all(cluster, changes, ask, progress)
 
 
 async def list_config_resources(
-    cluster: Cluster, kinds: Collection[ResourceKind] = ()
+    cluster: Cluster, kinds: Collection[ConfigResourceType] = ()
 ) -> tuple[ConfigResource, ...]:
-    """What has configurations of its own, of some kinds or of all, sorted. Of groups
-    these are the ones that have set something, whether they exist or not.
-
-    Raises UnsupportedByBroker for brokers before Kafka 4.1, ApiError for a refusal.
-    """
+    """List the resources that have their own configurations, sorted."""
     request = ListConfigResourcesRequest(resource_types=sorted(kinds))
-    is_old = set(kinds) == {ResourceKind.CLIENT_METRICS}
-    wanted = Versions(0 if is_old else _KINDS_SINCE, VERSION_MAX)
-    answer = await Deadline(cluster).retrying(
+    is_metrics_only = set(kinds) == {ConfigResourceType.CLIENT_METRICS}
+    wanted = Versions(0 if is_metrics_only else _KINDS_SINCE, VERSION_MAX)
+    response = await Deadline(cluster).retrying(
         lambda: cluster.call(request, ListConfigResourcesResponse, wanted=wanted)
     )
-    if answer.error_code:
-        raise refusal(answer.error_code, "to list configurations")
+    if response.error_code:
+        raise api_error(response.error_code, "to list configurations")
     return tuple(
         sorted(
-            ConfigResource(ResourceKind.read(each.resource_type), each.resource_name)
-            for each in answer.config_resources
+            ConfigResource(
+                ConfigResourceType.read(each.resource_type), each.resource_name
+            )
+            for each in response.config_resources
         )
     )
-
-
-# Who is asked, and what becomes of it.
 
 
 async def _ask_all(
@@ -179,74 +205,75 @@ async def _ask_all(
     ask: Ask[V],
     progress: Progress | None,
 ) -> Results[ConfigResource, V]:
-    """Raises what happens when any broker would do and none does."""
+    """Send requests for broker resources to their brokers, all others to any broker.
+
+    The error of a request to a certain broker becomes the result of its resources; that
+    of a request to any broker is raised, after retries if it is retriable.
+    """
     wanted = list(dict.fromkeys(resources))
     deadline = Deadline(cluster)
     outcomes: dict[ConfigResource, V | CoterieError] = {}
-    open_ones = set(wanted)
+    pending = set(wanted)
 
-    def settle(some: Collection[ConfigResource], said: Outcomes[V]) -> None:
-        outcomes.update(said)
-        open_ones.difference_update(some)
+    def settle(chunk: Collection[ConfigResource], received: Outcomes[V]) -> None:
+        outcomes.update(received)
+        pending.difference_update(chunk)
         if progress is not None:
-            progress(len(wanted) - len(open_ones), len(wanted))
+            progress(len(wanted) - len(pending), len(wanted))
 
-    async def ask_node(node_id: int | None, its_own: list[ConfigResource]) -> None:
-        said: Outcomes[V]
+    async def ask_node(node_id: int | None, own: list[ConfigResource]) -> None:
+        received: Outcomes[V]
         try:
-            said = await deadline.limit(partial(ask, node_id, its_own))
+            received = await deadline.limit(partial(ask, node_id, own))
         except CoterieError as error:
-            said = dict.fromkeys(its_own, error)
-        settle(its_own, said)
+            received = dict.fromkeys(own, error)
+        settle(own, received)
 
-    by_node = _by_node(wanted)
-    for some in in_chunks(by_node.pop(None, []), RESOURCES_PER_REQUEST):
-        settle(some, await deadline.retrying(partial(ask, None, some)))
+    by_node: dict[int | None, list[ConfigResource]] = defaultdict(list)
+    for each in wanted:
+        is_nodes_own = each.kind in _KINDS_OF_A_NODE and each.name.isdecimal()
+        by_node[int(each.name) if is_nodes_own else None].append(each)
+    for chunk in in_chunks(by_node.pop(None, []), RESOURCES_PER_REQUEST):
+        settle(chunk, await deadline.retrying(partial(ask, None, chunk)))
     await asyncio.gather(*(ask_node(*each) for each in by_node.items()))
     return results_of(wanted, outcomes)
 
 
-def _by_node(
-    resources: Iterable[ConfigResource],
-) -> dict[int | None, list[ConfigResource]]:
-    """Resources by the node that must be asked; None: by any."""
-    by_node: dict[int | None, list[ConfigResource]] = defaultdict(list)
-    for each in resources:
-        is_nodes_own = each.kind in _OF_A_NODE and each.name.isdecimal()
-        by_node[int(each.name) if is_nodes_own else None].append(each)
-    return by_node
-
-
 def _by_resource(
-    answered: Iterable[tuple[tuple[int, str], tuple[int, str | None], V]],
+    received: Iterable[tuple[tuple[int, str], tuple[int, str | None], V]],
 ) -> dict[ConfigResource, V | CoterieError]:
-    """Outcomes from type and name, code and message, and the value of each."""
+    """Return the outcome of each resource from its type and name, its code and message,
+    and its value."""
     outcomes: dict[ConfigResource, V | CoterieError] = {}
-    for (kind, name), (code, message), value in answered:
-        resource = ConfigResource(ResourceKind.read(kind), name)
+    for (kind, name), (code, message), value in received:
+        resource = ConfigResource(ConfigResourceType.read(kind), name)
         refused = code != ErrorCode.NONE
-        outcomes[resource] = refusal(code, str(resource), message) if refused else value
+        outcomes[resource] = (
+            api_error(code, str(resource), message) if refused else value
+        )
     return outcomes
 
 
-def _change(name: str, value: str | None) -> AlterableConfig:
+def _change(name: str, value: str | None) -> IncrementalAlterableConfig:
     operation = _DELETE if value is None else _SET
-    return AlterableConfig(name=name, config_operation=operation, value=value)
+    return IncrementalAlterableConfig(
+        name=name, config_operation=operation, value=value
+    )
 
 
-def _entry(said: DescribeConfigsResourceResult) -> ConfigEntry:
-    default = ConfigSource.DEFAULT if said.is_default else ConfigSource.UNKNOWN
-    source = ConfigSource.read(said.config_source)
+def _entry(result: DescribeConfigsResourceResult) -> ConfigEntry:
+    default = ConfigSource.DEFAULT if result.is_default else ConfigSource.UNKNOWN
+    source = ConfigSource.read(result.config_source)
     return ConfigEntry(
-        name=said.name,
-        value=said.value,
+        name=result.name,
+        value=result.value,
         source=source or default,
-        type=ConfigType.read(said.config_type),
-        is_read_only=said.read_only,
-        is_sensitive=said.is_sensitive,
-        documentation=said.documentation,
+        type=ConfigType.read(result.config_type),
+        is_read_only=result.read_only,
+        is_sensitive=result.is_sensitive,
+        documentation=result.documentation,
         synonyms=tuple(
             ConfigSynonym(each.name, each.value, ConfigSource.read(each.source))
-            for each in said.synonyms
+            for each in result.synonyms
         ),
     )

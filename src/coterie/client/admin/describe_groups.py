@@ -1,139 +1,143 @@
-"""Describing groups of both protocols without being told which a group speaks.
+"""DescribeGroups and ConsumerGroupDescribe: groups of both protocols in one call.
 
-A broker that has ConsumerGroupDescribe is asked that first; what it does not know as a
-group of KIP-848 is asked of DescribeGroups, on the same broker (E16-12). An older
-broker has classic groups only.
+A ConsumerGroupDescribe request is sent first to a broker that serves it; ids that are
+not KIP-848 groups are then sent in a DescribeGroups request to the same broker
+(E16-12). Older brokers have classic groups only.
 
-A group that is not there is the error GROUP_ID_NOT_FOUND, whatever the broker's age:
-before version 6, DescribeGroups tells of it as of a group that is Dead, and so it is
-read. Who described it a moment ago must not see a group that nobody made (E29-03).
+A missing group has the error GROUP_ID_NOT_FOUND with every broker version: before
+version 6, DescribeGroups returns it as a group in the state Dead (E29-03).
+
+The subscription and the assignment of a classic member are opaque bytes of the embedded
+consumer protocol, which brokers do not check. Bytes that cannot be decoded count as
+absent. A Coterie broker adds tagged fields (KIP-181): generation, leader, and each
+member's topics and assignors; from other brokers the topics are known for stable groups
+only (C-12).
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from contextlib import suppress
+from typing import Final, TypeVar
 
-from coterie.client.admin.classic_groups import classic_group
-from coterie.client.admin.driver import GroupDriver, Outcomes
-from coterie.client.admin.group_values import (
+from coterie.client.admin.group_driver import GroupDriver, Outcomes
+from coterie.client.admin.groups import (
     GroupDescription,
     GroupState,
     GroupType,
     MemberDescription,
     Node,
 )
-from coterie.client.admin.operations import operations
-from coterie.client.admin.refusals import refusal
-from coterie.client.admin.results import Progress, Results
+from coterie.client.admin.results import (
+    Progress,
+    Results,
+    api_error,
+    authorized_operations,
+)
 from coterie.client.cluster import Cluster
-from coterie.errors import CoterieError, UnsupportedByBroker
+from coterie.errors import CoterieError, MalformedFrame, UnsupportedByBroker
 from coterie.types import GroupId, TopicPartition
+from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_describe import (
-    Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
-    DescribedGroup,
-    Member,
+    DescribedAssignment,
+    DescribedConsumerGroup,
+    DescribedMember,
+)
+from coterie.wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
 )
 from coterie.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from coterie.wire.schema import Message
 
-_ASK_THE_OTHER: Final = frozenset(
+M = TypeVar("M", bound=Message)
+
+CONSUMER: Final = "consumer"
+"""The protocol type of groups of consumers."""
+_NOT_A_CONSUMER_GROUP: Final = frozenset(
     {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION}
 )
 _CLASSIC_MEMBER: Final = 0
-_UNTOLD: Final = -1
-_CONSUMER: Final = "consumer"
+_UNKNOWN: Final = -1
+_VERSION: Final = struct.Struct(">h")
 
 
 async def describe_groups(
     cluster: Cluster,
     group_ids: Iterable[GroupId],
-    *,
     with_operations: bool = False,
     progress: Progress | None = None,
 ) -> Results[GroupId, GroupDescription]:
-    """Describe each group. Authorized operations are asked for when wanted; brokers
-    before 2.3 do not tell them."""
-    ask = _Describer(cluster, with_operations).ask
-    return await GroupDriver[GroupDescription](cluster, ask, progress=progress).run(
-        group_ids
-    )
+    """Describe groups of either protocol."""
 
-
-class _Describer(NamedTuple):
-    cluster: Cluster
-    with_operations: bool
-
-    async def ask(
-        self, node: Node, group_ids: Sequence[GroupId]
+    async def request(
+        node: Node, group_ids: Sequence[GroupId]
     ) -> Outcomes[GroupDescription]:
-        outcomes = dict(await self._consumer_groups(node, group_ids))
+        outcomes: dict[GroupId, GroupDescription | CoterieError] = {}
+        with suppress(UnsupportedByBroker):
+            consumer_groups = await cluster.call(
+                ConsumerGroupDescribeRequest(
+                    group_ids=list(group_ids),
+                    include_authorized_operations=with_operations,
+                ),
+                ConsumerGroupDescribeResponse,
+                node_id=node.node_id,
+            )
+            for consumer_group in consumer_groups.groups:
+                if consumer_group.error_code not in _NOT_A_CONSUMER_GROUP:
+                    outcomes[consumer_group.group_id] = _consumer_group(
+                        consumer_group, node
+                    )
         rest = [each for each in group_ids if each not in outcomes]
         if rest:
-            outcomes.update(await self._classic_groups(node, rest))
+            classic_groups = await cluster.call(
+                DescribeGroupsRequest(
+                    groups=rest, include_authorized_operations=with_operations
+                ),
+                DescribeGroupsResponse,
+                node_id=node.node_id,
+            )
+            for group in classic_groups.groups:
+                outcomes[group.group_id] = _classic_group(group, node)
         return outcomes
 
-    async def _consumer_groups(
-        self, node: Node, group_ids: Sequence[GroupId]
-    ) -> Outcomes[GroupDescription]:
-        """What is known of those that are groups of KIP-848."""
-        request = ConsumerGroupDescribeRequest(
-            group_ids=list(group_ids),
-            include_authorized_operations=self.with_operations,
-        )
-        try:
-            answer = await self.cluster.call(
-                request, ConsumerGroupDescribeResponse, node_id=node.node_id
-            )
-        except UnsupportedByBroker:
-            return {}
-        return {
-            each.group_id: _consumer_group(each, node)
-            for each in answer.groups
-            if each.error_code not in _ASK_THE_OTHER
-        }
-
-    async def _classic_groups(
-        self, node: Node, group_ids: Sequence[GroupId]
-    ) -> Outcomes[GroupDescription]:
-        request = DescribeGroupsRequest(
-            groups=list(group_ids),
-            include_authorized_operations=self.with_operations,
-        )
-        answer = await self.cluster.call(
-            request, DescribeGroupsResponse, node_id=node.node_id
-        )
-        return {each.group_id: classic_group(each, node) for each in answer.groups}
+    driver = GroupDriver[GroupDescription](cluster, request, progress=progress)
+    return await driver.run(group_ids)
 
 
 def _consumer_group(
-    group: DescribedGroup, node: Node
+    group: DescribedConsumerGroup, node: Node
 ) -> GroupDescription | CoterieError:
     if group.error_code:
-        what = f"group {group.group_id}"
-        return refusal(group.error_code, what, group.error_message)
+        return api_error(
+            group.error_code, f"group {group.group_id}", group.error_message
+        )
     members = sorted(group.members, key=lambda member: member.member_id)
     return GroupDescription(
         group_id=group.group_id,
         type=GroupType.CONSUMER,
         state=GroupState.read(group.group_state),
-        protocol_type=_CONSUMER,
+        protocol_type=CONSUMER,
         assignor=group.assignor_name,
         coordinator=node,
-        members=tuple(_member(each) for each in members),
+        members=tuple(map(_consumer_member, members)),
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
-        authorized_operations=operations(group.authorized_operations),
+        authorized_operations=authorized_operations(group.authorized_operations),
     )
 
 
-def _member(member: Member) -> MemberDescription:
-    told = member.member_type != _UNTOLD
+def _consumer_member(member: DescribedMember) -> MemberDescription:
+    is_type_known = member.member_type != _UNKNOWN
     return MemberDescription(
         member_id=member.member_id,
         client_id=member.client_id,
@@ -143,13 +147,13 @@ def _member(member: Member) -> MemberDescription:
         rack_id=member.rack_id,
         target_assignment=_partitions(member.target_assignment),
         epoch=member.member_epoch,
-        is_classic=member.member_type == _CLASSIC_MEMBER if told else None,
+        is_classic=member.member_type == _CLASSIC_MEMBER if is_type_known else None,
         subscribed_topics=tuple(sorted(member.subscribed_topic_names)),
         subscribed_topic_regex=member.subscribed_topic_regex or None,
     )
 
 
-def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
+def _partitions(assignment: DescribedAssignment) -> tuple[TopicPartition, ...]:
     return tuple(
         sorted(
             TopicPartition(topic.topic_name, partition)
@@ -157,3 +161,79 @@ def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
             for partition in topic.partitions
         )
     )
+
+
+def _classic_group(
+    group: DescribedGroup, node: Node
+) -> GroupDescription | CoterieError:
+    name = f"group {group.group_id}"
+    state = GroupState.read(group.group_state)
+    if group.error_code:
+        return api_error(group.error_code, name, group.error_message)
+    if state is GroupState.DEAD:
+        return api_error(ErrorCode.GROUP_ID_NOT_FOUND, name)
+    members = sorted(group.members, key=lambda member: member.member_id)
+    generation = group.generation_id
+    return GroupDescription(
+        group_id=group.group_id,
+        type=GroupType.CLASSIC,
+        state=state,
+        protocol_type=group.protocol_type,
+        assignor=group.protocol_data,
+        coordinator=node,
+        members=tuple(
+            _classic_member(each, is_consumer=group.protocol_type == CONSUMER)
+            for each in members
+        ),
+        generation_id=None if generation == _UNKNOWN else generation,
+        leader_id=group.leader_id,
+        authorized_operations=authorized_operations(group.authorized_operations),
+    )
+
+
+def _classic_member(
+    member: DescribedGroupMember, *, is_consumer: bool
+) -> MemberDescription:
+    subscription = assignment = None
+    topics, offered = member.member_subscription, member.member_protocols
+    if is_consumer:
+        subscription = read_embedded(
+            ConsumerProtocolSubscription, member.member_metadata
+        )
+        assignment = read_embedded(ConsumerProtocolAssignment, member.member_assignment)
+    if topics is None and subscription is not None:
+        topics = subscription.topics
+    partitions = [
+        TopicPartition(topic.topic, partition)
+        for topic in (assignment.assigned_partitions if assignment else ())
+        for partition in topic.partitions
+    ]
+    return MemberDescription(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        assignment=tuple(sorted(partitions)),
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id if subscription else None,
+        subscribed_topics=None if topics is None else tuple(sorted(topics)),
+        protocols=None if offered is None else tuple(offered),
+    )
+
+
+def read_embedded(kind: type[M], data: bytes) -> M | None:
+    """Decode a message of the embedded consumer protocol, which starts with its
+    version; return None for bytes that are not a valid message.
+
+    A newer version starts with the fields of the newest supported one (E20-21). Each
+    version starts with the fields of version 0: some clients send a later version
+    number with the fields of version 0 (E19-19).
+    """
+    if len(data) < _VERSION.size:
+        return None
+    written = _VERSION.unpack_from(data)[0]
+    if written < 0:
+        return None
+    for version in (min(written, kind.VERSIONS.high), 0):
+        with suppress(MalformedFrame):
+            return decode(kind, version, data, _VERSION.size)[0]
+    return None

@@ -1,55 +1,70 @@
-"""OffsetFetch as an admin asks it: what groups committed, all of it or by name
-(KIP-88).
+"""Committed offsets of groups: OffsetFetch, OffsetCommit and OffsetDelete for admins.
 
-Versions 1 to 9, and never 10: that one has the ids of topics where 9 has their names.
-An operator has names, and also wants to see what a group committed for a topic that is
-deleted: no name belongs to its id any more. A broker that would serve 10 only will be
-the reason to look up ids here.
+Topics are named, so OffsetFetch and OffsetCommit stop at version 9: version 10 names
+topics by id, and offsets of deleted topics, which have no id any more, would be hidden.
 
-Before version 8 a request is about one group (A-65). Before version 2 nobody can ask
-for all partitions (A-24). Before version 7 nobody waits for transactions to end; then
-the wish for that is dropped, as Kafka's admin does, unless the option says that it must
-be heard (A-66).
+OffsetFetch is about one group before version 8 (A-65), needs the partitions by name
+before version 2 (A-24), and cannot check for open transactions before version 7 (A-66).
+
+A commit without a member id and with epoch -1 is accepted while the group has no
+members; else each partition has the error UNKNOWN_MEMBER_ID (E29-08).
+
+Rules of this file: an error of a group is raised or returned as the outcome of that
+group; an error of one partition does not affect the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
-from coterie.client.admin.driver import GroupDriver, Outcomes
-from coterie.client.admin.group_values import Node
-from coterie.client.admin.offset_values import CommittedOffset, GroupOffsets
-from coterie.client.admin.refusals import refusal
-from coterie.client.admin.results import Progress, Results
-from coterie.client.cluster import Cluster
+from coterie.client.admin.group_driver import GroupDriver, Outcomes, Request
+from coterie.client.admin.groups import Node
+from coterie.client.admin.results import Progress, Results, api_error
+from coterie.client.cluster import RETRIED_CODES, Cluster
 from coterie.errors import (
+    ApiError,
     CoterieError,
+    MalformedFrame,
     NoBatchedOffsetFetchError,
     UnsupportedByBroker,
 )
-from coterie.types import GroupId, TopicName, TopicPartition
+from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
-    OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
 )
 from coterie.wire.schema import Versions
 
 OFFSETS_CHUNK: Final = 50
-"""Groups in one OffsetFetch; their answers are larger than descriptions."""
-BY_NAME: Final = Versions(1, 9)
+"""Groups in one OffsetFetch; the responses are larger than descriptions."""
+FETCH_BY_NAME: Final = Versions(1, 9)
+_COMMIT_BY_NAME: Final = Versions(2, 9)
 _ALL_SINCE: Final = 2
 _TOP_LEVEL_SINCE: Final = 2
 _STABLE_SINCE: Final = 7
 _GROUPS_SINCE: Final = 8
-_OF_A_PARTITION: Final = frozenset(
+_NO_EPOCH: Final = -1
+_PARTITION_CODES: Final = frozenset(
     {
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -57,151 +72,271 @@ _OF_A_PARTITION: Final = frozenset(
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
     }
 )
-"""Before version 2, an error of the group is told as one of its partitions."""
+"""Codes of single partitions; before version 2 of OffsetFetch, an error of the group is
+the code of a partition, too."""
+GROUP_CODES: Final = RETRIED_CODES | {
+    ErrorCode.INVALID_GROUP_ID,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+}
+"""Codes that are repeated for each partition or member and concern the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """A committed offset: the next offset that the group reads."""
+
+    offset: LogOffset
+    leader_epoch: int | None = None
+    """The leader epoch of the record before it, when known."""
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsets:
+    """The committed offsets of one group.
+
+    A requested partition without a commit is None (A-62); a partition that could not be
+    read is in `errors` only (A-63).
+    """
+
+    offsets: Mapping[TopicPartition, CommittedOffset | None]
+    errors: Mapping[TopicPartition, CoterieError] = field(default_factory=dict)
+
 
 Wanted: TypeAlias = Mapping[GroupId, Collection[TopicPartition] | None]
 _Partition: TypeAlias = OffsetFetchResponsePartition | OffsetFetchResponsePartitions
-_Told: TypeAlias = Iterable[tuple[TopicName, _Partition]]
+_Changed = Results[TopicPartition, None]
 
 
 async def list_groups_offsets(
     cluster: Cluster,
     wanted: Wanted,
-    *,
-    require_stable: bool = False,
-    progress: Progress | None = None,
+    require_stable: bool,
+    progress: Progress | None,
 ) -> Results[GroupId, GroupOffsets]:
-    """The committed offsets of groups; None of a group means all that it has.
+    """Fetch the committed offsets of groups."""
 
-    With `require_stable` a partition with a transaction under way is an error of that
-    partition, UNSTABLE_OFFSET_COMMIT.
-    """
-    ask = _Fetcher(cluster, wanted, require_stable).ask
-    driver = GroupDriver[GroupOffsets](
-        cluster, ask, chunk=OFFSETS_CHUNK, progress=progress
-    )
-    return await driver.run(wanted)
-
-
-class _Fetcher(NamedTuple):
-    cluster: Cluster
-    wanted: Wanted
-    require_stable: bool
-
-    async def ask(
-        self, node: Node, group_ids: Sequence[GroupId]
+    async def request(
+        node: Node, group_ids: Sequence[GroupId]
     ) -> Outcomes[GroupOffsets]:
-        connection = await self.cluster.connection(node.node_id)
-        version = connection.version_of(OffsetFetchRequest, BY_NAME)
+        connection = await cluster.connection(node.node_id)
+        version = connection.version_of(OffsetFetchRequest, FETCH_BY_NAME)
         is_batched = version >= _GROUPS_SINCE
         if not is_batched and len(group_ids) > 1:
             raise NoBatchedOffsetFetchError(
                 f"{node} serves OffsetFetch v{version}, of one group a request"
             )
-        request = (
-            self._of_many(group_ids)
+        fetch = (
+            _fetch_groups({each: wanted[each] for each in group_ids})
             if is_batched
-            else self._of_one(group_ids[0], version)
+            else _fetch_group(group_ids[0], wanted[group_ids[0]], version)
         )
-        request.require_stable = self._may_require_stable(version)
-        answer = await connection.call(request, OffsetFetchResponse, wanted=BY_NAME)
-        if is_batched:
-            return {each.group_id: self._read_group(each) for each in answer.groups}
-        return {group_ids[0]: self._read_only(group_ids[0], answer, version)}
-
-    def _may_require_stable(self, version: int) -> bool:
-        if not self.require_stable or version >= _STABLE_SINCE:
-            return self.require_stable
-        if self.cluster.options.stable_fetch_is_required:
+        fetch.require_stable = require_stable and version >= _STABLE_SINCE
+        is_refused = cluster.options.stable_fetch_is_required
+        if require_stable and not fetch.require_stable and is_refused:
             raise UnsupportedByBroker(
-                f"OffsetFetch v{version} cannot wait for stable offsets; "
+                f"OffsetFetch v{version} cannot require stable offsets; "
                 f"{_STABLE_SINCE} is needed"
             )
-        return False
-
-    def _of_many(self, group_ids: Sequence[GroupId]) -> OffsetFetchRequest:
-        groups = []
-        for each in group_ids:
-            named = self.wanted[each]
-            topics = None if named is None else _topics(named)
-            groups.append(OffsetFetchRequestGroup(group_id=each, topics=topics))
-        return OffsetFetchRequest(groups=groups)
-
-    def _of_one(self, group_id: GroupId, version: int) -> OffsetFetchRequest:
-        named = self.wanted[group_id]
-        if named is None and version < _ALL_SINCE:
-            raise UnsupportedByBroker(
-                f"OffsetFetch v{version} cannot tell all offsets of a group; "
-                f"{_ALL_SINCE} is needed, or the partitions by name"
-            )
-        if named is None:
-            return OffsetFetchRequest(group_id=group_id, topics=None)
-        topics = [
-            OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
-            for name, indexes in by_topic(named).items()
+        response = await connection.call(
+            fetch, OffsetFetchResponse, wanted=FETCH_BY_NAME
+        )
+        if is_batched:
+            return {
+                group.group_id: _group_offsets(
+                    group.group_id,
+                    group.error_code,
+                    [
+                        (topic.name, p)
+                        for topic in group.topics
+                        for p in topic.partitions
+                    ],
+                )
+                for group in response.groups
+            }
+        partitions: list[tuple[TopicName, _Partition]] = [
+            (topic.name, each) for topic in response.topics for each in topic.partitions
         ]
-        return OffsetFetchRequest(group_id=group_id, topics=topics)
-
-    def _read_group(
-        self, group: OffsetFetchResponseGroup
-    ) -> GroupOffsets | CoterieError:
-        code = ErrorCode.read(group.error_code)
-        told = [
-            (topic.name, each) for topic in group.topics for each in topic.partitions
-        ]
-        return self._outcome(group.group_id, code, told)
-
-    def _read_only(
-        self, group_id: GroupId, answer: OffsetFetchResponse, version: int
-    ) -> GroupOffsets | CoterieError:
-        told = [
-            (topic.name, each) for topic in answer.topics for each in topic.partitions
-        ]
-        code = ErrorCode.read(answer.error_code)
+        code = response.error_code
         if version < _TOP_LEVEL_SINCE:
-            codes = (ErrorCode.read(each.error_code) for _, each in told)
-            groups_own = (each for each in codes if each not in _OF_A_PARTITION)
-            code = next(groups_own, ErrorCode.NONE)
-        return self._outcome(group_id, code, told)
+            codes = (each.error_code for _, each in partitions)
+            code = next((each for each in codes if each not in _PARTITION_CODES), 0)
+        return {group_ids[0]: _group_offsets(group_ids[0], code, partitions)}
 
-    def _outcome(
-        self, group_id: GroupId, code: ErrorCode, told: _Told
-    ) -> GroupOffsets | CoterieError:
-        """The group's error comes before anything that is told of partitions (A-60)."""
-        if code is not ErrorCode.NONE:
-            return refusal(code, f"group {group_id}")
-        offsets: dict[TopicPartition, CommittedOffset | None] = {}
-        errors: dict[TopicPartition, CoterieError] = {}
-        for topic, each in told:
-            partition = TopicPartition(topic, each.partition_index)
-            if each.error_code:
-                what = f"partition {topic}-{each.partition_index}"
-                errors[partition] = refusal(each.error_code, what)
-            else:
-                offsets[partition] = _committed(each)
-        return GroupOffsets(offsets, errors)
+    driver = GroupDriver[GroupOffsets](
+        cluster, request, chunk=OFFSETS_CHUNK, progress=progress
+    )
+    return await driver.run(wanted)
 
 
-def _committed(each: _Partition) -> CommittedOffset | None:
-    """None when nothing is committed, which the protocol says with a negative offset
-    (A-62)."""
-    if each.committed_offset < 0:
-        return None
-    epoch = each.committed_leader_epoch
-    return CommittedOffset(
-        each.committed_offset, epoch if epoch >= 0 else None, each.metadata or ""
+def _fetch_groups(wanted: Wanted) -> OffsetFetchRequest:
+    groups = []
+    for group_id, named in wanted.items():
+        topics = None
+        if named is not None:
+            topics = [
+                OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
+                for name, indexes in by_topic(named).items()
+            ]
+        groups.append(OffsetFetchRequestGroup(group_id=group_id, topics=topics))
+    return OffsetFetchRequest(groups=groups)
+
+
+def _fetch_group(
+    group_id: GroupId, named: Collection[TopicPartition] | None, version: int
+) -> OffsetFetchRequest:
+    if named is None and version < _ALL_SINCE:
+        raise UnsupportedByBroker(
+            f"OffsetFetch v{version} cannot fetch all offsets of a group; "
+            f"{_ALL_SINCE} is needed, or the partitions by name"
+        )
+    if named is None:
+        return OffsetFetchRequest(group_id=group_id, topics=None)
+    topics = [
+        OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
+        for name, indexes in by_topic(named).items()
+    ]
+    return OffsetFetchRequest(group_id=group_id, topics=topics)
+
+
+def _group_offsets(
+    group_id: GroupId, code: int, partitions: Iterable[tuple[TopicName, _Partition]]
+) -> GroupOffsets | CoterieError:
+    if code:  # an error of the group precedes those of its partitions (A-60)
+        return api_error(code, f"group {group_id}")
+    offsets: dict[TopicPartition, CommittedOffset | None] = {}
+    errors: dict[TopicPartition, CoterieError] = {}
+    for topic, each in partitions:
+        partition = TopicPartition(topic, each.partition_index)
+        epoch = each.committed_leader_epoch
+        if each.error_code:
+            errors[partition] = api_error(each.error_code, _name(partition))
+        elif each.committed_offset < 0:  # no commit (A-62)
+            offsets[partition] = None
+        else:
+            offsets[partition] = CommittedOffset(
+                each.committed_offset,
+                epoch if epoch >= 0 else None,
+                each.metadata or "",
+            )
+    return GroupOffsets(offsets, errors)
+
+
+async def alter_group_offsets(
+    cluster: Cluster,
+    group_id: GroupId,
+    offsets: Mapping[TopicPartition, CommittedOffset],
+) -> _Changed:
+    """Commit offsets for a group without members.
+
+    Raises the group's ApiError, and ClientError when its coordinator is unavailable.
+    """
+    topics = []
+    for name, indexes in by_topic(offsets).items():
+        partitions = []
+        for index in indexes:
+            offset = offsets[TopicPartition(name, index)]
+            epoch = offset.leader_epoch
+            partitions.append(
+                OffsetCommitRequestPartition(
+                    partition_index=index,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=_NO_EPOCH if epoch is None else epoch,
+                    committed_metadata=offset.metadata,
+                )
+            )
+        topics.append(OffsetCommitRequestTopic(name=name, partitions=partitions))
+    commit = OffsetCommitRequest(
+        group_id=group_id, generation_id_or_member_epoch=_NO_EPOCH, topics=topics
     )
 
+    async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Changed]:
+        response = await cluster.call(
+            commit, OffsetCommitResponse, node_id=node.node_id, wanted=_COMMIT_BY_NAME
+        )
+        codes = {
+            TopicPartition(topic.name, each.partition_index): each.error_code
+            for topic in response.topics
+            for each in topic.partitions
+        }
+        return {group_id: _changed(group_id, offsets, codes)}
 
-def _topics(partitions: Collection[TopicPartition]) -> list[OffsetFetchRequestTopics]:
-    return [
-        OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
-        for name, indexes in by_topic(partitions).items()
-    ]
+    return await _run_one(cluster, group_id, request)
+
+
+async def delete_group_offsets(
+    cluster: Cluster, group_id: GroupId, partitions: Collection[TopicPartition]
+) -> _Changed:
+    """Delete committed offsets of topics that no member subscribes to.
+
+    Raises the group's ApiError, and ClientError when its coordinator is unavailable or
+    older than 2.4, which lacks OffsetDelete.
+    """
+    topics = []
+    for name, indexes in by_topic(partitions).items():
+        deleted = [
+            OffsetDeleteRequestPartition(partition_index=each) for each in indexes
+        ]
+        topics.append(OffsetDeleteRequestTopic(name=name, partitions=deleted))
+    delete = OffsetDeleteRequest(group_id=group_id, topics=topics)
+
+    async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Changed]:
+        response = await cluster.call(
+            delete, OffsetDeleteResponse, node_id=node.node_id
+        )
+        if response.error_code:  # precedes the codes of partitions (D-50)
+            return {group_id: api_error(response.error_code, f"group {group_id}")}
+        codes = {
+            TopicPartition(topic.name, each.partition_index): each.error_code
+            for topic in response.topics
+            for each in topic.partitions
+        }
+        return {group_id: _changed(group_id, partitions, codes)}
+
+    return await _run_one(cluster, group_id, request)
+
+
+async def _run_one(
+    cluster: Cluster, group_id: GroupId, request: Request[_Changed]
+) -> _Changed:
+    results = await GroupDriver[_Changed](cluster, request).run([group_id])
+    return results.one(group_id)
+
+
+def _changed(
+    group_id: GroupId,
+    wanted: Collection[TopicPartition],
+    codes: Mapping[TopicPartition, int],
+) -> _Changed | CoterieError:
+    for code in map(ErrorCode.read, codes.values()):
+        if code in GROUP_CODES:
+            return api_error(code, f"group {group_id}")
+    done: dict[TopicPartition, None] = {}
+    errors: dict[TopicPartition, CoterieError] = {}
+    for each in dict.fromkeys(wanted):
+        name = _name(each)
+        if each not in codes:
+            errors[each] = MalformedFrame(f"the response omits {name}")
+        elif codes[each] == ErrorCode.UNKNOWN_MEMBER_ID:
+            # The commit has no member id, so this code means that the group has
+            # members.
+            errors[each] = ApiError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"{name}: the group has members; stop them first",
+            )
+        elif codes[each]:
+            errors[each] = api_error(codes[each], name)
+        else:
+            done[each] = None
+    return Results(done, errors)
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"partition {partition.topic}-{partition.partition}"
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[TopicName, list[int]]:
-    """Partitions under their topics, as requests name them."""
+    """Group partitions by topic, as in requests."""
     topics: dict[TopicName, list[int]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)

@@ -1,11 +1,13 @@
-"""Asking the leaders of partitions: one request a leader, each partition by itself.
+"""Calls to the leaders of partitions: one request for each leader, each partition with
+its own outcome.
 
-    async def ask(node_id, wanted): ...         # one request; an outcome a partition
+    async def ask(node_id, wanted): ...         # one request; one outcome per partition
     results = await ask_leaders(cluster, wanted, ask)
 
-Rules of this file: a partition whose leader moved, or cannot be reached, is looked up
-and asked for again, it alone; no partition waits for another's leader; what fails for
-good fails for its own partitions. So a call raises only when nobody tells who leads.
+Rules of this file: a partition whose leader has moved or is unreachable is retried
+separately, after another Metadata request; no partition waits for the leader of another
+one; an error that is not retriable fails only its partitions. A call raises only when
+no broker returns the metadata.
 """
 
 from __future__ import annotations
@@ -17,10 +19,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from functools import partial
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from coterie.client.admin.bulk import backoff_s, in_chunks
-from coterie.client.admin.deadline import Deadline
-from coterie.client.admin.refusals import refusal
-from coterie.client.admin.results import Progress, Results
+from coterie.client.admin.calls import Deadline, backoff_s, in_chunks
+from coterie.client.admin.results import Progress, Results, api_error
 from coterie.client.cluster import Cluster
 from coterie.errors import (
     ApiError,
@@ -37,16 +37,17 @@ W = TypeVar("W")
 V = TypeVar("V")
 Outcomes: TypeAlias = Mapping[TopicPartition, V | CoterieError]
 Ask: TypeAlias = Callable[[int, Mapping[TopicPartition, W]], Awaitable[Outcomes[V]]]
-"""Asks a node, by its id, about partitions it leads: of each its value or its error.
-What it raises is the error of all of them."""
+"""A function that sends one request to a node about partitions it leads, and returns
+the value or error of each. An exception is the error of all of them.
+"""
 
 UNKNOWN_TRIES: Final = 3
-"""A broker may not have heard yet of a topic that was just made. After as many answers
-that there is none, there is none."""
+"""A broker may not know a topic yet that was just created; after as many responses
+UNKNOWN_TOPIC_OR_PARTITION the topic counts as missing."""
 TOPICS_PER_REQUEST: Final = 1_000
 PARTITIONS_PER_REQUEST: Final = 10_000
 IN_FLIGHT_MAX: Final = 16
-"""Requests of one call that wait for their answers."""
+"""Requests of one call in flight."""
 
 
 async def ask_leaders(
@@ -55,12 +56,12 @@ async def ask_leaders(
     ask: Ask[W, V],
     progress: Progress | None = None,
 ) -> Results[TopicPartition, V]:
-    """Ask the leader of each partition, and again while that may help.
+    """Send requests to the leader of each partition; retry retriable errors.
 
-    It takes `api_timeout_ms` at most. Raises ConnectionLost, RequestTimedOut or
-    ApiError when no broker tells who leads.
+    It takes at most `api_timeout_ms`. Raises ConnectionLost, RequestTimedOut or
+    ApiError when no broker returns the metadata.
     """
-    call = _Call(cluster, wanted, ask, progress)
+    call = _LeaderCall(cluster, wanted, ask, progress)
     if wanted:
         await call.run()
     return Results(
@@ -72,16 +73,17 @@ async def ask_leaders(
 async def topics_of(
     cluster: Cluster, deadline: Deadline, names: Iterable[TopicName]
 ) -> dict[TopicName, MetadataResponseTopic]:
-    """What a broker knows of topics, their errors included, by name."""
-    found = {}
-    for some in in_chunks(sorted(set(names)), TOPICS_PER_REQUEST):
-        answer = await deadline.retrying(partial(cluster.metadata, some))
-        found.update({topic.name or "": topic for topic in answer.topics})
-    return found
+    """Return the metadata of topics by name, errors included."""
+    topics = {}
+    for chunk in in_chunks(sorted(set(names)), TOPICS_PER_REQUEST):
+        metadata = await deadline.retrying(partial(cluster.metadata, chunk))
+        topics.update({topic.name or "": topic for topic in metadata.topics})
+    return topics
 
 
-class _Call(Generic[W, V]):
-    """One call of `ask_leaders`. What has no outcome yet is in no map."""
+class _LeaderCall(Generic[W, V]):
+    """The state of one call of `ask_leaders`. A partition without an outcome yet is
+    neither in `values` nor in `errors`."""
 
     def __init__(
         self,
@@ -100,24 +102,25 @@ class _Call(Generic[W, V]):
         self._loop = asyncio.get_running_loop()
         self._deadline = Deadline(cluster)
         self._last_try_s = self._loop.time() + options.leader_wait_ms / 1000
-        self._permits = asyncio.Semaphore(IN_FLIGHT_MAX)
+        self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
         self._unknown: Counter[TopicPartition] = Counter()
         self._tasks = asyncio.TaskGroup()
 
     async def run(self) -> None:
         """Fill `values` and `errors`."""
-        found = await self._topics(self._wanted)
+        topics = await self._topics(self._wanted)
+
+        async def ask_until_settled() -> None:
+            async with self._tasks:
+                self._ask_all(self._wanted, topics, attempt=1)
+
         with contextlib.suppress(RequestTimedOut):
-            await self._deadline.limit(lambda: self._pursue(found))
+            await self._deadline.limit(ask_until_settled)
         limit_ms = self._cluster.options.api_timeout_ms
         for key in self._wanted.keys() - self.values.keys() - self.errors.keys():
             self.errors[key] = RequestTimedOut(
-                f"the leader of {_name(key)} gave no answer in {limit_ms} ms"
+                f"the leader of {_name(key)} did not respond within {limit_ms} ms"
             )
-
-    async def _pursue(self, found: Mapping[TopicName, MetadataResponseTopic]) -> None:
-        async with self._tasks:
-            self._ask_all(self._wanted, found, 1)
 
     async def _topics(
         self, keys: Iterable[TopicPartition]
@@ -129,59 +132,85 @@ class _Call(Generic[W, V]):
         self,
         keys: Iterable[TopicPartition],
         topics: Mapping[TopicName, MetadataResponseTopic],
-        tries: int,
+        attempt: int,
     ) -> None:
-        outcomes: dict[TopicPartition, V | CoterieError] = {}
+        partitions = {
+            (name, each.partition_index): each
+            for name, topic in topics.items()
+            for each in topic.partitions
+        }
+        errors: dict[TopicPartition, V | CoterieError] = {}
         led: dict[int, list[TopicPartition]] = defaultdict(list)
-        leaders = _Leaders(topics)
         for key in keys:
-            try:
-                led[leaders.of(key)].append(key)
-            except ApiError as error:
-                outcomes[key] = error
-        for node_id, mine in led.items():
-            for some in in_chunks(mine, PARTITIONS_PER_REQUEST):
-                self._tasks.create_task(self._ask_one(node_id, some, tries))
-        self._settle(outcomes, tries)
+            metadata = partitions.get(key)
+            # An error code beside a valid leader is about replicas; it has no effect
+            # here.
+            if metadata is not None and metadata.leader_id >= 0:
+                led[metadata.leader_id].append(key)
+            elif metadata is not None:
+                code = metadata.error_code or ErrorCode.LEADER_NOT_AVAILABLE
+                errors[key] = api_error(code, f"partition {_name(key)}")
+            else:
+                topic = topics.get(key.topic)
+                unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if topic is None or topic.error_code:
+                    code = topic.error_code if topic else unknown
+                    errors[key] = api_error(code, f"topic {key.topic}")
+                else:
+                    errors[key] = api_error(unknown, f"partition {_name(key)}")
+        for node_id, own in led.items():
+            for chunk in in_chunks(own, PARTITIONS_PER_REQUEST):
+                self._tasks.create_task(self._ask_one(node_id, chunk, attempt))
+        self._settle(errors, attempt)
 
     async def _ask_one(
-        self, node_id: int, keys: Sequence[TopicPartition], tries: int
+        self, node_id: int, keys: Sequence[TopicPartition], attempt: int
     ) -> None:
         outcomes: dict[TopicPartition, V | CoterieError]
         try:
-            async with self._permits:
-                wanted = {key: self._wanted[key] for key in keys}
-                answered = await self._ask(node_id, wanted)
-            outcomes = {key: answered.get(key, _no_word(key, node_id)) for key in keys}
+            async with self._slots:
+                response = await self._ask(
+                    node_id, {key: self._wanted[key] for key in keys}
+                )
+            outcomes = {
+                key: response[key]
+                if key in response
+                else ClientError(
+                    f"the response of node {node_id} omits partition {_name(key)}"
+                )
+                for key in keys
+            }
         except CoterieError as error:
             outcomes = dict.fromkeys(keys, error)
-        self._settle(outcomes, tries)
+        self._settle(outcomes, attempt)
 
-    async def _ask_again(self, keys: Collection[TopicPartition], tries: int) -> None:
-        await asyncio.sleep(backoff_s(self._cluster.options, tries))
-        try:
-            topics = await self._topics(keys)
-        except CoterieError as error:
-            self._settle(dict.fromkeys(keys, error), tries + 1)
-        else:
-            self._ask_all(keys, topics, tries + 1)
-
-    def _settle(self, outcomes: Outcomes[V], tries: int) -> None:
-        again: list[TopicPartition] = []
+    def _settle(self, outcomes: Outcomes[V], attempt: int) -> None:
+        """Store values and errors that are not retriable; retry the other
+        partitions."""
+        retried: list[TopicPartition] = []
         for key, outcome in outcomes.items():
             if not isinstance(outcome, CoterieError):
                 self.values[key] = outcome
-            elif self._may_pass(key, outcome):
-                again.append(key)
+            elif self._is_retried(key, outcome):
+                retried.append(key)
             else:
                 self.errors[key] = outcome
         if self._progress is not None and outcomes:
             done = len(self.values) + len(self.errors)
             self._progress(done, len(self._wanted))
-        if again:
-            self._tasks.create_task(self._ask_again(again, tries))
+        if retried:
+            self._tasks.create_task(self._retry(retried, attempt))
 
-    def _may_pass(self, key: TopicPartition, error: CoterieError) -> bool:
+    async def _retry(self, keys: Collection[TopicPartition], attempt: int) -> None:
+        await asyncio.sleep(backoff_s(self._cluster.options, attempt))
+        try:
+            topics = await self._topics(keys)
+        except CoterieError as error:
+            self._settle(dict.fromkeys(keys, error), attempt + 1)
+        else:
+            self._ask_all(keys, topics, attempt + 1)
+
+    def _is_retried(self, key: TopicPartition, error: CoterieError) -> bool:
         if self._loop.time() >= self._last_try_s or not self._deadline.leaves(0):
             return False
         if isinstance(error, ApiError):
@@ -192,40 +221,5 @@ class _Call(Generic[W, V]):
         return isinstance(error, ConnectionLost | RequestTimedOut)
 
 
-class _Leaders:
-    """Who leads the partitions of some topics, as a broker knows them."""
-
-    def __init__(self, topics: Mapping[TopicName, MetadataResponseTopic]) -> None:
-        self._topics = topics
-        self._partitions = {
-            (name, each.partition_index): each
-            for name, topic in topics.items()
-            for each in topic.partitions
-        }
-
-    def of(self, key: TopicPartition) -> int:
-        """The node that leads a partition.
-
-        Raises ApiError when the topic or the partition is unknown or has no leader.
-        """
-        found = self._partitions.get(key)
-        if found is None:
-            topic = self._topics.get(key.topic)
-            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if topic is None or topic.error_code:
-                code = topic.error_code if topic else unknown
-                raise refusal(code, f"topic {key.topic}")
-            raise refusal(unknown, f"partition {_name(key)}")
-        # Codes beside a leader tell of replicas, which are no concern here.
-        if found.leader_id < 0:
-            code = found.error_code or ErrorCode.LEADER_NOT_AVAILABLE
-            raise refusal(code, f"partition {_name(key)}")
-        return found.leader_id
-
-
 def _name(key: TopicPartition) -> str:
     return f"{key.topic}-{key.partition}"
-
-
-def _no_word(key: TopicPartition, node_id: int) -> ClientError:
-    return ClientError(f"node {node_id} said nothing of partition {_name(key)}")

@@ -1,19 +1,18 @@
-"""ListGroups, asked of every broker: each tells the groups that it coordinates (E28).
+"""ListGroups, sent to every broker: each lists the groups that it coordinates (E28).
 
-Rules of this file: a broker that is loading or dead is an error of that node, and hides
-no other's groups; a filter is the broker's work, or nobody's: one that is too old for
-it would be a list that leaves out at random, so that ends the call (E28-07).
+Rules of this file: the error of a loading or unavailable broker does not affect the
+groups of other brokers. Brokers filter; a broker too old for a filter fails the call,
+because a list without that filter would be incomplete in an unknown way (E28-07).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from typing import Final, TypeAlias
+from typing import Final
 
-from coterie.client.admin.deadline import Deadline
-from coterie.client.admin.describe_cluster import describe_cluster
-from coterie.client.admin.group_values import (
+from coterie.client.admin.calls import Deadline, describe_cluster
+from coterie.client.admin.groups import (
     GroupListing,
     GroupListings,
     GroupState,
@@ -25,82 +24,58 @@ from coterie.client.connection import ANY_VERSION
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
 from coterie.types import GroupId
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.list_groups import (
-    ListedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
-from coterie.wire.schema import Versions
+from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 _STATES: Final = ListGroupsRequest.FIELDS["states_filter"].versions
 _TYPES: Final = ListGroupsRequest.FIELDS["types_filter"].versions
-_Listed: TypeAlias = list[GroupListing]
 
 
 async def list_groups(
     cluster: Cluster,
-    states: Collection[GroupState] = (),
-    types: Collection[GroupType] = (),
+    states: Collection[GroupState],
+    types: Collection[GroupType],
 ) -> GroupListings:
-    """The groups of all brokers that pass both filters; an empty one passes all.
-
-    Raises UnsupportedByBroker when a broker cannot filter so, and ClientError when no
-    broker can be reached.
-    """
+    """List the groups of all brokers that match both filters."""
     deadline = Deadline(cluster)
     request = ListGroupsRequest(
         states_filter=[each.value for each in states],
         types_filter=[each.value for each in types],
     )
+    wanted = _TYPES if types else _STATES if states else ANY_VERSION
+
+    async def list_on(node: Node) -> list[GroupListing] | CoterieError:
+        async def once() -> list[GroupListing]:
+            connection = await cluster.connection(node.node_id)
+            version = connection.version_of(ListGroupsRequest, wanted)
+            response = await connection.call(request, ListGroupsResponse, wanted=wanted)
+            if response.error_code:
+                code = ErrorCode.read(response.error_code)
+                raise ApiError(code, f"{node} cannot list its groups: {code.name}")
+            return [
+                GroupListing(
+                    each.group_id,
+                    each.protocol_type,
+                    GroupState.read(each.group_state) if version in _STATES else None,
+                    GroupType.read(each.group_type) if version in _TYPES else None,
+                    node.node_id,
+                )
+                for each in response.groups
+            ]
+
+        try:
+            return await deadline.retrying(once)
+        except CoterieError as error:
+            if isinstance(error, UnsupportedByBroker) and wanted != ANY_VERSION:
+                raise
+            return error
+
     nodes = (await describe_cluster(cluster, deadline)).nodes
-    asked = (_of_node(cluster, node, request, deadline) for node in nodes)
-    answers = dict(zip(nodes, await asyncio.gather(*asked), strict=True))
+    outcomes = await asyncio.gather(*map(list_on, nodes))
     groups: dict[GroupId, GroupListing] = {}
     errors: dict[int, CoterieError] = {}
-    for node, answer in answers.items():
-        if isinstance(answer, CoterieError):
-            errors[node.node_id] = answer
+    for node, outcome in zip(nodes, outcomes, strict=True):
+        if isinstance(outcome, CoterieError):
+            errors[node.node_id] = outcome
         else:
-            groups.update((each.group_id, each) for each in answer)
+            groups.update((each.group_id, each) for each in outcome)
     return GroupListings(tuple(groups[each] for each in sorted(groups)), errors)
-
-
-async def _of_node(
-    cluster: Cluster, node: Node, request: ListGroupsRequest, deadline: Deadline
-) -> _Listed | CoterieError:
-    wanted = _needed(request)
-
-    async def once() -> _Listed:
-        connection = await cluster.connection(node.node_id)
-        version = connection.version_of(ListGroupsRequest, wanted)
-        answer = await connection.call(request, ListGroupsResponse, wanted=wanted)
-        if answer.error_code:
-            code = ErrorCode.read(answer.error_code)
-            raise ApiError(code, f"{node} lists no groups: {code.name}")
-        return [_listing(each, node, version) for each in answer.groups]
-
-    try:
-        return await deadline.retrying(once)
-    except UnsupportedByBroker as error:
-        if wanted != ANY_VERSION:
-            raise
-        return error
-    except CoterieError as error:
-        return error
-
-
-def _needed(request: ListGroupsRequest) -> Versions:
-    """The versions that can filter as the request does."""
-    if request.types_filter:
-        return _TYPES
-    return _STATES if request.states_filter else ANY_VERSION
-
-
-def _listing(group: ListedGroup, node: Node, version: int) -> GroupListing:
-    return GroupListing(
-        group_id=group.group_id,
-        protocol_type=group.protocol_type,
-        state=GroupState.read(group.group_state) if version in _STATES else None,
-        type=GroupType.read(group.group_type) if version in _TYPES else None,
-        coordinator_id=node.node_id,
-    )

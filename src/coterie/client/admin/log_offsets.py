@@ -1,44 +1,80 @@
-"""Offsets of logs: their ends, their beginnings, and what was written when.
+"""ListOffsets (key 2) and DeleteRecords (key 21): the offsets of logs.
 
-ListOffsets (key 2): one request to each leader for all of its partitions.
+Each leader gets one request for all of its partitions.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, TypeAlias
 
+from coterie.client.admin.calls import broker_timeout_ms
 from coterie.client.admin.leaders import Outcomes, ask_leaders
-from coterie.client.admin.offset_values import (
-    AtTime,
-    LogOffsetFound,
-    OffsetSpec,
-    Special,
-)
-from coterie.client.admin.refusals import refusal
-from coterie.client.admin.results import Progress, Results
+from coterie.client.admin.results import Progress, Results, api_error
 from coterie.client.cluster import Cluster
 from coterie.errors import CoterieError, UnsupportedByBroker
-from coterie.types import TopicName, TopicPartition
+from coterie.types import LogOffset, TopicName, TopicPartition
+from coterie.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from coterie.wire.messages.list_offsets import (
     ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
 from coterie.wire.schema import VERSION_MAX, Versions
 
+
+class SpecialOffset(IntEnum):
+    """The special timestamps of ListOffsets requests, with the protocol's numbers."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+    """The offset of the record with the latest timestamp (KIP-734)."""
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The first record whose timestamp is at least this (ms since 1970, UTC)."""
+
+    timestamp_ms: int
+
+
+OffsetSpec: TypeAlias = SpecialOffset | AtTime
+
+LATEST: Final = SpecialOffset.LATEST
+EARLIEST: Final = SpecialOffset.EARLIEST
+
+
+@dataclass(frozen=True, slots=True)
+class LogOffsetInfo:
+    """An offset of a log. `offset` is -1 when every record is older than the time."""
+
+    offset: LogOffset
+    timestamp_ms: int = -1
+    """The timestamp of its record; -1 without a timestamp or without `AtTime`."""
+    leader_epoch: int | None = None
+
+
 _SINCE: Final[Mapping[OffsetSpec, int]] = {
-    Special.MAX_TIMESTAMP: 7,
-    Special.EARLIEST_LOCAL: 8,
-    Special.LATEST_TIERED: 9,
+    SpecialOffset.MAX_TIMESTAMP: 7,
+    SpecialOffset.EARLIEST_LOCAL: 8,
+    SpecialOffset.LATEST_TIERED: 9,
 }
-"""The first version in which each can be asked for; others in any."""
+"""The first version of ListOffsets for each kind; other kinds work in any version."""
 _ISOLATION_SINCE: Final = 2
 _CLIENT: Final = -1
-"""The replica id of who is no replica."""
+"""The replica id of a client."""
 
 
 async def list_offsets(
@@ -47,80 +83,110 @@ async def list_offsets(
     *,
     committed_only: bool = False,
     progress: Progress | None = None,
-) -> Results[TopicPartition, LogOffsetFound]:
-    """The offset of each partition that is asked for.
+) -> Results[TopicPartition, LogOffsetInfo]:
+    """List the offset of each partition.
 
-    With `committed_only` no offset lies beyond a transaction that is still open: LATEST
-    is then the last stable offset. A partition whose leader is too old for that, or for
-    its `Special`, has UnsupportedByBroker for its error.
+    With `committed_only` no offset lies beyond an open transaction: LATEST is the last
+    stable offset. A partition whose leader is too old for that, or for its
+    `SpecialOffset`, has the error UnsupportedByBroker.
     """
 
     async def ask(
         node_id: int, specs: Mapping[TopicPartition, OffsetSpec]
-    ) -> Outcomes[LogOffsetFound]:
-        return await _ask(cluster, node_id, specs, committed_only=committed_only)
-
-    return await ask_leaders(cluster, wanted, ask, progress)
-
-
-async def _ask(
-    cluster: Cluster,
-    node_id: int,
-    specs: Mapping[TopicPartition, OffsetSpec],
-    *,
-    committed_only: bool,
-) -> Outcomes[LogOffsetFound]:
-    connection = await cluster.connection(node_id)
-    least = _ISOLATION_SINCE if committed_only else 0
-    version = connection.version_of(ListOffsetsRequest, Versions(least, VERSION_MAX))
-    outcomes: dict[TopicPartition, LogOffsetFound | CoterieError] = {}
-    topics: dict[TopicName, list[ListOffsetsPartition]] = defaultdict(list)
-    for key, spec in specs.items():
-        if version < (since := _SINCE.get(spec, 0)):
-            outcomes[key] = UnsupportedByBroker(
-                f"{connection.address} serves ListOffsets only up to {version}; "
-                f"{Special(_number(spec)).name} needs {since}"
-            )
-        else:
-            asked = ListOffsetsPartition(
-                partition_index=key.partition, timestamp=_number(spec)
-            )
-            topics[key.topic].append(asked)
-    if topics:
+    ) -> Outcomes[LogOffsetInfo]:
+        connection = await cluster.connection(node_id)
+        least = _ISOLATION_SINCE if committed_only else 0
+        versions = Versions(least, VERSION_MAX)
+        version = connection.version_of(ListOffsetsRequest, versions)
+        outcomes: dict[TopicPartition, LogOffsetInfo | CoterieError] = {}
+        topics: dict[TopicName, list[ListOffsetsPartition]] = defaultdict(list)
+        for partition, spec in specs.items():
+            number = _number(spec)
+            if version < (since := _SINCE.get(spec, 0)):
+                outcomes[partition] = UnsupportedByBroker(
+                    f"{connection.address} serves ListOffsets only up to {version}; "
+                    f"{SpecialOffset(number).name} needs {since}"
+                )
+            else:
+                topics[partition.topic].append(
+                    ListOffsetsPartition(
+                        partition_index=partition.partition, timestamp=number
+                    )
+                )
+        if not topics:
+            return outcomes
         request = ListOffsetsRequest(
             replica_id=_CLIENT,
             isolation_level=int(committed_only),
             topics=[
-                ListOffsetsTopic(name=name, partitions=asked)
-                for name, asked in topics.items()
+                ListOffsetsTopic(name=name, partitions=partitions)
+                for name, partitions in topics.items()
             ],
             timeout_ms=cluster.options.request_timeout_ms,
         )
-        wanted = Versions(version, version)
-        answer = await connection.call(request, ListOffsetsResponse, wanted=wanted)
-        outcomes |= _outcomes(answer)
-    return outcomes
+        response = await connection.call(
+            request, ListOffsetsResponse, wanted=Versions(version, version)
+        )
+        for topic in response.topics:
+            for each in topic.partitions:
+                partition = TopicPartition(topic.name, each.partition_index)
+                epoch = each.leader_epoch
+                outcomes[partition] = (
+                    api_error(each.error_code, _name(partition))
+                    if each.error_code
+                    else LogOffsetInfo(
+                        each.offset, each.timestamp, epoch if epoch >= 0 else None
+                    )
+                )
+        return outcomes
+
+    return await ask_leaders(cluster, wanted, ask, progress)
 
 
 def _number(spec: OffsetSpec) -> int:
-    """What the protocol calls it. Nothing was written before 1970."""
+    """Return the timestamp for a request. A time before 1970 becomes 0, because
+    negative numbers mean a `SpecialOffset`.
+    """
     return max(spec.timestamp_ms, 0) if isinstance(spec, AtTime) else int(spec)
 
 
-def _outcomes(
-    answer: ListOffsetsResponse,
-) -> dict[TopicPartition, LogOffsetFound | CoterieError]:
-    return {
-        TopicPartition(topic.name, each.partition_index): _outcome(topic.name, each)
-        for topic in answer.topics
-        for each in topic.partitions
-    }
+async def delete_records(
+    cluster: Cluster,
+    before: Mapping[TopicPartition, LogOffset],
+    progress: Progress | None,
+) -> Results[TopicPartition, LogOffset]:
+    """Delete the records before each offset, or all with -1, and return the new start
+    of each log (KIP-107). The request is idempotent and therefore retried."""
+
+    async def ask(
+        node_id: int, offsets: Mapping[TopicPartition, LogOffset]
+    ) -> Outcomes[LogOffset]:
+        topics: dict[TopicName, list[DeleteRecordsPartition]] = defaultdict(list)
+        for (name, index), offset in offsets.items():
+            topics[name].append(
+                DeleteRecordsPartition(partition_index=index, offset=offset)
+            )
+        request = DeleteRecordsRequest(
+            topics=[
+                DeleteRecordsTopic(name=name, partitions=partitions)
+                for name, partitions in topics.items()
+            ],
+            timeout_ms=broker_timeout_ms(cluster.options),
+        )
+        response = await cluster.call(request, DeleteRecordsResponse, node_id=node_id)
+        outcomes: dict[TopicPartition, LogOffset | CoterieError] = {}
+        for topic in response.topics:
+            for each in topic.partitions:
+                partition = TopicPartition(topic.name, each.partition_index)
+                outcomes[partition] = (
+                    api_error(each.error_code, _name(partition))
+                    if each.error_code
+                    else each.low_watermark
+                )
+        return outcomes
+
+    return await ask_leaders(cluster, before, ask, progress)
 
 
-def _outcome(
-    topic: TopicName, each: ListOffsetsPartitionResponse
-) -> LogOffsetFound | CoterieError:
-    if each.error_code:
-        return refusal(each.error_code, f"partition {topic}-{each.partition_index}")
-    epoch = each.leader_epoch
-    return LogOffsetFound(each.offset, each.timestamp, epoch if epoch >= 0 else None)
+def _name(partition: TopicPartition) -> str:
+    return f"partition {partition.topic}-{partition.partition}"

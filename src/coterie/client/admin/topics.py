@@ -1,27 +1,28 @@
-"""Topics: looked at, made, grown and deleted.
+"""Describe, create and delete topics, and increase their partition counts.
 
-They are looked at by Metadata, which every broker speaks and which tells of a thousand
-topics in one answer. DescribeTopicPartitions (KIP-966) pages through the same, 2,000
-partitions at a time, for the sake of what nobody here asks about.
+Topics are described by Metadata, which every broker serves and which returns a thousand
+topics in one response. DescribeTopicPartitions (KIP-966) pages through the same data,
+2,000 partitions at a time; its additional fields are not needed here.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from coterie.client.admin.bulk import backoff_s
-from coterie.client.admin.controller import broker_timeout_ms, call_controller
-from coterie.client.admin.deadline import Deadline
+from coterie.client.admin.calls import (
+    Deadline,
+    backoff_s,
+    broker_timeout_ms,
+    call_controller,
+)
 from coterie.client.admin.leaders import UNKNOWN_TRIES, topics_of
-from coterie.client.admin.offset_values import PartitionDescription, TopicDescription
-from coterie.client.admin.refusals import refusal
-from coterie.client.admin.results import Results, results_of
-from coterie.client.admin.topic_values import CreatedTopic, NewTopic
+from coterie.client.admin.results import Results, api_error, results_of
 from coterie.client.cluster import Cluster
 from coterie.errors import ApiError, CoterieError
-from coterie.types import TopicName
+from coterie.types import TopicId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -44,65 +45,127 @@ from coterie.wire.messages.delete_topics import (
 from coterie.wire.messages.metadata import MetadataResponseTopic
 from coterie.wire.schema import VERSION_MAX, ZERO_UUID, Versions
 
-_BROKERS_CHOICE: Final = -1
-_COUNTS_SINCE: Final = 4
-"""CreateTopics leaves numbers to the broker since this version (KIP-464)."""
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create. The broker chooses the values that are None (Kafka 2.4 and
+    later).
+    """
+
+    name: TopicName
+    partitions: int | None = None
+    replication_factor: int | None = None
+    configs: Mapping[str, str] = field(default_factory=dict)
+    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """The replicas of each partition by node id, instead of the two numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """A created topic, with the fields that the broker returns."""
+
+    name: TopicName
+    topic_id: TopicId | None = None
+    """None before Kafka 2.8."""
+    partitions: int | None = None
+    """None before Kafka 2.4."""
+    replication_factor: int | None = None
+    """None before Kafka 2.4."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """One partition of a topic. `leader_id` is -1 without a leader."""
+
+    partition: int
+    leader_id: int
+    replicas: tuple[int, ...] = ()
+    in_sync: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic and its partitions, in order. `topic_id` is None on brokers before
+    2.8."""
+
+    name: str
+    topic_id: TopicId | None
+    is_internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+    @property
+    def all_partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions by name."""
+        return tuple(
+            TopicPartition(self.name, each.partition) for each in self.partitions
+        )
+
+
+_BROKER_DEFAULT: Final = -1
+_DEFAULTS_SINCE: Final = 4
+"""The first version of CreateTopics in which the broker chooses the numbers of
+partitions and replicas (KIP-464)."""
 
 
 async def describe_topics(
     cluster: Cluster, names: Iterable[TopicName] | None = None
 ) -> Results[TopicName, TopicDescription]:
-    """Topics by name; None means all that the caller may see. None is made by asking.
+    """Describe topics by name; None means all that the principal may describe.
 
-    One that is unknown is asked for a few times: it may have been made just now.
+    An unknown topic is requested again a few times: it may have been created just now.
+    No topic is auto-created.
     """
     deadline = Deadline(cluster)
     if names is None:
-        answer = await deadline.retrying(lambda: cluster.metadata(None))
-        found = {topic.name or "": topic for topic in answer.topics}
-        return _described(sorted(found), found)
+        metadata = await deadline.retrying(lambda: cluster.metadata(None))
+        topics = {topic.name or "": topic for topic in metadata.topics}
+        return _described(sorted(topics), topics)
     wanted = list(dict.fromkeys(names))
-    found = await topics_of(cluster, deadline, wanted)
-    for tries in range(1, UNKNOWN_TRIES):
-        unsure = [name for name in wanted if _may_come(found.get(name))]
-        if not unsure:
+    topics = await topics_of(cluster, deadline, wanted)
+    for attempt in range(1, UNKNOWN_TRIES):
+        retried = [
+            name
+            for name in wanted
+            if name not in topics or ErrorCode.read(topics[name].error_code).retriable
+        ]
+        if not retried:
             break
-        await asyncio.sleep(backoff_s(cluster.options, tries))
-        found |= await topics_of(cluster, deadline, unsure)
-    return _described(wanted, found)
+        await asyncio.sleep(backoff_s(cluster.options, attempt))
+        topics |= await topics_of(cluster, deadline, retried)
+    return _described(wanted, topics)
 
 
 async def create_topics(
     cluster: Cluster, topics: Iterable[NewTopic], *, validate_only: bool = False
 ) -> Results[TopicName, CreatedTopic]:
-    """Make topics, or with `validate_only` only see whether they could be made.
+    """Create topics, or with `validate_only` check whether they can be created.
 
-    Raises RequestTimedOut or ConnectionLost when it is unknown whether they were.
+    Raises RequestTimedOut or ConnectionLost when the outcome is unknown.
     """
     wanted = list(topics)
     request = CreateTopicsRequest(
-        topics=[_to_make(topic) for topic in wanted],
+        topics=[_creatable(topic) for topic in wanted],
         timeout_ms=broker_timeout_ms(cluster.options),
         validate_only=validate_only,
     )
-    is_open = any(
+    needs_defaults = any(
         each.num_partitions < 0 or each.replication_factor < 0
         for each in request.topics
         if not each.assignments
     )
-    answer = await call_controller(
+    response = await call_controller(
         cluster,
         request,
         CreateTopicsResponse,
-        lambda answer: (topic.error_code for topic in answer.topics),
-        wanted=Versions(_COUNTS_SINCE if is_open else 0, VERSION_MAX),
+        lambda response: (topic.error_code for topic in response.topics),
+        wanted=Versions(_DEFAULTS_SINCE if needs_defaults else 0, VERSION_MAX),
     )
     return results_of(
         (topic.name for topic in wanted),
         {
             each.name: _refused(each.name, each.error_code, each.error_message)
-            or _made(each)
-            for each in answer.topics
+            or _created(each)
+            for each in response.topics
         },
     )
 
@@ -110,9 +173,9 @@ async def create_topics(
 async def delete_topics(
     cluster: Cluster, names: Iterable[TopicName]
 ) -> Results[TopicName, None]:
-    """Delete topics and all they hold.
+    """Delete topics with their records.
 
-    Raises RequestTimedOut or ConnectionLost when it is unknown whether they are gone.
+    Raises RequestTimedOut or ConnectionLost when the outcome is unknown.
     """
     wanted = list(dict.fromkeys(names))
     request = DeleteTopicsRequest(
@@ -120,17 +183,17 @@ async def delete_topics(
         topic_names=wanted,
         timeout_ms=broker_timeout_ms(cluster.options),
     )
-    answer = await call_controller(
+    response = await call_controller(
         cluster,
         request,
         DeleteTopicsResponse,
-        lambda answer: (each.error_code for each in answer.responses),
+        lambda response: (each.error_code for each in response.responses),
     )
     return results_of(
         wanted,
         {
             each.name or "": _refused(each.name, each.error_code, each.error_message)
-            for each in answer.responses
+            for each in response.responses
         },
     )
 
@@ -138,9 +201,9 @@ async def delete_topics(
 async def create_partitions(
     cluster: Cluster, counts: Mapping[TopicName, int], *, validate_only: bool = False
 ) -> Results[TopicName, None]:
-    """Let topics have so many partitions in all; no topic can have fewer than it has.
+    """Increase the number of partitions of topics to the given totals.
 
-    Raises RequestTimedOut or ConnectionLost when it is unknown whether they do.
+    Raises RequestTimedOut or ConnectionLost when the outcome is unknown.
     """
     request = CreatePartitionsRequest(
         topics=[
@@ -150,34 +213,30 @@ async def create_partitions(
         timeout_ms=broker_timeout_ms(cluster.options),
         validate_only=validate_only,
     )
-    answer = await call_controller(
+    response = await call_controller(
         cluster,
         request,
         CreatePartitionsResponse,
-        lambda answer: (each.error_code for each in answer.results),
+        lambda response: (each.error_code for each in response.results),
     )
     return results_of(
         counts,
         {
             each.name: _refused(each.name, each.error_code, each.error_message)
-            for each in answer.results
+            for each in response.results
         },
     )
 
 
-def _may_come(topic: MetadataResponseTopic | None) -> bool:
-    return topic is None or ErrorCode.read(topic.error_code).retriable
-
-
 def _described(
-    names: Iterable[TopicName], found: Mapping[TopicName, MetadataResponseTopic]
+    names: Iterable[TopicName], topics: Mapping[TopicName, MetadataResponseTopic]
 ) -> Results[TopicName, TopicDescription]:
     outcomes: dict[TopicName, TopicDescription | CoterieError] = {}
     for name in names:
-        topic = found.get(name)
+        topic = topics.get(name)
         code = topic.error_code if topic else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if topic is None or code:
-            outcomes[name] = refusal(code, f"topic {name}")
+            outcomes[name] = api_error(code, f"topic {name}")
         else:
             outcomes[name] = _description(name, topic)
     return results_of(outcomes, outcomes)
@@ -201,9 +260,9 @@ def _description(name: TopicName, topic: MetadataResponseTopic) -> TopicDescript
     )
 
 
-def _to_make(topic: NewTopic) -> CreatableTopic:
+def _creatable(topic: NewTopic) -> CreatableTopic:
     def number(chosen: int | None) -> int:
-        return _BROKERS_CHOICE if chosen is None or topic.assignments else chosen
+        return _BROKER_DEFAULT if chosen is None or topic.assignments else chosen
 
     return CreatableTopic(
         name=topic.name,
@@ -220,7 +279,7 @@ def _to_make(topic: NewTopic) -> CreatableTopic:
     )
 
 
-def _made(topic: CreatableTopicResult) -> CreatedTopic:
+def _created(topic: CreatableTopicResult) -> CreatedTopic:
     def known(number: int) -> int | None:
         return number if number >= 0 else None
 
@@ -232,5 +291,5 @@ def _made(topic: CreatableTopicResult) -> CreatedTopic:
     )
 
 
-def _refused(name: str | None, code: int, said: str | None) -> ApiError | None:
-    return refusal(code, f"topic {name}", said) if code else None
+def _refused(name: str | None, code: int, message: str | None) -> ApiError | None:
+    return api_error(code, f"topic {name}", message) if code else None

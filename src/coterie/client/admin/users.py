@@ -1,8 +1,8 @@
-"""Users' passwords for SCRAM: what kinds there are, set and deleted (KIP-554).
+"""Describe, set and delete SCRAM credentials of users (KIP-554).
 
-DescribeUserScramCredentials (key 50) any broker answers; AlterUserScramCredentials
-(key 51) is the controller's. Salting takes milliseconds a password and is done in a
-thread.
+Any broker serves DescribeUserScramCredentials (key 50); the controller serves
+AlterUserScramCredentials (key 51). Salting takes milliseconds for each password and
+runs in a thread.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
-from coterie.auth.scram import salted_password
-from coterie.client.admin.controller import call_controller
-from coterie.client.admin.deadline import Deadline
-from coterie.client.admin.refusals import refusal
-from coterie.client.admin.results import Results, results_of
-from coterie.client.admin.user_values import ScramDeletion, ScramInfo, ScramUpsertion
+from coterie.auth.scram import ITERATIONS_MIN, salted_password
+from coterie.client.admin.calls import Deadline, call_controller
+from coterie.client.admin.results import Results, api_error, results_of
 from coterie.client.cluster import Cluster
+from coterie.client.secret import Secret
 from coterie.errors import CoterieError
 from coterie.types import ScramMechanism
 from coterie.wire.messages.alter_user_scram_credentials import (
@@ -33,6 +32,37 @@ from coterie.wire.messages.describe_user_scram_credentials import (
     UserName,
 )
 
+
+@dataclass(frozen=True, slots=True)
+class ScramInfo:
+    """A SCRAM credential of a user. Brokers return no salt and no key."""
+
+    mechanism: ScramMechanism
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUpsertion:
+    """A password to set in place of the user's credential of this mechanism. It is
+    salted and hashed before it is sent."""
+
+    user: str
+    mechanism: ScramMechanism
+    password: Secret
+    iterations: int = ITERATIONS_MIN
+    """The number of iterations: 4,096 to 16,384, as Kafka requires."""
+    salt: bytes | None = None
+    """None generates a random salt, which is the safe choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScramDeletion:
+    """A credential to delete."""
+
+    user: str
+    mechanism: ScramMechanism
+
+
 SALT_BYTES: Final = 32
 _MECHANISMS: Final = frozenset(ScramMechanism)
 
@@ -40,28 +70,27 @@ _MECHANISMS: Final = frozenset(ScramMechanism)
 async def describe_scram_users(
     cluster: Cluster, users: Iterable[str] | None = None
 ) -> Results[str, tuple[ScramInfo, ...]]:
-    """The kinds of passwords users have; None means all users that have any. A kind of
-    a newer broker is left out.
-
-    Raises ApiError, and UnsupportedByBroker for brokers before Kafka 2.7.
-    """
+    """Describe the SCRAM credentials of users; None means all users with any."""
     named = None if users is None else list(dict.fromkeys(users))
     if named == []:
-        return Results()  # the protocol takes none for all
+        return Results()  # in the protocol, an empty list means all users
     request = DescribeUserScramCredentialsRequest(
         users=None if named is None else [UserName(name=name) for name in named]
     )
-    answer = await Deadline(cluster).retrying(
+    response = await Deadline(cluster).retrying(
         lambda: cluster.call(request, DescribeUserScramCredentialsResponse)
     )
-    if answer.error_code:
-        raise refusal(answer.error_code, "to describe users", answer.error_message)
+    if response.error_code:
+        raise api_error(
+            response.error_code, "to describe users", response.error_message
+        )
     values: dict[str, tuple[ScramInfo, ...]] = {}
     errors: dict[str, CoterieError] = {}
-    for each in answer.results:
+    for each in response.results:
         if each.error_code:
-            said = each.error_message
-            errors[each.user] = refusal(each.error_code, f"user {each.user}", said)
+            errors[each.user] = api_error(
+                each.error_code, f"user {each.user}", each.error_message
+            )
         else:
             values[each.user] = tuple(
                 ScramInfo(ScramMechanism(info.mechanism), info.iterations)
@@ -74,26 +103,24 @@ async def describe_scram_users(
 async def alter_scram_users(
     cluster: Cluster, changes: Iterable[ScramUpsertion | ScramDeletion]
 ) -> Results[str, None]:
-    """Set and delete passwords, one change a user: brokers take no more at once.
-
-    Raises UnsupportedByBroker for brokers before Kafka 2.7, and RequestTimedOut or
-    ConnectionLost when it is unknown whether passwords changed.
-    """
+    """Set and delete credentials; brokers accept one change per user in a request."""
     wanted = list(changes)
     request = await asyncio.to_thread(_request, wanted)
-    answer = await call_controller(
+    response = await call_controller(
         cluster,
         request,
         AlterUserScramCredentialsResponse,
-        lambda answer: (each.error_code for each in answer.results),
+        lambda response: (each.error_code for each in response.results),
     )
     return results_of(
         dict.fromkeys(each.user for each in wanted),
         {
-            each.user: refusal(each.error_code, f"user {each.user}", each.error_message)
+            each.user: api_error(
+                each.error_code, f"user {each.user}", each.error_message
+            )
             if each.error_code
             else None
-            for each in answer.results
+            for each in response.results
         },
     )
 

@@ -1,1 +1,1 @@
-"""Settings of a connection as text, with Kafka's names, and the options they mean."""
+"""Connection settings by Kafka's names, and their conversion to client options."""

@@ -1,10 +1,10 @@
-"""Reads `sasl.jaas.config` and librdkafka's `sasl.oauthbearer.config`: settings that
-are several in one.
+"""Parsers of `sasl.jaas.config` and of librdkafka's `sasl.oauthbearer.config`, which
+contain several settings.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required
         username="alice" password="...";
 
-Rules of this file: nothing it says shows a value.
+Rules of this file: no error contains a value.
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ _CLAIM: Final = "unsecuredLoginStringClaim_"
 
 
 def read_jaas(text: str) -> dict[str, str]:
-    """The settings in a client's JAAS entry. Raises SettingError."""
+    """Return the settings in a client's JAAS entry. Raises SettingError."""
     module, options = _entry(list(_tokens(text)))
     name = module.rpartition(".")[2]
     read = _MODULES.get(name)
     if read is None:
         raise SettingError(
-            f"the login module {name} is not built in; "
-            f"{', '.join(_MODULES)} are, for {', '.join(MECHANISMS)}"
+            f"the login module {name} is not supported; use "
+            f"{', '.join(_MODULES)}, for {', '.join(MECHANISMS)}"
         )
     return read(options)
 
 
 def read_unsecured(text: str) -> dict[str, str]:
-    """The settings in librdkafka's "principal=alice scope=a,b lifeSeconds=60"."""
+    """Return the settings in librdkafka's "principal=alice scope=a,b
+    lifeSeconds=60"."""
     pairs = dict(each.partition("=")[::2] for each in text.split())
     found = {
         UNSECURED: pairs.get("principal", ""),
@@ -66,12 +67,12 @@ def read_unsecured(text: str) -> dict[str, str]:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    """Each token and its kind: word, text or mark."""
+    """Yield the kind (word, text or mark) and the text of each token."""
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise SettingError("a quotation in sasl.jaas.config has no end")
+            raise SettingError("a quotation in sasl.jaas.config is not closed")
         at = match.end()
         kind = match.lastgroup
         if kind in {"double", "single"}:
@@ -81,21 +82,21 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    said = match[1]
-    return chr(int(said, 8)) if said[0] in "01234567" else _ESCAPED.get(said, said)
+    code = match[1]
+    return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPED.get(code, code)
 
 
 def _entry(tokens: list[tuple[str, str]]) -> tuple[str, dict[str, str]]:
-    """The module and its options, of the one entry there is."""
+    """Return the login module and its options."""
     if not tokens or tokens[-1] != ("mark", ";"):
         raise SettingError(
-            'sasl.jaas.config has no end; it is MODULE required NAME="VALUE" ... ;'
+            'sasl.jaas.config lacks its semicolon: MODULE required NAME="VALUE" ... ;'
         )
     (_, module), *rest = tokens[:-1] or [("word", "")]
     if ("mark", ";") in rest:
         raise SettingError("sasl.jaas.config has several entries; a client has one")
     if not rest or rest[0][1].lower() not in _FLAGS:
-        raise SettingError('sasl.jaas.config says no "required" after its module')
+        raise SettingError('sasl.jaas.config lacks "required" after its module')
     return module, dict(_options(rest[1:]))
 
 
@@ -106,7 +107,7 @@ def _options(tokens: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
                 yield name, value
             case _:
                 raise SettingError(
-                    'sasl.jaas.config has something that is no NAME="VALUE" '
+                    'sasl.jaas.config contains something other than NAME="VALUE" '
                     f"after {at // 3} options"
                 )
 
@@ -114,7 +115,7 @@ def _options(tokens: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 def _by_password(options: Mapping[str, str]) -> dict[str, str]:
     if options.get("tokenauth", "").lower() == "true":
         raise SettingError(
-            "delegation tokens (tokenauth) are not built in; use a user of SCRAM"
+            "delegation tokens (tokenauth) are not supported; use a SCRAM user"
         )
     found = {
         "sasl.username": options.get("username", ""),

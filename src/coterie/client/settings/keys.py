@@ -1,6 +1,6 @@
-"""The settings of a connection: their names, kinds and defaults.
+"""Connection settings: names, kinds and defaults.
 
-Kafka's Java names are used; librdkafka's other names for the same things are aliases.
+The names are those of Kafka's Java clients; librdkafka's names are aliases.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ INT32_MAX: Final = 2**31 - 1
 
 
 class Kind(Enum):
-    """What a setting's text means."""
+    """The type of a setting's value."""
 
     TEXT = auto()
     WORD = auto()
-    """One of `Key.words`, in any case."""
+    """One of `Key.words`, case-insensitive."""
     WHOLE = auto()
     SWITCH = auto()
     PATH = auto()
@@ -25,7 +25,7 @@ class Kind(Enum):
 
 
 class Key(NamedTuple):
-    """One setting. Times in ms."""
+    """The declaration of one setting. Times in ms."""
 
     name: str
     kind: Kind
@@ -58,48 +58,59 @@ _TABLE: Final = (
         "PLAINTEXT",
         PROTOCOLS,
     ),
-    Key("default.api.timeout.ms", Kind.WHOLE, "a call in all, tries included", "60000"),
-    Key("request.timeout.ms", Kind.WHOLE, "one request to one broker", "15000"),
-    Key("socket.connection.setup.timeout.ms", Kind.WHOLE, "one connection", "10000"),
-    Key("retry.backoff.ms", Kind.WHOLE, "the wait before a second try", "100"),
-    Key("retry.backoff.max.ms", Kind.WHOLE, "what that wait grows to", "1000"),
-    Key("sasl.mechanism", Kind.WORD, "how to say who you are", words=MECHANISMS),
+    Key(
+        "default.api.timeout.ms",
+        Kind.WHOLE,
+        "limit of a call, retries included",
+        "60000",
+    ),
+    Key("request.timeout.ms", Kind.WHOLE, "limit of one request", "15000"),
+    Key(
+        "socket.connection.setup.timeout.ms", Kind.WHOLE, "limit of connecting", "10000"
+    ),
+    Key("retry.backoff.ms", Kind.WHOLE, "backoff before the first retry", "100"),
+    Key("retry.backoff.max.ms", Kind.WHOLE, "longest backoff", "1000"),
+    Key("sasl.mechanism", Kind.WORD, "mechanism of authentication", words=MECHANISMS),
     Key("sasl.username", Kind.TEXT, "for PLAIN and SCRAM"),
     Key("sasl.password", Kind.SECRET, "for PLAIN and SCRAM"),
-    Key(TOKEN, Kind.SECRET, "a token that somebody else got (ours)"),
-    Key(TOKEN_URL, Kind.TEXT, "https: asks for tokens there; file: reads one"),
-    Key(CLIENT_ID, Kind.TEXT, "as whom to ask for tokens"),
-    Key(CLIENT_SECRET, Kind.SECRET, "its secret"),
-    Key(SCOPE, Kind.TEXT, "what the token is to allow"),
-    Key(EXTENSIONS, Kind.TEXT, "more that the broker is told, NAME=VALUE,..."),
-    Key(UNSECURED, Kind.TEXT, "an unsigned token of this name, for tests (ours)"),
-    Key(UNSECURED_LIFE, Kind.WHOLE, "how long that one is good (ours)"),
-    Key("ssl.truststore.location", Kind.PATH, "whom to trust: PEM or PKCS12"),
-    Key("ssl.truststore.password", Kind.SECRET, "opens a PKCS12 one"),
-    Key("ssl.truststore.certificates", Kind.TEXT, "whom to trust, as PEM text"),
+    Key(TOKEN, Kind.SECRET, "a bearer token (Coterie's own)"),
+    Key(TOKEN_URL, Kind.TEXT, "https: endpoint of tokens; file: a token in a file"),
+    Key(CLIENT_ID, Kind.TEXT, "client id for the token endpoint"),
+    Key(CLIENT_SECRET, Kind.SECRET, "client secret for it"),
+    Key(SCOPE, Kind.TEXT, "scope of the token"),
+    Key(EXTENSIONS, Kind.TEXT, "SASL extensions, NAME=VALUE,..."),
+    Key(
+        UNSECURED,
+        Kind.TEXT,
+        "principal of an unsigned token, for tests (Coterie's own)",
+    ),
+    Key(UNSECURED_LIFE, Kind.WHOLE, "lifetime of that token (Coterie's own)"),
+    Key("ssl.truststore.location", Kind.PATH, "trusted certificates: PEM or PKCS12"),
+    Key("ssl.truststore.password", Kind.SECRET, "password of a PKCS12 file"),
+    Key("ssl.truststore.certificates", Kind.TEXT, "trusted certificates, as PEM text"),
     Key("ssl.keystore.location", Kind.PATH, "key and chain: PEM or PKCS12"),
-    Key("ssl.keystore.password", Kind.SECRET, "opens a PKCS12 one"),
+    Key("ssl.keystore.password", Kind.SECRET, "password of a PKCS12 file"),
     Key("ssl.keystore.certificate.chain", Kind.TEXT, "the chain, as PEM text"),
     Key("ssl.keystore.key", Kind.SECRET, "the private key, as PEM text"),
     Key("ssl.certificate.location", Kind.PATH, "the chain: PEM (librdkafka)"),
     Key("ssl.key.location", Kind.PATH, "the private key: PEM (librdkafka)"),
-    Key("ssl.key.password", Kind.SECRET, "opens the private key"),
+    Key("ssl.key.password", Kind.SECRET, "password of the private key"),
     Key(
         "ssl.endpoint.identification.algorithm",
         Kind.WORD,
-        "https checks the broker's name; none, or empty, does not",
+        "https checks the broker's host name; none or empty does not",
         "https",
         ("https", "none", ""),
     ),
     Key(
         "enable.ssl.certificate.verification",
         Kind.SWITCH,
-        "false believes anybody (librdkafka)",
+        "false trusts every broker (librdkafka)",
         "true",
     ),
     Key("ssl.enabled.protocols", Kind.TEXT, "versions of TLS", ",".join(TLS_VERSIONS)),
     Key("ssl.cipher.suites", Kind.TEXT, "OpenSSL's names, for TLS 1.2"),
-    Key("https.ca.location", Kind.PATH, "whom to trust with a client's secret"),
+    Key("https.ca.location", Kind.PATH, "trusted certificates of the token endpoint"),
 )
 
 KEYS: Final[Mapping[str, Key]] = {key.name: key for key in _TABLE}
@@ -119,31 +130,30 @@ ALIASES: Final[Mapping[str, str]] = {
 
 JAAS: Final = "sasl.jaas.config"
 OAUTH_CONFIG: Final = _OAUTH + "config"
-"""librdkafka's description of an unsecured token."""
+"""librdkafka's description of an unsigned token."""
 EXPANDED: Final = frozenset({JAAS, OAUTH_CONFIG})
-"""Settings that are several in one; they count as what is in them."""
+"""Settings that contain several others, which they are replaced by."""
 
 
 def canonical(name: str) -> str:
-    """The name under which a setting is known here."""
+    """Return the canonical name of a setting."""
     return ALIASES.get(name, name)
 
 
 def is_secret(name: str) -> bool:
-    """Whether a value may never be shown, nor stand on a command line."""
+    """Return whether a value must never be printed nor given on a command line."""
     key = KEYS.get(canonical(name))
     return name == JAAS or (key is not None and key.kind is Kind.SECRET)
 
 
 def is_private_key(text: str) -> bool:
-    """Whether a text that should be certificates has a private key in it: some have
-    both in one file."""
+    """Return whether a PEM text contains a private key; some files have both."""
     return "PRIVATE KEY-----" in text
 
 
 def is_meaningless(name: str) -> bool:
-    """Whether other clients have that setting, and it says nothing to this one: a file
-    is often shared with a consumer."""
+    """Return whether a setting of other clients has no effect here: files are often
+    shared with consumers."""
     return name in _OTHERS or name.startswith(_OTHERS_BEGIN)
 
 

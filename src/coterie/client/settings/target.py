@@ -1,13 +1,15 @@
-"""Settings as text become the options of a client. Raises SettingError, with the source
-of what cannot be."""
+"""The conversion of settings into the options of a client.
+
+It raises SettingError with the source of an invalid value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Never
 
-from coterie.client.settings.found import DEFAULT, Found, nearest
+from coterie.client.settings.collected import DEFAULT, SettingValue, nearest
 from coterie.client.settings.keys import (
     CLIENT_ID,
     CLIENT_SECRET,
@@ -35,186 +37,185 @@ if TYPE_CHECKING:
 _FILE_URL: Final = "file:"
 _LIFE_S: Final = 3_600
 FIRST_CONTACT_MS: Final = 5_000
-"""For how long an address is tried that never answered, unless a time-out is named."""
+"""The limit for the first contact, unless a time-out is set."""
 
 
 class Target(NamedTuple):
-    """Which cluster, and how it is talked to."""
+    """A cluster and the options of its client."""
 
     bootstrap: str
     options: ClientOptions
     warnings: tuple[str, ...]
-    known_as: str | None
-    """As whom brokers know us, as far as we can know that ourselves."""
+    principal: str | None
+    """A description of the principal for people, from the client's settings."""
 
 
-def make_target(counts: Mapping[str, Found]) -> Target:
-    """The cluster and the client's options that these settings mean."""
+def make_target(values: Mapping[str, SettingValue]) -> Target:
+    """Return the cluster and the client's options. Raises SettingError."""
     from coterie.client.options import ClientOptions
 
-    said = Said(counts)
-    bootstrap = said.text("bootstrap.servers")
+    settings = SettingReader(values)
+    bootstrap = settings.text("bootstrap.servers")
     if not bootstrap:
         raise SettingError(
-            "no cluster is named; say --bootstrap-server HOST:PORT, set "
-            "COTERIE_BOOTSTRAP_SERVER, or name a profile that has bootstrap.servers"
+            "no cluster is named; use --bootstrap-server HOST:PORT, "
+            "COTERIE_BOOTSTRAP_SERVER, or a profile with bootstrap.servers"
         )
-    protocol = said.word("security.protocol")
-    api_timeout_ms = said.whole("default.api.timeout.ms")
-    is_limit_named = counts["default.api.timeout.ms"].source != DEFAULT
-    connect_ms = said.whole("socket.connection.setup.timeout.ms")
+    protocol = settings.word("security.protocol")
+    api_timeout_ms = settings.whole("default.api.timeout.ms")
+    is_limit_named = values["default.api.timeout.ms"].source != DEFAULT
+    connect_ms = settings.whole("socket.connection.setup.timeout.ms")
     options = ClientOptions(
-        client_id=said.text("client.id") or "",
-        ssl=_tls(said) if protocol.endswith("SSL") else None,
-        sasl=_sasl(said) if protocol.startswith("SASL") else None,
+        client_id=settings.text("client.id") or "",
+        ssl=_tls(settings) if protocol.endswith("SSL") else None,
+        sasl=_sasl(settings) if protocol.startswith("SASL") else None,
         connect_timeout_ms=min(connect_ms, api_timeout_ms),
-        request_timeout_ms=min(said.whole("request.timeout.ms"), api_timeout_ms),
+        request_timeout_ms=min(settings.whole("request.timeout.ms"), api_timeout_ms),
         api_timeout_ms=api_timeout_ms,
         first_contact_ms=api_timeout_ms if is_limit_named else FIRST_CONTACT_MS,
-        retry_backoff_ms=said.whole("retry.backoff.ms"),
-        retry_backoff_max_ms=said.whole("retry.backoff.max.ms"),
+        retry_backoff_ms=settings.whole("retry.backoff.ms"),
+        retry_backoff_max_ms=settings.whole("retry.backoff.max.ms"),
     )
-    doubts = (*_doubts(said, protocol), *_readable(options, bootstrap))
-    return Target(bootstrap, options, doubts, _known_as(said, options))
+    return Target(
+        bootstrap,
+        options,
+        tuple(_warnings(settings, options, bootstrap, protocol)),
+        _principal(settings, options),
+    )
 
 
-def _known_as(said: Said, options: ClientOptions) -> str | None:
-    if (who := options.sasl) is not None:
-        return f"{getattr(who, 'username', 'a token')} by {who.mechanism}"
-    shown = (
+def _principal(settings: SettingReader, options: ClientOptions) -> str | None:
+    if (credentials := options.sasl) is not None:
+        user = getattr(credentials, "username", "a token")
+        return f"{user} by {credentials.mechanism}"
+    certificates = (
         "ssl.keystore.location",
         "ssl.certificate.location",
         "ssl.keystore.certificate.chain",
     )
-    has_shown = options.ssl is not None and any(map(said.given, shown))
-    return "its certificate" if has_shown else None
+    has_certificate = options.ssl is not None and any(map(settings.given, certificates))
+    return "its certificate" if has_certificate else None
 
 
-def _doubts(said: Said, protocol: str) -> list[str]:
-    """What can be, but is hardly meant."""
-    doubts = []
-    if "SASL" not in protocol and (mechanism := said.given("sasl.mechanism")):
-        doubts.append(
-            f"sasl.mechanism ({mechanism.source}) does nothing while security.protocol "
-            f"is {protocol}; SASL_SSL or SASL_PLAINTEXT is needed"
+def _warnings(
+    settings: SettingReader, options: ClientOptions, bootstrap: str, protocol: str
+) -> Iterator[str]:
+    """Yield warnings about settings that are valid but probably wrong."""
+    if "SASL" not in protocol and (mechanism := settings.given("sasl.mechanism")):
+        yield (
+            f"sasl.mechanism ({mechanism.source}) has no effect while "
+            f"security.protocol is {protocol}; SASL_SSL or SASL_PLAINTEXT is needed"
         )
     if "SSL" not in protocol.removeprefix("SASL_") and (
-        store := said.given("ssl.truststore.location")
+        store := settings.given("ssl.truststore.location")
     ):
-        doubts.append(
-            f"{store.written} ({store.source}) does nothing while security.protocol "
+        yield (
+            f"{store.written} ({store.source}) has no effect while security.protocol "
             f"is {protocol}"
         )
-    return doubts
-
-
-def _readable(options: ClientOptions, bootstrap: str) -> list[str]:
-    """A password that leaves this machine for all to read."""
     is_plain = options.sasl is not None and options.sasl.mechanism == "PLAIN"
-    is_near = all(map(_is_near, bootstrap.split(",")))
-    if not is_plain or options.ssl is not None or is_near:
-        return []
-    return [
-        "PLAIN without TLS sends the password so that anybody on the way can read it; "
-        "use SASL_SSL, or SCRAM"
-    ]
+    is_loopback = all(map(_is_loopback, bootstrap.split(",")))
+    if is_plain and options.ssl is None and not is_loopback:
+        yield (
+            "PLAIN without TLS sends the password in plain text; use SASL_SSL, or SCRAM"
+        )
 
 
-def _is_near(address: str) -> bool:
+def _is_loopback(address: str) -> bool:
     host = address.strip().rpartition("://")[2].rpartition(":")[0].strip("[]")
     return host in {"localhost", "::1"} or host.startswith("127.")
 
 
-# TLS.
-
-
-def _tls(said: Said) -> SSLContext:
+def _tls(settings: SettingReader) -> SSLContext:
     from coterie.client.tls import TlsOptions, make_context
 
-    certificate = said.path("ssl.certificate.location") or said.path(
+    certificate = settings.path("ssl.certificate.location") or settings.path(
         "ssl.keystore.location"
     )
-    key = said.path("ssl.key.location")
-    is_checked = said.switch("enable.ssl.certificate.verification")
-    name_rule = said.word("ssl.endpoint.identification.algorithm")
+    key = settings.path("ssl.key.location")
+    is_checked = settings.switch("enable.ssl.certificate.verification")
+    name_rule = settings.word("ssl.endpoint.identification.algorithm")
     return make_context(
         TlsOptions(
-            trust=said.path("ssl.truststore.location")
-            or said.text("ssl.truststore.certificates"),
-            trust_password=said.secret("ssl.truststore.password"),
-            certificate=certificate or said.text("ssl.keystore.certificate.chain"),
-            key=key or said.secret("ssl.keystore.key"),
-            certificate_password=said.secret("ssl.keystore.password"),
-            key_password=said.secret("ssl.key.password"),
+            trust=settings.path("ssl.truststore.location")
+            or settings.text("ssl.truststore.certificates"),
+            trust_password=settings.secret("ssl.truststore.password"),
+            certificate=certificate or settings.text("ssl.keystore.certificate.chain"),
+            key=key or settings.secret("ssl.keystore.key"),
+            certificate_password=settings.secret("ssl.keystore.password"),
+            key_password=settings.secret("ssl.key.password"),
             checks_certificate=is_checked,
             checks_name=name_rule == "https",
-            version_min=_version_min(said),
-            ciphers=_ciphers(said),
+            version_min=_version_min(settings),
+            ciphers=_ciphers(settings),
         )
     )
 
 
-def _version_min(said: Said) -> TLSVersion:
+def _version_min(settings: SettingReader) -> TLSVersion:
     import ssl
 
-    listed = (said.text("ssl.enabled.protocols") or "").split(",")
+    listed = (settings.text("ssl.enabled.protocols") or "").split(",")
     known = [each for each in TLS_VERSIONS if each in {word.strip() for word in listed}]
     if not known:
-        said.refuse("ssl.enabled.protocols", f"name {' or '.join(TLS_VERSIONS)}")
+        settings.refuse("ssl.enabled.protocols", f"use {' or '.join(TLS_VERSIONS)}")
     return ssl.TLSVersion[known[0].replace(".", "_")]
 
 
-def _ciphers(said: Said) -> str | None:
-    """OpenSSL's list. Java's names mean nothing to OpenSSL, whose own choice is as
-    strict today; they are left out."""
-    listed = said.text("ssl.cipher.suites")
+def _ciphers(settings: SettingReader) -> str | None:
+    """Return OpenSSL's list of ciphers. A list of Java names is ignored: OpenSSL does
+    not support them, and its defaults are as strict.
+    """
+    listed = settings.text("ssl.cipher.suites")
     if not listed or all(name.strip().startswith("TLS_") for name in listed.split(",")):
         return None
     return listed.replace(",", ":")
 
 
-# SASL.
-
-
-def _sasl(said: Said) -> Credentials:
+def _sasl(settings: SettingReader) -> Credentials:
     from coterie.client.sasl import OAuthBearer, Plain, Scram
 
-    mechanism = said.word("sasl.mechanism")
+    mechanism = settings.word("sasl.mechanism")
     if not mechanism:
         raise SettingError(
-            f"sasl.mechanism is missing; {', '.join(MECHANISMS)} are built in "
-            "(Kafka's own default, GSSAPI, is not)"
+            f"sasl.mechanism is missing; use {', '.join(MECHANISMS)} "
+            "(Kafka's default, GSSAPI, is not supported)"
         )
     if mechanism == "OAUTHBEARER":
-        return OAuthBearer(_provider(said), _pairs(said, EXTENSIONS))
-    username, password = said.text("sasl.username"), said.secret("sasl.password")
+        return OAuthBearer(_provider(settings), _pairs(settings, EXTENSIONS))
+    username, password = (
+        settings.text("sasl.username"),
+        settings.secret("sasl.password"),
+    )
     if not username or password is None:
         missing = "sasl.password" if username else "sasl.username"
         raise SettingError(
-            f"{missing} is missing, which {mechanism} needs; "
-            "sasl.jaas.config or a profile may have it"
+            f"{mechanism} needs {missing}; set it in sasl.jaas.config or a profile"
         )
     if mechanism == "PLAIN":
         return Plain(username, password)
     return Scram(mechanism, username, password)
 
 
-def _provider(said: Said) -> TokenProvider:
+def _provider(settings: SettingReader) -> TokenProvider:
     from coterie.client import oauth
 
-    if token := said.secret(TOKEN):
+    if token := settings.secret(TOKEN):
         return oauth.FixedToken(token)
-    if url := said.text(TOKEN_URL):
+    if url := settings.text(TOKEN_URL):
         if url.startswith(_FILE_URL):
             return oauth.TokenFile(_path_of(url))
-        return oauth.ClientCredentials(_grant(said, url))
-    if principal := said.text(UNSECURED):
-        scopes = tuple((said.text(SCOPE) or "").split())
-        life_s = said.whole(UNSECURED_LIFE) if said.given(UNSECURED_LIFE) else _LIFE_S
+        return oauth.ClientCredentials(_grant(settings, url))
+    if principal := settings.text(UNSECURED):
+        scopes = tuple((settings.text(SCOPE) or "").split())
+        life_s = (
+            settings.whole(UNSECURED_LIFE)
+            if settings.given(UNSECURED_LIFE)
+            else _LIFE_S
+        )
         return oauth.UnsecuredToken(principal, scopes, life_s)
     raise SettingError(
-        f"OAUTHBEARER needs a token; {TOKEN_URL} says where to get one "
-        f"(https:, or file:), {TOKEN} is one"
+        f"OAUTHBEARER needs a token; set {TOKEN_URL} (https: or file:), or {TOKEN}"
     )
 
 
@@ -224,73 +225,72 @@ def _path_of(url: str) -> Path:
     return Path(unquote(urlsplit(url).path))
 
 
-def _grant(said: Said, url: str) -> Grant:
+def _grant(settings: SettingReader, url: str) -> Grant:
     from coterie.client.oauth import Grant
     from coterie.client.tls import TlsOptions, make_context
 
-    client_id, secret = said.text(CLIENT_ID), said.secret(CLIENT_SECRET)
+    client_id, secret = settings.text(CLIENT_ID), settings.secret(CLIENT_SECRET)
     if not client_id or secret is None:
         missing = CLIENT_SECRET if client_id else CLIENT_ID
-        raise SettingError(f"{missing} is missing, which {TOKEN_URL} needs")
-    trust = said.path("https.ca.location")
+        raise SettingError(f"{TOKEN_URL} needs {missing}")
+    trust = settings.path("https.ca.location")
     try:
         return Grant(
             url=url,
             client_id=client_id,
             client_secret=secret,
-            scope=said.text(SCOPE) or "",
+            scope=settings.text(SCOPE) or "",
             ssl=make_context(TlsOptions(trust=trust)) if trust else None,
-            timeout_s=said.whole("socket.connection.setup.timeout.ms") / 1000,
+            timeout_s=settings.whole("socket.connection.setup.timeout.ms") / 1000,
         )
     except ClientError as error:
         raise SettingError(f"{TOKEN_URL}: {error}") from error
 
 
-def _pairs(said: Said, name: str) -> dict[str, str]:
-    text = said.text(name)
+def _pairs(settings: SettingReader, name: str) -> dict[str, str]:
+    text = settings.text(name)
     if not text:
         return {}
     pairs = [each.partition("=") for each in text.split(",")]
     if not all(key and equals for key, equals, _ in pairs):
-        said.refuse(name, "write NAME=VALUE,NAME=VALUE")
+        settings.refuse(name, "write NAME=VALUE,NAME=VALUE")
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-class Said:
-    """The settings that count, by their kinds. Each method raises SettingError for a
-    value that is none of its kind."""
+class SettingReader:
+    """The effective settings, read by type. Each method raises SettingError for an
+    invalid value."""
 
-    def __init__(self, counts: Mapping[str, Found]) -> None:
-        self._counts = counts
+    def __init__(self, values: Mapping[str, SettingValue]) -> None:
+        self._values = values
 
-    def given(self, name: str) -> Found | None:
-        """What was found, if anything but a default was."""
-        found = self._counts.get(name)
-        return None if found is None or found.source.kind == "default" else found
+    def given(self, name: str) -> SettingValue | None:
+        """Return a value that was set; None for a default."""
+        setting = self._values.get(name)
+        return None if setting is None or setting.source.kind == "default" else setting
 
     def text(self, name: str) -> str | None:
-        """The text as it stands."""
-        found = self._counts.get(name)
-        if found is None:
+        setting = self._values.get(name)
+        if setting is None:
             return None
-        assert isinstance(found.value, str), name
-        return found.value
+        assert isinstance(setting.value, str), name
+        return setting.value
 
     def secret(self, name: str) -> Secret | None:
-        """The secret; an empty one is none."""
-        found = self._counts.get(name)
-        if found is None:
+        """Return a secret; None when it is empty."""
+        setting = self._values.get(name)
+        if setting is None:
             return None
-        assert not isinstance(found.value, str), name
-        return found.value if found.value.reveal() else None
+        assert not isinstance(setting.value, str), name
+        return setting.value if setting.value.reveal() else None
 
     def path(self, name: str) -> Path | None:
-        """The path, with ~ being home."""
         text = self.text(name)
         return Path(text).expanduser() if text else None
 
     def word(self, name: str) -> str:
-        """One of its words, as the table writes it; "" when there is none."""
+        """Return one of the setting's words in the table's spelling; "" without a
+        value."""
         text = (self.text(name) or "").strip()
         words = KEYS[name].words
         known = {each.lower(): each for each in words}
@@ -298,25 +298,23 @@ class Said:
             near = nearest(text.upper(), words)
             hint = f"did you mean {near}? " if near else ""
             listed = ", ".join(filter(None, words))
-            self.refuse(name, f"{hint}it is one of {listed}, not {text!r}")
+            self.refuse(name, f"{hint}use one of {listed}, not {text!r}")
         return known.get(text.lower(), "")
 
     def whole(self, name: str) -> int:
-        """A whole number from 1 on that fits 32 bits."""
         text = (self.text(name) or "").strip()
         is_whole = text.isascii() and text.isdigit()
         if not is_whole or not 1 <= int(text) <= INT32_MAX:
-            self.refuse(name, f"a whole number from 1 to {INT32_MAX}, not {text!r}")
+            self.refuse(name, f"use a whole number from 1 to {INT32_MAX}, not {text!r}")
         return int(text)
 
     def switch(self, name: str) -> bool:
-        """True or false."""
         text = (self.text(name) or "").strip().lower()
         if text not in {"true", "false"}:
-            self.refuse(name, f"true or false, not {text!r}")
+            self.refuse(name, f"use true or false, not {text!r}")
         return text == "true"
 
     def refuse(self, name: str, why: str) -> Never:
-        """Raise SettingError for a setting, with where it stands."""
-        found = self._counts[name]
-        raise SettingError(f"{found.written} ({found.source}) cannot be: {why}")
+        """Raise SettingError with the source of a setting."""
+        setting = self._values[name]
+        raise SettingError(f"{setting.written} ({setting.source}) is invalid: {why}")

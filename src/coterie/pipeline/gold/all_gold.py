@@ -1,4 +1,4 @@
-"""Every gold table, each after those that it is made from."""
+"""The gold tables in build order: each table follows the tables that it reads."""
 
 from __future__ import annotations
 
@@ -7,30 +7,22 @@ from typing import Final
 from coterie.pipeline.gold import (
     coordinator_load,
     current_groups,
-    current_members,
     current_offsets,
     data_quality,
     expiry_forecast,
-    group_activity,
     group_history,
     group_status,
     group_usage_daily,
     lag_history,
-    member_sessions,
     offset_commit_history,
-    partition_ownership_history,
-    rebalance_timeline,
     stale_group_candidates,
 )
-from coterie.pipeline.gold.look import Gold
+from coterie.pipeline.gold.table_inputs import GoldTable
 
-GOLD: Final[tuple[Gold, ...]] = (
+GOLD: Final[tuple[GoldTable, ...]] = (
     group_history.GOLD,
-    group_activity.GOLD,
-    current_members.GOLD,
-    partition_ownership_history.GOLD,
-    member_sessions.GOLD,
-    rebalance_timeline.GOLD,
+    current_groups.ACTIVITY,
+    *group_history.TABLES_OF_KINDS,
     current_offsets.GOLD,
     current_groups.GOLD,
     offset_commit_history.GOLD,

@@ -1,29 +1,47 @@
-"""What each log partition has to do, and which group makes most of it."""
+"""Gold table coordinator_load: the load of each log partition, and its largest
+group."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold.look import Gold, Look, conform
-from coterie.pipeline.tables.coordinator_load import COORDINATOR_LOAD
+from coterie.pipeline.gold.table_inputs import derived
+from coterie.pipeline.tables.gold_offsets import COORDINATOR_LOAD
 
 _LOG_TOPIC: Final = "__consumer_offsets"
-_BY: Final = "log_partition"
+_LOG_PARTITION: Final = "log_partition"
 
 
-def load(
-    commits: DataFrame, records: DataFrame, quality: DataFrame, groups: DataFrame
+def coordinator_load(
+    commits: DataFrame,
+    records: DataFrame,
+    quality: DataFrame,
+    groups: DataFrame,
+    samples: DataFrame,
 ) -> DataFrame:
-    """A row for each log partition of `quality` (data_quality): its commits and bytes,
-    and the groups that live there (current_groups)."""
+    """Return a row for each log partition of data_quality, from offset_commits,
+    records, current_groups and partition_end_samples."""
+    # A log of less than a second counts as one second, so that no rate is infinite.
+    span_ms = F.unix_millis("last_ts") - F.unix_millis("first_ts")
+    seconds = F.greatest(F.coalesce(span_ms, F.lit(0)) / 1000, F.lit(1.0))
+    sizes = records.groupBy(_LOG_PARTITION).agg(F.sum("size_bytes").alias("bytes"))
+    leaders = (
+        samples.where(F.col("topic") == _LOG_TOPIC)
+        .groupBy(F.col("partition").alias(_LOG_PARTITION))
+        .agg(F.max_by("leader_id", "sample_ts").alias("broker_id"))
+    )
+    group_counts = groups.groupBy(_LOG_PARTITION).agg(
+        F.count("*").alias("groups"), F.sum("member_count").alias("members")
+    )
     return (
-        quality.select(_BY, "records", "commits", _seconds().alias("seconds"))
-        .join(_bytes(records), on=_BY, how="left")
-        .join(_busiest(commits), on=_BY, how="left")
-        .join(_living(groups), on=_BY, how="left")
+        quality.select(_LOG_PARTITION, "records", "commits", seconds.alias("seconds"))
+        .join(sizes, on=_LOG_PARTITION, how="left")
+        .join(_top_groups(commits), on=_LOG_PARTITION, how="left")
+        .join(group_counts, on=_LOG_PARTITION, how="left")
+        .join(leaders, on=_LOG_PARTITION, how="left")
         .fillna(0, ["bytes", "groups", "members"])
         .withColumns(
             {
@@ -35,58 +53,24 @@ def load(
     )
 
 
-def leaders(samples: DataFrame) -> DataFrame:
-    """The broker that led each log partition at the last look at it."""
-    of_log = samples.where(F.col("topic") == _LOG_TOPIC)
-    return of_log.groupBy(F.col("partition").alias(_BY)).agg(
-        F.max_by("leader_id", "sample_ts").alias("broker_id")
+def _top_groups(commits: DataFrame) -> DataFrame:
+    """Return the group with the most commits in each log partition; in case of a tie
+    the last one by name, so that the result is deterministic.
+    """
+    by_group = commits.groupBy(_LOG_PARTITION, "group_id").agg(
+        F.count("*").alias("commits")
     )
-
-
-def _seconds() -> Column:
-    """The time that the log covers; less than a second counts as one."""
-    span_ms = F.unix_millis("last_ts") - F.unix_millis("first_ts")
-    return F.greatest(F.coalesce(span_ms, F.lit(0)) / 1000, F.lit(1.0))
-
-
-def _bytes(records: DataFrame) -> DataFrame:
-    return records.groupBy(_BY).agg(F.sum("size_bytes").alias("bytes"))
-
-
-def _busiest(commits: DataFrame) -> DataFrame:
-    """Of groups with as many commits the last by its name, so that it is always one."""
-    of_groups = commits.groupBy(_BY, "group_id").agg(F.count("*").alias("commits"))
-    return of_groups.groupBy(_BY).agg(
+    return by_group.groupBy(_LOG_PARTITION).agg(
         F.max(F.struct("commits", "group_id")).alias("top")
     )
 
 
-def _living(groups: DataFrame) -> DataFrame:
-    return groups.groupBy(_BY).agg(
-        F.count("*").alias("groups"), F.sum("member_count").alias("members")
-    )
-
-
-def build(look: Look) -> DataFrame:
-    """The table, from all there is."""
-    rows = load(
-        look.all("offset_commits"),
-        look.all("records"),
-        look.all("data_quality"),
-        look.all("current_groups"),
-    )
-    led = leaders(look.all("partition_end_samples"))
-    return conform(rows.join(led, on=_BY, how="left"), COORDINATOR_LOAD)
-
-
-GOLD: Final = Gold(
+GOLD: Final = derived(
     COORDINATOR_LOAD,
-    (
-        "offset_commits",
-        "records",
-        "data_quality",
-        "current_groups",
-        "partition_end_samples",
-    ),
-    build,
+    coordinator_load,
+    "offset_commits",
+    "records",
+    "data_quality",
+    "current_groups",
+    "partition_end_samples",
 )

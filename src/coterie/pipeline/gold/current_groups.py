@@ -1,7 +1,7 @@
-"""Gold: Which groups are there, and how are they?
+"""Gold table current_groups, and the internal table group_activity.
 
-A group is there while its own record is, or while an offset is that it committed: then
-it is a simple one (K-07).
+A group exists while it has a group record. A group that has only committed offsets is a
+simple group (K-07).
 """
 
 from __future__ import annotations
@@ -11,43 +11,41 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold.from_history import rows_of
-from coterie.pipeline.gold.look import Gold, Look, conform
-from coterie.pipeline.tables.current_groups import CURRENT_GROUPS
+from coterie.pipeline.gold.group_history import rows_of
+from coterie.pipeline.gold.table_inputs import GoldTable, derived
+from coterie.pipeline.tables.gold_groups import CURRENT_GROUPS, GROUP_ACTIVITY
+from coterie.pipeline.tables.spark import conform
 
 _GROUP: Final = ["log_partition", "group_id"]
-_COUNTS: Final = ("member_count", "static_member_count", "owned_partition_count")
+_COUNTS: Final = (
+    "member_count",
+    "static_member_count",
+    "owned_partition_count",
+    "topic_count",
+    "partition_count",
+)
+_SILVER: Final = (
+    "offset_commits",
+    "classic_group_records",
+    "consumer_group_records",
+    "tombstones",
+)
 
 
 def current_groups(
     history: DataFrame, offsets: DataFrame, activity: DataFrame
 ) -> DataFrame:
-    """From `group_history`, `current_offsets` and `group_activity`."""
-    told = rows_of(history, "group").where(F.col("group_type").isNotNull())
-    groups = told.drop("first_seen_ts", "last_log_offset")
+    """Return the groups from group_history, current_offsets and group_activity."""
+    # group_type is null for deleted groups. The columns of group_history cover group
+    # records only; group_activity covers commits too.
+    with_record = rows_of(history, "group").where(F.col("group_type").isNotNull())
+    groups = with_record.drop("first_seen_ts", "last_log_offset")
     owned = rows_of(history, "ownership").where(F.col("valid_to").isNull())
     topic = F.coalesce("topic", "topic_id").alias("topic")
-    used = _used(
-        owned.select(*_GROUP, topic, "partition").unionByName(
-            offsets.select(*_GROUP, "topic", "partition")
-        )
-    )
-    none = F.lit(0)
-    return (
-        groups.join(used, _GROUP, "full_outer")
-        .join(activity, _GROUP, "left")
-        .withColumn("group_type", F.coalesce("group_type", F.lit("simple")))
-        .withColumn("state", F.coalesce("state", F.lit("Empty")))
-        .withColumns({name: F.coalesce(name, none) for name in _COUNTS})
-        .withColumn("topic_count", F.coalesce("topic_count", none))
-        .withColumn("partition_count", F.coalesce("partition_count", none))
-    )
-
-
-def _used(places: DataFrame) -> DataFrame:
-    """Topics and partitions with an offset or an owner."""
-    return (
-        places.distinct()
+    counts = (
+        owned.select(*_GROUP, topic, "partition")
+        .unionByName(offsets.select(*_GROUP, "topic", "partition"))
+        .distinct()
         .groupBy(*_GROUP, "topic")
         .agg(F.count("*").alias("partitions"))
         .groupBy(*_GROUP)
@@ -56,17 +54,43 @@ def _used(places: DataFrame) -> DataFrame:
             F.sum("partitions").alias("partition_count"),
         )
     )
-
-
-def _build(look: Look) -> DataFrame:
-    groups = current_groups(
-        look.all("group_history"),
-        look.all("current_offsets"),
-        look.all("group_activity"),
+    return (
+        groups.join(counts, _GROUP, "full_outer")
+        .join(activity, _GROUP, "left")
+        .withColumn("group_type", F.coalesce("group_type", F.lit("simple")))
+        .withColumn("state", F.coalesce("state", F.lit("Empty")))
+        .withColumns({name: F.coalesce(name, F.lit(0)) for name in _COUNTS})
     )
-    return conform(groups, CURRENT_GROUPS)
 
 
-GOLD: Final = Gold(
-    CURRENT_GROUPS, ("group_history", "current_offsets", "group_activity"), _build
+def group_activity(before: DataFrame, *records: DataFrame) -> DataFrame:
+    """Return group_activity from the previous table and new rows of silver tables."""
+    rows = before
+    for frame in records:
+        # Only rows of offset_commits have a commit_ts.
+        commit_ts = "commit_ts" if "commit_ts" in frame.columns else F.lit(None)
+        rows = rows.unionByName(
+            frame.select(
+                *_GROUP,
+                F.col("append_ts").alias("first_seen_ts"),
+                F.coalesce(commit_ts).cast("timestamp").alias("last_commit_ts"),
+                F.col("log_offset").alias("last_log_offset"),
+            )
+        )
+    return rows.groupBy(*_GROUP).agg(
+        F.min("first_seen_ts").alias("first_seen_ts"),
+        F.max("last_commit_ts").alias("last_commit_ts"),
+        F.max("last_log_offset").alias("last_log_offset"),
+    )
+
+
+ACTIVITY: Final = GoldTable(
+    GROUP_ACTIVITY,
+    _SILVER,
+    lambda inputs: conform(
+        group_activity(inputs.before(), *map(inputs.new, _SILVER)), GROUP_ACTIVITY
+    ),
+)
+GOLD: Final = derived(
+    CURRENT_GROUPS, current_groups, "group_history", "current_offsets", "group_activity"
 )

@@ -1,10 +1,10 @@
-"""The offsets that hold: of each partition of a group the last commit, unless a
-tombstone stands behind it.
+"""Gold table current_offsets: the last commit on each partition of a group, unless a
+tombstone follows it.
 
-What comes last is decided by the offset in the log, never by a time (K-03): all records
-of a group are in one log partition. A group's own tombstone takes no offset away: who
-deletes a group, or lets it expire, takes its offsets away first, each by a tombstone;
-and a group that changes its protocol keeps them.
+The last record is the one with the highest log offset, not the one with the latest time
+(K-03): all records of a group are in one log partition. The tombstone of a group does
+not delete its offsets: before a group is deleted or expires, each offset gets its own
+tombstone, and a group that changes its protocol keeps its offsets.
 """
 
 from __future__ import annotations
@@ -14,44 +14,44 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold.look import Gold, Look, conform
-from coterie.pipeline.tables.current_offsets import CURRENT_OFFSETS
+from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
+from coterie.pipeline.tables.gold_offsets import CURRENT_OFFSETS
+from coterie.pipeline.tables.spark import conform
 
-OF: Final = ("group_id", "topic", "partition")
-"""What an offset is of."""
-_PLACE: Final = ("log_partition", "log_offset")
+PARTITION: Final = ("group_id", "topic", "partition")
+_POSITION: Final = ("log_partition", "log_offset")
 
 
-def fold(before: DataFrame, commits: DataFrame, tombstones: DataFrame) -> DataFrame:
-    """What holds after more records, from what held before them.
-
-    Only numbers are aggregated: a string among them would make Spark sort where it can
-    hash. The rest of a row is fetched by its place in the log; places are as many as
-    offsets that hold, so they are sent to where the rows are (20 bytes each, where
-    sorting all commits for a join took 2.5 times the CPU time).
-    """
-    taken = tombstones.where(F.col("topic").isNotNull())
-    places = (each.select(*OF, *_PLACE) for each in (before, commits, taken))
-    last = last_places(*places).select(*_PLACE)
+def current_offsets(
+    before: DataFrame, commits: DataFrame, tombstones: DataFrame
+) -> DataFrame:
+    """Return the table updated with new records, from the previous table."""
+    deletions = tombstones.where(F.col("topic").isNotNull())
+    # Aggregate numbers only: if one column is a string, Spark sorts instead of hashing.
+    # The rows are then fetched by their positions in the log, which are broadcast (20
+    # bytes each): a join that sorts all commits takes 2.5 times the CPU time.
+    last = _last_positions(before, commits, deletions)
     columns = [column.name for column in CURRENT_OFFSETS.columns]
-    held = before.select(columns).unionByName(commits.select(columns))
-    return held.join(F.broadcast(last), on=list(_PLACE), how="left_semi")
+    candidates = before.select(columns).unionByName(commits.select(columns))
+    positions = F.broadcast(last.select(*_POSITION))
+    return candidates.join(positions, on=list(_POSITION), how="left_semi")
 
 
-def last_places(first: DataFrame, *more: DataFrame) -> DataFrame:
-    """For each partition of a group, where in the log its last record stands."""
-    for each in more:
-        first = first.unionByName(each)
-    return first.groupBy(*OF).agg(
+def _last_positions(*frames: DataFrame) -> DataFrame:
+    first, *others = (frame.select(*PARTITION, *_POSITION) for frame in frames)
+    for rows in others:
+        first = first.unionByName(rows)
+    return first.groupBy(*PARTITION).agg(
         F.max("log_offset").alias("log_offset"),
         F.max_by("log_partition", "log_offset").alias("log_partition"),
     )
 
 
-def build(look: Look) -> DataFrame:
-    """The table, from what came."""
-    rows = fold(look.before(), look.new("offset_commits"), look.new("tombstones"))
+def _build(inputs: TableInputs) -> DataFrame:
+    rows = current_offsets(
+        inputs.before(), inputs.new("offset_commits"), inputs.new("tombstones")
+    )
     return conform(rows, CURRENT_OFFSETS)
 
 
-GOLD: Final = Gold(CURRENT_OFFSETS, ("offset_commits", "tombstones"), build)
+GOLD: Final = GoldTable(CURRENT_OFFSETS, ("offset_commits", "tombstones"), _build)

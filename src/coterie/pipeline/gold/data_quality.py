@@ -1,23 +1,20 @@
-"""How much of each log partition was read, and what of it counts for nothing.
+"""Gold table data_quality: the number of records read from each log partition, and of
+records left out.
 
-All counts are sums, so each build adds what came.
+All counts are sums: each build adds the new rows to the previous table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold.look import Gold, Look, conform
-from coterie.pipeline.gold.settings import LogHead
-from coterie.pipeline.tables.data_quality import DATA_QUALITY
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
+from coterie.pipeline.tables.gold_offsets import DATA_QUALITY
+from coterie.pipeline.tables.spark import conform
 
 _COUNTS: Final = (
     "records",
@@ -30,113 +27,76 @@ _COUNTS: Final = (
     "gaps",
     "missing_offsets",
 )
-_HEADS: Final = (
+_ROW_COUNTS: Final = {
+    "offset_commits": "commits",
+    "classic_group_records": "group_records",
+    "consumer_group_records": "group_records",
+    "tombstones": "tombstones",
+    "quarantine": "quarantined",
+}
+"""Tables whose rows are counted, and the column of the count."""
+_INPUTS: Final = ("records", *_ROW_COUNTS, "log_gaps")
+HEADS_SCHEMA: Final = (
     "log_partition int, next_offset bigint, start_offset bigint,"
     " stable_offset bigint, end_offset bigint"
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Came:
-    """The new rows of each table."""
-
-    records: DataFrame
-    offset_commits: DataFrame
-    classic_group_records: DataFrame
-    consumer_group_records: DataFrame
-    tombstones: DataFrame
-    quarantine: DataFrame
-    log_gaps: DataFrame
-
-
-def quality(before: DataFrame, came: Came, heads: DataFrame) -> DataFrame:
-    """The counts so far and what came, beside how far the log goes now."""
-    counted = (
-        _before(before),
-        _records(came.records),
-        _rows(came.offset_commits, "commits"),
-        _rows(came.classic_group_records, "group_records"),
-        _rows(came.consumer_group_records, "group_records"),
-        _rows(came.tombstones, "tombstones"),
-        _rows(came.quarantine, "quarantined"),
-        _gaps(came.log_gaps),
-    )
-    return _summed(counted).join(_ends(heads), on="log_partition", how="full_outer")
-
-
-def heads_of(spark: SparkSession, heads: Sequence[LogHead]) -> DataFrame:
-    """How far each log partition was read, and how far it goes."""
-    return spark.createDataFrame([tuple(head) for head in heads], _HEADS)
-
-
-def _before(before: DataFrame) -> DataFrame:
-    return before.select(
+def data_quality(
+    before: DataFrame, new: Mapping[str, DataFrame], heads: DataFrame
+) -> DataFrame:
+    """Return the updated table, from the previous table, the new rows of each input by
+    name, and the positions in the log.
+    """
+    counts = before.select(
         "log_partition", "from_offset", "first_ts", "last_ts", *_COUNTS
     )
-
-
-def _records(records: DataFrame) -> DataFrame:
     is_aborted = F.col("outcome") == "aborted"
-    return records.select(
-        "log_partition",
-        F.col("log_offset").alias("from_offset"),
-        F.col("append_ts").alias("first_ts"),
-        F.col("append_ts").alias("last_ts"),
-        _one().alias("records"),
-        F.col("is_control").cast("bigint").alias("control"),
-        F.coalesce(is_aborted, F.lit(False)).cast("bigint").alias("aborted"),
+    new_counts = [
+        new["records"].select(
+            "log_partition",
+            F.col("log_offset").alias("from_offset"),
+            F.col("append_ts").alias("first_ts"),
+            F.col("append_ts").alias("last_ts"),
+            _one().alias("records"),
+            F.col("is_control").cast("bigint").alias("control"),
+            F.coalesce(is_aborted, F.lit(False)).cast("bigint").alias("aborted"),
+        ),
+        *(
+            new[table].select("log_partition", _one().alias(count))
+            for table, count in _ROW_COUNTS.items()
+        ),
+        new["log_gaps"].select(
+            "log_partition",
+            _one().alias("gaps"),
+            (F.col("until_offset") - F.col("from_offset")).alias("missing_offsets"),
+        ),
+    ]
+    for rows in new_counts:
+        counts = counts.unionByName(rows, allowMissingColumns=True)
+    sums = counts.groupBy("log_partition").agg(
+        F.min("from_offset").alias("from_offset"),
+        F.min("first_ts").alias("first_ts"),
+        F.max("last_ts").alias("last_ts"),
+        *(F.sum(count).alias(count) for count in _COUNTS),
     )
-
-
-def _rows(rows: DataFrame, count: str) -> DataFrame:
-    return rows.select("log_partition", _one().alias(count))
-
-
-def _gaps(gaps: DataFrame) -> DataFrame:
-    missing = F.col("until_offset") - F.col("from_offset")
-    return gaps.select(
-        "log_partition", _one().alias("gaps"), missing.alias("missing_offsets")
+    held_back = F.col("end_offset") - F.col("stable_offset")
+    ends = heads.select(
+        "log_partition", "next_offset", "end_offset", held_back.alias("held_back")
     )
+    return sums.join(ends, on="log_partition", how="full_outer")
 
 
 def _one() -> Column:
     return F.lit(1).cast("bigint")
 
 
-def _summed(counted: Sequence[DataFrame]) -> DataFrame:
-    rows, *more = counted
-    for each in more:
-        rows = rows.unionByName(each, allowMissingColumns=True)
-    return rows.groupBy("log_partition").agg(
-        F.min("from_offset").alias("from_offset"),
-        F.min("first_ts").alias("first_ts"),
-        F.max("last_ts").alias("last_ts"),
-        *(F.sum(each).alias(each) for each in _COUNTS),
-    )
-
-
-def _ends(heads: DataFrame) -> DataFrame:
-    held_back = F.col("end_offset") - F.col("stable_offset")
-    return heads.select(
-        "log_partition", "next_offset", "end_offset", held_back.alias("held_back")
-    )
-
-
-def build(look: Look) -> DataFrame:
-    """The table, from what came."""
-    came = Came(**{name: look.new(name) for name in _INPUTS})
-    heads = heads_of(look.spark, look.settings.heads)
-    rows = quality(look.before(), came, heads)
+def _build(inputs: TableInputs) -> DataFrame:
+    new = {name: inputs.new(name) for name in _INPUTS}
+    heads = [tuple(head) for head in inputs.settings.heads]
+    head_rows = inputs.spark.createDataFrame(heads, HEADS_SCHEMA)
+    rows = data_quality(inputs.before(), new, head_rows)
     return conform(rows.fillna(0, [*_COUNTS, "held_back"]), DATA_QUALITY)
 
 
-_INPUTS: Final = (
-    "records",
-    "offset_commits",
-    "classic_group_records",
-    "consumer_group_records",
-    "tombstones",
-    "quarantine",
-    "log_gaps",
-)
-GOLD: Final = Gold(DATA_QUALITY, _INPUTS, build)
+GOLD: Final = GoldTable(DATA_QUALITY, _INPUTS, _build)

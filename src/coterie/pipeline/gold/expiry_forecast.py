@@ -1,58 +1,76 @@
-"""Gold: Which committed offsets go away by themselves, and when?
+"""Gold table expiry_forecast: the expiration time of each committed offset.
 
-The coordinator's rules (`coordinator/offsets/expire.py`, peer-tools c.8), for groups as
-they are now; the first that fits:
+The rules are those of Kafka's OffsetExpirationCondition (E17-18), applied to the
+current groups; the first rule that matches applies:
 
-| group | basis | its clock began with |
+| group | basis | the retention time begins with |
 |---|---|---|
-| no member ever (K-07) | simple_commit | the commit |
-| consumer (KIP-848), topic not subscribed; an empty one subscribes to nothing | consumer_commit | the commit |
-| classic, Empty | empty_since | the group's becoming empty; the commit where that is not known |
-| classic, of consumers, Stable, topic not subscribed | commit_not_subscribed | the commit |
-| any other | never | nothing |
+| never had members (K-07) | simple_commit | the commit |
+| consumer (KIP-848), topic not subscribed; an empty group subscribes to none | consumer_commit | the commit |
+| classic, Empty | empty_since | the time the last member left; the commit when that is unknown |
+| classic of protocol type consumer, Stable, topic not subscribed | commit_not_subscribed | the commit |
+| any other | never | |
 
-A commit that says itself when it expires (value version 1) does so, wherever it could
-expire at all: basis explicit. The coordinator sweeps at its interval, so an offset goes
-at the first sweep after `expires_ts`, and later where a transaction about it is open.
+A commit with an explicit expiration time (value version 1) expires then, if it can
+expire at all: basis explicit. The coordinator checks at an interval, so an offset
+expires at the first check after `expires_ts`, and later while a transaction for it is
+open.
 
-The trap: a consumer group's offset on a quiet partition, older than the retention, goes
-at the first sweep after the last member left. A classic group's would stay for the
-whole retention from then on.
-"""  # noqa: E501 - a table
+`is_trap` marks an offset of a consumer group that is older than the retention time, as
+on a partition without new records: it expires at the first check after the last member
+leaves. In a classic group its retention time would begin only then.
+"""  # noqa: E501
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold.look import Gold, Look, conform
 from coterie.pipeline.gold.settings import GoldSettings
-from coterie.pipeline.gold.subscriptions import subscriptions
-from coterie.pipeline.tables.expiry_forecast import EXPIRY_FORECAST
+from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
+from coterie.pipeline.tables.gold_offsets import EXPIRY_FORECAST
+from coterie.pipeline.tables.spark import conform
 
+INPUTS: Final = (
+    "current_offsets",
+    "current_groups",
+    "current_members",
+    "consumer_group_records",
+    "tombstones",
+    "lag_history",
+)
+_REGEX_TYPE: Final = 16
+_PARTITION: Final = ["group_id", "topic", "partition"]
 _NOTES: Final = {
-    "explicit": "the commit itself said when",
-    "simple_commit": "nobody ever joined: the commit counts, even while a client lives",
-    "consumer_commit": "not subscribed: the commit counts, not since when it is empty",
-    "empty_since": "the group is empty; nothing else counts",
+    "explicit": "the commit has an explicit expiration time",
+    "simple_commit": "no member ever joined: counts from the commit, even while a"
+    " client is running",
+    "consumer_commit": "topic not subscribed: counts from the commit, not from the time"
+    " the last member left",
+    "empty_since": "counts from the time the last member left",
     "commit_not_subscribed": "no member subscribes to the topic",
     "never": "members may be reading the topic",
 }
-_TRAP: Final = (
-    "older than the retention: it goes at the first sweep after the last member leaves"
+_TRAP_NOTE: Final = (
+    "older than the retention time: expires at the first check after the last member"
+    " leaves"
 )
 
 
 def expiry_forecast(
-    offsets: DataFrame,
-    groups: DataFrame,
-    subscribed: DataFrame,
-    lag: DataFrame,
-    settings: GoldSettings,
+    tables: Mapping[str, DataFrame], settings: GoldSettings
 ) -> DataFrame:
-    """From `current_offsets`, `current_groups`, `subscriptions` and `lag_history`."""
+    """Return the rows from the tables of INPUTS."""
+    offsets, groups = tables["current_offsets"], tables["current_groups"]
+    lag = tables["lag_history"]
+    subscribed = _subscriptions(
+        tables["current_members"],
+        tables["consumer_group_records"],
+        tables["tombstones"],
+    )
     now_ms = F.unix_millis(F.lit(settings.as_of_ts).cast("timestamp"))
     retention = F.lit(settings.retention_ms).cast("bigint")
     is_explicit, basis = F.col("basis") == "explicit", F.col("basis")
@@ -61,6 +79,11 @@ def expiry_forecast(
         (F.col("group_type") == "consumer")
         & F.col("is_subscribed")
         & (commit_expires_ms <= now_ms)
+    )
+    notes = F.create_map(*(F.lit(text) for item in _NOTES.items() for text in item))
+    note = F.when(F.col("is_trap"), _TRAP_NOTE).otherwise(notes[basis])
+    last_lag = lag.groupBy(_PARTITION).agg(
+        F.max_by("lag", "sample_ts").alias("at_risk_messages")
     )
     return (
         _with_subscribed(offsets, groups, subscribed)
@@ -77,27 +100,28 @@ def expiry_forecast(
         )
         .withColumn("remaining_ms", F.unix_millis("expires_ts") - now_ms)
         .withColumn("is_trap", F.coalesce(is_trap, F.lit(False)))
-        .withColumn("note", F.when(F.col("is_trap"), _TRAP).otherwise(_note()))
-        .join(_last_lag(lag), ["group_id", "topic", "partition"], "left")
+        .withColumn("note", note)
+        .join(last_lag, _PARTITION, "left")
     )
 
 
 def _with_subscribed(
     offsets: DataFrame, groups: DataFrame, subscribed: DataFrame
 ) -> DataFrame:
-    """Offsets beside their groups. A group that only has offsets may have no row."""
+    """Add columns of the group, and `is_subscribed`, to each offset. A simple group may
+    have no row in current_groups."""
     any_topic = subscribed.where(F.col("topic").isNull()).select(
         "group_id", F.lit(True).alias("any")
     )
     this_topic = subscribed.where(F.col("topic").isNotNull()).withColumn(
         "this", F.lit(True)
     )
-    about = groups.select(
+    group_columns = groups.select(
         "group_id", "group_type", "protocol_type", "state", "empty_since_ts"
     )
     may_be_any = F.when(F.col("group_type") == "classic", F.col("any"))
     return (
-        offsets.join(about, "group_id", "left")
+        offsets.join(group_columns, "group_id", "left")
         .join(this_topic, ["group_id", "topic"], "left")
         .join(any_topic, "group_id", "left")
         .withColumn("is_subscribed", F.coalesce("this", may_be_any, F.lit(False)))
@@ -105,66 +129,64 @@ def _with_subscribed(
 
 
 def _basis() -> Column:
-    """Whether it expires at all comes first: only then counts what the commit says."""
     kind, protocol = F.col("group_type"), F.col("protocol_type")
     is_simple = kind.isNull() | (kind == "simple") | protocol.isNull()
     is_empty = F.col("state") == "Empty"
-    is_read = F.col("is_subscribed")
+    is_subscribed = F.col("is_subscribed")
     rule = (
         F.when(is_simple, "simple_commit")
-        .when(kind == "consumer", F.when(~is_read, "consumer_commit"))
+        .when(kind == "consumer", F.when(~is_subscribed, "consumer_commit"))
         .when(is_empty, "empty_since")
-        .when((protocol == "consumer") & ~is_read, "commit_not_subscribed")
+        .when((protocol == "consumer") & ~is_subscribed, "commit_not_subscribed")
     )
-    says = F.when(F.col("expire_ts").isNotNull(), "explicit").otherwise(rule)
-    return F.when(rule.isNull(), "never").otherwise(says)
+    # Kafka checks whether an offset can expire at all before its explicit time.
+    is_explicit = F.col("expire_ts").isNotNull()
+    return F.when(rule.isNull(), "never").otherwise(
+        F.when(is_explicit, "explicit").otherwise(rule)
+    )
 
 
 def _base_ts() -> Column:
-    since = F.coalesce("empty_since_ts", "commit_ts")
+    empty_since = F.coalesce("empty_since_ts", "commit_ts")
     return (
-        F.when(F.col("basis") == "empty_since", since)
+        F.when(F.col("basis") == "empty_since", empty_since)
         .when(F.col("basis") != "never", F.col("commit_ts"))
         .otherwise(F.lit(None).cast("timestamp"))
     )
 
 
-def _note() -> Column:
-    notes = F.create_map(*(F.lit(word) for each in _NOTES.items() for word in each))
-    return notes[F.col("basis")]
+def _subscriptions(
+    members: DataFrame, group_records: DataFrame, tombstones: DataFrame
+) -> DataFrame:
+    """Return the distinct `group_id` and `topic` pairs to which members subscribe.
 
-
-def _last_lag(lag: DataFrame) -> DataFrame:
-    return lag.groupBy("group_id", "topic", "partition").agg(
-        F.max_by("lag", "sample_ts").alias("at_risk_messages")
+    The inputs are current_members, consumer_group_records and tombstones. The topics of
+    a regular expression are those in its resolution by the coordinator (record type
+    16). A null topic means any topic: the subscription of a classic member could not be
+    decoded, and the coordinator then takes all topics to be subscribed (D-53).
+    """
+    by_name = members.select(
+        "group_id", F.explode_outer("subscribed_topics").alias("topic")
+    ).where(F.col("topic").isNotNull())
+    unknown = members.where(
+        (F.col("protocol") == "classic") & F.col("subscribed_topics").isNull()
+    ).select("group_id", F.lit(None).cast("string").alias("topic"))
+    is_regex = F.col("record_type") == _REGEX_TYPE
+    key = ("group_id", "regex")
+    resolved = group_records.where(is_regex).select(*key, "log_offset", "regex_topics")
+    deleted = tombstones.where(is_regex).select(*key, "log_offset")
+    by_regex = (
+        resolved.unionByName(deleted, allowMissingColumns=True)
+        .groupBy(*key)
+        .agg(F.max_by("regex_topics", "log_offset").alias("regex_topics"))
+        .select("group_id", F.explode("regex_topics").alias("topic"))
     )
+    return by_name.union(unknown).union(by_regex).distinct()
 
 
-def _build(look: Look) -> DataFrame:
-    subscribed = subscriptions(
-        look.all("current_members"),
-        look.all("consumer_group_records"),
-        look.all("tombstones"),
-    )
-    found = expiry_forecast(
-        look.all("current_offsets"),
-        look.all("current_groups"),
-        subscribed,
-        look.all("lag_history"),
-        look.settings,
-    )
-    return conform(found, EXPIRY_FORECAST)
+def _build(inputs: TableInputs) -> DataFrame:
+    tables = {name: inputs.all(name) for name in INPUTS}
+    return conform(expiry_forecast(tables, inputs.settings), EXPIRY_FORECAST)
 
 
-GOLD: Final = Gold(
-    EXPIRY_FORECAST,
-    (
-        "current_offsets",
-        "current_groups",
-        "current_members",
-        "consumer_group_records",
-        "tombstones",
-        "lag_history",
-    ),
-    _build,
-)
+GOLD: Final = GoldTable(EXPIRY_FORECAST, INPUTS, _build)

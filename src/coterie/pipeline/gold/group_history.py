@@ -1,97 +1,94 @@
-"""Internal: the replay of group records, for all tables made from it.
+"""Internal table group_history: the replay of every group's records; and the gold
+tables that are rows of it.
 
-Only groups with new records are replayed anew, and those whose topics got a name since;
-the rows of all others are as they were. Group records are a hundredth of a log, and a
-group's records all stand in one log partition, in order (K-03).
+A group is replayed, from its first record on, if it has new records or if the name of
+one of its topic IDs became known. The rows of all other groups are kept. A replay is
+cheap: about one record in a hundred is a group record, and all records of a group are
+in one log partition, in order (K-03).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import reduce
+from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold.groups.arrow import NAME_TYPE, history_of, records_of
-from coterie.pipeline.gold.groups.fold import fold
+from coterie.pipeline.gold.groups.rebalances import StormRule
 from coterie.pipeline.gold.groups.record import (
     CLASSIC_GROUP,
-    GROUP_TYPES,
+    GROUP_RECORD_TYPES,
     PARTITION_METADATA,
+    Record,
 )
-from coterie.pipeline.gold.groups.storms import StormRule
-from coterie.pipeline.gold.look import Gold, Look, conform, spark_schema
-from coterie.pipeline.gold.settings import GoldSettings
-from coterie.pipeline.tables.group_history import GROUP_HISTORY
+from coterie.pipeline.gold.groups.replay import (
+    KEY_FIELDS,
+    NAME_TYPE,
+    arrow_of,
+    records_of,
+    replay_group,
+)
+from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs, derived
+from coterie.pipeline.tables.gold_groups import (
+    CURRENT_MEMBERS,
+    GROUP_HISTORY,
+    MEMBER_SESSIONS,
+    PARTITION_OWNERSHIP_HISTORY,
+    REBALANCE_TIMELINE,
+)
+from coterie.pipeline.tables.silver import CLASSIC_MEMBER, CONSUMER_GROUP_RECORDS
+from coterie.pipeline.tables.spark import conform, spark_schema
+from coterie.pipeline.tables.table import BINARY
 
 GROUP: Final = ("log_partition", "group_id")
 SILVER: Final = ("classic_group_records", "consumer_group_records", "tombstones")
-_MEMBER: Final = (
-    "member_id",
-    "instance_id",
-    "client_id",
-    "client_host",
-    "rebalance_timeout_ms",
-    "session_timeout_ms",
-    "subscribed_topics",
-    "assigned",
-)
-"""What the replay needs of a classic member: not its bytes."""
+_CLASSIC_MEMBER: Final = [
+    field.name for field in CLASSIC_MEMBER if field.type != BINARY
+]
+"""Fields of a classic member without its subscription and assignment bytes."""
 _CLASSIC: Final = ("protocol_type", "generation", "protocol", "leader_id")
-_CONSUMER: Final = (
-    "member_id",
-    "group_epoch",
-    "metadata_hash",
-    "instance_id",
-    "rack_id",
-    "client_id",
-    "client_host",
-    "subscribed_topics",
-    "subscribed_regex",
-    "rebalance_timeout_ms",
-    "server_assignor",
-    "session_timeout_ms",
-    "assignment_epoch",
-    "assigned",
-    "pending_revocation",
-    "member_epoch",
-    "previous_member_epoch",
-    "member_state",
-)
+_CONSUMER: Final = [
+    column.name
+    for column in CONSUMER_GROUP_RECORDS.columns
+    if column.name in Record._fields[len(KEY_FIELDS) :]
+]
 
 
 def group_records(
     classic: DataFrame, consumer: DataFrame, tombstones: DataFrame
 ) -> DataFrame:
-    """All records of groups, their values in JSON: Spark sorts and joins a few columns,
-    whatever the values look like."""
-    generation = F.struct(
+    """Return all group records in one schema, with their values as JSON.
+
+    With JSON, Spark shuffles and sorts a few columns instead of nested structs of all
+    record types.
+    """
+    classic_value = F.struct(
         *_CLASSIC,
         F.unix_micros("state_ts").alias("state_us"),
-        F.transform("members", _slim).alias("members"),
+        F.transform(
+            "members",
+            lambda member: F.struct(
+                *(member[name].alias(name) for name in _CLASSIC_MEMBER)
+            ),
+        ).alias("members"),
     )
-    of_epoch = F.struct(
+    consumer_value = F.struct(
         *_CONSUMER,
         F.unix_micros("created_ts").alias("created_us"),
         F.col("classic_protocols").isNotNull().alias("is_classic_member"),
     )
-    ends = tombstones.where(F.col("record_type").isin(*GROUP_TYPES))
+    classic_records = classic.withColumn("record_type", F.lit(CLASSIC_GROUP))
+    deletions = tombstones.where(F.col("record_type").isin(*GROUP_RECORD_TYPES))
     return (
-        _records(
-            classic.withColumn("record_type", F.lit(CLASSIC_GROUP)), generation, True
-        )
-        .unionByName(_records(consumer, of_epoch, True))
-        .unionByName(_records(ends, F.struct("member_id"), False))
+        _records(classic_records, classic_value, has_value=True)
+        .unionByName(_records(consumer, consumer_value, has_value=True))
+        .unionByName(_records(deletions, F.struct("member_id"), has_value=False))
     )
 
 
-def _slim(member: Column) -> Column:
-    return F.struct(*(member[name].alias(name) for name in _MEMBER))
-
-
-def _records(frame: DataFrame, value: Column, has_value: bool) -> DataFrame:
+def _records(frame: DataFrame, value: Column, *, has_value: bool) -> DataFrame:
     return frame.select(
         *GROUP,
         "log_offset",
@@ -104,14 +101,16 @@ def _records(frame: DataFrame, value: Column, has_value: bool) -> DataFrame:
 
 
 def with_gaps(records: DataFrame, gaps: DataFrame) -> DataFrame:
-    """`gap_offset`: where the newest gap of the log before each record ends."""
-    ends = F.col("until_offset")
-    gap = gaps.select(
+    """Add `gap_offset`: the end offset of the newest log gap before each record."""
+    gap_end = F.col("until_offset")
+    # Gaps become rows among the records, so that one window finds the newest gap before
+    # each record; a range join would compare every record with every gap.
+    gap_rows = gaps.select(
         "log_partition",
         *_nulls("group_id"),
-        ends.alias("log_offset"),
+        gap_end.alias("log_offset"),
         *_nulls("base_offset", "at_us", "record_type", "has_value", "value"),
-        ends.alias("gap_offset"),
+        gap_end.alias("gap_offset"),
     )
     in_order = Window.partitionBy("log_partition").orderBy(
         "log_offset", F.col("group_id").isNotNull()
@@ -119,7 +118,7 @@ def with_gaps(records: DataFrame, gaps: DataFrame) -> DataFrame:
     newest = F.last("gap_offset", ignorenulls=True).over(in_order)
     return (
         records.withColumn("gap_offset", F.lit(None).cast("bigint"))
-        .unionByName(gap)
+        .unionByName(gap_rows)
         .withColumn("gap_offset", newest)
         .where(F.col("group_id").isNotNull())
     )
@@ -129,30 +128,32 @@ def _nulls(*names: str) -> list[Column]:
     return [F.lit(None).alias(name) for name in names]
 
 
-def topic_names(consumer: DataFrame, samples: DataFrame) -> DataFrame:
-    """What is known of topic ids: from samples, and from what Kafka before 4.1 wrote
-    into the log (record type 4)."""
-    told = consumer.where(F.col("record_type") == PARTITION_METADATA).select(
-        F.explode("topics_metadata").alias("each")
+def known_topic_names(consumer: DataFrame, samples: DataFrame) -> DataFrame:
+    """Return the known pairs of `topic_id` and `topic`, from samples and from the
+    records of type 4 that Kafka wrote before 4.1 (K-10).
+    """
+    in_log = consumer.where(F.col("record_type") == PARTITION_METADATA).select(
+        F.explode("topics_metadata").alias("entry")
     )
     return (
-        told.select("each.topic_id", "each.topic")
+        in_log.select("entry.topic_id", "entry.topic")
         .unionByName(samples.select("topic_id", "topic"))
         .where(F.col("topic_id").isNotNull() & F.col("topic").isNotNull())
         .distinct()
     )
 
 
-def names_of_groups(consumer: DataFrame, names: DataFrame) -> DataFrame:
-    """The names of each group's topics, as if they were records."""
-    parts = F.concat(
+def topic_name_rows(consumer: DataFrame, names: DataFrame) -> DataFrame:
+    """Return the names of each group's topics as rows in the schema of its records, so
+    that the replay receives them with the records."""
+    partitions = F.concat(
         F.col("assigned"),
         F.coalesce(
             "pending_revocation",
             F.array().cast("array<struct<topic_id:string,topic:string,partition:int>>"),
         ),
     )
-    ids = F.array_distinct(F.transform(parts, lambda part: part["topic_id"]))
+    ids = F.array_distinct(F.transform(partitions, lambda one: one["topic_id"]))
     name = F.struct(
         F.col("topic_id").alias("member_id"), F.col("topic").alias("protocol")
     )
@@ -173,65 +174,81 @@ def names_of_groups(consumer: DataFrame, names: DataFrame) -> DataFrame:
 
 
 def replayed(records: DataFrame, storms: StormRule) -> DataFrame:
-    """The replay of each group, from all its records."""
-    return records.groupBy(*GROUP).applyInArrow(
-        _replay(storms), spark_schema(GROUP_HISTORY)
-    )
+    """Return the rows of group_history, from all records of each group."""
 
-
-def _replay(storms: StormRule) -> Callable[[Any, Any], Any]:
     def replay(key: Any, table: Any) -> Any:
         log_partition, group_id = (value.as_py() for value in key)
-        records, names = records_of(table)
-        told = fold(group_id, records, names, storms)
-        return history_of(log_partition, group_id, told)
+        group, names = records_of(table)
+        history = replay_group(group_id, group, names, storms)
+        return arrow_of(log_partition, group_id, history)
 
-    return replay
+    return records.groupBy(*GROUP).applyInArrow(replay, spark_schema(GROUP_HISTORY))
 
 
-def touched(
-    news: Iterable[DataFrame], before: DataFrame, names: DataFrame
+def changed_groups(
+    new: Iterable[DataFrame], before: DataFrame, names: DataFrame
 ) -> DataFrame:
-    """Groups to be replayed: those with new records, and with new names of topics."""
+    """Return the groups to replay: those with new records, and those with a topic ID
+    whose name became known."""
     nameless = before.where(F.col("kind") == "group").select(
         *GROUP, F.explode("group.nameless_topic_ids").alias("topic_id")
     )
-    frames = [nameless.join(names, "topic_id", "left_semi"), *news]
-    keys = [frame.where(_is_of_group(frame)).select(*GROUP) for frame in frames]
-    return reduce(DataFrame.unionByName, keys).distinct()
+    keys = nameless.join(names, "topic_id", "left_semi").select(*GROUP)
+    for frame in new:
+        # Leave out tombstones of offsets. Classic group records have no column of
+        # record types.
+        has_type = "record_type" in frame.columns
+        is_type = F.col("record_type").isin(*GROUP_RECORD_TYPES)
+        rows = frame.where(is_type) if has_type else frame
+        keys = keys.unionByName(rows.select(*GROUP))
+    return keys.distinct()
 
 
-def _is_of_group(frame: DataFrame) -> Column:
-    if "record_type" not in frame.columns:
-        return F.lit(True)
-    return F.col("record_type").isin(*GROUP_TYPES)
+def _build(inputs: TableInputs) -> DataFrame:
+    before, consumer = inputs.before(), inputs.all("consumer_group_records")
+    names = known_topic_names(consumer, inputs.all("partition_end_samples"))
+    changed = changed_groups([inputs.new(name) for name in SILVER], before, names)
 
+    def of_changed(frame: DataFrame) -> DataFrame:
+        return frame.join(changed, list(GROUP), "left_semi")
 
-def storm_rule(settings: GoldSettings) -> StormRule:
-    """The settings, as the replay takes them."""
-    return StormRule(
+    records = group_records(*(inputs.all(name) for name in SILVER))
+    with_gap_offsets = with_gaps(of_changed(records), inputs.all("log_gaps"))
+    name_rows = topic_name_rows(of_changed(consumer), names)
+    settings = inputs.settings
+    storms = StormRule(
         settings.storm_epochs,
         settings.storm_window_ms * 1000,
         settings.storm_quiet_ms * 1000,
     )
-
-
-def _build(look: Look) -> DataFrame:
-    before, consumer = look.before(), look.all("consumer_group_records")
-    names = topic_names(consumer, look.all("partition_end_samples"))
-    again = touched([look.new(name) for name in SILVER], before, names)
-
-    def of_those(frame: DataFrame) -> DataFrame:
-        return frame.join(again, list(GROUP), "left_semi")
-
-    records = group_records(*(look.all(name) for name in SILVER))
-    whole = with_gaps(of_those(records), look.all("log_gaps"))
-    named = names_of_groups(of_those(consumer), names)
-    fresh = replayed(whole.unionByName(named), storm_rule(look.settings))
-    kept = before.join(again, list(GROUP), "left_anti")
+    fresh = replayed(with_gap_offsets.unionByName(name_rows), storms)
+    kept = before.join(changed, list(GROUP), "left_anti")
     return conform(kept.unionByName(fresh), GROUP_HISTORY)
 
 
-GOLD: Final = Gold(
+GOLD: Final = GoldTable(
     GROUP_HISTORY, (*SILVER, "log_gaps", "partition_end_samples"), _build
+)
+
+
+# Gold tables with the rows of one kind in group_history.
+
+
+def rows_of(history: DataFrame, kind: str) -> DataFrame:
+    """Return the rows of one kind in group_history, with their fields as columns."""
+    return history.where(F.col("kind") == kind).select(
+        "log_partition", "group_id", f"{kind}.*"
+    )
+
+
+TABLES_OF_KINDS: Final = tuple(
+    derived(table, partial(rows_of, kind=kind), "group_history")
+    for table, kind in (
+        # Members as in the coordinator's responses: a static member that left
+        # temporarily (epoch -2) is listed, with the partitions reserved for it.
+        (CURRENT_MEMBERS, "member"),
+        (PARTITION_OWNERSHIP_HISTORY, "ownership"),
+        (MEMBER_SESSIONS, "session"),
+        (REBALANCE_TIMELINE, "rebalance"),
+    )
 )

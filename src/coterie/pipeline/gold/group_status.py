@@ -1,13 +1,13 @@
-"""Gold: Was the group in trouble at that time, by Burrow's rules?
+"""Gold table group_status: verdicts on groups and partitions, by Burrow's rules.
 
-A row for each partition and one for the whole group, for each minute in which the end
-of any of the group's partitions was looked at, judged as of the end of that minute. So
-any past minute can be asked about, and asking again gives the same answer: nothing is
-kept in memory between runs.
+There is a row for each partition and one for the whole group, for each minute with a
+sample of any of the group's partitions, evaluated at the end of that minute. Any past
+minute can be queried, and a rebuild gives the same rows: the table has no state besides
+its inputs.
 
-`verdict` and `rule` are ours, `burrow_code` is what Burrow would have said
-(`verdict.py`). All events of a group come to one Python worker, in the order of time
-(`judging.py`, `watching.py`); what is remembered of a partition is a window.
+`verdict` and `rule` are our own evaluation, `burrow_code` is Burrow's (`verdict.py`).
+Spark sends all events of a group to one Python worker, in the order of time; the worker
+keeps a window for each partition (`evaluator.py`).
 """
 
 from __future__ import annotations
@@ -18,37 +18,43 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold.judging import COMMIT, OWNER, SAMPLE, Event, judged
-from coterie.pipeline.gold.look import Gold, Look, spark_schema
-from coterie.pipeline.gold.partition_end_samples import of_minutes, with_lives
-from coterie.pipeline.gold.partition_events import ORDER, PLACE, events
-from coterie.pipeline.gold.verdict import Rules
-from coterie.pipeline.tables.group_status import GROUP_STATUS
+from coterie.pipeline.gold.evaluator import COMMIT, OWNER, SAMPLE, Event, status_batches
+from coterie.pipeline.gold.partition_events import (
+    ORDER,
+    PARTITION,
+    events,
+    of_minutes,
+    with_lives,
+)
+from coterie.pipeline.gold.settings import BurrowRules
+from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
+from coterie.pipeline.tables.gold_groups import GROUP_STATUS
+from coterie.pipeline.tables.spark import spark_schema
 
 
 def group_status(
-    samples: DataFrame, history: DataFrame, ownership: DataFrame, rules: Rules
+    samples: DataFrame, history: DataFrame, ownership: DataFrame, rules: BurrowRules
 ) -> DataFrame:
-    """From `partition_end_samples`, `offset_commit_history` and
-    `partition_ownership_history`."""
+    """Return the rows from partition_end_samples, offset_commit_history and
+    partition_ownership_history."""
     ends = with_lives(of_minutes(samples))
     return (
         events(ends, history, ownership)
         .repartition("group_id")
         .sortWithinPartitions("group_id", *ORDER)
-        .select(*_flat())
-        .mapInArrow(partial(judged, rules), spark_schema(GROUP_STATUS))
+        .select(*_event_columns())
+        .mapInArrow(partial(status_batches, rules), spark_schema(GROUP_STATUS))
     )
 
 
-def _flat() -> list[Column]:
+def _event_columns() -> list[Column]:
     kind = (
         F.when(F.col("commit").isNotNull(), COMMIT)
         .when(F.col("owner").isNotNull(), OWNER)
         .otherwise(SAMPLE)
     )
     columns = {
-        **{name: F.col(name) for name in PLACE},
+        **{name: F.col(name) for name in PARTITION},
         "kind": kind,
         "at_ms": F.unix_millis("at_ts"),
         "topic_id": F.coalesce("commit.topic_id", "owner.topic_id", "sample.topic_id"),
@@ -63,21 +69,16 @@ def _flat() -> list[Column]:
     return [columns[name].alias(name) for name in Event._fields]
 
 
-def _build(look: Look) -> DataFrame:
-    return group_status(
-        look.all("partition_end_samples"),
-        look.all("offset_commit_history"),
-        look.all("partition_ownership_history"),
-        look.settings.burrow,
-    )
-
-
-GOLD: Final = Gold(
-    GROUP_STATUS,
-    (
-        "partition_end_samples",
-        "offset_commit_history",
-        "partition_ownership_history",
-    ),
-    _build,
+_INPUTS: Final = (
+    "partition_end_samples",
+    "offset_commit_history",
+    "partition_ownership_history",
 )
+
+
+def _build(inputs: TableInputs) -> DataFrame:
+    samples, history, ownership = map(inputs.all, _INPUTS)
+    return group_status(samples, history, ownership, inputs.settings.burrow)
+
+
+GOLD: Final = GoldTable(GROUP_STATUS, _INPUTS, _build)

@@ -1,7 +1,8 @@
-"""What each group did each day on each topic, and its share of what that cost.
+"""Gold table group_usage_daily: the activity of each group on each topic and day, and
+its share of the day's commit bytes.
 
-Only days that new rows are of are counted again; what stands in the table of the others
-is kept. A day is one of UTC, by the coordinator's clock, whatever zone Spark is in.
+Only days with new rows are counted again; other days keep their rows. Days are days in
+UTC by the coordinator's clock, whatever the time zone of Spark.
 """
 
 from __future__ import annotations
@@ -12,92 +13,92 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold.look import Gold, Look, conform
-from coterie.pipeline.tables.group_usage_daily import GROUP_USAGE_DAILY
+from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
+from coterie.pipeline.tables.gold_offsets import GROUP_USAGE_DAILY
+from coterie.pipeline.tables.spark import conform
 
 _DAY_S: Final = 86_400
-_OF: Final = ("day", "group_id", "topic")
-_MOST: Final = 2**63 - 1
-
-
-def days_of(rows: DataFrame) -> DataFrame:
-    """The days that commits and tombstones are of."""
-    return rows.select(_day().alias("day")).distinct().where(F.col("day").isNotNull())
+_KEY: Final = ("day", "group_id", "topic")
+_LONG_MAX: Final = 2**63 - 1
+_SUMS: Final = (
+    "offsets_consumed",
+    "offsets_rewound",
+    "tombstones",
+    "log_bytes_written",
+    "commits",
+)
 
 
 def usage(history: DataFrame, commits: DataFrame) -> DataFrame:
-    """Counted anew, from rows of offset_commit_history and offset_commits."""
-    rows = _changes(history).unionByName(_sizes(commits), allowMissingColumns=True)
-    minutes = (
-        rows.where(F.col("day").isNotNull())
-        .groupBy(*_OF, "minute")
-        .agg(*(_sum(each) for each in (*_SUMS, "commits")))
+    """Return the counts, from rows of offset_commit_history and offset_commits."""
+    is_tombstone = F.col("direction") == "tombstone"
+    delta = F.coalesce("delta", F.lit(0))
+    # Negating the smallest bigint would overflow.
+    negated = -F.greatest(delta, F.lit(-_LONG_MAX))
+    changes = history.select(
+        *_minute_key(),
+        F.greatest(delta, F.lit(0)).alias("offsets_consumed"),
+        F.greatest(negated, F.lit(0)).alias("offsets_rewound"),
+        (~is_tombstone).cast("bigint").alias("commits"),
+        is_tombstone.cast("bigint").alias("tombstones"),
     )
-    is_active = F.when(F.col("commits") > 0, 1)
-    return minutes.groupBy(*_OF).agg(
+    sizes = commits.select(
+        *_minute_key(), F.col("size_bytes").cast("bigint").alias("log_bytes_written")
+    )
+    minutes = (
+        changes.unionByName(sizes, allowMissingColumns=True)
+        .where(F.col("day").isNotNull())
+        .groupBy(*_KEY, "minute")
+        .agg(*map(_sum, _SUMS))
+    )
+    return minutes.groupBy(*_KEY).agg(
         (F.max("commits") / 60).alias("commits_per_s_max"),
-        F.count(is_active).alias("active_minutes"),
-        *(_sum(each) for each in (*_SUMS, "commits")),
+        F.count(F.when(F.col("commits") > 0, 1)).alias("active_minutes"),
+        *map(_sum, _SUMS),
     )
 
 
 def with_shares(rows: DataFrame) -> DataFrame:
-    """Each group's part of its day's bytes."""
-    of_day = F.sum("log_bytes_written").over(Window.partitionBy("day"))
-    share = F.when(of_day > 0, F.col("log_bytes_written") / of_day)
+    """Add `cost_share`: each row's share of its day's commit bytes."""
+    day_bytes = F.sum("log_bytes_written").over(Window.partitionBy("day"))
+    share = F.when(day_bytes > 0, F.col("log_bytes_written") / day_bytes)
     return rows.withColumn("cost_share", F.coalesce(share, F.lit(0.0)))
 
 
 def members_max(sessions: DataFrame, as_of_ts: datetime | None) -> DataFrame:
-    """The most members that each group had at a time, for each day that it had any.
-    Who is still there is there until `as_of_ts`."""
+    """Return `members_max` for each group and each day on which it had members. An open
+    session lasts until `as_of_ts`."""
     now = F.lit(as_of_ts).cast("timestamp")
-    end = F.greatest("joined_ts", F.coalesce("left_ts", now, "joined_ts"))
-    days = F.explode(F.sequence(_number("joined_ts"), _number(end)))
-    each_day = sessions.withColumn("end_ts", end).select("*", days.alias("number"))
-    began = F.when(_number("joined_ts") == F.col("number"), F.col("joined_ts"))
-    comes = each_day.select(
-        "group_id", "number", F.lit(1).alias("change"), began.alias("at")
+    end_ts = F.greatest("joined_ts", F.coalesce("left_ts", now, "joined_ts"))
+    days = F.explode(F.sequence(_day_number("joined_ts"), _day_number(end_ts)))
+    session_days = sessions.withColumn("end_ts", end_ts).select(
+        "*", days.alias("day_number")
     )
-    is_gone = F.col("left_ts").isNotNull() & (_number("end_ts") == F.col("number"))
-    goes = each_day.where(is_gone).select(
-        "group_id", "number", F.lit(-1).alias("change"), F.col("end_ts").alias("at")
+    day_number = F.col("day_number")
+    # A member whose session began on an earlier day counts from the start of this day:
+    # its time is null, which sorts first.
+    joined_at = F.when(_day_number("joined_ts") == day_number, F.col("joined_ts"))
+    joins = session_days.select(
+        "group_id", "day_number", F.lit(1).alias("change"), joined_at.alias("at")
     )
-    # Who goes and comes at once was never there twice; who was there at midnight is
-    # there before all else.
-    in_order = Window.partitionBy("group_id", "number").orderBy(
+    left = F.col("left_ts").isNotNull() & (_day_number("end_ts") == day_number)
+    leaves = session_days.where(left).select(
+        "group_id", "day_number", F.lit(-1).alias("change"), F.col("end_ts").alias("at")
+    )
+    # At equal times members that leave sort first: a replaced member was never in the
+    # group together with its replacement.
+    in_order = Window.partitionBy("group_id", "day_number").orderBy(
         F.col("at").asc_nulls_first(), "change"
     )
-    together = F.sum("change").over(in_order)
     return (
-        comes.unionByName(goes)
-        .withColumn("together", together)
-        .groupBy("group_id", F.date_from_unix_date("number").alias("day"))
-        .agg(F.max("together").alias("members_max"))
+        joins.unionByName(leaves)
+        .withColumn("members", F.sum("change").over(in_order))
+        .groupBy("group_id", F.date_from_unix_date("day_number").alias("day"))
+        .agg(F.max("members").alias("members_max"))
     )
 
 
-def _changes(history: DataFrame) -> DataFrame:
-    is_tombstone = F.col("direction") == "tombstone"
-    delta = F.coalesce("delta", F.lit(0))
-    return history.select(
-        *_place(),
-        F.greatest(delta, F.lit(0)).alias("offsets_consumed"),
-        # The least of all numbers has no opposite.
-        F.greatest(-F.greatest(delta, F.lit(-_MOST)), F.lit(0)).alias(
-            "offsets_rewound"
-        ),
-        (~is_tombstone).cast("bigint").alias("commits"),
-        is_tombstone.cast("bigint").alias("tombstones"),
-    )
-
-
-def _sizes(commits: DataFrame) -> DataFrame:
-    size = F.col("size_bytes").cast("bigint")
-    return commits.select(*_place(), size.alias("log_bytes_written"))
-
-
-def _place() -> list[Column]:
+def _minute_key() -> list[Column]:
     minute = F.floor(F.unix_seconds(_time()) / 60)
     return [
         _day().alias("day"),
@@ -112,44 +113,38 @@ def _time() -> Column:
 
 
 def _day() -> Column:
-    return F.date_from_unix_date(_number(_time()))
+    return F.date_from_unix_date(_day_number(_time()))
 
 
-def _number(time: Column | str) -> Column:
-    """Days since 1970 in UTC."""
+def _day_number(time: Column | str) -> Column:
+    """Return the number of days since 1970 in UTC. Spark's date functions would use the
+    time zone of the session.
+    """
     return F.floor(F.unix_seconds(time) / _DAY_S).cast("int")
 
 
-_SUMS: Final = (
-    "offsets_consumed",
-    "offsets_rewound",
-    "tombstones",
-    "log_bytes_written",
-)
-
-
 def _sum(name: str) -> Column:
-    """Offsets are anybody's to choose: a sum that is too large is the largest."""
-    most = F.when(F.count(name) > 0, F.lit(_MOST)).otherwise(0)
-    return F.coalesce(F.try_sum(name), most).alias(name)
+    # Clients may commit any offset: a sum beyond a bigint becomes the largest bigint.
+    largest = F.when(F.count(name) > 0, F.lit(_LONG_MAX)).otherwise(0)
+    return F.coalesce(F.try_sum(name), largest).alias(name)
 
 
-def build(look: Look) -> DataFrame:
-    """The table: days that rows came for, and the others as they were."""
-    days = F.broadcast(days_of(look.new("offset_commit_history")))
+def _build(inputs: TableInputs) -> DataFrame:
+    new_days = inputs.new("offset_commit_history").select(_day().alias("day"))
+    days = F.broadcast(new_days.distinct().where(F.col("day").isNotNull()))
     history, commits = (
-        look.all(name).withColumn("day", _day()).join(days, on="day", how="left_semi")
+        inputs.all(name).withColumn("day", _day()).join(days, on="day", how="left_semi")
         for name in ("offset_commit_history", "offset_commits")
     )
-    again = with_shares(usage(history, commits))
-    kept = look.before().drop("members_max").join(days, on="day", how="left_anti")
-    members = members_max(look.all("member_sessions"), look.settings.as_of_ts)
-    rows = kept.unionByName(again).join(members, on=["day", "group_id"], how="left")
+    counted = with_shares(usage(history, commits))
+    kept = inputs.before().drop("members_max").join(days, on="day", how="left_anti")
+    members = members_max(inputs.all("member_sessions"), inputs.settings.as_of_ts)
+    rows = kept.unionByName(counted).join(members, on=["day", "group_id"], how="left")
     return conform(rows, GROUP_USAGE_DAILY)
 
 
-GOLD: Final = Gold(
+GOLD: Final = GoldTable(
     GROUP_USAGE_DAILY,
     ("offset_commit_history", "offset_commits", "member_sessions"),
-    build,
+    _build,
 )

@@ -1,20 +1,20 @@
-"""Gold: How far behind was each group, in records and in time?
+"""Gold table lag_history: lag in records and in time, for each minute with a sample.
 
-A row for each minute in which the end of a partition was looked at, while the group has
-an offset or an owner there. What the group had committed by then is found by one window
-over commits and samples together (`partition_events`), how old the next record was by
-one over offsets (`produced`).
+There is a row for each sampled minute of a partition on which the group has a committed
+offset or an owner. A window over commits and samples finds the committed offset at each
+sample (`partition_events`); a window over offsets finds the time at which the record at
+the committed offset was produced.
 
-| time_lag_method | when | time_lag_ms |
+| time_lag_method | condition | time_lag_ms |
 |---|---|---|
-| head | nothing is left to read | 0 |
-| interpolated | two samples have the record between them | off by time_lag_error_ms at most |
-| extrapolated | it was there before the first sample | at least so much; not for maxima |
-| null | there is no offset, or only one sample | null |
+| head | the lag is 0 | 0 |
+| interpolated | the next record was produced between two samples | exact to time_lag_error_ms |
+| extrapolated | it was produced before the first sample | a lower bound; not for maxima |
+| null | no committed offset, or only one sample | null |
 
-What was said of a topic that is gone is not mixed with one of the same name that came
-after it. An offset below the start of the partition stands for the first one there is.
-"""  # noqa: E501 - a table
+Commits for a deleted topic do not count for a later topic with its name. A committed
+offset below the log start offset counts as the log start offset.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -23,41 +23,43 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold.look import Gold, Look, conform
-from coterie.pipeline.gold.partition_end_samples import of_minutes, with_lives
 from coterie.pipeline.gold.partition_events import (
-    PLACE,
+    PARTITION,
     events,
-    in_force,
-    is_of_this_life,
+    is_of_same_life,
+    latest,
+    of_minutes,
+    with_lives,
 )
-from coterie.pipeline.gold.produced import with_produced
-from coterie.pipeline.tables.lag_history import LAG_HISTORY
+from coterie.pipeline.gold.table_inputs import derived
+from coterie.pipeline.tables.gold_offsets import LAG_HISTORY
+
+_LIFE: Final = ("topic", "partition", "life")
 
 
 def lag_history(
     samples: DataFrame, history: DataFrame, ownership: DataFrame
 ) -> DataFrame:
-    """From `partition_end_samples`, `offset_commit_history` and
-    `partition_ownership_history`."""
+    """Return the rows from partition_end_samples, offset_commit_history and
+    partition_ownership_history."""
     ends = with_lives(of_minutes(samples))
-    held = _held(events(ends, history, ownership)).transform(_with_rates)
-    return with_produced(held, ends, "next_offset").transform(_with_time_lag)
+    lag = _lag(events(ends, history, ownership)).transform(_with_rates)
+    return with_produced(lag, ends, "next_offset").transform(_with_time_lag)
 
 
-def _held(happened: DataFrame) -> DataFrame:
-    """What each group had committed at each sample, and how far that is."""
-    mine = F.when(is_of_this_life("commit"), F.col("commit"))
-    owner = F.when(is_of_this_life("owner"), F.col("owner.member_id"))
+def _lag(all_events: DataFrame) -> DataFrame:
+    commit = F.when(is_of_same_life("commit"), F.col("commit"))
+    owner = F.when(is_of_same_life("owner"), F.col("owner.member_id"))
     committed, start = F.col("committed_offset"), F.col("log_start_offset")
     end = F.col("log_end_offset")
+    has_commit = committed.isNotNull()
     return (
-        happened.withColumn("commit", in_force("commit"))
-        .withColumn("owner", in_force("owner"))
+        all_events.withColumn("commit", latest("commit"))
+        .withColumn("owner", latest("owner"))
         .where(F.col("sample").isNotNull())
-        .withColumn("commit", mine)
+        .withColumn("commit", commit)
         .select(
-            *PLACE,
+            *PARTITION,
             "sample.topic_id",
             "sample.sample_ts",
             "sample.life",
@@ -69,81 +71,38 @@ def _held(happened: DataFrame) -> DataFrame:
             F.col("sample.high_watermark").alias("log_end_offset"),
             owner.alias("owner_member_id"),
         )
-        .where(committed.isNotNull() | F.col("owner_member_id").isNotNull())
-        .withColumn("next_offset", _next(committed, start))
+        .where(has_commit | F.col("owner_member_id").isNotNull())
+        .withColumn("next_offset", F.when(has_commit, F.greatest(committed, start)))
         .withColumn("lag_raw", end - committed)
-        .withColumn("lag", _clamped(end - F.col("next_offset")))
-        .withColumn("lag_status", _status(committed, start, end))
+        .withColumn("lag", _at_least_0(end - F.col("next_offset")))
         .withColumn(
-            "messages_lost",
-            F.coalesce(_clamped(start - committed), F.lit(0)),
+            "lag_status",
+            F.when(~has_commit, "no_commit")
+            .when(committed > end, "beyond_end")
+            .when(committed < start, "below_start")
+            .otherwise("normal"),
+        )
+        .withColumn(
+            "messages_lost", F.coalesce(_at_least_0(start - committed), F.lit(0))
         )
         .withColumn("retention_margin_offsets", committed - start)
     )
 
 
-def _clamped(count: Column) -> Column:
-    """0 or more; null stays null, which `greatest` alone would pass over."""
+def _at_least_0(count: Column) -> Column:
+    # `greatest` alone ignores nulls and would return 0 for an unknown count.
     return F.when(count.isNotNull(), F.greatest(count, F.lit(0)))
 
 
-def _next(committed: Column, start: Column) -> Column:
-    """What is read next; null without a committed offset."""
-    return F.when(committed.isNotNull(), F.greatest(committed, start))
-
-
-def _status(committed: Column, start: Column, end: Column) -> Column:
-    return (
-        F.when(committed.isNull(), "no_commit")
-        .when(committed > end, "beyond_end")
-        .when(committed < start, "below_start")
-        .otherwise("normal")
-    )
-
-
-def _with_time_lag(rows: DataFrame) -> DataFrame:
-    sample_ms = F.unix_millis("sample_ts")
-    at_ms, is_bracketed = F.col("produced.at_ms"), F.col("produced.is_bracketed")
-    is_at_head = F.col("lag") == 0
-    is_seen = F.col("lag") > 0
-    method = (
-        F.when(is_at_head, "head")
-        .when(is_seen & is_bracketed, "interpolated")
-        .when(is_seen & (sample_ms > at_ms), "extrapolated")
-    )
-    told = F.col("time_lag_method")
-    late_ms = F.unix_millis("committed_ts") - at_ms
-    return (
-        rows.withColumn("time_lag_method", method)
-        .withColumn(
-            "time_lag_ms",
-            F.when(told == "head", F.lit(0)).when(told.isNotNull(), sample_ms - at_ms),
-        )
-        .withColumn(
-            "time_lag_error_ms",
-            F.when(told == "head", F.lit(0)).otherwise(
-                F.when(told.isNotNull(), F.col("produced.error_ms"))
-            ),
-        )
-        .withColumn(
-            "commit_time_lag_ms",
-            F.when(is_at_head, F.lit(0)).when(
-                is_seen & is_bracketed, _clamped(late_ms)
-            ),
-        )
-    )
-
-
 def _with_rates(rows: DataFrame) -> DataFrame:
-    """Records a second since the sample before of the same life; what went back is no
-    rate."""
-    in_time = Window.partitionBy(*PLACE, "life").orderBy("sample_ts")
+    in_time = Window.partitionBy(*PARTITION, "life").orderBy("sample_ts")
     sample_ms = F.unix_millis("sample_ts")
     seconds = (sample_ms - F.lag(sample_ms).over(in_time)) / 1000
 
     def rate(name: str) -> Column:
-        grown = F.col(name) - F.lag(name).over(in_time)
-        return F.when(grown >= 0, grown / seconds)
+        # After a lower offset, as after a reset, the rate is null.
+        increase = F.col(name) - F.lag(name).over(in_time)
+        return F.when(increase >= 0, increase / seconds)
 
     lag, gain = F.col("lag"), F.col("consume_rate") - F.col("produce_rate")
     eta_s = F.when(lag == 0, F.lit(0.0)).when(gain > 0, lag / gain)
@@ -154,21 +113,106 @@ def _with_rates(rows: DataFrame) -> DataFrame:
     )
 
 
-def _build(look: Look) -> DataFrame:
-    found = lag_history(
-        look.all("partition_end_samples"),
-        look.all("offset_commit_history"),
-        look.all("partition_ownership_history"),
+def with_produced(rows: DataFrame, ends: DataFrame, offset: str) -> DataFrame:
+    """Add `produced`: when the record at an offset was produced.
+
+    `rows` have topic, partition, life and the column `offset`, which may be null;
+    `ends` come from `with_lives`. `produced` is a struct of `at_ms` (null when the
+    record was not produced by the last sample), `error_ms` (null when it may have been
+    produced at any time before) and `is_bracketed`.
+
+    A record was produced between the last sample whose end is at or below its offset
+    and the next sample. In between, the partition is assumed to have grown evenly, as
+    in kafka-lag-exporter. For an offset below the first known end, only the time of the
+    first sample is known.
+    """
+    in_time = Window.partitionBy(*_LIFE).orderBy("sample_ts")
+    sample_ms, end = F.unix_millis("sample_ts"), F.col("high_watermark")
+    # The interval from each sample to the next one of the same life.
+    spans = ends.select(
+        *_LIFE,
+        end.alias("at_offset"),
+        F.lit(0).alias("rank"),
+        sample_ms.alias("sample_ms"),
+        F.struct(
+            sample_ms.alias("from_ms"),
+            end.alias("from_offset"),
+            F.lead(sample_ms).over(in_time).alias("to_ms"),
+            F.lead(end).over(in_time).alias("to_offset"),
+        ).alias("span"),
     )
-    return conform(found, LAG_HISTORY)
+    lookups = rows.select(
+        *_LIFE,
+        F.coalesce(offset, F.lit(-1)).alias("at_offset"),
+        F.lit(1).alias("rank"),
+        F.struct(*rows.columns).alias("row"),
+    )
+    by_offset = Window.partitionBy(*_LIFE).orderBy("at_offset", "rank", "sample_ms")
+    until_here = by_offset.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    whole = Window.partitionBy(*_LIFE).rowsBetween(
+        Window.unboundedPreceding, Window.unboundedFollowing
+    )
+    span, at_offset = F.col("span"), F.col("at_offset")
+    span_ms = span["to_ms"] - span["from_ms"]
+    share = (at_offset - span["from_offset"]) / (
+        span["to_offset"] - span["from_offset"]
+    )
+    after_ms = F.floor(share * span_ms).cast("bigint")
+    interpolated = F.struct(
+        (span["from_ms"] + after_ms).alias("at_ms"),
+        F.greatest(after_ms, span_ms - after_ms).alias("error_ms"),
+        F.lit(True).alias("is_bracketed"),
+    )
+    otherwise = F.struct(
+        F.when(span.isNull(), F.col("first_ms")).alias("at_ms"),
+        F.lit(None).cast("bigint").alias("error_ms"),
+        F.lit(False).alias("is_bracketed"),
+    )
+    produced = F.when(span["to_offset"] > at_offset, interpolated).otherwise(otherwise)
+    return (
+        spans.unionByName(lookups, allowMissingColumns=True)
+        .withColumn("span", F.last("span", ignorenulls=True).over(until_here))
+        .withColumn("first_ms", F.min("sample_ms").over(whole))
+        .where(F.col("row").isNotNull())
+        .select("row.*", produced.alias("produced"))
+    )
 
 
-GOLD: Final = Gold(
+def _with_time_lag(rows: DataFrame) -> DataFrame:
+    sample_ms = F.unix_millis("sample_ts")
+    at_ms, is_bracketed = F.col("produced.at_ms"), F.col("produced.is_bracketed")
+    is_at_head = F.col("lag") == 0
+    is_behind = F.col("lag") > 0
+    # With a single sample, the time of the first sample is that of the row itself, so
+    # the age of the record is unknown.
+    method = (
+        F.when(is_at_head, "head")
+        .when(is_behind & is_bracketed, "interpolated")
+        .when(is_behind & (sample_ms > at_ms), "extrapolated")
+    )
+    is_head = F.col("time_lag_method") == "head"
+    is_known = F.col("time_lag_method").isNotNull()
+    commit_lag_ms = _at_least_0(F.unix_millis("committed_ts") - at_ms)
+    return (
+        rows.withColumn("time_lag_method", method)
+        .withColumn(
+            "time_lag_ms", F.when(is_head, F.lit(0)).when(is_known, sample_ms - at_ms)
+        )
+        .withColumn(
+            "time_lag_error_ms",
+            F.when(is_head, F.lit(0)).when(is_known, F.col("produced.error_ms")),
+        )
+        .withColumn(
+            "commit_time_lag_ms",
+            F.when(is_at_head, F.lit(0)).when(is_behind & is_bracketed, commit_lag_ms),
+        )
+    )
+
+
+GOLD: Final = derived(
     LAG_HISTORY,
-    (
-        "partition_end_samples",
-        "offset_commit_history",
-        "partition_ownership_history",
-    ),
-    _build,
+    lag_history,
+    "partition_end_samples",
+    "offset_commit_history",
+    "partition_ownership_history",
 )

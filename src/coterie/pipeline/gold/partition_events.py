@@ -1,20 +1,23 @@
-"""What happened on each partition of each group, in the order of time.
+"""Events on partitions in the order of time: samples, commits and changes of owner.
 
-Three things happen: an offset is committed (or taken away), the partition gets another
-owner (or none), somebody looks at where it ends. `events` has them all as rows of one
-shape, so that "what held then" is one window over them and never a range join:
+Runs append samples to the table partition_end_samples, as many as their source has.
+`of_minutes` reduces them to one a minute for each partition, which is enough for lag. A
+topic may be deleted and created again: `with_lives` numbers its lives.
 
-| column | of |
+`events` returns rows of one schema for all kinds of events, so that one window finds
+the commit and the owner at each sample; a range join would cost far more.
+
+| column | meaning |
 |---|---|
-| group_id, topic, partition | all |
-| at_ts, rank, seq | all: their order. At the same time a sample comes last: it sees what was written in that moment |
-| commit | a commit or tombstone: at_ts, topic_id, committed_offset (null: taken away), commit_ts, is_reset |
-| owner | a change of owner: at_ts, topic_id, member_id (null: nobody) |
-| sample | a sample: the row of `with_lives` |
+| group_id, topic, partition | the partition, for one group |
+| at_ts, rank, seq | the order. At equal times samples come last: they include everything written at that moment |
+| commit | of a commit or tombstone: at_ts, topic_id, committed_offset (null for a tombstone), commit_ts, is_reset |
+| owner | of a change of owner: at_ts, topic_id, member_id (null for no owner) |
+| sample | of a sample: its row from `with_lives` |
 
-Times of commits are those of the log, and never go back: an offset holds from when all
-before it in the log were written (K-03).
-"""  # noqa: E501 - a table
+Times of commits never decrease: the committed offset at a time is that of the last
+commit in the log, when all records up to it were written (K-03).
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -23,68 +26,108 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold.partition_end_samples import topic_names
-
-PLACE: Final = ("group_id", "topic", "partition")
+PARTITION: Final = ("group_id", "topic", "partition")
 ORDER: Final = ("at_ts", "rank", "seq")
-_AT_A_CHANGE: Final = 1
-_AT_A_SAMPLE: Final = 2
+_CHANGE_RANK: Final = 1
+_SAMPLE_RANK: Final = 2
 
 
-def events(ends: DataFrame, history: DataFrame, ownership: DataFrame) -> DataFrame:
-    """All events of partitions that a group committed for or owned, from
-    `with_lives(of_minutes(partition_end_samples))`, `offset_commit_history` and
-    `partition_ownership_history`."""
-    owned = named(ownership, ends)
-    places = history.select(*PLACE).union(owned.select(*PLACE)).distinct()
+def of_minutes(samples: DataFrame) -> DataFrame:
+    """Return the last sample of each minute, for each partition."""
+    in_time = Window.partitionBy("topic", "partition").orderBy(
+        "sample_ts", "high_watermark"
+    )
+    minute = F.date_trunc("minute", "sample_ts")
+    next_minute = F.lead(minute).over(in_time)
+    is_last = next_minute.isNull() | (next_minute != minute)
+    return samples.withColumn("is_last", is_last).where("is_last").drop("is_last")
+
+
+def with_lives(samples: DataFrame) -> DataFrame:
+    """Add `life`, the number of times the topic has been created again so far, and
+    `previous_life_ts`, the time of the last sample in the previous life (null in the
+    first life).
+    """
+    in_time = Window.partitionBy("topic", "partition").orderBy("sample_ts")
+    until_now = in_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    id_before = F.lag("topic_id").over(in_time)
+    # Without topic IDs, only a lower end offset shows that the topic was created again.
+    are_ids_known = id_before.isNotNull() & F.col("topic_id").isNotNull()
+    went_back = F.col("high_watermark") < F.lag("high_watermark").over(in_time)
+    is_new_life = F.coalesce(
+        F.when(are_ids_known, F.col("topic_id") != id_before).otherwise(went_back),
+        F.lit(False),
+    )
+    before_ts = F.lag("sample_ts").over(in_time)
     return (
-        _commits(history)
-        .unionByName(_owners(owned), allowMissingColumns=True)
-        .unionByName(_samples(ends, places), allowMissingColumns=True)
+        samples.withColumn("is_new_life", is_new_life)
+        .withColumn("ended_ts", F.when(is_new_life, before_ts))
+        .withColumn("life", F.sum(F.col("is_new_life").cast("int")).over(until_now))
+        .withColumn(
+            "previous_life_ts", F.last("ended_ts", ignorenulls=True).over(until_now)
+        )
+        .drop("is_new_life", "ended_ts")
     )
 
 
-def named(ownership: DataFrame, ends: DataFrame) -> DataFrame:
-    """Intervals of ownership with the names of topics, where they can be known."""
-    return (
-        ownership.join(F.broadcast(topic_names(ends)), "topic_id", "left")
+def events(ends: DataFrame, history: DataFrame, ownership: DataFrame) -> DataFrame:
+    """Return all events on partitions that a group committed for or owned.
+
+    The inputs are `with_lives(of_minutes(partition_end_samples))`,
+    offset_commit_history and partition_ownership_history.
+    """
+    # Ownership of consumer groups may have topic IDs only. Samples have both.
+    names = (
+        ends.where(F.col("topic_id").isNotNull())
+        .groupBy("topic_id")
+        .agg(F.max("topic").alias("known_topic"))
+    )
+    owned = (
+        ownership.join(F.broadcast(names), "topic_id", "left")
         .withColumn("topic", F.coalesce("topic", "known_topic"))
         .where(F.col("topic").isNotNull())
         .drop("known_topic")
     )
+    partitions = history.select(*PARTITION).union(owned.select(*PARTITION)).distinct()
+    return (
+        _commits(history)
+        .unionByName(_owners(owned), allowMissingColumns=True)
+        .unionByName(_samples(ends, partitions), allowMissingColumns=True)
+    )
 
 
-def in_force(name: str) -> Column:
-    """The last `commit` or `owner` before or at each event."""
+def latest(name: str) -> Column:
+    """Return the last non-null `commit` or `owner` up to each event."""
     until_now = (
-        Window.partitionBy(*PLACE)
+        Window.partitionBy(*PARTITION)
         .orderBy(*ORDER)
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     return F.last(name, ignorenulls=True).over(until_now)
 
 
-def is_of_this_life(of: str) -> Column:
-    """Whether what is in force is about the topic that the sample is about, and not
-    one of the same name that was there before."""
-    own, sampled = F.col(f"{of}.topic_id"), F.col("sample.topic_id")
+def is_of_same_life(name: str) -> Column:
+    """Return whether the `commit` or `owner` belongs to the sample's topic, not to an
+    earlier topic with the same name.
+    """
+    own_id, sampled_id = F.col(f"{name}.topic_id"), F.col("sample.topic_id")
     before_ts = F.col("sample.previous_life_ts")
-    is_same = F.when(own.isNotNull() & sampled.isNotNull(), own == sampled)
-    is_later = before_ts.isNull() | (F.col(f"{of}.at_ts") > before_ts)
+    is_same = F.when(own_id.isNotNull() & sampled_id.isNotNull(), own_id == sampled_id)
+    is_later = before_ts.isNull() | (F.col(f"{name}.at_ts") > before_ts)
     return F.coalesce(is_same, is_later)
 
 
 def _commits(history: DataFrame) -> DataFrame:
     in_log = (
-        Window.partitionBy(*PLACE)
+        Window.partitionBy(*PARTITION)
         .orderBy("log_offset")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     at_ts = F.max(F.coalesce("append_ts", "commit_ts")).over(in_log)
     is_reset = F.coalesce(F.col("actor") == "admin", F.lit(False))
     return history.withColumn("at_ts", at_ts).select(
-        *PLACE,
-        *_order(F.col("at_ts"), _AT_A_CHANGE, F.col("log_offset") * 2),
+        *PARTITION,
+        *_order(F.col("at_ts"), _CHANGE_RANK, F.col("log_offset") * 2),
         F.struct(
             "at_ts",
             "topic_id",
@@ -96,27 +139,29 @@ def _commits(history: DataFrame) -> DataFrame:
 
 
 def _owners(ownership: DataFrame) -> DataFrame:
-    """An interval is two events. Where one begins with the record that ended another,
-    the end comes first."""
-    over = ownership.where(F.col("valid_to").isNotNull())
-    nobody = F.lit(None).cast("string")
-    return _owner(
-        ownership, "valid_from", F.col("from_log_offset") * 2 + 1, F.col("member_id")
-    ).unionByName(_owner(over, "valid_to", F.col("to_log_offset") * 2, nobody))
+    """Return two events for each interval: its start and its end. If one record ends an
+    interval and starts the next, the end sorts first.
+    """
+
+    def changes(rows: DataFrame, at_ts: str, seq: Column, member: Column) -> DataFrame:
+        owner = F.struct(F.col(at_ts).alias("at_ts"), "topic_id", member)
+        order = _order(F.col(at_ts), _CHANGE_RANK, seq)
+        return rows.select(*PARTITION, *order, owner.alias("owner"))
+
+    begins = F.col("from_log_offset") * 2 + 1
+    ends = F.col("to_log_offset") * 2
+    no_member = F.lit(None).cast("string").alias("member_id")
+    ended = ownership.where(F.col("valid_to").isNotNull())
+    return changes(ownership, "valid_from", begins, F.col("member_id")).unionByName(
+        changes(ended, "valid_to", ends, no_member)
+    )
 
 
-def _owner(intervals: DataFrame, at_ts: str, seq: Column, who: Column) -> DataFrame:
-    what = F.struct(F.col(at_ts).alias("at_ts"), "topic_id", who.alias("member_id"))
-    order = _order(F.col(at_ts), _AT_A_CHANGE, seq)
-    return intervals.select(*PLACE, *order, what.alias("owner"))
-
-
-def _samples(ends: DataFrame, places: DataFrame) -> DataFrame:
-    """Each sample, for each group that has to do with the partition."""
-    columns = [name for name in ends.columns if name not in PLACE]
-    looked = ends.select("topic", "partition", F.struct(*columns).alias("sample"))
-    return places.join(looked, ["topic", "partition"]).select(
-        *PLACE, *_order(F.col("sample.sample_ts"), _AT_A_SAMPLE, F.lit(0)), "sample"
+def _samples(ends: DataFrame, partitions: DataFrame) -> DataFrame:
+    columns = [name for name in ends.columns if name not in PARTITION]
+    samples = ends.select("topic", "partition", F.struct(*columns).alias("sample"))
+    return partitions.join(samples, ["topic", "partition"]).select(
+        *PARTITION, *_order(F.col("sample.sample_ts"), _SAMPLE_RANK, F.lit(0)), "sample"
     )
 
 

@@ -1,4 +1,4 @@
-"""What gold tables depend on besides the log: settings, and facts of the lake."""
+"""Settings of gold tables, and properties of the lake that gold tables depend on."""
 
 from __future__ import annotations
 
@@ -6,54 +6,72 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from coterie.pipeline.gold.verdict import Rules
-
 DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
 class LogHead(NamedTuple):
-    """How far a log partition was read, and how far it goes."""
+    """The position of the pipeline in one log partition, and the end of that log."""
 
     log_partition: int
     next_offset: int
-    """The offset to go on from."""
+    """Next offset to read."""
     start_offset: int
-    """The first offset that was there at the last look."""
+    """Log start offset at the last run."""
     stable_offset: int
-    """Where the first open transaction begins; else the end."""
+    """Last stable offset: the first open transaction, or the end of the log."""
     end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class BurrowRules:
+    """Settings of LinkedIn Burrow's evaluation, with Burrow's defaults."""
+
+    intervals: int = 10
+    """Number of commits, and of partition ends, in the window."""
+    min_distance_ms: int = 0
+    """A commit this close to the previous one replaces it in the window."""
+    allowed_lag: int = 0
+    """Highest lag that is OK regardless of the window."""
+    minimum_complete: float = 0.0
+    """Filled share of the window below which the verdict is OK, 0 to 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GoldSettings:
-    """Times in ms. No clock: `as_of_ts` is the lake's own now."""
+    """Settings of gold tables, durations in ms, and properties of the lake.
+
+    No table reads a clock: `as_of_ts` is the current time of the lake.
+    """
 
     as_of_ts: datetime | None = None
-    """The newest `append_ts` that was read, with its time zone; None before any."""
+    """Newest `append_ts` read so far, with its time zone; None in an empty lake."""
     heads: tuple[LogHead, ...] = ()
-    """Of each log partition, in order."""
+    """Positions of all log partitions, in order."""
     retention_ms: int = 7 * DAY_MS
-    """offsets.retention.minutes of the cluster."""
+    """`offsets.retention.minutes` of the cluster; 7 days is Kafka's default."""
     storm_epochs: int = 5
-    """So many epochs of a group within the window are a storm."""
+    """Number of epochs within `storm_window_ms` that make a rebalance storm."""
     storm_window_ms: int = 10 * 60 * 1000
     storm_quiet_ms: int = 10 * 60 * 1000
-    """A storm is over after so long without a new epoch."""
-    burrow: Rules = field(default_factory=Rules)
-    """How groups are judged."""
+    """A storm ends after this time without a new epoch."""
+    burrow: BurrowRules = field(default_factory=BurrowRules)
     guard_ms: int = DAY_MS
-    """A group that did anything since then is never proposed for deletion."""
+    """A group with activity in this time is never a candidate for deletion. One day
+    covers daily jobs and clients that restart overnight."""
     simple_guard_ms: int = 7 * DAY_MS
-    """The same for groups without members, whose clients may live unseen (K-07)."""
+    """The same for simple groups. It is longer, because their clients are not members:
+    the log shows them only when they commit (K-07)."""
     gap_factor: float = 1.5
-    """A group is stale when it has been idle for so many times its longest pause."""
+    """A group is stale only after this many times its longest pause. The margin covers
+    schedules that vary, such as months of 28 to 31 days or a delayed batch."""
     assumed_gap_ms: int = 7 * DAY_MS
-    """The pause that a group is taken to make whose beginning the log does not have."""
+    """Assumed longest pause of a group whose beginning is missing from the log. A week
+    is the longest period of a usual schedule that such a log may not show."""
     soon_ms: int = DAY_MS
-    """Offsets that go by themselves within this time expire soon."""
+    """Offsets that expire within this time count as expiring soon."""
     keep: tuple[str, ...] = ()
-    """Groups that are never proposed: names, in which * and ? stand for others."""
+    """Groups that are never candidates: names with the wildcards * and ?."""
     test_names: str = (
         "(?i)(^|[._-])(test|tmp|temp|dev|debug|demo|scratch|console-consumer)([._-]|$)"
     )
-    """Names of groups that were made to try things on."""
+    """Regular expression for names of test groups."""

@@ -1,80 +1,92 @@
-"""Gold: Which groups may go, and what speaks against it?
+"""Gold table stale_group_candidates: reasons for and against the deletion of each
+group.
 
-A row for each group. What forbids it is a blocker, in words; a group with any is class
-`keep`, has score 0 and is in no plan. Of the others, the score is the sum of what
-speaks for it:
+A blocker is a reason to keep the group. A group with any blocker has class `keep` and
+score 0, and no plan deletes it. The score of any other group is the sum of these
+points, at most 100. Deleted topics have the most points, because their groups have
+nothing left to consume; a name is only a hint.
 
 | points | reason |
 |---|---|
-| 30 | it has no members, and is idle for longer than it ever paused |
-| 10 | three times as long and more |
-| 40 | all topics of its offsets are gone (10: some are) |
-| 20 | its name is a slip of another group's |
-| 15 | its name is of a test |
-| 10 | it has no offsets |
-| 10 | none of its topics grows |
+| 30 | it has no members, and has been idle for longer than its longest pause |
+| 10 | three times as long or more |
+| 40 | all topics of its committed offsets were deleted (10: some were) |
+| 20 | its name is probably a typo of another group's |
+| 15 | its name is that of a test group |
+| 10 | it has no committed offsets |
+| 10 | no records are written to its topics |
 
-| blocker | why |
+| blocker | reason |
 |---|---|
-| members | it is alive |
-| an open transaction | what came after it is not known; it may be about this group |
-| it did something just now | `guard_ms`; `simple_guard_ms` of groups without members |
-| a pause like its usual one | it came back from one as long, times `gap_factor` |
-| a short history | less than twice its usual gap, or not from the log's beginning |
-| its protocol type | it is no consumer group: Connect's and others keep no offsets |
-| the list of those to keep | somebody said so |
-"""
+| members | it is in use |
+| an open transaction | later records are not read yet and may be about this group |
+| recent activity | within `guard_ms`; `simple_guard_ms` for simple groups |
+| a pause like its longest one | it became active again after one as long, times `gap_factor` |
+| a short history | the log covers less than twice its longest pause |
+| its protocol type | Kafka Connect's groups and others have no offsets of their own |
+| the list of groups to keep | the operator listed it |
+"""  # noqa: E501
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from coterie.pipeline.gold import group_traces
-from coterie.pipeline.gold.likeness import looks_like
-from coterie.pipeline.gold.look import Gold, Look, conform
-from coterie.pipeline.gold.pauses import longest_pauses
 from coterie.pipeline.gold.settings import DAY_MS, GoldSettings
-from coterie.pipeline.tables.stale_group_candidates import STALE_GROUP_CANDIDATES
+from coterie.pipeline.gold.stale_group_evidence import (
+    last_expiration,
+    last_members,
+    log_bytes,
+    log_coverage,
+    longest_pauses,
+    offset_counts,
+    similar_names,
+)
+from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
+from coterie.pipeline.tables.gold_groups import STALE_GROUP_CANDIDATES
+from coterie.pipeline.tables.spark import conform
 
 ITEM: Final = "delete-group:"
-"""What ids of a plan's items that delete a group begin with."""
-_RECORDS: Final = (
+"""Prefix of the IDs of plan items that delete a group."""
+_RECORD_TABLES: Final = (
     "offset_commits",
     "tombstones",
     "classic_group_records",
     "consumer_group_records",
 )
+INPUTS: Final = (
+    "current_groups",
+    "current_offsets",
+    "offset_commit_history",
+    "member_sessions",
+    "expiry_forecast",
+    "lag_history",
+    "partition_end_samples",
+    *_RECORD_TABLES,
+    "log_gaps",
+)
 
 
-class Inputs(NamedTuple):
-    """The tables that it is made of."""
-
-    groups: DataFrame
-    offsets: DataFrame
-    history: DataFrame
-    sessions: DataFrame
-    forecast: DataFrame
-    lag: DataFrame
-    samples: DataFrame
-    records: list[DataFrame]
-    """The silver tables of records."""
-    gaps: DataFrame
-
-
-def stale_group_candidates(of: Inputs, settings: GoldSettings) -> DataFrame:
-    """See the module's docstring."""
-    judged = _known(of, settings).withColumn("blockers", _listed(_blockers(settings)))
+def stale_group_candidates(
+    tables: Mapping[str, DataFrame], settings: GoldSettings
+) -> DataFrame:
+    """Return the rows from the tables of INPUTS, with further columns."""
+    groups = _with_evidence(tables, settings).withColumn(
+        "blockers", _not_null(_blockers(settings))
+    )
     is_kept = F.size("blockers") > 0
-    points = [(cond, points, text) for cond, points, text in _reasons()]
-    score = sum((F.when(cond, n).otherwise(0) for cond, n, _ in points), F.lit(0))
-    texts = [F.when(cond, text) for cond, _, text in points]
+    reasons = _reasons()
+    score = sum(
+        (F.when(condition, points).otherwise(0) for condition, points, _ in reasons),
+        F.lit(0),
+    )
+    texts = [F.when(condition, text) for condition, _, text in reasons]
     return (
-        judged.withColumn("reasons", _listed(texts))
+        groups.withColumn("reasons", _not_null(texts))
         .withColumn("class", F.when(is_kept, "keep").otherwise(_class(settings)))
         .withColumn("score", F.when(is_kept, 0).otherwise(F.least(score, F.lit(100))))
         .withColumn("plan_item_id", F.when(~is_kept, F.concat(F.lit(ITEM), "group_id")))
@@ -85,25 +97,27 @@ def stale_group_candidates(of: Inputs, settings: GoldSettings) -> DataFrame:
     )
 
 
-def _known(of: Inputs, settings: GoldSettings) -> DataFrame:
-    """Each group beside all that is known of it."""
-    pauses = longest_pauses(of.history, of.sessions)
-    alike = looks_like(
-        of.groups.join(pauses, "group_id", "left").select(
-            "group_id", "member_count", F.coalesce("commits", F.lit(0)).alias("commits")
-        )
+def _with_evidence(
+    tables: Mapping[str, DataFrame], settings: GoldSettings
+) -> DataFrame:
+    groups, sessions = tables["current_groups"], tables["member_sessions"]
+    samples, lag = tables["partition_end_samples"], tables["lag_history"]
+    records = [tables[name] for name in _RECORD_TABLES]
+    pauses = longest_pauses(tables["offset_commit_history"], sessions)
+    with_commits = groups.join(pauses, "group_id", "left").select(
+        "group_id", "member_count", F.coalesce("commits", F.lit(0)).alias("commits")
     )
-    rows = of.groups
-    for more in (
+    rows = groups
+    for evidence in (
         pauses,
-        alike,
-        group_traces.offsets_of(of.offsets, of.samples, of.lag),
-        group_traces.sizes(of.records),
-        group_traces.last_members(of.sessions),
-        _expiry(of.forecast),
+        similar_names(with_commits),
+        offset_counts(tables["current_offsets"], samples, lag),
+        log_bytes(records),
+        last_members(sessions),
+        last_expiration(tables["expiry_forecast"]),
     ):
-        rows = rows.join(more, "group_id", "left")
-    history = group_traces.histories(of.records, of.gaps)
+        rows = rows.join(evidence, "group_id", "left")
+    coverage = log_coverage(records, tables["log_gaps"])
     now_ms = F.unix_millis(F.lit(settings.as_of_ts).cast("timestamp"))
     last_ms = F.greatest(
         *(
@@ -111,14 +125,16 @@ def _known(of: Inputs, settings: GoldSettings) -> DataFrame:
             for name in ("last_commit_ts", "empty_since_ts", "last_state_change_ts")
         )
     )
-    seen_ms = F.coalesce("usual_gap_ms", F.lit(0))
-    assumed_ms = F.when(~F.col("is_whole"), settings.assumed_gap_ms).otherwise(0)
+    known_gap_ms = F.coalesce("usual_gap_ms", F.lit(0))
+    # If the log begins after the group was created, earlier pauses may have been longer
+    # than those in the log.
+    assumed_gap_ms = F.when(~F.col("is_whole"), settings.assumed_gap_ms).otherwise(0)
     return (
-        rows.join(F.broadcast(history), "log_partition", "left")
+        rows.join(F.broadcast(coverage), "log_partition", "left")
         .withColumn(
             "idle_ms", now_ms - F.coalesce(last_ms, F.unix_millis("first_seen_ts"))
         )
-        .withColumn("gap_ms", F.greatest(seen_ms, assumed_ms))
+        .withColumn("gap_ms", F.greatest(known_gap_ms, assumed_gap_ms))
         .withColumn("history_ms", now_ms - F.unix_millis("history_from_ts"))
         .withColumn("expires_in_ms", F.unix_millis("would_expire_ts") - now_ms)
         .withColumn("offsets_count", F.coalesce("offsets_count", F.lit(0)))
@@ -129,87 +145,75 @@ def _known(of: Inputs, settings: GoldSettings) -> DataFrame:
     )
 
 
-def _expiry(forecast: DataFrame) -> DataFrame:
-    """When the last offset goes, if all do: `would_expire_ts`."""
-    stays = F.max(F.col("expires_ts").isNull())
-    last = F.max("expires_ts")
-    return forecast.groupBy("group_id").agg(
-        F.when(~stays, last).alias("would_expire_ts")
-    )
-
-
 def _blockers(settings: GoldSettings) -> list[Column]:
+    """Return a text for each blocker, null where it does not apply."""
     idle, gap = F.col("idle_ms"), F.col("gap_ms")
     kind, protocol = F.col("group_type"), F.col("protocol_type")
+    held_back = [
+        head.log_partition
+        for head in settings.heads
+        if head.stable_offset < head.end_offset
+    ]
     return [
         F.when(
-            F.col("member_count") > 0,
-            F.format_string("members: %s", "member_count"),
+            F.col("member_count") > 0, F.format_string("members: %s", "member_count")
         ),
         F.when(
-            F.col("log_partition").isin(_held_back(settings)),
+            F.col("log_partition").isin(held_back),
             F.format_string(
-                "an open transaction holds partition %s of the log back",
-                "log_partition",
+                "an open transaction holds back log partition %s", "log_partition"
             ),
         ),
-        F.when(idle < settings.guard_ms, _days("it did something %s days ago", idle)),
+        F.when(idle < settings.guard_ms, _days("active %s days ago", idle)),
         F.when(
             (kind == "simple") & (idle < settings.simple_guard_ms),
-            _days("it committed %s days ago, and its client is not seen", idle),
+            _days("a simple group that committed %s days ago", idle),
         ),
         F.when(
             (gap > 0) & (idle < gap * settings.gap_factor),
-            _days("it paused for %s days before, or may have, and came back", gap),
+            _days("its longest known or assumed pause is %s days", gap),
         ),
+        # A history shorter than two such pauses does not show that the pause is the
+        # longest one. Without a record after the last gap there is no history.
         F.when(
             F.coalesce(F.col("history_ms") < 2 * gap, F.lit(True)),
-            _days("the log tells of %s days only", F.col("history_ms")),
+            _days("the log covers only %s days", F.col("history_ms")),
         ),
         F.when(
             (kind == "classic") & (protocol != "consumer"),
             F.format_string("its protocol type is %s", "protocol_type"),
         ),
-        F.when(_is_to_be_kept(settings), "it is on the list of those to keep"),
+        F.when(_is_listed_to_keep(settings), "it is on the list of groups to keep"),
     ]
 
 
 def _reasons() -> list[tuple[Column, int, Column]]:
-    """When, how many points, and why in words."""
+    """Return each reason to delete a group: its condition, points and text."""
     idle, gap = F.col("idle_ms"), F.col("gap_ms")
     missing, topics = F.size("topics_missing"), F.coalesce("topics", F.lit(0))
     is_empty = F.col("member_count") == 0
-    are_all_gone = (missing > 0) & (missing == topics)
-    is_quiet = (F.size("topics_still_written") == 0) & (topics > 0) & ~are_all_gone
+    are_all_deleted = (missing > 0) & (missing == topics)
+    is_quiet = (F.size("topics_still_written") == 0) & (topics > 0) & ~are_all_deleted
+    deleted = F.concat(F.lit("deleted topics: "), F.array_join("topics_missing", ", "))
+    similar = F.concat(F.lit("its name is similar to "), "looks_like")
     return [
-        (
-            is_empty & (idle > gap),
-            30,
-            _days("no members, and idle for %s days", idle),
-        ),
+        (is_empty & (idle > gap), 30, _days("no members, and idle for %s days", idle)),
         (
             is_empty & (gap > 0) & (idle >= gap * 3),
             10,
             _days("its longest pause was %s days", gap),
         ),
-        (are_all_gone, 40, F.lit("all its topics are gone")),
-        (
-            (missing > 0) & ~are_all_gone,
-            10,
-            F.concat(F.lit("gone: "), F.array_join("topics_missing", ", ")),
-        ),
-        (
-            F.col("looks_like").isNotNull(),
-            20,
-            F.concat(F.lit("its name is like that of "), "looks_like"),
-        ),
-        (F.col("is_test"), 15, F.lit("its name is that of a test")),
-        (F.col("offsets_count") == 0, 10, F.lit("it has no offsets")),
-        (is_quiet, 10, F.lit("none of its topics is known to grow")),
+        (are_all_deleted, 40, F.lit("all its topics were deleted")),
+        ((missing > 0) & ~are_all_deleted, 10, deleted),
+        (F.col("looks_like").isNotNull(), 20, similar),
+        (F.col("is_test"), 15, F.lit("its name is that of a test group")),
+        (F.col("offsets_count") == 0, 10, F.lit("it has no committed offsets")),
+        (is_quiet, 10, F.lit("no records are written to its topics")),
     ]
 
 
 def _class(settings: GoldSettings) -> Column:
+    # The class is that of the first matching reason, the most certain one.
     missing = F.size("topics_missing")
     return (
         F.when((missing > 0) & (missing == F.col("topics")), "dead")
@@ -220,35 +224,23 @@ def _class(settings: GoldSettings) -> Column:
     )
 
 
-def _held_back(settings: GoldSettings) -> list[int]:
-    return [
-        head.log_partition
-        for head in settings.heads
-        if head.stable_offset < head.end_offset
-    ]
-
-
-def _is_to_be_kept(settings: GoldSettings) -> Column:
-    patterns = [f"({_as_regex(each)})" for each in settings.keep]
-    return (
-        F.col("group_id").rlike(f"^({'|'.join(patterns)})$")
-        if patterns
-        else F.lit(False)
+def _is_listed_to_keep(settings: GoldSettings) -> Column:
+    if not settings.keep:
+        return F.lit(False)
+    wildcards = {"*": ".*", "?": "."}
+    patterns = (
+        "".join(wildcards.get(character) or re.escape(character) for character in name)
+        for name in settings.keep
     )
-
-
-def _as_regex(pattern: str) -> str:
-    """A name in which * and ? stand for others, as Java reads it."""
-    stands_for = {"*": ".*", "?": "."}
-    return "".join(stands_for.get(each) or re.escape(each) for each in pattern)
+    alternatives = "|".join(f"({pattern})" for pattern in patterns)
+    return F.col("group_id").rlike(f"^({alternatives})$")
 
 
 def _days(text: str, ms: Column) -> Column:
     return F.format_string(text, F.format_number(ms / DAY_MS, 1))
 
 
-def _listed(texts: Iterable[Column]) -> Column:
-    """Those that are not null."""
+def _not_null(texts: Iterable[Column]) -> Column:
     return F.array_compact(F.array(*texts))
 
 
@@ -256,33 +248,10 @@ def _or_empty(name: str) -> Column:
     return F.coalesce(name, F.array().cast("array<string>"))
 
 
-def _build(look: Look) -> DataFrame:
-    of = Inputs(
-        groups=look.all("current_groups"),
-        offsets=look.all("current_offsets"),
-        history=look.all("offset_commit_history"),
-        sessions=look.all("member_sessions"),
-        forecast=look.all("expiry_forecast"),
-        lag=look.all("lag_history"),
-        samples=look.all("partition_end_samples"),
-        records=[look.all(name) for name in _RECORDS],
-        gaps=look.all("log_gaps"),
-    )
-    return conform(stale_group_candidates(of, look.settings), STALE_GROUP_CANDIDATES)
+def _build(inputs: TableInputs) -> DataFrame:
+    tables = {name: inputs.all(name) for name in INPUTS}
+    candidates = stale_group_candidates(tables, inputs.settings)
+    return conform(candidates, STALE_GROUP_CANDIDATES)
 
 
-GOLD: Final = Gold(
-    STALE_GROUP_CANDIDATES,
-    (
-        "current_groups",
-        "current_offsets",
-        "offset_commit_history",
-        "member_sessions",
-        "expiry_forecast",
-        "lag_history",
-        "partition_end_samples",
-        *_RECORDS,
-        "log_gaps",
-    ),
-    _build,
-)
+GOLD: Final = GoldTable(STALE_GROUP_CANDIDATES, INPUTS, _build)

@@ -1,48 +1,49 @@
-"""Is a group in trouble on a partition? Burrow's rules, and what we know besides.
+"""Verdicts on one partition of a group: Burrow's rules, and rules of our own.
 
-`burrow` is LinkedIn Burrow's evaluation, rule by rule, over the last commits of a
-partition and the ends that were last seen of it (peer-tools c.3). It knows no
-thresholds: a group that commits and gets nearer is well, however far behind it is.
+`burrow_verdict` is LinkedIn Burrow's evaluation, rule by rule, over the last commits of
+a partition and its last known ends. It uses no lag threshold: a group that commits and
+catches up is OK with any lag.
 
-`judge` asks first what the log of a coordinator tells and Burrow does not see: records
-that were deleted unread, lag that nobody is there to work off, offsets that an operator
-set back. And it does not call a group stopped when nothing was written since its last
-commit, which on quiet topics is Burrow's most frequent false alarm.
+`evaluate` first checks conditions that only the coordinator's log shows: records
+deleted before they were read, lag without an owner, and offsets reset by an operator.
+It also does not report STOP when no record was written since the last commit, the most
+frequent false alarm of Burrow on topics with little traffic.
 
-Times come by argument, so that any past minute can be judged.
+Times are arguments, so that any past minute can be evaluated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from coterie.pipeline.gold.settings import BurrowRules
+
 
 class Verdict(Enum):
-    """How a partition of a group is, or a whole group (OK, WARN, ERR)."""
+    """The state of a partition of a group. A whole group is OK, WARN or ERR."""
 
     OK = "OK"
     WARN = "WARN"
-    """It commits, and falls behind."""
+    """The group commits, but falls behind."""
     ERR = "ERR"
-    """Of a group: it has a partition in trouble."""
+    """Whole groups only: at least one partition has a problem."""
     STOP = "STOP"
-    """It does not commit any more."""
+    """The group no longer commits."""
     STALL = "STALL"
-    """It commits the same offset again and again."""
+    """The group commits the same offset repeatedly."""
     REWIND = "REWIND"
-    """It went back to a lower offset, and has not made up for it."""
+    """The group committed a lower offset and has not caught up since."""
     NO_COMMIT = "NO_COMMIT"
-    """Somebody owns the partition, and nothing is committed for it."""
+    """The partition has an owner, but no committed offset."""
     NO_OWNER = "NO_OWNER"
-    """There are records to read and nobody is assigned to read them."""
+    """There are records to read, but no member owns the partition."""
     LOSING_DATA = "LOSING_DATA"
-    """Records were deleted before it read them."""
+    """Records were deleted before the group read them."""
     RESET = "RESET"
-    """It went back because somebody set its offset while it had no members."""
+    """An operator set a lower offset while the group had no members."""
 
 
 BURROW_CODES: Final = {
@@ -53,168 +54,154 @@ BURROW_CODES: Final = {
     Verdict.STALL: 5,
     Verdict.REWIND: 6,
 }
-"""Burrow's numbers; it has none for our own verdicts."""
+"""Burrow's status codes; it has none for our own verdicts."""
 
-_IN_ITS_GROUP: Final = {
+GROUP_VERDICTS: Final = (Verdict.OK, Verdict.WARN, Verdict.ERR)
+"""Verdicts on whole groups, from best to worst."""
+
+# The first entries are Burrow's statuses. A RESET is intentional, and NO_COMMIT is
+# normal for a new group: neither needs action. NO_OWNER is only a warning, as it is
+# usual while a job is not running. Lost data is an error: it cannot be repaired later.
+_GROUP_EFFECTS: Final = {
     Verdict.OK: Verdict.OK,
-    Verdict.NO_COMMIT: Verdict.OK,
-    Verdict.RESET: Verdict.OK,
     Verdict.WARN: Verdict.WARN,
-    Verdict.NO_OWNER: Verdict.WARN,
     Verdict.STOP: Verdict.ERR,
     Verdict.STALL: Verdict.ERR,
     Verdict.REWIND: Verdict.ERR,
+    Verdict.NO_COMMIT: Verdict.OK,
+    Verdict.RESET: Verdict.OK,
+    Verdict.NO_OWNER: Verdict.WARN,
     Verdict.LOSING_DATA: Verdict.ERR,
 }
-GROUP_VERDICTS: Final = (Verdict.OK, Verdict.WARN, Verdict.ERR)
-"""What a group can be, from best to worst."""
 
 
 class Commit(NamedTuple):
-    """A commit of the window."""
+    """A commit in the window."""
 
     offset: int
     at_ms: int
     lag: int | None
-    """Behind the end that was last seen before it; None when none was."""
+    """Lag behind the last known end before the commit; None when none was known."""
     is_reset: bool = False
-    """An operator made it: the group had no members."""
+    """True when an operator made it: the group had no members."""
 
 
-class Judgement(NamedTuple):
-    """A verdict and the rule that gave it, in words."""
+class Evaluation(NamedTuple):
+    """A verdict, and a description of the rule that led to it."""
 
     verdict: Verdict
     rule: str
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """Burrow's settings, with its defaults."""
-
-    intervals: int = 10
-    """How many commits and ends are remembered."""
-    min_distance_ms: int = 0
-    """A commit that is closer to the one before takes its place."""
-    allowed_lag: int = 0
-    minimum_complete: float = 0.0
-    """How much of the window must be filled before anything but OK is said, 0 to 1."""
-
-
-class Around(NamedTuple):
-    """What else is known of the partition at that time."""
+class PartitionState(NamedTuple):
+    """The state of a partition at the time of the evaluation, without its window of
+    commits.
+    """
 
     now_ms: int
     has_commit: bool
     messages_lost: int = 0
     is_owned: bool | None = None
-    """None: it is not known, or the group never has members (K-07)."""
+    """None when it is unknown, or the group never had members (K-07)."""
 
 
-def burrow(
+def burrow_verdict(
     window: Sequence[Commit],
     lag: int,
     ends: Sequence[int],
     now_ms: int,
-    rules: Rules,
-) -> Judgement:
-    """What Burrow says: the first rule that fits. The window and the ends are in the
-    order of time; `lag` is the one at `now_ms`, 0 or more."""
+    rules: BurrowRules,
+) -> Evaluation:
+    """Evaluate a partition as Burrow does: the first matching rule decides.
+
+    The window and the ends are in the order of time. `lag` is the lag at `now_ms`, 0 or
+    more.
+    """
     if not window or len(window) / rules.intervals < rules.minimum_complete:
-        return Judgement(Verdict.OK, "too few commits to tell")
+        return Evaluation(Verdict.OK, "too few commits")
     if lag <= rules.allowed_lag:
-        return Judgement(Verdict.OK, "no more lag than allowed")
-    if _is_silent(window, now_ms) and not _was_at_end(window, ends):
-        return Judgement(
-            Verdict.STOP, "no commit for longer than the window spans, and never at end"
+        return Evaluation(Verdict.OK, "the lag is within the allowed lag")
+    # Burrow's clock has a resolution of one second.
+    first_ms, last_ms = window[0].at_ms, window[-1].at_ms
+    is_silent = now_ms // 1000 * 1000 - last_ms > last_ms - first_ms
+    if is_silent and all(end > window[-1].offset for end in ends):
+        return Evaluation(
+            Verdict.STOP,
+            "no commit for longer than the window spans, and the lag was never 0",
         )
     drop = _first_drop(window)
-    if drop and not _is_made_up_for(window, drop):
-        return Judgement(Verdict.REWIND, "went back and did not come as far again")
-    lags = [each.lag for each in window if each.lag is not None]
-    if all(each > rules.allowed_lag for each in lags):
-        if len({each.offset for each in window}) == 1:
-            return Judgement(Verdict.STALL, "behind, and every commit is the same")
+    if drop and all(each.offset < window[drop - 1].offset for each in window[drop:]):
+        return Evaluation(
+            Verdict.REWIND, "committed a lower offset and has not caught up since"
+        )
+    lags = [commit.lag for commit in window if commit.lag is not None]
+    if all(lag > rules.allowed_lag for lag in lags):
+        if len({commit.offset for commit in window}) == 1:
+            return Evaluation(
+                Verdict.STALL, "behind, and every commit has the same offset"
+            )
         if all(after >= before for before, after in pairwise(lags)):
-            return Judgement(Verdict.WARN, "commits, but its lag never shrank")
-    return Judgement(Verdict.OK, "it gets nearer, or was there")
+            return Evaluation(Verdict.WARN, "commits, but the lag never shrank")
+    return Evaluation(Verdict.OK, "the lag shrank, or was within the allowed lag")
 
 
-def judge(
+def evaluate(
     window: Sequence[Commit],
     lag: int | None,
     ends: Sequence[int],
-    around: Around,
-    rules: Rules,
-) -> Judgement:
-    """What we say. `lag` is None when nothing is committed or no end is known."""
-    if not around.has_commit:
-        return Judgement(Verdict.NO_COMMIT, "owned, and nothing is committed")
-    if around.messages_lost > 0:
-        return Judgement(
+    state: PartitionState,
+    rules: BurrowRules,
+) -> Evaluation:
+    """Evaluate a partition by our rules, then Burrow's. `lag` is None without a
+    committed offset or a known end."""
+    if not state.has_commit:
+        return Evaluation(Verdict.NO_COMMIT, "owned, but no offset is committed")
+    if state.messages_lost > 0:
+        return Evaluation(
             Verdict.LOSING_DATA, "records were deleted before they were read"
         )
     if lag is None:
-        return Judgement(Verdict.OK, "no end of the partition is known")
-    if lag > rules.allowed_lag and around.is_owned is False:
-        return Judgement(Verdict.NO_OWNER, "there is lag, and nobody owns it")
-    found = burrow(window, lag, ends, around.now_ms, rules)
-    if found.verdict is Verdict.STOP and not _has_grown(window, ends):
-        found = _while_quiet(window, lag, ends, rules)
-    if found.verdict is Verdict.REWIND and window[_first_drop(window)].is_reset:
-        return Judgement(Verdict.RESET, "an operator set it back")
-    return found
+        return Evaluation(Verdict.OK, "the end of the partition is unknown")
+    if lag > rules.allowed_lag and state.is_owned is False:
+        return Evaluation(
+            Verdict.NO_OWNER, "there is lag, and no member owns the partition"
+        )
+    evaluation = burrow_verdict(window, lag, ends, state.now_ms, rules)
+    if evaluation.verdict is Verdict.STOP and not _was_written_since(window, ends):
+        # Nothing was written since the last commit, so there was nothing to commit. The
+        # verdict at that commit is still valid, unless it is based on one commit alone.
+        evaluation = burrow_verdict(window, lag, ends, window[-1].at_ms, rules)
+        if len(window) == 1 or evaluation.verdict is Verdict.OK:
+            return Evaluation(Verdict.OK, "no record was written since the last commit")
+    if evaluation.verdict is Verdict.REWIND and window[_first_drop(window)].is_reset:
+        return Evaluation(Verdict.RESET, "an operator reset the offset")
+    return evaluation
 
 
-def _while_quiet(
-    window: Sequence[Commit], lag: int, ends: Sequence[int], rules: Rules
-) -> Judgement:
-    """Nothing was written since the last commit, so there was nothing to commit. What
-    was true then still is; one commit alone says nothing of it."""
-    then = burrow(window, lag, ends, window[-1].at_ms, rules)
-    if len(window) > 1 and then.verdict is not Verdict.OK:
-        return then
-    return Judgement(Verdict.OK, "nothing was written since its last commit")
+def group_effect(verdict: Verdict) -> Verdict:
+    """Return the verdict on a group whose only partition has this verdict."""
+    return _GROUP_EFFECTS[verdict]
 
 
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """How a group is whose partitions are so: OK, WARN or ERR."""
-    found = (in_its_group(each) for each in verdicts)
-    return max(found, key=GROUP_VERDICTS.index, default=Verdict.OK)
-
-
-def in_its_group(verdict: Verdict) -> Verdict:
-    """What a partition's verdict makes of its group."""
-    return _IN_ITS_GROUP[verdict]
-
-
-def _is_silent(window: Sequence[Commit], now_ms: int) -> bool:
-    """Burrow's clock goes by whole seconds."""
-    first_ms, last_ms = window[0].at_ms, window[-1].at_ms
-    return now_ms // 1000 * 1000 - last_ms > last_ms - first_ms
-
-
-def _was_at_end(window: Sequence[Commit], ends: Sequence[int]) -> bool:
-    """Whether the lag was zero not long ago."""
-    return any(end <= window[-1].offset for end in ends)
+def group_verdict(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the verdict on a group, by its partition with the worst verdict: OK, WARN
+    or ERR.
+    """
+    effects = map(group_effect, verdicts)
+    return max(effects, key=GROUP_VERDICTS.index, default=Verdict.OK)
 
 
 def _first_drop(window: Sequence[Commit]) -> int:
-    """Where an offset is lower than the one before; 0 for nowhere. A second drop is
-    not looked at."""
+    """Return the index of the first commit with a lower offset than the previous
+    commit; 0 if there is none. Burrow ignores further decreases.
+    """
     for index, (before, after) in enumerate(pairwise(window), 1):
         if after.offset < before.offset:
             return index
     return 0
 
 
-def _is_made_up_for(window: Sequence[Commit], drop: int) -> bool:
-    before = window[drop - 1].offset
-    return any(each.offset >= before for each in window[drop:])
-
-
-def _has_grown(window: Sequence[Commit], ends: Sequence[int]) -> bool:
-    """Whether records were written since the last commit; yes when that is not
-    known."""
+def _was_written_since(window: Sequence[Commit], ends: Sequence[int]) -> bool:
+    """Return whether records were written since the last commit; True when unknown."""
     last = window[-1]
     return last.lag is None or not ends or ends[-1] > last.offset + last.lag

@@ -1,9 +1,10 @@
-"""Makes silver and gold anew from bronze: for what a later Coterie decodes or builds
-otherwise, and as the judge of what runs made step by step.
+"""Rebuild the silver and gold tables from the bronze records of a lake.
 
-Bronze has every record that was ever read, also those that the log itself has lost to
-compaction since. What bronze does not have stays: gaps, bytes that were no batch, and
-samples of partitions' ends.
+A rebuild is needed after an update of Coterie that decodes or builds tables
+differently, and to verify the results of incremental runs. Bronze has every record that
+was read, including records that compaction has since removed from the log. Rows that
+bronze does not have are kept: log gaps, quarantined bytes that were no batch, and
+samples of partition ends.
 """
 
 from __future__ import annotations
@@ -11,43 +12,46 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from coterie.pipeline.jobs.ingest import divided, done_by_workers, gathered
+from coterie.pipeline.jobs.ingest import (
+    INGESTED_TABLES,
+    Task,
+    make_folders,
+    run_tasks,
+    split,
+)
 from coterie.pipeline.jobs.refresh import refresh, without_gold
-from coterie.pipeline.jobs.worker import LANDED, Task, do, folder_of
-from coterie.pipeline.lake.lake import Lake
-from coterie.pipeline.lake.parquet import write
-from coterie.pipeline.lake.version import File, TableFiles
+from coterie.pipeline.lake.lake import File, Lake, TableFiles, new_file_path
+from coterie.pipeline.lake.storage import write_parquet
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import Head, OffsetRange, Rows
-from coterie.pipeline.tables.log_gaps import LOG_GAPS
-from coterie.pipeline.tables.quarantine import QUARANTINE
-from coterie.pipeline.tables.records import RECORDS
+from coterie.pipeline.tables.bronze import RECORDS
+from coterie.pipeline.tables.silver import LOG_GAPS, QUARANTINE
 
 if TYPE_CHECKING:
     from coterie.pipeline.jobs.run import Job
 
 _KEPT: Final = (RECORDS.name, LOG_GAPS.name)
-"""What workers write that is not made anew."""
+"""Ingested tables that a backfill does not rebuild."""
+_BATCH_ROWS: Final = 128 * 1024
 
 
 @dataclass(frozen=True)
-class Bronze:
-    """A lake's own records as a source."""
+class BronzeSource:
+    """A `Source` that reads the records of a lake."""
 
     where: str
 
     def describe(self) -> str:
-        """See `Source`."""
+        """Return the name of the source."""
         return f"bronze:{self.where}"
 
     def heads(self, since: Mapping[int, int] | None = None) -> Mapping[int, Head]:
-        """What was read so far; `since` changes nothing."""
+        """Return the offsets that the lake has read; `since` is ignored."""
         heads = Lake.open(self.where).version.heads
         return {
             each.log_partition: Head(0, each.next_offset, each.next_offset)
@@ -55,74 +59,75 @@ class Bronze:
         }
 
     def read(self, part: OffsetRange) -> Iterator[Rows]:
-        """The rows of a range, in order."""
-        lake = Lake.open(self.where)
-        at = ds.field("log_offset")
-        rows = lake.read(
+        """Return the rows of a range in order of offset."""
+        offset = ds.field("log_offset")
+        rows = Lake.open(self.where).read(
             RECORDS.name,
             filters=(ds.field("log_partition") == part.log_partition)
-            & (at >= part.from_offset)
-            & (at < part.until_offset),
+            & (offset >= part.from_offset)
+            & (offset < part.until_offset),
         )
-        for batch in _in_order(rows):
-            upto = batch["log_offset"][batch.num_rows - 1].as_py() + 1
-            yield Rows(batch, _no(QUARANTINE), _no(LOG_GAPS), upto)
-        nothing = _no(RECORDS), _no(QUARANTINE), _no(LOG_GAPS)
-        yield Rows(*nothing, part.until_offset)
+        for batch in _ordered_batches(rows):
+            next_offset = batch["log_offset"][batch.num_rows - 1].as_py() + 1
+            yield Rows(batch, _empty(QUARANTINE), _empty(LOG_GAPS), next_offset)
+        # The records may end before the range does.
+        yield Rows(
+            _empty(RECORDS), _empty(QUARANTINE), _empty(LOG_GAPS), part.until_offset
+        )
 
 
 def backfill(job: Job) -> tuple[str, ...]:
-    """Make silver and gold anew, as two versions; the names of the gold tables.
+    """Rebuild silver and gold in two commits; return the names of the rebuilt gold
+    tables.
 
-    Raises LogError when another run writes to the lake.
+    Raises LogError on a concurrent commit.
     """
-    lake, bronze = job.lake, Bronze(str(job.lake.storage))
+    lake, source = job.lake, BronzeSource(str(job.lake.storage))
     number = lake.version.number + 1
-    names = tuple(name for name in LANDED if name not in _KEPT)
-    ranges = plan(bronze.heads(), {})
+    names = tuple(name for name in INGESTED_TABLES if name not in _KEPT)
+    ranges = plan(source.heads(), {})
     where = str(lake.storage)
-    for name in LANDED:
-        lake.storage.make(folder_of(name))
+    make_folders(lake)
     tasks = [
-        Task(bronze, where, number, some, names)
-        for some in divided(ranges, job.step.tasks)
+        Task(source, where, number, part, names)
+        for part in split(ranges, job.limits.tasks)
     ]
-    is_small = lake.version.of(RECORDS.name).rows < job.step.alone_below
-    landed = gathered(
-        map(do, tasks) if is_small else done_by_workers(job.spark, tasks), number
-    )
+    is_small = lake.version.of(RECORDS.name).rows < job.limits.in_process_below
+    ingested = run_tasks(None if is_small else job.spark, tasks)
     tables = without_gold(dict(lake.version.tables))
     for name in names:
-        files = landed.files.get(name, ())
+        files = ingested.files.get(name, ())
         if name == QUARANTINE.name:
-            files = (*files, *_bytes_that_were_no_batch(lake, number))
+            files = (*files, *_copy_quarantined_bytes(lake, number))
         tables[name] = TableFiles(files, changed=number)
     lake.commit(
         msgspec.structs.replace(
             lake.version, number=number, tables=tables, moved=number
         )
     )
-    tell = job.progress.building
-    return tuple(refresh(job.spark, lake, job.settings, job.gold, tell=tell))
+    return tuple(refresh(job.spark, lake, job.settings, job.gold, job.progress))
 
 
-def _bytes_that_were_no_batch(lake: Lake, number: int) -> tuple[File, ...]:
+def _copy_quarantined_bytes(lake: Lake, number: int) -> tuple[File, ...]:
+    """Copy the quarantine rows that are not records: bronze does not have them."""
     rows = lake.read(QUARANTINE.name, filters=ds.field("position").is_valid())
     if not rows.num_rows:
         return ()
-    path = f"{folder_of(QUARANTINE.name)}/{number:06}-{uuid4().hex[:12]}.parquet"
-    size = write(lake.storage, path, QUARANTINE, rows.cast(QUARANTINE.schema))
+    path = new_file_path(QUARANTINE.name, number)
+    rows = rows.cast(QUARANTINE.schema)
+    size = write_parquet(lake.storage, path, QUARANTINE, rows)
     return (File(path, rows.num_rows, size, number),)
 
 
-def _in_order(rows: Any) -> list[Any]:
+def _ordered_batches(rows: Any) -> list[Any]:
     offsets = rows["log_offset"].to_numpy()
-    if (offsets[1:] <= offsets[:-1]).any():  # files of one step may lie in any order
+    # The files of one step are in no particular order.
+    if (offsets[1:] <= offsets[:-1]).any():
         rows = rows.sort_by("log_offset")
-    batches: list[Any] = rows.cast(RECORDS.schema).to_batches(128 * 1024)
-    return [each for each in batches if each.num_rows]
+    batches: list[Any] = rows.cast(RECORDS.schema).to_batches(_BATCH_ROWS)
+    return [batch for batch in batches if batch.num_rows]
 
 
-def _no(table: Any) -> Any:
+def _empty(table: Any) -> Any:
     arrays = [pa.array([], each.type) for each in table.columns]
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)

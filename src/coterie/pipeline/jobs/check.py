@@ -1,10 +1,13 @@
-"""Does the log say what the brokers say? Groups, members and offsets of a lake held
-against what a cluster answers, as a pure comparison of values.
+"""Compare a lake's groups, members and offsets with those that a cluster returns.
 
-What differs is a finding about the pipeline or about the coordinator. What may differ
-is named apart, by a verdict of its own: a group with records that the lake does not
-have yet, one in a log partition that an open transaction holds back, one that is
-rebalancing (the classic protocol writes that down only when it is over).
+The lake is read first, then the brokers are queried, and then the log is read from the
+lake's positions to its end. So a change that is in the brokers' responses but not in
+the lake has a record in that tail of the log, and its group is reported as changed.
+
+A difference is a bug of the pipeline or of the coordinator, unless it is expected: the
+group has records that the lake has not read, an open transaction holds back its log
+partition, or the group is rebalancing (the classic protocol writes a record only when a
+rebalance is complete).
 """
 
 from __future__ import annotations
@@ -12,54 +15,47 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from coterie.client.admin.group_values import (
+from coterie.broker.runtime.shards import partition_for
+from coterie.client.admin.admin_client import AdminClient
+from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
+from coterie.client.admin.groups import (
     GroupDescription,
     GroupState,
     GroupType,
     MemberDescription,
 )
-from coterie.client.admin.offset_values import CommittedOffset, GroupOffsets
+from coterie.errors import ApiError, ClientError, CoterieError, SettingError
+from coterie.pipeline.codec.decode import decode
+from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.sources.planning import plan
+from coterie.pipeline.sources.source import Source
+from coterie.pipeline.tables.all_tables import of_layer
+from coterie.pipeline.tables.gold_groups import CURRENT_GROUPS, CURRENT_MEMBERS
+from coterie.pipeline.tables.gold_offsets import CURRENT_OFFSETS
+from coterie.pipeline.tables.table import Layer
 from coterie.types import GroupId, MemberId, TopicName, TopicPartition
+from coterie.wire.error_codes import ErrorCode
 
 Row = Mapping[str, Any]
-_NOT_WRITTEN: Final = frozenset(
+_COMPARED_TABLES: Final = (CURRENT_GROUPS, CURRENT_MEMBERS, CURRENT_OFFSETS)
+_COMPARED_TYPES: Final = {None, GroupType.CLASSIC, GroupType.CONSUMER}
+"""None: a broker that does not report types has no groups of other types."""
+_UNLOGGED_STATES: Final = frozenset(
     {GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE}
 )
-"""States of classic groups that are in the coordinator's memory alone."""
+"""States of classic groups that are only in the coordinator's memory."""
+_GROUP_ID: Final = "group_id"
 
 
-class Verdict(StrEnum):
-    """What becomes of two answers that are not the same."""
-
-    DIFFERS = "differs"
-    CHANGED = "changed"
-    """The group has records that the lake does not have yet."""
-    HELD_BACK = "held back"
-    """An open transaction keeps the lake from reading on in its log partition."""
-    REBALANCING = "rebalancing"
-
-
-class Difference(NamedTuple):
-    """One thing that the lake and the brokers say otherwise. `lake` and `brokers` are
-    None where there is nothing."""
-
-    verdict: Verdict
-    group_id: GroupId
-    about: str
-    """group, member or offset."""
-    of: str
-    """The member, or the topic's partition; "" for the group itself."""
-    what: str
-    """Which column."""
-    lake: Any
-    brokers: Any
+# Inputs.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """What the tables say: rows of current_groups, current_members, current_offsets."""
+class LakeRows:
+    """The rows of current_groups, current_members and current_offsets."""
 
     groups: Iterable[Row]
     members: Iterable[Row]
@@ -67,205 +63,340 @@ class Told:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
-    """What the brokers say. Groups of kinds that the tables leave out are not in it."""
+class ClusterState:
+    """The brokers' descriptions of groups, without groups of types that the lake does
+    not have.
+    """
 
     groups: Mapping[GroupId, GroupDescription]
     offsets: Mapping[GroupId, GroupOffsets]
     topic_names: Mapping[str, TopicName] = field(default_factory=dict)
-    """By id, 32 hex digits; of those that there are."""
-    unread: frozenset[GroupId] = frozenset()
-    """Groups of which no answer came: they are not compared."""
+    """The names of existing topics by id, 32 hex digits."""
+    skipped: frozenset[GroupId] = frozenset()
+    """Groups that are not compared: of another type, or their request failed."""
+    errors: Mapping[GroupId, CoterieError] = field(default_factory=dict)
+    """The errors of failed requests."""
+
+
+class Verdict(StrEnum):
+    """The classification of a difference."""
+
+    DIFFERS = "differs"
+    CHANGED = "changed"
+    """The group has records that the lake has not read."""
+    HELD_BACK = "held back"
+    """An open transaction keeps the lake from reading its log partition further."""
+    REBALANCING = "rebalancing"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doubts:
-    """What may differ, and why."""
+class ExpectedDifferences:
+    """The groups and log partitions in which differences are expected, and the
+    reason.
+    """
 
     changed: frozenset[GroupId] = frozenset()
     held_back: frozenset[int] = frozenset()
     """Log partitions."""
     partition_of: Callable[[GroupId], int] = lambda _: -1
 
-    def verdict(self, group_id: GroupId, now: GroupDescription | None) -> Verdict:
-        """What a difference in a group means."""
+    def verdict(self, group_id: GroupId, current: GroupDescription | None) -> Verdict:
+        """Return the verdict on a group that differs between lake and broker."""
         if group_id in self.changed:
             return Verdict.CHANGED
         if self.partition_of(group_id) in self.held_back:
             return Verdict.HELD_BACK
-        if now is not None and now.state in _NOT_WRITTEN:
+        if current is not None and current.state in _UNLOGGED_STATES:
             return Verdict.REBALANCING
         return Verdict.DIFFERS
 
 
+class LogTail(NamedTuple):
+    """The records after a lake's positions, and the differences that they explain."""
+
+    expected: ExpectedDifferences
+    records: int
+    """Records up to the stable offsets."""
+    held_back: Mapping[int, int]
+    """The number of offsets after the first open transaction, by log partition."""
+
+
+def read_lake_rows(lake: Lake) -> LakeRows:
+    """Read the tables that are compared with the cluster."""
+    version = lake.version
+    newest = max(
+        (
+            file.version
+            for table in of_layer(Layer.SILVER)
+            for file in version.of(table.name).files
+        ),
+        default=0,
+    )
+    for table in _COMPARED_TABLES:
+        if version.of(table.name).through < newest:
+            raise SettingError(
+                f"{table.name} of {lake.storage} is older than the ingested records:"
+                f" run coterie pipeline run --from {lake.identity.source} --to "
+                f"{lake.storage} to update it"
+            )
+    groups, members, offsets = (
+        lake.read(table.name).to_pylist() for table in _COMPARED_TABLES
+    )
+    return LakeRows(groups=groups, members=members, offsets=offsets)
+
+
+async def fetch_cluster_state(admin: AdminClient, lake: Lake) -> ClusterState:
+    """Describe every group of the cluster that the tables may contain.
+
+    Raises SettingError when the lake belongs to another cluster, and ClientError or
+    ApiError when a broker does not list its groups.
+    """
+    cluster_id = (await admin.describe_cluster()).cluster_id
+    if None is not lake.identity.cluster_id != cluster_id is not None:
+        raise SettingError(
+            f"{lake.storage} holds cluster {lake.identity.cluster_id}, but the brokers"
+            f" are of cluster {cluster_id}: use the brokers that the lake was made from"
+        )
+    listings = await admin.list_groups()
+    for error in listings.errors.values():
+        raise error
+    listed = [each.group_id for each in listings.groups if each.type in _COMPARED_TYPES]
+    groups = await admin.describe_groups(listed)
+    offsets = await admin.list_groups_offsets(dict.fromkeys(listed))
+    topics = (await admin.describe_topics()).values.values()
+    # A group that was deleted after the listing is not an error.
+    errors = {
+        group_id: error
+        for group_id, error in {**offsets.errors, **groups.errors}.items()
+        if not isinstance(error, ApiError)
+        or error.code is not ErrorCode.GROUP_ID_NOT_FOUND
+    }
+    other_types = {
+        each.group_id for each in listings.groups if each.type not in _COMPARED_TYPES
+    }
+    return ClusterState(
+        groups=groups.values,
+        offsets=offsets.values,
+        topic_names={
+            each.topic_id.hex(): each.name for each in topics if each.topic_id
+        },
+        skipped=frozenset(errors) | other_types,
+        errors=errors,
+    )
+
+
+def read_tail(source: Source, positions: Mapping[int, int]) -> LogTail:
+    """Read the log from the lake's positions to its end.
+
+    Raises ClientError when the log ends before a position.
+    """
+    heads = source.heads(positions)
+    for number, position in positions.items():
+        if number not in heads or heads[number].end_offset < position:
+            raise ClientError(
+                f"the lake was read up to offset {position} of log partition {number},"
+                f" and {source.describe()} has no such offset: is it another cluster?"
+            )
+    changed: set[GroupId] = set()
+    records = 0
+    for part in plan(heads, positions):
+        for rows in source.read(part):
+            records += len(rows.records)
+            for table in decode(rows.records).values():
+                if _GROUP_ID in table.schema.names:
+                    changed.update(table[_GROUP_ID].unique().to_pylist())
+    held_back = {
+        number: head.end_offset - head.stable_offset
+        for number, head in heads.items()
+        if head.stable_offset < head.end_offset
+    }
+    count = len(heads)
+    expected = ExpectedDifferences(
+        changed=frozenset(changed),
+        held_back=frozenset(held_back),
+        partition_of=lambda group_id: partition_for(group_id, count) if count else -1,
+    )
+    return LogTail(expected, records, held_back)
+
+
+# Comparison.
+
+
+class Difference(NamedTuple):
+    """A value that differs. `lake` and `brokers` are None for a missing value."""
+
+    verdict: Verdict
+    group_id: GroupId
+    about: str
+    """group, member or offset."""
+    of: str
+    """The member id, or the topic partition; "" for the group itself."""
+    column: str
+    lake: Any
+    brokers: Any
+
+
 class Counts(NamedTuple):
-    """How much was compared."""
+    """The numbers of compared groups, members and offsets."""
 
     groups: int
     members: int
     offsets: int
 
 
-class Checked(NamedTuple):
-    """What came of it."""
+class CheckResult(NamedTuple):
+    """The differences of a comparison."""
 
     differences: tuple[Difference, ...]
     counts: Counts
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing differs that may not."""
+        """Whether every difference is expected."""
         return all(each.verdict is not Verdict.DIFFERS for each in self.differences)
 
 
-class _Found(NamedTuple):
-    about: str
-    of: str
-    what: str
-    lake: Any
-    brokers: Any
+_Differ: TypeAlias = Callable[[str, str, str, Any, Any], Difference]
+"""A function that creates a difference of one group from about, of, column, lake and
+brokers.
+"""
 
 
-def compare(told: Told, answers: Answers, doubts: Doubts) -> Checked:
-    """Hold the one against the other: whatever group either knows."""
-    groups = {row["group_id"]: row for row in told.groups}
+def compare(
+    rows: LakeRows, cluster: ClusterState, expected: ExpectedDifferences
+) -> CheckResult:
+    """Compare every group that the lake or the cluster has."""
+    groups = {row[_GROUP_ID]: row for row in rows.groups}
     members: dict[GroupId, dict[MemberId, Row]] = {}
-    for row in told.members:
-        members.setdefault(row["group_id"], {})[row["member_id"]] = row
+    for row in rows.members:
+        members.setdefault(row[_GROUP_ID], {})[row["member_id"]] = row
     offsets: dict[GroupId, dict[TopicPartition, Row]] = {}
-    for row in told.offsets:
+    for row in rows.offsets:
         key = TopicPartition(row["topic"], row["partition"])
-        offsets.setdefault(row["group_id"], {})[key] = row
-    differences = []
-    known = groups.keys() | answers.groups.keys() | offsets.keys()
-    for group_id in sorted(known - answers.unread):
-        now = answers.groups.get(group_id)
-        found = [*_groups_differ(groups.get(group_id), now)]
-        if now is not None and group_id in groups:
-            mine = members.get(group_id, {})
-            found += _members_differ(mine, now, answers.topic_names)
-        stored = answers.offsets.get(group_id)
-        found += _offsets_differ(offsets.get(group_id, {}), stored)
-        verdict = doubts.verdict(group_id, now)
-        differences += [Difference(verdict, group_id, *each) for each in found]
+        offsets.setdefault(row[_GROUP_ID], {})[key] = row
+    compared = groups.keys() | cluster.groups.keys() | offsets.keys()
+    compared -= cluster.skipped
+    differences: list[Difference] = []
+    for group_id in sorted(compared):
+        current = cluster.groups.get(group_id)
+        differ = partial(Difference, expected.verdict(group_id, current), group_id)
+        differences += _compare_group(differ, groups.get(group_id), current)
+        if current is not None and group_id in groups:
+            in_lake = members.get(group_id, {})
+            differences += _compare_members(
+                differ, in_lake, current, cluster.topic_names
+            )
+        committed = cluster.offsets.get(group_id)
+        differences += _compare_offsets(differ, offsets.get(group_id, {}), committed)
     counts = Counts(
-        len(known - answers.unread),
-        sum(len(each.members) for each in answers.groups.values()),
-        sum(len(each.offsets) for each in answers.offsets.values()),
+        len(compared),
+        sum(len(each.members) for each in cluster.groups.values()),
+        sum(len(each.offsets) for each in cluster.offsets.values()),
     )
-    return Checked(tuple(differences), counts)
+    return CheckResult(tuple(differences), counts)
 
 
-# Groups.
+def _compare_pairs(
+    differ: _Differ, about: str, of: str, pairs: Mapping[str, tuple[Any, Any]]
+) -> Iterator[Difference]:
+    for column, (lake, brokers) in pairs.items():
+        if lake != brokers:
+            yield differ(about, of, column, lake, brokers)
 
 
-def _groups_differ(told: Row | None, now: GroupDescription | None) -> Iterator[_Found]:
-    if told is None or now is None:
-        if told is not None or now is not None:
-            kind = None if told is None else told["group_type"]
-            yield _Found("group", "", "group_type", kind, now and _kind(now))
+def _compare_group(
+    differ: _Differ, row: Row | None, current: GroupDescription | None
+) -> Iterator[Difference]:
+    if row is None or current is None:
+        if row is not None or current is not None:
+            in_lake = None if row is None else row["group_type"]
+            at_brokers = current and _group_type(current)
+            yield differ("group", "", "group_type", in_lake, at_brokers)
         return
     pairs: dict[str, tuple[Any, Any]] = {
-        "group_type": (told["group_type"], _kind(now)),
-        "protocol_type": (told["protocol_type"] or "", now.protocol_type),
-        "state": (told["state"], now.state.value),
+        "group_type": (row["group_type"], _group_type(current)),
+        "protocol_type": (row["protocol_type"] or "", current.protocol_type),
+        "state": (row["state"], current.state.value),
     }
-    if now.type is GroupType.CONSUMER:
-        pairs["epoch"] = told["epoch"], now.group_epoch
-        pairs["assignment_epoch"] = told["assignment_epoch"], now.assignment_epoch
+    if current.type is GroupType.CONSUMER:
+        pairs["epoch"] = row["epoch"], current.group_epoch
+        pairs["assignment_epoch"] = row["assignment_epoch"], current.assignment_epoch
     else:
-        pairs["assignor"] = told["assignor"] or "", now.assignor
-        if now.generation_id is not None and not now.is_simple:
-            pairs["epoch"] = told["epoch"], now.generation_id
-    yield from _pairs_differ("group", "", pairs)
+        pairs["assignor"] = row["assignor"] or "", current.assignor
+        if current.generation_id is not None and not current.is_simple:
+            pairs["epoch"] = row["epoch"], current.generation_id
+    yield from _compare_pairs(differ, "group", "", pairs)
 
 
-def _kind(group: GroupDescription) -> str:
+def _group_type(group: GroupDescription) -> str:
     return "simple" if group.is_simple else group.type.value
 
 
-def _pairs_differ(
-    about: str, of: str, pairs: Mapping[str, tuple[Any, Any]]
-) -> Iterator[_Found]:
-    for what, (lake, brokers) in pairs.items():
-        if lake != brokers:
-            yield _Found(about, of, what, lake, brokers)
-
-
-# Members.
-
-
-def _members_differ(
-    told: Mapping[MemberId, Row],
-    now: GroupDescription,
+def _compare_members(
+    differ: _Differ,
+    rows: Mapping[MemberId, Row],
+    current: GroupDescription,
     names: Mapping[str, TopicName],
-) -> Iterator[_Found]:
-    members = {each.member_id: each for each in now.members}
-    for member_id in sorted(told.keys() | members.keys()):
-        mine, theirs = told.get(member_id), members.get(member_id)
-        if mine is None or theirs is None:
-            hosts = mine and mine["client_host"], theirs and theirs.host
-            yield _Found("member", member_id, "client_host", *hosts)
+) -> Iterator[Difference]:
+    members = {each.member_id: each for each in current.members}
+    for member_id in sorted(rows.keys() | members.keys()):
+        row, member = rows.get(member_id), members.get(member_id)
+        if row is None or member is None:
+            hosts = row and row["client_host"], member and member.host
+            yield differ("member", member_id, "client_host", *hosts)
         else:
-            yield from _pairs_differ("member", member_id, _member(mine, theirs, names))
+            pairs = _member_pairs(row, member, names)
+            yield from _compare_pairs(differ, "member", member_id, pairs)
 
 
-def _member(
-    told: Row, now: MemberDescription, names: Mapping[str, TopicName]
+def _member_pairs(
+    row: Row, member: MemberDescription, names: Mapping[str, TopicName]
 ) -> dict[str, tuple[Any, Any]]:
+    # Brokers omit the partitions of deleted topics, so topics without a name are left
+    # out of the lake's assignment too.
+    assigned = [
+        TopicPartition(topic, each["partition"])
+        for each in row["assigned"] or ()
+        if (topic := each["topic"] or names.get(each["topic_id"] or ""))
+    ]
     pairs: dict[str, tuple[Any, Any]] = {
-        "instance_id": (told["instance_id"] or None, now.instance_id or None),
-        "client_id": (told["client_id"] or "", now.client_id),
-        "client_host": (told["client_host"] or "", now.host),
-        "assigned": (_owned(told["assigned"], names), _listed(now.assignment)),
+        "instance_id": (row["instance_id"] or None, member.instance_id or None),
+        "client_id": (row["client_id"] or "", member.client_id),
+        "client_host": (row["client_host"] or "", member.host),
+        "assigned": (
+            [_partition_text(each) for each in sorted(assigned)],
+            [_partition_text(each) for each in sorted(member.assignment)],
+        ),
     }
-    if now.epoch is not None:
-        pairs["member_epoch"] = told["member_epoch"], now.epoch
+    if member.epoch is not None:
+        pairs["member_epoch"] = row["member_epoch"], member.epoch
     return pairs
 
 
-def _owned(
-    partitions: Iterable[Row] | None, names: Mapping[str, TopicName]
-) -> list[str]:
-    """Partitions by name, those of topics that are gone left out: brokers name none
-    of them."""
-    named = [
-        TopicPartition(topic, each["partition"])
-        for each in partitions or ()
-        if (topic := each["topic"] or names.get(each["topic_id"] or ""))
-    ]
-    return _listed(named)
-
-
-def _listed(partitions: Iterable[TopicPartition]) -> list[str]:
-    return [name_of(each) for each in sorted(partitions)]
-
-
-def name_of(partition: TopicPartition) -> str:
-    """A partition as people write it."""
+def _partition_text(partition: TopicPartition) -> str:
     return f"{partition.topic}-{partition.partition}"
 
 
-# Offsets.
-
-
-def _offsets_differ(
-    told: Mapping[TopicPartition, Row], now: GroupOffsets | None
-) -> Iterator[_Found]:
-    stored: dict[TopicPartition, CommittedOffset] = {}
-    unread: frozenset[TopicPartition] = frozenset()
-    if now is not None:
-        stored = {key: each for key, each in now.offsets.items() if each is not None}
-        unread = frozenset(now.errors)
-    for key in sorted((told.keys() | stored.keys()) - unread):
-        mine, theirs = told.get(key), stored.get(key)
-        if mine is None or theirs is None:
-            values = mine and mine["committed_offset"], theirs and theirs.offset
-            yield _Found("offset", name_of(key), "committed_offset", *values)
+def _compare_offsets(
+    differ: _Differ, rows: Mapping[TopicPartition, Row], current: GroupOffsets | None
+) -> Iterator[Difference]:
+    committed: dict[TopicPartition, CommittedOffset] = {}
+    skipped: frozenset[TopicPartition] = frozenset()
+    if current is not None:
+        committed = {
+            key: each for key, each in current.offsets.items() if each is not None
+        }
+        skipped = frozenset(current.errors)
+    for key in sorted((rows.keys() | committed.keys()) - skipped):
+        row, offset = rows.get(key), committed.get(key)
+        name = _partition_text(key)
+        if row is None or offset is None:
+            values = row and row["committed_offset"], offset and offset.offset
+            yield differ("offset", name, "committed_offset", *values)
             continue
         pairs = {
-            "committed_offset": (mine["committed_offset"], theirs.offset),
-            "leader_epoch": (mine["leader_epoch"], theirs.leader_epoch),
-            "metadata": (mine["metadata"] or "", theirs.metadata),
+            "committed_offset": (row["committed_offset"], offset.offset),
+            "leader_epoch": (row["leader_epoch"], offset.leader_epoch),
+            "metadata": (row["metadata"] or "", offset.metadata),
         }
-        yield from _pairs_differ("offset", name_of(key), pairs)
+        yield from _compare_pairs(differ, "offset", name, pairs)

@@ -1,81 +1,94 @@
-"""Merges small files into large ones, and takes away what no version names any more.
+"""Merge small files of a lake into large ones, and delete unreferenced files.
 
-Rows stay what they are, so no table is built again: a merged file counts as old as the
-newest of its parts, and only files that every gold table has seen are merged. By
+The rows stay the same, so no table is built again: a merged file has the version of the
+newest of its parts, and only files that every gold table has read are merged. Uses
 pyarrow, without Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
-from uuid import uuid4
 
 import msgspec
+import pyarrow as pa
 import pyarrow.dataset as ds
 
-from coterie.pipeline.jobs.worker import folder_of
-from coterie.pipeline.lake.lake import Lake, numbers_of, path_of
-from coterie.pipeline.lake.parquet import open_writer
-from coterie.pipeline.lake.version import File, TableFiles
+from coterie.pipeline.lake.lake import (
+    File,
+    Lake,
+    list_versions,
+    new_file_path,
+    path_of,
+)
+from coterie.pipeline.lake.storage import open_parquet_writer
 from coterie.pipeline.tables.all_tables import TABLES
 from coterie.pipeline.tables.table import Layer
 
 FILE_BYTES: Final = 128 * 1024 * 1024
-"""About how large a merged file is."""
-_KEEP_VERSIONS: Final = 10
-"""Readers may still be at one of the last."""
+"""Approximate size of a merged file."""
+_KEPT_VERSIONS: Final = 10
+"""The last versions, which readers may still have open."""
 _BATCH_ROWS: Final = 128 * 1024
 
 
-class Compacted(NamedTuple):
-    """What was done."""
+class CompactionResult(NamedTuple):
+    """The numbers of merged, written and deleted files."""
 
     merged: int
-    """Files that became fewer."""
     into: int
     deleted: int
-    """Files that no version names."""
 
 
 def compact(
-    lake: Lake, file_bytes: int = FILE_BYTES, keep: int = _KEEP_VERSIONS
-) -> Compacted:
-    """Merge, commit, and take away what is left over. No run must write meanwhile.
+    lake: Lake, file_bytes: int = FILE_BYTES, kept_versions: int = _KEPT_VERSIONS
+) -> CompactionResult:
+    """Merge small files, commit, and delete unreferenced files.
 
-    Raises LogError when one does all the same; then nothing was merged.
+    No other process may write to the lake during this call. Raises LogError on a
+    concurrent commit; nothing is then merged.
     """
     merged = into = 0
     tables = dict(lake.version.tables)
-    seen = _seen_by_all(tables)
+    # The last version that every gold table has read. Newer files are not merged,
+    # because a gold table reads its new rows by file.
+    through = min(
+        (
+            each.through
+            for name, each in tables.items()
+            if TABLES[name].layer is Layer.GOLD and each.through
+        ),
+        default=0,
+    )
     for name, table in tables.items():
-        parts = [list(each) for each in _groups(table.files, seen, file_bytes)]
+        parts = list(_mergeable(table.files, through, file_bytes))
         if parts:
-            fresh = [_merge(lake, name, part) for part in parts]
+            new = [_merge(lake, name, part) for part in parts]
             gone = {file.path for part in parts for file in part}
-            stay = [file for file in table.files if file.path not in gone]
-            files = tuple(sorted((*stay, *fresh), key=lambda file: file.version))
+            rest = [file for file in table.files if file.path not in gone]
+            files = tuple(sorted((*rest, *new), key=lambda file: file.version))
             tables[name] = msgspec.structs.replace(table, files=files)
-            merged, into = merged + len(gone), into + len(fresh)
+            merged, into = merged + len(gone), into + len(new)
     if merged:
         number = lake.version.number + 1
         lake.commit(msgspec.structs.replace(lake.version, number=number, tables=tables))
-    return Compacted(merged, into, vacuum(lake, keep))
+    return CompactionResult(merged, into, vacuum(lake, kept_versions))
 
 
-def vacuum(lake: Lake, keep: int = _KEEP_VERSIONS) -> int:
-    """Take away versions but the last ones, those in which a gold table was built, and
-    files that none of these name; how many files that were."""
-    numbers = numbers_of(lake.storage)
-    last = set(numbers[-keep:])
+def vacuum(lake: Lake, kept_versions: int = _KEPT_VERSIONS) -> int:
+    """Delete old versions and unreferenced files; return the number of deleted Parquet
+    files.
+    """
+    numbers = list_versions(lake.storage)
+    last = set(numbers[-kept_versions:])
     built = {each.through for each in lake.version.tables.values()} & set(numbers)
     kept = last | built
-    named = {
+    referenced = {
         file.path
         for number in kept
         for name, table in lake.at(number).tables.items()
         for file in table.files
-        # Of how things were at the last build, gold alone is asked for.
+        # Builds read earlier versions of gold tables only.
         if number in last or TABLES[name].layer is Layer.GOLD
     }
     for number in set(numbers) - kept:
@@ -83,66 +96,52 @@ def vacuum(lake: Lake, keep: int = _KEEP_VERSIONS) -> int:
     count = 0
     for layer in Layer:
         for entry in lake.storage.entries(layer.value):
-            if entry.path not in named:
+            if entry.path not in referenced:
                 lake.storage.delete(entry.path)
                 count += entry.path.endswith(".parquet")
     return count
 
 
-def _seen_by_all(tables: dict[str, TableFiles]) -> int:
-    """The last version that every gold table has seen: newer files stay as they are,
-    so that it is known what is new in them."""
-    built = [
-        each.through
-        for name, each in tables.items()
-        if TABLES[name].layer is Layer.GOLD and each.through
-    ]
-    return min(built, default=0)
-
-
-def _groups(
-    files: Sequence[File], seen: int, file_bytes: int
+def _mergeable(
+    files: Sequence[File], through: int, file_bytes: int
 ) -> Iterator[Sequence[File]]:
-    """Small files that become one, in order of their versions."""
-    group: list[File] = []
+    """Return lists of small files to merge, in order of their versions."""
+    part: list[File] = []
     size = 0
     for file in files:
-        if file.version > seen or 2 * file.size_bytes > file_bytes:
+        if file.version > through or 2 * file.size_bytes > file_bytes:
             continue
         if size + file.size_bytes > file_bytes:
-            yield from [group] if len(group) > 1 else []
-            group, size = [], 0
-        group.append(file)
+            if len(part) > 1:
+                yield part
+            part, size = [], 0
+        part.append(file)
         size += file.size_bytes
-    if len(group) > 1:
-        yield group
+    if len(part) > 1:
+        yield part
 
 
 def _merge(lake: Lake, name: str, files: Sequence[File]) -> File:
-    number = lake.version.number + 1
-    path = f"{folder_of(name)}/{number:06}-{uuid4().hex[:12]}.parquet"
-    scanned, table = lake.scan(name, files), TABLES[name]
-    with open_writer(lake.storage, path, table) as writer:
-        for batch in _batches(scanned):
-            writer.write_table(batch.cast(table.schema))
+    path = new_file_path(name, lake.version.number + 1)
+    dataset, table = lake.scan(name, files), TABLES[name]
+    with open_parquet_writer(lake.storage, path, table) as writer:
+        for rows in _row_groups(dataset):
+            writer.write_table(rows.cast(table.schema))
     return File(
         path,
         sum(each.rows for each in files),
-        lake.storage.files.get_file_info(lake.storage.at(path)).size,
+        lake.storage.size(path),
         max(each.version for each in files),
         tuple(sorted({n for each in files for n in each.log_partitions})),
     )
 
 
-def _batches(scanned: ds.Dataset) -> Iterable[Any]:
-    """Row groups of a good size, one after another."""
-    import pyarrow as pa
-
-    waiting: list[Any] = []
-    for batch in scanned.to_batches():
-        waiting.append(batch)
-        if sum(each.num_rows for each in waiting) >= _BATCH_ROWS:
-            yield pa.Table.from_batches(waiting)
-            waiting = []
-    if waiting:
-        yield pa.Table.from_batches(waiting)
+def _row_groups(dataset: ds.Dataset) -> Iterator[Any]:
+    pending: list[Any] = []
+    for batch in dataset.to_batches():
+        pending.append(batch)
+        if sum(each.num_rows for each in pending) >= _BATCH_ROWS:
+            yield pa.Table.from_batches(pending)
+            pending = []
+    if pending:
+        yield pa.Table.from_batches(pending)

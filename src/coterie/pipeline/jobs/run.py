@@ -1,7 +1,7 @@
-"""A run: reads what the log has, takes samples of partitions' ends, builds gold.
+"""Run the pipeline: ingest the log, sample partition ends, refresh the gold tables.
 
-Killed anywhere it goes on where it was: what counts is in the lake's last version. One
-run, ten runs and a run after a kill give the same tables.
+A run that is killed at any point can be repeated: the state is the lake's last version.
+One run, ten runs, and a run after a kill give the same tables.
 """
 
 from __future__ import annotations
@@ -10,141 +10,126 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.compute as pc
 
 from coterie.pipeline.gold.all_gold import GOLD
-from coterie.pipeline.gold.look import Gold
 from coterie.pipeline.gold.settings import GoldSettings
-from coterie.pipeline.jobs.ingest import Step, add_samples, look, step
-from coterie.pipeline.jobs.refresh import refresh
+from coterie.pipeline.gold.table_inputs import GoldTable
+from coterie.pipeline.jobs.ingest import (
+    StepLimits,
+    add_samples,
+    ingest_step,
+    read_heads,
+)
+from coterie.pipeline.jobs.refresh import Progress, refresh
 from coterie.pipeline.lake.lake import Lake
-from coterie.pipeline.sources.ends.of_file import read_samples
-from coterie.pipeline.sources.ends.sampling import sample
+from coterie.pipeline.sources.partition_ends import read_samples, sample_partition_ends
 from coterie.pipeline.sources.planning import backlog
 from coterie.pipeline.sources.source import Source
-from coterie.pipeline.tables.partition_end_samples import PARTITION_END_SAMPLES
+from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Progress(Protocol):
-    """Is told how far a run is."""
-
-    def reading(self, done: int, of: int) -> None:
-        """So many records of about so many are in the lake."""
-
-    def building(self, table: str, done: int, of: int) -> None:
-        """A gold table comes next, after so many of so many."""
-
-
-class Silent:
-    """Nobody is told."""
-
-    def reading(self, done: int, of: int) -> None:
-        """See Progress."""
-
-    def building(self, table: str, done: int, of: int) -> None:
-        """See Progress."""
-
-
 @dataclass(kw_only=True)
 class Job:
-    """What runs need."""
+    """The inputs and options of a run."""
 
     spark: SparkSession
     lake: Lake
     source: Source
     settings: GoldSettings = field(default_factory=GoldSettings)
     samples: Path | None = None
-    """A file of samples; else the source is asked."""
+    """A file of end samples; None to sample the source."""
     max_records: int | None = None
-    """A run reads about so many, None for all."""
-    step: Step = field(default_factory=Step)
-    gold: tuple[Gold, ...] = GOLD
-    progress: Progress = field(default_factory=Silent)
+    """Approximate number of records to read; None for all."""
+    limits: StepLimits = field(default_factory=StepLimits)
+    gold: tuple[GoldTable, ...] = GOLD
+    progress: Progress = lambda *_: None
+    """The callback with a step of the run, the amount done and the approximate total.
+    """
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What a run did."""
+class RunResult:
+    """The numbers of new records and samples, and the gold tables built."""
 
     records: int
     samples: int
     built: tuple[str, ...]
 
 
-def run_once(job: Job) -> Done:
-    """Read all that is there, then bring every gold table up to date.
+def run_once(job: Job) -> RunResult:
+    """Read the log to its end, then bring every gold table up to date.
 
-    Raises LogError or ClientError; what was read before stays read.
+    Raises LogError or ClientError; the steps before the failure stay committed.
     """
     records = read_log(job)
     samples = take_samples(job)
-    built = refresh(
-        job.spark, job.lake, job.settings, job.gold, tell=job.progress.building
-    )
-    return Done(records, samples, tuple(built))
+    built = refresh(job.spark, job.lake, job.settings, job.gold, job.progress)
+    return RunResult(records, samples, tuple(built))
 
 
 def read_log(job: Job) -> int:
-    """Read into bronze and silver, step by step; how many records that were."""
-    heads = look(job.lake, job.source)
+    """Ingest the log step by step; return the number of records."""
+    heads = read_heads(job.lake, job.source)
     total = sum(backlog(heads, job.lake.version.positions).values())
     limit = total if job.max_records is None else job.max_records
     done = 0
     while True:
-        how = job.step._replace(max_records=min(limit - done, job.step.max_records))
-        some = step(job.spark, job.lake, job.source, heads, how)
-        done += some or 0
-        job.progress.reading(done, min(limit, total))
-        if some is None or done >= limit:
+        max_records = min(limit - done, job.limits.max_records)
+        limits = job.limits._replace(max_records=max_records)
+        records = ingest_step(job.spark, job.lake, job.source, heads, limits)
+        done += records or 0
+        job.progress("reading records", done, min(limit, total))
+        if records is None or done >= limit:
             return done
 
 
 def take_samples(job: Job) -> int:
-    """Append samples of partitions' ends; how many were new."""
+    """Append samples of partition ends; return the number of new ones."""
     if job.samples is not None:
         return add_samples(job.lake, read_samples(job.samples))
     known: Any = job.lake.read(PARTITION_END_SAMPLES.name, ["sample_ts"])
     last = pc.max(known["sample_ts"]).as_py()
-    return add_samples(job.lake, sample(job.source, last))
+    return add_samples(job.lake, sample_partition_ends(job.source, last))
 
 
-FAST: Final = ("current_offsets",)
-"""Tables that `follow` builds at each step."""
+FAST_TABLES: Final = ("current_offsets",)
+"""The tables that `follow` refreshes at each step."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
-    """How `follow` goes, in seconds."""
+class FollowIntervals:
+    """The intervals of `follow` in seconds, and its clock."""
 
     poll_s: float = 1.0
-    """Between two looks at the log when nothing was new."""
+    """Pause before the next read when the log had nothing new."""
     gold_s: float = 120.0
-    """Between two builds of all tables; the fast ones come with each step."""
+    """Between two refreshes of all tables."""
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
 
-def follow(job: Job, pace: Pace, is_over: Callable[[], bool]) -> None:
-    """Go on reading what comes until it is over, and build: fast tables at once, the
-    others at an interval, and all of them in the end.
+def follow(job: Job, intervals: FollowIntervals, is_over: Callable[[], bool]) -> None:
+    """Keep reading the log until `is_over()`, and refresh the tables.
 
-    Raises LogError or ClientError.
+    Fast tables are refreshed at each step, the others at an interval, and all of them
+    at the end. Raises LogError or ClientError.
     """
-    fast = tuple(each for each in job.gold if each.table.name in FAST)
-    built_at = None
+    fast = tuple(each for each in job.gold if each.table.name in FAST_TABLES)
+    refreshed_at = None
     while not is_over():
         records = read_log(job)
-        if built_at is None or pace.clock() - built_at >= pace.gold_s:
+        if refreshed_at is None or intervals.clock() - refreshed_at >= intervals.gold_s:
             take_samples(job)
             refresh(job.spark, job.lake, job.settings, job.gold)
-            built_at = pace.clock()
+            refreshed_at = intervals.clock()
         elif records:
             refresh(job.spark, job.lake, job.settings, fast)
         if not records:
-            pace.sleep(pace.poll_s)
+            intervals.sleep(intervals.poll_s)
     run_once(job)

@@ -1,7 +1,8 @@
-"""A directory of the lake: here, or in an object store (a URI that Arrow knows).
+"""Read and write the files of a lake, in a local directory or an object store.
 
-What is created is there whole or not at all. Here two processes that create the same
-file are told apart; most object stores cannot, so there a lake has one writer.
+A created file exists completely or not at all. A local directory detects two processes
+that create the same file; most object stores do not, so there a lake may have only one
+writer.
 """
 
 from __future__ import annotations
@@ -9,63 +10,63 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from coterie.errors import LogError, SettingError
+from coterie.pipeline.tables.table import Table
 
 
-def elsewhere(uri: str) -> tuple[Any, str]:
-    """The file system of a URI, and the path there."""
-    system, path = fs.FileSystem.from_uri(uri)
-    return system, path
+def open_filesystem(uri: str) -> tuple[Any, str]:
+    """Return the Arrow file system of a URI, and the path in it."""
+    filesystem, path = fs.FileSystem.from_uri(uri)
+    return filesystem, path
 
 
 class Entry(NamedTuple):
-    """A file, by its path below the lake's directory."""
+    """A file, by its path relative to the lake's directory."""
 
     path: str
     size_bytes: int
 
 
 class Storage:
-    """Reads and writes files by their paths below one directory."""
+    """The files below one directory, by relative path."""
 
     def __init__(self, where: str | Path) -> None:
         text = str(where).removeprefix("file://")
         self.is_local = "://" not in text
         try:
             if self.is_local:
-                self.files: Any = fs.LocalFileSystem()
+                self.filesystem: Any = fs.LocalFileSystem()
                 self.root = str(Path(text).absolute())
             else:
-                self.files, self.root = elsewhere(text.rstrip("/"))
+                self.filesystem, self.root = open_filesystem(text.rstrip("/"))
         except (pa.ArrowInvalid, OSError) as error:
-            raise SettingError(
-                f"{text} is no directory that we know: {error}"
-            ) from None
+            raise SettingError(f"cannot open the directory {text}: {error}") from None
         self._uri = self.root if self.is_local else text.rstrip("/")
 
     def __str__(self) -> str:
         return self._uri
 
     def at(self, path: str) -> str:
-        """A path as `files` takes it."""
+        """Convert a path in the lake to a path in `filesystem`."""
         return f"{self.root}/{path}"
 
     def url(self, path: str) -> str:
-        """A path as Spark takes it; it knows s3 by another name."""
+        """Return a path for Spark, with Hadoop's scheme for S3: s3a."""
         if self.is_local:
             return Path(self.root, path).as_uri()
         return f"{self._uri}/{path}".replace("s3://", "s3a://", 1)
 
     def read(self, path: str) -> bytes | None:
-        """A small file; None when it is not there."""
+        """Return the content of a small file; None when it does not exist."""
         try:
-            with self.files.open_input_stream(self.at(path)) as stream:
+            with self.filesystem.open_input_stream(self.at(path)) as stream:
                 return cast("bytes", stream.readall())
         except FileNotFoundError:
             return None
@@ -73,50 +74,59 @@ class Storage:
             raise LogError(f"{self}/{path} cannot be read: {error}") from None
 
     def create(self, path: str, data: bytes) -> bool:
-        """Write a file that is not there; False when it is."""
+        """Write a new file; return False when it exists already."""
         if not self.is_local:
             if self.read(path) is not None:
                 return False
             self._write(path, data)
             return True
-        draft = self._draft(path, data)
+        temporary = self._write_temporary(path, data)
         try:
-            os.link(draft, self.at(path))
+            # link, unlike rename, fails when the target exists.
+            os.link(temporary, self.at(path))
         except FileExistsError:
             return False
         finally:
-            draft.unlink()
+            temporary.unlink()
         return True
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a file in the place of the one that may be there."""
+        """Write a file, or replace it if it exists."""
         if self.is_local:
-            self._draft(path, data).replace(self.at(path))
+            self._write_temporary(path, data).replace(self.at(path))
         else:
             self._write(path, data)
 
     def entries(self, folder: str) -> list[Entry]:
-        """All files below a folder; none when it is not there."""
-        chosen = fs.FileSelector(self.at(folder), allow_not_found=True, recursive=True)
+        """Return all files below a folder in order; an empty list if the folder does
+        not exist.
+        """
+        selector = fs.FileSelector(
+            self.at(folder), allow_not_found=True, recursive=True
+        )
         start = len(self.root) + 1
         return sorted(
-            Entry(each.path[start:], each.size)
-            for each in self.files.get_file_info(chosen)
-            if each.type is fs.FileType.File
+            Entry(info.path[start:], info.size)
+            for info in self.filesystem.get_file_info(selector)
+            if info.type is fs.FileType.File
         )
 
-    def delete(self, path: str) -> None:
-        """Take a file away; it may be gone already."""
-        with contextlib.suppress(FileNotFoundError):
-            self.files.delete_file(self.at(path))
+    def size(self, path: str) -> int:
+        """Return the size of a file in bytes."""
+        return int(self.filesystem.get_file_info(self.at(path)).size)
 
-    def make(self, folder: str) -> None:
-        """Let there be a folder; an object store has none."""
+    def delete(self, path: str) -> None:
+        """Delete a file, if it exists."""
+        with contextlib.suppress(FileNotFoundError):
+            self.filesystem.delete_file(self.at(path))
+
+    def make_folder(self, folder: str) -> None:
+        """Create a folder, if it is missing; object stores have no folders."""
         if self.is_local:
-            self.files.create_dir(self.at(folder), recursive=True)
+            self.filesystem.create_dir(self.at(folder), recursive=True)
 
     def sync(self, paths: list[str]) -> None:
-        """Let files be on the disk before something names them."""
+        """Flush local files and their directories to disk."""
         if not self.is_local:
             return
         for path in {*paths, *(str(Path(each).parent) for each in paths)}:
@@ -126,19 +136,62 @@ class Storage:
             finally:
                 os.close(handle)
 
-    def _draft(self, path: str, data: bytes) -> Path:
-        whole = Path(self.at(path))
-        whole.parent.mkdir(parents=True, exist_ok=True)
-        draft = whole.with_name(f".{whole.name}.{uuid4().hex[:8]}")
-        with draft.open("xb") as file:
+    def _write_temporary(self, path: str, data: bytes) -> Path:
+        target = Path(self.at(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.{uuid4().hex[:8]}")
+        with temporary.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        return draft
+        return temporary
 
     def _write(self, path: str, data: bytes) -> None:
         try:
-            with self.files.open_output_stream(self.at(path)) as stream:
+            with self.filesystem.open_output_stream(self.at(path)) as stream:
                 stream.write(data)
         except OSError as error:
             raise LogError(f"{self}/{path} cannot be written: {error}") from None
+
+
+# Parquet files.
+
+# Offsets and times increase, so their differences are small: with delta encoding they
+# take 0.4 of the space and 0.6 of the time.
+_INCREASING: Final = frozenset(
+    {
+        "log_offset",
+        "base_offset",
+        "append_ts",
+        "committed_offset",
+        "commit_ts",
+        "sample_ts",
+        "high_watermark",
+    }
+)
+# Record values rarely repeat; every other column is smaller with a dictionary.
+_UNIQUE: Final = "value"
+
+
+def open_parquet_writer(storage: Storage, path: str, table: Table) -> Any:
+    """Return a `pyarrow.parquet.ParquetWriter` with a table's schema."""
+    names = [each.name for each in table.columns]
+    return pq.ParquetWriter(
+        storage.at(path),
+        table.schema,
+        filesystem=storage.filesystem,
+        compression="zstd",
+        use_dictionary=[
+            name for name in names if name not in _INCREASING and name != _UNIQUE
+        ],
+        column_encoding={
+            name: "DELTA_BINARY_PACKED" for name in names if name in _INCREASING
+        },
+    )
+
+
+def write_parquet(storage: Storage, path: str, table: Table, rows: Any) -> int:
+    """Write an Arrow table as a Parquet file; return its size in bytes."""
+    with open_parquet_writer(storage, path, table) as writer:
+        writer.write_table(rows)
+    return storage.size(path)

@@ -1,2 +1,1 @@
-"""What a lake's tables say, on one page and by pyarrow alone: nothing here starts
-Spark."""
+"""A report about a lake as one page of HTML, made with pyarrow and without Spark."""

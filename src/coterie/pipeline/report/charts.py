@@ -1,14 +1,15 @@
-"""The charts of a report, declared with Altair and compiled to Vega here: the page has
-Vega's runtime to draw them with.
+"""The charts of a report, declared as data and compiled to Vega.
 
-Rules of this file: colours tell apart on light and on dark (3 to 1 on both, WCAG
-1.4.11) and are never all that tells; texts come ready to be shown, as Vega's own would
-be in the reader's time zone; every chart is as wide as its place.
+The page contains Vega's runtime, which draws the compiled charts. Rules: colours have a
+contrast of at least 3 to 1 on a light and a dark background (WCAG 1.4.11) and never
+carry information alone; texts are formatted here, because Vega would format times in
+the reader's time zone; every chart fills the width of its container.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import altair as alt
@@ -16,9 +17,9 @@ import vl_convert
 
 Row: TypeAlias = dict[str, Any]
 Spec: TypeAlias = dict[str, Any]
-VERSION: Final = "6.1"
-"""Of Vega-Lite, as Altair writes it."""
-COLOURS: Final = (
+_VEGA_LITE_VERSION: Final = "6.1"
+"""The version of Vega-Lite that Altair writes."""
+_COLOURS: Final = [
     "#3b82f6",
     "#d97706",
     "#0d9488",
@@ -29,8 +30,9 @@ COLOURS: Final = (
     "#748094",
     "#b45309",
     "#0e8a9e",
-)
-CAUSES: Final[Mapping[str, str]] = {
+]
+_RED: Final = "#e03131"
+_CAUSE_COLOURS: Final[Mapping[str, str]] = {
     "first": "#748094",
     "joined": "#5c940d",
     "left": "#d97706",
@@ -45,7 +47,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "downgraded": "#0d9488",
     "unknown": "#748094",
 }
-_TIMES: Final = {
+_TIME_FORMATS: Final = {
     "milliseconds": "%H:%M:%S.%L",
     "seconds": "%H:%M:%S",
     "minutes": "%H:%M",
@@ -57,213 +59,280 @@ _TIMES: Final = {
     "quarter": "%b %Y",
     "year": "%Y",
 }
+# Sizes in pixels.
 _LANE: Final = 22
 _HEIGHT: Final = 220
-_LEGEND: Final = 95
-_NAMES: Final = 120
-"""The room for names beside an axis, in pixels."""
+_LEGEND_LABEL: Final = 95
+_AXIS_LABEL: Final = 120
 
 
-def runtime() -> str:
-    """The script that draws: it leaves Vega's own embedder in `window.vegaEmbed`."""
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """The marks for the rows of one data source, as Vega-Lite defines them."""
+
+    rows: str
+    """The name of the data source. Without rows at compile time the page supplies
+    them."""
+    mark: str
+    style: Mapping[str, Any] = field(default_factory=dict)
+    channels: Mapping[str, Any]
+    tips: str = ""
+    """The fields of the tooltip as "field: title", or "field" when both are equal."""
+    colour: str = ""
+    """The field that selects the colour."""
+    palette: Mapping[str, str] | None = None
+    """The colours of the field's values; None for colours in order."""
+    fold: tuple[str, ...] = ()
+    """Fields that become rows with the fields `line` and `offset`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChartDeclaration:
+    """A chart: its title, a description for screen readers, and its layers."""
+
+    title: str
+    about: str
+    layers: tuple[Layer, ...]
+    height: Any = _HEIGHT
+
+
+def _time(field_name: str = "at") -> alt.X:
+    return alt.X(
+        f"{field_name}:T",
+        title="UTC",
+        scale=alt.Scale(type="utc"),
+        axis=alt.Axis(
+            format=_TIME_FORMATS, tickCount=4, labelOverlap=True, labelBound=True
+        ),
+    )
+
+
+def _quantity(field_name: str, title: str, **options: Any) -> alt.Y:
+    axis = alt.Axis(format="~s", tickCount=5)
+    return alt.Y(f"{field_name}:Q", title=title, axis=axis, **options)
+
+
+REBALANCES: Final = ChartDeclaration(
+    title="Rebalances",
+    about="A lane for each group, over time.",
+    height=alt.Step(_LANE),
+    layers=(
+        Layer(
+            rows="storms",
+            mark="bar",
+            style={"color": _RED, "opacity": 0.25, "height": _LANE - 2},
+            channels={
+                "x": _time("from"),
+                "x2": "until:T",
+                "y": alt.Y(
+                    "group:N",
+                    title=None,
+                    sort=alt.EncodingSortField("at", order="ascending"),
+                ),
+            },
+            tips="storm",
+        ),
+        Layer(
+            rows="ticks",
+            mark="tick",
+            style={"thickness": 3, "size": _LANE - 8, "opacity": 1},
+            channels={"x": _time(), "y": alt.Y("group:N", title=None)},
+            colour="cause",
+            palette=_CAUSE_COLOURS,
+            tips=(
+                "group, when: when (UTC), cause, epoch, members, joined, left, moved: "
+                "partitions moved, took"
+            ),
+        ),
+    ),
+)
+
+# The page supplies the rows of the selected group, and the selected time as `now`.
+OWNERSHIP: Final = ChartDeclaration(
+    title="Owners",
+    about="A lane for each partition, over time.",
+    height=alt.Step(_LANE),
+    layers=(
+        Layer(
+            rows="owners",
+            mark="bar",
+            style={"height": _LANE - 6},
+            channels={
+                "x": _time("from"),
+                "x2": "until:T",
+                "y": alt.Y("part:N", title=None, sort="ascending"),
+            },
+            colour="owner",
+            tips=(
+                "part: partition, owner, member, host, since: from (UTC), till: until "
+                "(UTC), end: ended by"
+            ),
+        ),
+        Layer(
+            rows="now",
+            mark="rule",
+            style={"strokeWidth": 2, "strokeDash": [4, 3]},
+            channels={"x": "at:T"},
+        ),
+    ),
+)
+
+
+def _lag_chart(field_name: str, title: str) -> ChartDeclaration:
+    return ChartDeclaration(
+        title=title,
+        about="A line for each topic of the group, over time.",
+        layers=(
+            Layer(
+                rows="lags",
+                mark="line",
+                style={
+                    "point": alt.OverlayMarkDef(size=18, filled=True),
+                    "interpolate": "linear",
+                },
+                channels={"x": _time(), "y": _quantity(field_name, title)},
+                colour="topic",
+                tips="topic, when: when (UTC), numbers: lag",
+            ),
+            Layer(
+                rows="resets",
+                mark="rule",
+                style={"color": _RED, "strokeWidth": 2},
+                channels={"x": "at:T"},
+                tips="topic, when: when (UTC), what: reset",
+            ),
+        ),
+    )
+
+
+LAG: Final = _lag_chart("lag", "records behind")
+TIME_LAG: Final = _lag_chart("late", "seconds behind")
+PROGRESS: Final = ChartDeclaration(
+    title="End and committed offset",
+    about="Two lines for each topic.",
+    layers=(
+        Layer(
+            rows="lags",
+            mark="line",
+            fold=("end", "committed"),
+            channels={
+                "x": _time(),
+                "y": _quantity(
+                    "offset",
+                    "sum of the partitions' offsets",
+                    scale=alt.Scale(zero=False),
+                ),
+                "strokeDash": alt.StrokeDash("line:N"),
+            },
+            colour="topic",
+            tips="topic, when: when (UTC), line",
+        ),
+    ),
+)
+COORDINATOR_LOAD: Final = ChartDeclaration(
+    title="Coordinator load",
+    about="A bar for each partition of the log.",
+    layers=(
+        Layer(
+            rows="load",
+            mark="bar",
+            channels={
+                "x": alt.X(
+                    "partition:O",
+                    title="partition of the log",
+                    axis=alt.Axis(labelOverlap=True, labelAngle=0),
+                ),
+                "y": alt.Y("rate:Q", title="commits per second"),
+            },
+            colour="broker",
+            tips=(
+                "partition: partition of the log, broker, groups, rate: commits per "
+                "second, top: group with most commits"
+            ),
+        ),
+    ),
+)
+USAGE: Final = ChartDeclaration(
+    title="Usage",
+    about="A bar for each day.",
+    layers=(
+        Layer(
+            rows="usage",
+            mark="bar",
+            channels={
+                "x": alt.X("day:O", title="day, UTC", axis=alt.Axis(labelOverlap=True)),
+                "y": alt.Y(
+                    "consumed:Q", title="offsets consumed", axis=alt.Axis(format="~s")
+                ),
+            },
+            colour="group",
+            tips=(
+                "group, day, consumed: offsets consumed, commits, bytes: bytes of its "
+                "commits"
+            ),
+        ),
+    ),
+)
+
+
+def vega_runtime() -> str:
+    """Return the script that draws charts; it sets `window.vegaEmbed`."""
     script: str = vl_convert.javascript_bundle(
-        "window.vegaEmbed = vegaEmbed;", vl_version=VERSION
+        "window.vegaEmbed = vegaEmbed;", vl_version=_VEGA_LITE_VERSION
     )
     return script
 
 
-def compiled(chart: alt.Chart | alt.LayerChart, title: str, about: str) -> Spec:
-    """A chart as Vega; `about` says to those who do not see it what it shows."""
+def compile_chart(declaration: ChartDeclaration, **rows: Sequence[Row]) -> Spec:
+    """Compile a chart to Vega, with the rows of its data sources by name."""
+    layers = [_layer_chart(layer, rows.get(layer.rows)) for layer in declaration.layers]
+    chart = layers[0] if len(layers) == 1 else alt.layer(*layers)
     styled = (
         chart.properties(
             width="container",
-            description=f"{title}. {about}",
+            height=declaration.height,
+            description=f"{declaration.title}. {declaration.about}",
             autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
             background="transparent",
         )
         .configure_view(stroke=None)
-        .configure_axis(labelLimit=_NAMES, titleFontWeight="normal", labelFontSize=12)
+        .configure_axis(
+            labelLimit=_AXIS_LABEL, titleFontWeight="normal", labelFontSize=12
+        )
         .configure_legend(
-            orient="bottom", columns=3, labelLimit=_LEGEND, labelFontSize=12, title=None
+            orient="bottom",
+            columns=3,
+            labelLimit=_LEGEND_LABEL,
+            labelFontSize=12,
+            title=None,
         )
     )
-    spec: Spec = vl_convert.vegalite_to_vega(styled.to_dict(), vl_version=VERSION)
+    spec: Spec = vl_convert.vegalite_to_vega(
+        styled.to_dict(), vl_version=_VEGA_LITE_VERSION
+    )
     return spec
 
 
-def _time(field: str = "at") -> alt.X:
-    return alt.X(
-        f"{field}:T",
-        title="UTC",
-        scale=alt.Scale(type="utc"),
-        axis=alt.Axis(format=_TIMES, tickCount=4, labelOverlap=True, labelBound=True),
+def _layer_chart(layer: Layer, rows: Sequence[Row] | None) -> alt.Chart:
+    data = (
+        alt.NamedData(layer.rows) if rows is None else alt.InlineData(values=list(rows))
     )
-
-
-def _tips(**titles: str) -> list[alt.Tooltip]:
-    return [alt.Tooltip(f"{field}:N", title=title) for field, title in titles.items()]
-
-
-def _colour(field: str, names: Mapping[str, str] | None = None) -> alt.Color:
-    if names is None:
-        return alt.Color(f"{field}:N", scale=alt.Scale(range=list(COLOURS)))
-    scale = alt.Scale(domain=list(names), range=list(names.values()))
-    return alt.Color(f"{field}:N", scale=scale)
-
-
-def rebalance_strip(ticks: Sequence[Row], storms: Sequence[Row]) -> Spec:
-    """A lane a group, a tick a rebalance in the colour of its cause; storms shaded."""
-    lane = alt.Y(
-        "group:N", title=None, sort=alt.EncodingSortField("at", order="ascending")
-    )
-    shade = (
-        alt.Chart(alt.InlineData(values=list(storms)))
-        .mark_bar(color="#e03131", opacity=0.25, height=_LANE - 2)
-        .encode(x=_time("from"), x2="until:T", y=lane, tooltip=_tips(storm="storm"))
-    )
-    seen = {each["cause"] for each in ticks}
-    causes = {name: colour for name, colour in CAUSES.items() if name in seen}
-    marks = (
-        alt.Chart(alt.InlineData(values=list(ticks)))
-        .mark_tick(thickness=3, size=_LANE - 8, opacity=1)
-        .encode(
-            x=_time(),
-            y=alt.Y("group:N", title=None),
-            color=_colour("cause", causes),
-            tooltip=_tips(
-                group="group",
-                when="when (UTC)",
-                cause="cause",
-                epoch="epoch",
-                members="members",
-                joined="joined",
-                left="left",
-                moved="partitions moved",
-                took="took",
-            ),
-        )
-    )
-    chart = (shade + marks).properties(height=alt.Step(_LANE))
-    return compiled(chart, "Rebalances", "A lane for each group, over time.")
-
-
-def ownership_lanes() -> Spec:
-    """A lane a partition, a bar for each time that somebody owned it, and a line at
-    the chosen time. Its rows come with the chosen group."""
-    bars = (
-        alt.Chart(alt.NamedData("owners"))
-        .mark_bar(height=_LANE - 6)
-        .encode(
-            x=_time("from"),
-            x2="until:T",
-            y=alt.Y("part:N", title=None, sort="ascending"),
-            color=_colour("owner"),
-            tooltip=_tips(
-                part="partition",
-                owner="owner",
-                member="member",
-                host="host",
-                since="from (UTC)",
-                till="until (UTC)",
-                end="ended by",
-            ),
-        )
-    )
-    line = (
-        alt.Chart(alt.NamedData("now"))
-        .mark_rule(strokeWidth=2, strokeDash=[4, 3])
-        .encode(x="at:T")
-    )
-    chart = (bars + line).properties(height=alt.Step(_LANE))
-    return compiled(chart, "Owners", "A lane for each partition, over time.")
-
-
-def lag_line(field: str, title: str) -> Spec:
-    """A line a topic, of the chosen group; points where it went back."""
-    base = alt.Chart(alt.NamedData("lags"))
-    lines = base.mark_line(
-        point=alt.OverlayMarkDef(size=18, filled=True), interpolate="linear"
-    ).encode(
-        x=_time(),
-        y=alt.Y(f"{field}:Q", title=title, axis=alt.Axis(format="~s", tickCount=5)),
-        color=_colour("topic"),
-        tooltip=_tips(topic="topic", when="when (UTC)", numbers="lag"),
-    )
-    back = (
-        alt.Chart(alt.NamedData("resets"))
-        .mark_rule(color="#e03131", strokeWidth=2)
-        .encode(x="at:T", tooltip=_tips(topic="topic", when="when (UTC)", what="reset"))
-    )
-    chart = (lines + back).properties(height=_HEIGHT)
-    return compiled(chart, title, "A line for each topic of the group, over time.")
-
-
-def progress_lines() -> Spec:
-    """Where each topic ended and where the chosen group was."""
-    fold = (
-        alt.Chart(alt.NamedData("lags"))
-        .transform_fold(["end", "committed"], as_=["which", "offset"])
-        .mark_line()
-        .encode(
-            x=_time(),
-            y=alt.Y(
-                "offset:Q",
-                title="offsets, partitions added up",
-                scale=alt.Scale(zero=False),
-                axis=alt.Axis(format="~s", tickCount=5),
-            ),
-            color=_colour("topic"),
-            strokeDash=alt.StrokeDash("which:N"),
-            tooltip=_tips(topic="topic", when="when (UTC)", which="line"),
-        )
-        .properties(height=_HEIGHT)
-    )
-    return compiled(fold, "End and committed offset", "Two lines for each topic.")
-
-
-def coordinator_skew(rows: Sequence[Row]) -> Spec:
-    """A bar a partition of the log, as high as its commits."""
-    chart = (
-        alt.Chart(alt.InlineData(values=list(rows)))
-        .mark_bar()
-        .encode(
-            x=alt.X(
-                "partition:O",
-                title="partition of the log",
-                axis=alt.Axis(labelOverlap=True, labelAngle=0),
-            ),
-            y=alt.Y("rate:Q", title="commits a second"),
-            color=_colour("broker"),
-            tooltip=_tips(
-                partition="partition of the log",
-                broker="broker",
-                groups="groups",
-                rate="commits a second",
-                top="commits most",
-            ),
-        )
-        .properties(height=_HEIGHT)
-    )
-    return compiled(chart, "Coordinator skew", "A bar for each partition of the log.")
-
-
-def usage_bars(rows: Sequence[Row]) -> Spec:
-    """A bar a day, made of the groups that consumed most."""
-    chart = (
-        alt.Chart(alt.InlineData(values=list(rows)))
-        .mark_bar()
-        .encode(
-            x=alt.X("day:O", title="day, UTC", axis=alt.Axis(labelOverlap=True)),
-            y=alt.Y("consumed:Q", title="offsets consumed", axis=alt.Axis(format="~s")),
-            color=_colour("group"),
-            tooltip=_tips(
-                group="group",
-                day="day",
-                consumed="offsets consumed",
-                commits="commits",
-                bytes="bytes of its commits",
-            ),
-        )
-        .properties(height=_HEIGHT)
-    )
-    return compiled(chart, "Usage", "A bar for each day.")
+    channels = dict(layer.channels)
+    if layer.colour:
+        scale = alt.Scale(range=_COLOURS)
+        if layer.palette is not None:
+            # The legend shows only the values that the rows have.
+            present = {row[layer.colour] for row in rows or ()}
+            colours = {k: v for k, v in layer.palette.items() if k in present}
+            scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+        channels["color"] = alt.Color(f"{layer.colour}:N", scale=scale)
+    if layer.tips:
+        tips = [each.partition(": ") for each in layer.tips.split(", ")]
+        channels["tooltip"] = [
+            alt.Tooltip(f"{name}:N", title=title or name) for name, _, title in tips
+        ]
+    chart = alt.Chart(data)
+    if layer.fold:
+        chart = chart.transform_fold(list(layer.fold), as_=["line", "offset"])
+    marked: alt.Chart = getattr(chart, f"mark_{layer.mark}")(**layer.style)
+    return marked.encode(**channels)

@@ -1,7 +1,7 @@
-"""What happened over time, as rows for charts: rebalances, owners and lag.
+"""Events over time as rows of charts: rebalances, partition owners and lag.
 
-Times are ms since 1970. A chart that has more marks than a phone can draw is of no use,
-so each has its most, and says what it leaves out.
+Times are ms since 1970. Each chart has a maximum number of marks, so that a phone can
+draw it; the page shows the number of omitted ones.
 """
 
 from __future__ import annotations
@@ -12,66 +12,78 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow.compute as pc
 
-from coterie.pipeline.report.facts import Facts, of_groups
-from coterie.pipeline.report.rows import Ask
-from coterie.pipeline.report.texts import count, epoch_ms, moment, seen, span
+from coterie.pipeline.lake.query import TableQuery, TableReader
+from coterie.pipeline.report.sections import of_groups
+from coterie.pipeline.report.texts import count, epoch_ms, moment, span, visible
 
 Row: TypeAlias = dict[str, Any]
 LANES_MAX: Final = 20
-"""Groups in the strip of rebalances."""
+"""Groups in the chart of rebalances."""
 REBALANCES_MAX: Final = 1_500
 CHOICES_MAX: Final = 12
-"""Groups that the charts of one group can be set to."""
-OWNERS_MAX: Final = 400
+"""Groups that can be selected for the charts of one group."""
+_OWNERS_MAX: Final = 400
 """Spans of ownership of one group."""
-POINTS_MAX: Final = 200
+_POINTS_MAX: Final = 200
 """Samples of one line."""
+_NAMES_MAX: Final = 5
 
 
-def rebalances(facts: Facts) -> tuple[list[Row], int]:
-    """The newest rebalances of the groups that had most, and how many there are."""
-    ask = Ask(
+def largest_groups(reader: TableReader, table: str, time_column: str) -> list[str]:
+    """Return the groups with the most rows in a table, as many as a chart can show."""
+    rows = reader.table(table, ("group_id",), reader.recent(table, time_column))
+    counts = rows.group_by("group_id").aggregate([([], "count_all")])
+    order = [("count_all", "descending"), ("group_id", "ascending")]
+    groups: list[str] = counts.sort_by(order)["group_id"].to_pylist()
+    return groups[:CHOICES_MAX]
+
+
+def rebalances(reader: TableReader) -> tuple[list[Row], int]:
+    """Return the newest rebalances of the groups with the most rebalances, and the
+    total number of rebalances.
+    """
+    query = TableQuery(
         "rebalance_timeline",
         (("start_ts", "descending"),),
         where=pc.field("start_ts").is_valid(),
         limit=REBALANCES_MAX,
     )
-    rows, found = facts.first(ask)
-    most = Counter(each["group_id"] for each in rows).most_common(LANES_MAX)
+    rows, total = reader.query(query)
+    most = Counter(row["group_id"] for row in rows).most_common(LANES_MAX)
     lanes = {group for group, _ in most}
-    return [_tick(each) for each in rows if each["group_id"] in lanes], found
+    return [_rebalance(row) for row in rows if row["group_id"] in lanes], total
 
 
-def _tick(row: Row) -> Row:
-    kind = "" if row["is_duration_exact"] else "at most "
-    took = row["duration_ms"]
+def _rebalance(row: Row) -> Row:
+    prefix = "" if row["is_duration_exact"] else "at most "
+    duration = row["duration_ms"]
     return {
-        "group": seen(row["group_id"]),
+        "group": visible(row["group_id"]),
         "at": epoch_ms(row["start_ts"]),
         "when": moment(row["start_ts"]),
         "cause": row["cause"],
         "epoch": row["epoch"],
         "members": f"{row['members_before']} → {row['members_after']}",
-        "joined": _some(row["joined"]),
-        "left": _some(row["left"]),
+        "joined": _first_names(row["joined"]),
+        "left": _first_names(row["left"]),
         "moved": f"{row['partitions_moved']} of {row['partitions_total']}",
-        "took": "not known" if took is None else kind + span(took),
+        "took": "unknown" if duration is None else prefix + span(duration),
         "storm": row["storm_id"],
     }
 
 
-def _some(names: Sequence[str]) -> str:
-    """The first names, and how many more."""
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(map(seen, names[:5])) + more or "nobody"
+def _first_names(names: Sequence[str]) -> str:
+    rest = len(names) - _NAMES_MAX
+    more = f" and {rest} more" if rest > 0 else ""
+    return ", ".join(map(visible, names[:_NAMES_MAX])) + more or "none"
 
 
-def storms(ticks: Iterable[Row]) -> list[Row]:
-    """The storms that rebalances are part of: from their first to their last."""
-    found: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for each in ticks:
+def storms(rebalances: Iterable[Row]) -> list[Row]:
+    """Return the rebalance storms, each from its first to its last rebalance."""
+    members: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for each in rebalances:
         if each["storm"]:
-            found[each["group"], each["storm"]].append(each)
+            members[each["group"], each["storm"]].append(each)
     return [
         {
             "group": group,
@@ -79,12 +91,12 @@ def storms(ticks: Iterable[Row]) -> list[Row]:
             "until": max(each["at"] for each in rows),
             "storm": f"{len(rows)} rebalances in a storm",
         }
-        for (group, _), rows in found.items()
+        for (group, _), rows in members.items()
     ]
 
 
-def owners(facts: Facts, groups: Sequence[str]) -> dict[str, list[Row]]:
-    """The newest spans of ownership of each group."""
+def owners(reader: TableReader, groups: Sequence[str]) -> dict[str, list[Row]]:
+    """Return the newest ownership intervals by group."""
     columns = (
         "group_id",
         "topic",
@@ -97,35 +109,34 @@ def owners(facts: Facts, groups: Sequence[str]) -> dict[str, list[Row]]:
         "valid_to",
         "end_reason",
     )
-    table = facts.table("partition_ownership_history", columns, of_groups(groups))
-    until, names = epoch_ms(facts.as_of), facts.topic_names()
-    found: dict[str, list[Row]] = {each: [] for each in groups}
+    table = reader.table("partition_ownership_history", columns, of_groups(groups))
+    until, names = epoch_ms(reader.as_of), reader.topic_names()
+    spans: dict[str, list[Row]] = {group: [] for group in groups}
     for row in table.sort_by([("valid_from", "descending")]).to_pylist():
-        if len(found[row["group_id"]]) < OWNERS_MAX:
-            known = names.get(row["topic_id"], row["topic_id"])
-            row["topic"] = row["topic"] or known
-            found[row["group_id"]].append(_lane(row, until))
-    return {group: rows for group, rows in found.items() if rows}
+        if len(spans[row["group_id"]]) < _OWNERS_MAX:
+            topic = row["topic"] or names.get(row["topic_id"], row["topic_id"])
+            end = row["valid_to"]
+            spans[row["group_id"]].append(
+                {
+                    "part": f"{visible(topic)}-{row['partition']}",
+                    "from": epoch_ms(row["valid_from"]),
+                    "until": epoch_ms(end) if end else until,
+                    "owner": visible(row["client_id"] or row["member_id"]),
+                    "member": visible(row["member_id"]),
+                    "host": visible(row["client_host"] or "unknown"),
+                    "since": moment(row["valid_from"]),
+                    "till": moment(end) if end else "still",
+                    "end": row["end_reason"].replace("_", " "),
+                }
+            )
+    return {group: rows for group, rows in spans.items() if rows}
 
 
-def _lane(row: Row, until_ms: int) -> Row:
-    end = row["valid_to"]
-    return {
-        "part": f"{seen(row['topic'])}-{row['partition']}",
-        "from": epoch_ms(row["valid_from"]),
-        "until": epoch_ms(end) if end else until_ms,
-        "owner": seen(row["client_id"] or row["member_id"]),
-        "member": seen(row["member_id"]),
-        "host": seen(row["client_host"] or "not known"),
-        "since": moment(row["valid_from"]),
-        "till": moment(end) if end else "still",
-        "end": row["end_reason"].replace("_", " "),
-    }
+def lag_lines(reader: TableReader, groups: Sequence[str]) -> dict[str, list[Row]]:
+    """Return the end offset, committed offset and lag of each topic, by group.
 
-
-def lag_lines(facts: Facts, groups: Sequence[str]) -> dict[str, list[Row]]:
-    """Where each topic ended, where the group was and how far behind, at each sample;
-    partitions of a topic added up, the latest of their time lags."""
+    Offsets are summed over the partitions of a topic; the time lag is the largest.
+    """
     columns = (
         "group_id",
         "topic",
@@ -135,9 +146,9 @@ def lag_lines(facts: Facts, groups: Sequence[str]) -> dict[str, list[Row]]:
         "lag",
         "time_lag_ms",
     )
-    recent = facts.recent("lag_history", "sample_ts")
-    table = facts.table("lag_history", columns, of_groups(groups, recent))
-    summed = table.group_by(["group_id", "topic", "sample_ts"]).aggregate(
+    recent = reader.recent("lag_history", "sample_ts")
+    table = reader.table("lag_history", columns, of_groups(groups, recent))
+    sums = table.group_by(["group_id", "topic", "sample_ts"]).aggregate(
         [
             ("log_end_offset", "sum"),
             ("committed_offset", "sum"),
@@ -146,48 +157,46 @@ def lag_lines(facts: Facts, groups: Sequence[str]) -> dict[str, list[Row]]:
         ]
     )
     lines: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in summed.sort_by("sample_ts").to_pylist():
-        lines[row["group_id"], row["topic"]].append(_point(row))
-    found: dict[str, list[Row]] = defaultdict(list)
+    for row in sums.sort_by("sample_ts").to_pylist():
+        time_lag = row["time_lag_ms_max"]
+        lines[row["group_id"], row["topic"]].append(
+            {
+                "topic": visible(row["topic"]),
+                "at": epoch_ms(row["sample_ts"]),
+                "end": row["log_end_offset_sum"],
+                "committed": row["committed_offset_sum"],
+                "lag": row["lag_sum"],
+                "late": None if time_lag is None else time_lag / 1_000,
+                "when": moment(row["sample_ts"]),
+                "numbers": f"{count(row['lag_sum'])} records, {span(time_lag)}",
+            }
+        )
+    by_group: dict[str, list[Row]] = defaultdict(list)
     for (group, _), points in lines.items():
-        found[group] += thinned(points)
-    return dict(found)
+        by_group[group] += thin_out(points)
+    return dict(by_group)
 
 
-def _point(row: Row) -> Row:
-    late = row["time_lag_ms_max"]
-    return {
-        "topic": seen(row["topic"]),
-        "at": epoch_ms(row["sample_ts"]),
-        "end": row["log_end_offset_sum"],
-        "committed": row["committed_offset_sum"],
-        "lag": row["lag_sum"],
-        "late": None if late is None else late / 1_000,
-        "when": moment(row["sample_ts"]),
-        "numbers": f"{count(row['lag_sum'])} records, {span(late)}",
-    }
-
-
-def thinned(points: list[Row]) -> list[Row]:
-    """At most so many, evenly; the newest among them."""
-    step = -(-len(points) // POINTS_MAX) or 1
+def thin_out(points: list[Row]) -> list[Row]:
+    """Return evenly spaced points, at most the maximum, with the newest one."""
+    step = -(-len(points) // _POINTS_MAX) or 1
     return points[(len(points) - 1) % step :: step]
 
 
-def resets(facts: Facts, groups: Sequence[str]) -> dict[str, list[Row]]:
-    """When groups went back."""
+def rewinds(reader: TableReader, groups: Sequence[str]) -> dict[str, list[Row]]:
+    """Return the commits that moved an offset back, by group."""
     where = of_groups(groups, pc.field("direction") == "rewind")
     columns = ("group_id", "topic", "partition", "commit_ts", "delta", "actor")
-    found: dict[str, list[Row]] = {each: [] for each in groups}
-    for row in facts.rows("offset_commit_history", columns, where):
+    by_group: dict[str, list[Row]] = {group: [] for group in groups}
+    for row in reader.rows("offset_commit_history", columns, where):
         if row["commit_ts"]:
-            found[row["group_id"]].append(
+            by_group[row["group_id"]].append(
                 {
-                    "topic": seen(row["topic"]),
+                    "topic": visible(row["topic"]),
                     "at": epoch_ms(row["commit_ts"]),
                     "when": moment(row["commit_ts"]),
-                    "what": f"partition {row['partition']} went back by {-row['delta']}"
-                    f" ({row['actor']})",
+                    "what": f"partition {row['partition']} moved back by"
+                    f" {-row['delta']} ({row['actor']})",
                 }
             )
-    return {group: rows[-POINTS_MAX:] for group, rows in found.items()}
+    return {group: rows[-_POINTS_MAX:] for group, rows in by_group.items()}

@@ -1,194 +1,239 @@
-"""The log of any Kafka cluster, read over the wire by our own client.
+"""The log of any Kafka cluster as a source, read by our own client.
 
     open_source("kafka:broker-1:9092")
     open_source("kafka:broker-1:9093", **{"security.protocol": "SSL", ...})
 
-Options are settings of a connection by Kafka's names or librdkafka's. It takes the
-rights to describe and read the topic `__consumer_offsets`, and to describe other topics
-for samples of their ends.
+Options are settings of a connection by Kafka's names or librdkafka's. The principal
+needs ACL bindings for the operations Describe and Read on the topic
+`__consumer_offsets`, and for Describe on every topic whose ends are sampled.
 
-Brokers give whole batches, markers of transactions among them, up to the last stable
-offset; and they say which transactions were aborted (KIP-98). So what counts is known
-at once, without looking ahead for markers (K-08).
+Brokers return whole batches, transaction markers included, up to the last stable
+offset, and list the aborted transactions (KIP-98). So outcomes are known without
+reading ahead (K-08).
 
-Rules of this file: a connection is opened by who reads, in the worker, and closed when
-the range is read.
+A connection is opened where it is used, in the worker, and closed with the range.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import asyncio
+import struct
+import time
+from collections.abc import Coroutine, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
-from coterie.client.admin.describe_cluster import describe_cluster
-from coterie.client.admin.log_offsets import list_offsets
-from coterie.client.admin.offset_values import EARLIEST, LATEST
+from coterie.client.admin.calls import describe_cluster
+from coterie.client.admin.fetch import FetchResult, fetch_log
+from coterie.client.admin.log_offsets import EARLIEST, LATEST, list_offsets
 from coterie.client.admin.topics import describe_topics
 from coterie.client.cluster import Cluster
-from coterie.client.log_fetch import Fetched
-from coterie.client.settings.carried import Carried
+from coterie.client.loop_thread import LoopThread
+from coterie.client.settings.portable import PortableSettings
 from coterie.errors import ApiError, ClientError, CoterieError
-from coterie.pipeline.sources.batch_rows import Part, RowMaker
-from coterie.pipeline.sources.ends.of_cluster import sample_cluster
+from coterie.pipeline.segments.transactions import FetchedOutcomes
+from coterie.pipeline.sources.row_builder import BatchRun, RowBuilder
 from coterie.pipeline.sources.source import Head, OffsetRange, Rows
-from coterie.pipeline.sources.told import ToldOutcomes
-from coterie.pipeline.sources.wire import Reader, Wire, WireBatch, opened
+from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
 from coterie.types import LogOffset, TopicPartition
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.record_batch import HEADER_BYTES, LENGTH_END
+
+T = TypeVar("T")
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-_SERVERS: Final = "bootstrap.servers"
+_FRONT: Final = struct.Struct(">qi11xi")
+"""The base offset, length and last offset delta of a batch."""
+_EMPTY_FETCHES_MAX: Final = 5
+"""After so many responses without a batch, the range counts as empty: compaction
+removed all.
+"""
+_US: Final = 1_000_000
 
 
-def open_it(where: str, **options: Any) -> ClusterSource:
-    """The cluster with brokers at HOST:PORT,... Options are settings of the connection.
+def open_cluster(where: str, **options: Any) -> ClusterSource:
+    """Open the cluster with brokers at HOST:PORT,... `options` are settings of the
+    connection, or `settings`, a `PortableSettings` with all of them.
 
-    `settings`: a `Carried` that has them all. Raises SettingError.
+    Raises SettingError.
     """
     settings = options.pop("settings", None)
     if settings is None:
-        settings = Carried.of_texts({**options, _SERVERS: where})
+        texts = {**options, "bootstrap.servers": where}
+        settings = PortableSettings.of_texts(texts)
     return ClusterSource(where, settings)
+
+
+class ClusterConnection:
+    """Connections to a cluster, for callers without an event loop."""
+
+    def __init__(self, settings: PortableSettings) -> None:
+        bootstrap, options, _, _ = settings.target()
+        # A job that runs for hours must not fail when a leader changes. The timeout for
+        # a leader is shorter than the whole timeout, so that the error includes the
+        # reason.
+        wait_ms = options.api_timeout_ms * 3 // 4
+        self.cluster = Cluster(bootstrap, replace(options, leader_wait_ms=wait_ms))
+        self._thread = LoopThread()
+
+    def wait(self, call: Coroutine[Any, Any, T]) -> T:
+        return self._thread.wait(call)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.wait(self.cluster.close())
+        self._thread.close()
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSource:
-    """See the module's docstring."""
+    """A source that reads the log from a cluster. See the module's docstring."""
 
     where: str
-    settings: Carried
+    settings: PortableSettings
 
     def describe(self) -> str:
-        """What it is, as `open_source` takes it."""
         return f"kafka:{self.where}"
 
     def cluster_id(self) -> str | None:
-        """What the cluster calls itself. Raises ClientError."""
-        with opened(self.settings) as wire:
-            return wire.wait(describe_cluster(wire.cluster)).cluster_id
+        """Return the cluster id. Raises ClientError."""
+        with ClusterConnection(self.settings) as connection:
+            return connection.wait(describe_cluster(connection.cluster)).cluster_id
 
     def heads(self, since: Mapping[int, int] | None = None) -> Mapping[int, Head]:
-        """How far each log partition goes now; none where no group was ever kept."""
-        with opened(self.settings) as wire:
-            return wire.wait(_heads(wire.cluster))
+        """Return the head of each log partition; an empty mapping if the topic does not
+        exist.
+        """
+        with ClusterConnection(self.settings) as connection:
+            return connection.wait(_fetch_heads(connection.cluster))
 
     def read(self, part: OffsetRange) -> Iterator[Rows]:
-        """The rows of a range in order of offset, in a worker."""
-        with opened(self.settings) as wire:
-            yield from _RangeReader(self.describe(), wire, part).rows()
+        """Read a range in order of offset. Raises ClientError."""
+        with ClusterConnection(self.settings) as connection:
+            yield from _RangeReader(self.describe(), connection, part).rows()
 
     def sample_ends(self, after_ts: datetime | None = None) -> Any:
-        """Where every partition of every topic begins and ends now."""
-        with opened(self.settings) as wire:
-            return wire.wait(sample_cluster(wire.cluster))
+        """Return the current ends of all partitions of all topics; `after_ts` is
+        ignored. Raises ClientError."""
+        with ClusterConnection(self.settings) as connection:
+            return connection.wait(sample_cluster(connection.cluster))
 
 
-async def _heads(cluster: Cluster) -> dict[int, Head]:
+async def _fetch_heads(cluster: Cluster) -> dict[int, Head]:
     topics = await describe_topics(cluster, [OFFSETS_TOPIC])
     error = topics.errors.get(OFFSETS_TOPIC)
-    if isinstance(error, ApiError) and error.code is _UNKNOWN:
+    if isinstance(error, ApiError) and (
+        error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    ):
         return {}
     if error is not None:
-        raise _explained(error)
-    wanted = topics.one(OFFSETS_TOPIC).all_partitions
+        raise _with_remedy(error)
+    partitions = topics.one(OFFSETS_TOPIC).all_partitions
     try:
-        # In this order: none lies beyond the one that is asked for after it.
-        starts = (await list_offsets(cluster, dict.fromkeys(wanted, EARLIEST))).all()
-        specs = dict.fromkeys(wanted, LATEST)
-        stables = (await list_offsets(cluster, specs, committed_only=True)).all()
-        ends = (await list_offsets(cluster, specs)).all()
+        # In this order no offset is higher than one that is fetched after it.
+        earliest = dict.fromkeys(partitions, EARLIEST)
+        latest = dict.fromkeys(partitions, LATEST)
+        starts = (await list_offsets(cluster, earliest)).all()
+        stables = (await list_offsets(cluster, latest, committed_only=True)).all()
+        ends = (await list_offsets(cluster, latest)).all()
     except CoterieError as refused:
-        raise _explained(refused) from refused
+        raise _with_remedy(refused) from refused
     return {
         each.partition: Head(
             starts[each].offset, stables[each].offset, ends[each].offset
         )
-        for each in wanted
+        for each in partitions
     }
 
 
-_UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-_REFUSED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-
-
-def _explained(error: CoterieError) -> CoterieError:
-    """The error, with what to do where rights are missing."""
-    if isinstance(error, ApiError) and error.code is _REFUSED:
+def _with_remedy(error: CoterieError) -> CoterieError:
+    """Return the error; for a denied authorization, an error with the missing
+    operation.
+    """
+    if (
+        isinstance(error, ApiError)
+        and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    ):
         return ClientError(
-            f"{OFFSETS_TOPIC} may not be read: allow the operations DESCRIBE and READ "
-            f"on the topic {OFFSETS_TOPIC} (coterie acls add), or name another user"
+            f"not authorized to read {OFFSETS_TOPIC}: allow the operations DESCRIBE and"
+            f" READ on the topic {OFFSETS_TOPIC} (coterie acls add), or use another"
+            " principal"
         )
     return error
 
 
 class _RangeReader:
-    """Reads one range: which batches are its own, and where the log has none."""
+    """A reader of the batches and gaps of one range."""
 
-    def __init__(self, source: str, wire: Wire, part: OffsetRange) -> None:
+    def __init__(
+        self, source: str, connection: ClusterConnection, part: OffsetRange
+    ) -> None:
         self._source = source
-        self._wire = wire
-        self._part = part
+        self._connection = connection
+        self._range = part
         self._partition = TopicPartition(OFFSETS_TOPIC, part.log_partition)
-        self._reader = Reader(wire.cluster, self._partition)
-        self._outcomes = ToldOutcomes()
-        self._maker = RowMaker(part.log_partition, part.from_offset, self._outcomes)
+        self._fetcher = PrefetchingReader(connection.cluster, self._partition)
+        self._outcomes = FetchedOutcomes()
+        self._builder = RowBuilder(
+            part.log_partition, part.from_offset, self._outcomes.outcome
+        )
         self._begins_log = False
 
     def rows(self) -> Iterator[Rows]:
-        """The rows. Raises ClientError."""
-        until, at = self._part.until_offset, self._part.from_offset
-        following: int | None = None
-        while at < until and following is None:
+        until, at = self._range.until_offset, self._range.from_offset
+        next_base: int | None = None
+        while at < until and next_base is None:
             batches, fetched = self._read(at)
             own = [each for each in batches if each.next_offset <= until]
             if own:
-                yield from self._maker.rows(self._made(own, fetched))
+                yield from self._builder.rows(self._batch_run(own, fetched))
                 self._begins_log = False
                 at = own[-1].next_offset
             if len(own) < len(batches):
-                following = batches[len(own)].base_offset
+                next_base = batches[len(own)].base_offset
             elif not batches:
                 break
-        if self._maker.position < until or until == self._part.from_offset:
+        if self._builder.position < until or until == self._range.from_offset:
             reason = "log_start" if self._begins_log else "missing"
-            yield from self._maker.finish(until, following, reason)
+            yield from self._builder.finish(until, next_base, reason)
 
-    def _read(self, at: LogOffset) -> tuple[list[WireBatch], Fetched]:
-        """What is there from an offset on, or from the log's start if that is later."""
-        until = self._part.until_offset
+    def _read(self, at: LogOffset) -> tuple[list[FetchedBatch], FetchResult]:
+        """Read the batches from an offset, or from the log start offset if that is
+        higher.
+        """
+        until = self._range.until_offset
         try:
-            return self._wire.wait(self._reader.read(at, until))
+            return self._connection.wait(self._fetcher.read(at, until))
         except ApiError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
-                raise _explained(error) from error
-            start = self._start_offset()
+                raise _with_remedy(error) from error
+            specs = {self._partition: EARLIEST}
+            starts = self._connection.wait(
+                list_offsets(self._connection.cluster, specs)
+            )
+            start = starts.one(self._partition).offset
             if start <= at:
-                raise self._shrunk(at) from error
+                raise ClientError(
+                    f"{self._partition.topic}-{self._partition.partition} ends before"
+                    f" offset {at}, up to which it was read: the topic was created"
+                    " again, or its brokers lost records; use a new lake for it"
+                ) from error
         self._begins_log = True
-        return self._wire.wait(self._reader.read(start, until))
+        return self._connection.wait(self._fetcher.read(start, until))
 
-    def _start_offset(self) -> LogOffset:
-        wanted = {self._partition: EARLIEST}
-        found = self._wire.wait(list_offsets(self._wire.cluster, wanted))
-        return found.one(self._partition).offset
-
-    def _shrunk(self, at: LogOffset) -> ClientError:
-        return ClientError(
-            f"{self._partition.topic}-{self._partition.partition} ends before offset "
-            f"{at}, up to which it was read: it was made anew, or its brokers lost "
-            "records; begin a new lake for what it is now"
-        )
-
-    def _made(self, own: list[WireBatch], fetched: Fetched) -> Part:
-        self._outcomes.told(fetched.aborted)
-        # A range may begin within its first batch, which is all its own.
-        self._maker.position = min(self._maker.position, own[0].base_offset)
+    def _batch_run(self, own: list[FetchedBatch], fetched: FetchResult) -> BatchRun:
+        self._outcomes.set_aborted(fetched.aborted)
+        # A range may begin within its first batch, which then belongs to the range as a
+        # whole.
+        self._builder.position = min(self._builder.position, own[0].base_offset)
         bases = np.array([each.base_offset for each in own], np.int64)
-        return Part.of_blobs(
+        return BatchRun.of_blobs(
             self._source,
             [each.data for each in own],
             bases=bases,
@@ -196,3 +241,119 @@ class _RangeReader:
             positions=bases,
             begins_log=self._begins_log,
         )
+
+
+class FetchedBatch(NamedTuple):
+    """A whole batch of a Fetch response."""
+
+    base_offset: LogOffset
+    next_offset: LogOffset
+    data: memoryview
+
+
+class PrefetchingReader:
+    """A reader of one partition that prefetches batches while the caller decodes the
+    previous ones.
+    """
+
+    def __init__(self, cluster: Cluster, partition: TopicPartition) -> None:
+        self._cluster = cluster
+        self._partition = partition
+        self._prefetch: tuple[LogOffset, asyncio.Task[FetchResult]] | None = None
+
+    async def read(
+        self, offset: LogOffset, until: LogOffset
+    ) -> tuple[list[FetchedBatch], FetchResult]:
+        """Return the batches from the one that contains `offset`; an empty result if no
+        batch follows below the stable offset. Batches after `until` are not prefetched.
+
+        Raises the errors of `fetch_log`, and ClientError for a malformed response.
+        """
+        for _ in range(_EMPTY_FETCHES_MAX):
+            prefetch, self._prefetch = self._prefetch, None
+            if prefetch is not None and prefetch[0] == offset:
+                fetched = await prefetch[1]
+            else:
+                fetched = await self._fetch(offset)
+            if fetched.data:
+                break
+        batches = split_whole_batches(fetched.data)
+        if fetched.data and not batches:
+            raise ClientError(
+                f"partition {self._partition.topic}-{self._partition.partition}: the "
+                f"leader's data at offset {offset} is no record batch"
+            )
+        if batches and (after := batches[-1].next_offset) < until:
+            task = asyncio.get_running_loop().create_task(self._fetch(after))
+            # asyncio must not report the exception if the caller stops reading.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._prefetch = (after, task)
+        return batches, fetched
+
+    async def _fetch(self, offset: LogOffset) -> FetchResult:
+        return await fetch_log(
+            self._cluster, self._partition, offset, committed_only=True
+        )
+
+
+def split_whole_batches(data: bytes) -> list[FetchedBatch]:
+    """Return the whole batches of a response; the last one may be cut short."""
+    view, at, batches = memoryview(data), 0, []
+    while at + HEADER_BYTES <= len(data):
+        base, length, delta = _FRONT.unpack_from(data, at)
+        size = LENGTH_END + length
+        if size < HEADER_BYTES or at + size > len(data):
+            break
+        batches.append(FetchedBatch(base, base + delta + 1, view[at : at + size]))
+        at += size
+    return batches
+
+
+async def sample_cluster(cluster: Cluster) -> Any:
+    """Return a sample for each partition of all topics that are not internal, as rows
+    of `partition_end_samples`. Partitions without a leader are left out.
+
+    For each kind of offset one request is sent to each leader, so the end offsets of a
+    leader's partitions are from the same time. `sample_ts` is that time, and
+    `round_trip_ms` is its uncertainty. Raises ClientError.
+    """
+    topics = [
+        topic
+        for topic in (await describe_topics(cluster)).values.values()
+        if not topic.is_internal
+    ]
+    partitions = [each for topic in topics for each in topic.all_partitions]
+    latest = dict.fromkeys(partitions, LATEST)
+    starts, stables = await asyncio.gather(
+        list_offsets(cluster, dict.fromkeys(partitions, EARLIEST)),
+        list_offsets(cluster, latest, committed_only=True),
+    )
+    # End offsets are fetched last, so that no start offset and no stable offset is
+    # higher.
+    at_us, before_s = int(time.time() * _US), time.monotonic()
+    ends = await list_offsets(cluster, latest)
+    round_trip_ms = int((time.monotonic() - before_s) * 1_000)
+    rows = []
+    for topic in topics:
+        for description in topic.partitions:
+            each = TopicPartition(topic.name, description.partition)
+            if each not in starts.values or each not in ends.values:
+                continue
+            end, stable = ends.values[each], stables.values.get(each)
+            rows.append(
+                {
+                    "topic": topic.name,
+                    "topic_id": topic.topic_id.hex() if topic.topic_id else None,
+                    "partition": each.partition,
+                    "sample_ts": at_us,
+                    "log_start_offset": min(starts.values[each].offset, end.offset),
+                    "high_watermark": end.offset,
+                    # Brokers before 0.11 have no last stable offset.
+                    "last_stable_offset": None if stable is None else stable.offset,
+                    "leader_id": description.leader_id,
+                    "leader_epoch": end.leader_epoch,
+                    "partition_count": len(topic.partitions),
+                    "round_trip_ms": round_trip_ms,
+                }
+            )
+    return pa.Table.from_pylist(rows, schema=PARTITION_END_SAMPLES.schema)

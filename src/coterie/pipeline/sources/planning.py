@@ -1,5 +1,6 @@
-"""Divides what is to be read into ranges: no more records than wanted at once, and
-several ranges of a log partition where it has many bytes."""
+"""Divide the unread part of a log into ranges, up to a total number of records. A log
+partition with many bytes is divided into several ranges.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ import numpy as np
 from coterie.pipeline.sources.source import Cuts, Head, OffsetRange
 
 RANGE_BYTES: Final = 64 * 1024 * 1024
-"""About how much one worker reads in one range."""
+"""The approximate size of a range."""
 RANGE_OFFSETS: Final = 1_000_000
-"""The same where bytes are not known."""
+"""The size of a range, in offsets, of a source without known sizes in bytes."""
 
 
 def plan(
@@ -23,12 +24,12 @@ def plan(
     max_records: int | None = None,
     range_bytes: int = RANGE_BYTES,
 ) -> list[OffsetRange]:
-    """Ranges from the positions (0 where there is none) up to the stable offsets, in
+    """Return ranges from the positions (0 by default) up to the stable offsets, in
     order of log partition and offset.
 
-    Of `max_records` each log partition gets an equal share, and what one does not need
-    others get. Where batches are known a share ends after a batch, and has one at
-    least; elsewhere offsets are counted for records.
+    `max_records` is divided equally among log partitions; the unused part of a share is
+    divided among the others. With cuts a share ends after a batch and has at least one
+    batch; without cuts offsets are counted instead of records.
     """
     ranges: list[OffsetRange] = []
     shares = backlog(heads, positions)
@@ -38,77 +39,76 @@ def plan(
         head, begin = heads[partition], positions.get(partition, 0)
         if head.cuts is None:
             until = min(begin + share, head.stable_offset)
-            ranges += _by_offsets(partition, begin, until)
+            ranges += [
+                OffsetRange(partition, at, min(at + RANGE_OFFSETS, until))
+                for at in range(begin, until, RANGE_OFFSETS)
+            ]
         else:
             ranges += _by_cuts(partition, begin, head.cuts, share, range_bytes)
     return ranges
 
 
-def up_to(heads: Mapping[int, Head], ends: Mapping[int, int]) -> dict[int, Head]:
-    """The heads as if log partitions were stable up to these offsets at most, and not
-    at all where there is none."""
-    return {
-        partition: _up_to(head, ends[partition])
-        for partition, head in heads.items()
-        if partition in ends
-    }
-
-
-def _up_to(head: Head, end: int) -> Head:
-    if end >= head.stable_offset:
-        return head
-    cuts = head.cuts
-    if cuts is not None:
-        count = int(np.searchsorted(cuts.offsets, end)) + 1
-        offsets = np.minimum(cuts.offsets[:count], end)
-        cuts = Cuts(offsets, cuts.records[:count], cuts.size_bytes[:count], cuts.hint)
-    return head._replace(stable_offset=end, cuts=cuts)
+def limit_heads(heads: Mapping[int, Head], ends: Mapping[int, int]) -> dict[int, Head]:
+    """Return the heads, with stable offsets limited to these; leave out log partitions
+    without a limit.
+    """
+    limited = {}
+    for partition, head in heads.items():
+        end, cuts = ends.get(partition), head.cuts
+        if end is None:
+            continue
+        if end < head.stable_offset:
+            if cuts is not None:
+                count = int(np.searchsorted(cuts.offsets, end)) + 1
+                offsets = np.minimum(cuts.offsets[:count], end)
+                records, sizes = cuts.records[:count], cuts.size_bytes[:count]
+                cuts = Cuts(offsets, records, sizes, cuts.hint)
+            limited[partition] = head._replace(stable_offset=end, cuts=cuts)
+        else:
+            limited[partition] = head
+    return limited
 
 
 def backlog(heads: Mapping[int, Head], positions: Mapping[int, int]) -> dict[int, int]:
-    """How many records each log partition still has before its stable offset (offsets,
-    where batches are not known), 1 at least; those that were read are left out."""
-    return {
-        partition: max(1, _left(head, positions.get(partition, 0)))
-        for partition, head in heads.items()
-        if positions.get(partition, 0) < head.stable_offset
-    }
+    """Return the number of unread records of each log partition up to its stable
+    offset, at least 1. For sources without cuts offsets are counted; log partitions
+    without a backlog are left out.
+    """
+    unread = {}
+    for partition, head in heads.items():
+        begin, cuts = positions.get(partition, 0), head.cuts
+        if begin >= head.stable_offset:
+            continue
+        records = head.stable_offset - begin
+        if cuts is not None:
+            first = int(np.searchsorted(cuts.offsets, begin, side="right"))
+            records = _sum(cuts.records, first, len(cuts.offsets))
+        unread[partition] = max(1, records)
+    return unread
 
 
-def _left(head: Head, begin: int) -> int:
-    if head.cuts is None:
-        return head.stable_offset - begin
-    cuts = head.cuts
-    first = int(np.searchsorted(cuts.offsets, begin, side="right"))
-    return _sum(cuts.records, first, len(cuts.offsets))
-
-
-def _sum(upto: np.ndarray, first: int, end: int) -> int:
-    """How much there is from batch `first` to before batch `end`."""
+def _sum(totals: np.ndarray, first: int, end: int) -> int:
+    """Return the sum of the values of batches `first` to `end - 1`, from running
+    totals.
+    """
     if end <= first:
         return 0
-    return int(upto[end - 1]) - (int(upto[first - 1]) if first else 0)
+    return int(totals[end - 1]) - (int(totals[first - 1]) if first else 0)
 
 
 def _shares(left: Mapping[int, int], max_records: int) -> dict[int, int]:
-    """What each gets: who needs least is served first, and the others divide the
-    rest."""
+    """Divide `max_records` fairly: in ascending order of backlog, each log partition
+    gets at most an equal share of the remaining records.
+    """
     shares, rest = {}, max_records
-    waiting = sorted(left, key=lambda partition: left[partition])
-    while waiting:
-        share = min(left[waiting[0]], rest // len(waiting))
-        partition = waiting.pop(0)
-        shares[partition] = share
-        rest -= share
+    ascending = sorted(left, key=lambda partition: left[partition])
+    for count, partition in zip(range(len(left), 0, -1), ascending, strict=True):
+        shares[partition] = min(left[partition], rest // count)
+        rest -= shares[partition]
     if not any(shares.values()):
         longest = max(left, key=lambda partition: left[partition], default=None)
         return {} if longest is None else {longest: max_records}
     return {partition: share for partition, share in shares.items() if share}
-
-
-def _by_offsets(partition: int, begin: int, until: int) -> Iterator[OffsetRange]:
-    for at in range(begin, until, RANGE_OFFSETS):
-        yield OffsetRange(partition, at, min(at + RANGE_OFFSETS, until))
 
 
 def _by_cuts(

@@ -1,12 +1,13 @@
-"""Where the coordinator's log is read from: what every source can say and do.
+"""The interface of the pipeline's sources, from which `__consumer_offsets` is read.
 
-A log partition is read up to its *stable offset*: the first offset of a transaction
-that is still open, else its end. All before it is decided, so a position in a log
-partition is one number, the next offset.
+A log partition is read up to its *stable offset*: the first offset of an open
+transaction, else its end. All records before it are known to be committed or aborted,
+so a position in a log partition is one number, the next offset.
 
-A batch is never divided: it belongs to the range that its last offset is in. So any
-numbers may bound ranges, and ranges that follow one another give each record once.
-Sources that know where their batches are (`Head.cuts`) get ranges that end after one.
+A batch is never divided: it belongs to the range that contains its last offset. So
+ranges may end at any offset, and consecutive ranges return each record once. If a
+source has the positions of batches (`Head.cuts`), each of its ranges ends after a
+batch.
 """
 
 from __future__ import annotations
@@ -24,120 +25,142 @@ from numpy.typing import NDArray
 from coterie.errors import SettingError
 
 Hint = Mapping[str, Any]
+"""The location of a range's bytes, in a form of the source."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cuts:
-    """Where ranges of a log partition may end: after each of its batches. Arrays of
-    one length, in log order."""
+    """Offsets at which ranges of a log partition may end, each after a batch. The
+    arrays have one length, in log order."""
 
     offsets: NDArray[np.int64]
     """The offset after the batch."""
     records: NDArray[np.int64]
-    """Records up to there."""
+    """The number of records up to there."""
     size_bytes: NDArray[np.int64]
-    """Bytes up to there."""
+    """The number of bytes up to there."""
     hint: Callable[[int, int], Hint | None]
-    """Where the bytes of the batches from one index to before another are."""
+    """The function that returns the hint for the batches from one index to before
+    another.
+    """
 
 
 class Head(NamedTuple):
-    """How far a log partition goes."""
+    """The start, stable and end offset of a log partition."""
 
     start_offset: int
-    """The first offset that is there."""
+    """The first offset that is in the log."""
     stable_offset: int
-    """Up to here it is decided what counts."""
+    """All transactions before it have ended."""
     end_offset: int
     cuts: Cuts | None = None
-    """From the position that was asked for to the stable offset; None where the source
-    knows its batches only as it reads them."""
+    """The cuts from the requested position to the stable offset; None when the source
+    finds batches only while it reads them.
+    """
 
 
 class OffsetRange(NamedTuple):
-    """A part of a log partition; it is pickled and sent to a worker."""
+    """A range of a log partition. It is pickled and sent to a worker."""
 
     log_partition: int
     from_offset: int
     until_offset: int
     hint: Hint | None = None
-    """Where the bytes are, when that is known. It may be wrong."""
+    """The location of the bytes, if known. It may be outdated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What some batches gave."""
+    """The rows of some batches, as Arrow record batches."""
 
     records: Any
-    """An Arrow record batch of `tables.records.RECORDS`."""
+    """Rows of the table `records`."""
     faults: Any
-    """One of QUARANTINE."""
+    """Rows of `quarantine`."""
     gaps: Any
-    """One of LOG_GAPS. A gap ends where a batch ends or begins, or a record does, so
-    gaps are the same however the log was divided."""
+    """Rows of `log_gaps`. A gap begins and ends at a batch or a record, so gaps do not
+    depend on how the log is divided into ranges."""
     next_offset: int
-    """All before it was read; `until_offset` in the last Rows of a range."""
+    """All offsets before it are read; `until_offset` in the last Rows of a range."""
 
 
 class Source(Protocol):
-    """A log of groups; picklable."""
+    """A log of `__consumer_offsets`; picklable."""
 
     def describe(self) -> str:
-        """What it is, as `open_source` takes it: "segments:/path"."""
+        """Return the name that `open_source` takes, like "segments:/path"."""
 
     def heads(self, since: Mapping[int, int] | None = None) -> Mapping[int, Head]:
-        """How far each log partition goes; asked by the driver.
+        """Return the head of each log partition; called in the driver.
 
-        `since`: offsets up to which log partitions were read before, which need no
-        second look. Raises LogError or ClientError.
+        `since` has the positions of the reader, by log partition: batches before them
+        need not be scanned. Raises LogError or ClientError.
         """
 
     def read(self, part: OffsetRange) -> Iterator[Rows]:
-        """The rows of a range in order of offset, in a worker; at least one Rows.
+        """Read a range in order of offset, in a worker; yield at least one `Rows`.
 
         The range ends at or before the stable offset. Raises LogError or ClientError.
         """
 
 
-_MODULES: Final = {
-    "segments": "coterie.pipeline.sources.segment_folder",
-    "store": "coterie.pipeline.sources.store",
-    "kafka": "coterie.pipeline.sources.cluster",
+_OPENERS: Final = {
+    "segments": ("coterie.pipeline.sources.segments", "open_segments"),
+    "store": ("coterie.pipeline.sources.store", "open_store"),
+    "kafka": ("coterie.pipeline.sources.cluster", "open_cluster"),
 }
-"""Modules of sources, each with `open_it(where, **options) -> Source`."""
+"""Module and function of each kind of source. A module is imported when it is used, so
+that reading segments does not import the client."""
 _HOST_PORT: Final = re.compile(r"[^/\\]+:\d+(,[^/\\]+:\d+)*")
-_WAYS: Final = (
-    "Say segments:DIR (log segments of Kafka; DIR may be a URI like s3://bucket/path),"
+_KNOWN_SOURCES: Final = (
+    "Use segments:DIR (Kafka log segments; DIR may be a URI like s3://bucket/path),"
     " store:DIR (the --data directory of a Coterie server) or kafka:HOST:PORT."
 )
+_OPTION_PREFIX: Final = "source."
 
 
 def open_source(text: str, **options: Any) -> Source:
-    """The source that `text` names: "segments:DIR_OR_URI", "store:DIR" or
-    "kafka:HOST:PORT"; without the word before the colon, what stands there decides.
-
-    Options are the source's own. Raises SettingError when it is none of these.
+    """Open the source with this name: "segments:DIR_OR_URI", "store:DIR" or
+    "kafka:HOST:PORT". Without a prefix the kind is detected from the content. `options`
+    are the options of the source. Raises SettingError.
     """
-    kind, where = read_name(text)
-    source: Source = import_module(_MODULES[kind]).open_it(where, **options)
+    kind, where = parse_source_name(text)
+    module, function = _OPENERS[kind]
+    source: Source = getattr(import_module(module), function)(where, **options)
     return source
 
 
-def read_name(text: str) -> tuple[str, str]:
-    """The kind of source that `text` names ("segments", "store" or "kafka"), and where
-    it is. Raises SettingError as `open_source` does."""
+def parse_source_name(text: str) -> tuple[str, str]:
+    """Return the kind of a source ("segments", "store" or "kafka") and its place.
+
+    Raises SettingError when `text` is not the name of a source.
+    """
     kind, _, where = text.partition(":")
-    if kind in _MODULES and where:
+    if kind in _OPENERS and where:
         return kind, where
-    return _guess(text), text
-
-
-def _guess(text: str) -> str:
     path = Path(text)
     if text and path.exists():
-        return "store" if (path / "coterie.db").is_file() else "segments"
+        return "store" if (path / "coterie.db").is_file() else "segments", text
     if "://" in text:
-        return "segments"
+        return "segments", text
     if _HOST_PORT.fullmatch(text):
-        return "kafka"
-    raise SettingError(f"{text!r} is not there, and no source is called so. {_WAYS}")
+        return "kafka", text
+    raise SettingError(f"{text!r} does not exist and is no source. {_KNOWN_SOURCES}")
+
+
+def source_of_options(options: Mapping[str, str]) -> Source:
+    """Open the source in the options of a Spark data source: `source`, or the path of
+    `load(PATH)`, with the options that begin with "source.". Raises SettingError.
+    """
+    text = options.get("source") or options.get("path")
+    if not text:
+        raise SettingError(
+            "no source is given: use .option('source', 'segments:DIR'), 'store:DIR' or"
+            " 'kafka:HOST:PORT'"
+        )
+    own = {
+        name.removeprefix(_OPTION_PREFIX): value
+        for name, value in options.items()
+        if name.startswith(_OPTION_PREFIX)
+    }
+    return open_source(text, **own)

@@ -1,13 +1,13 @@
-"""Spark's own Kafka source, for who insists on it: its rows as those of `records`.
+"""Convert rows of Spark's own Kafka source to rows of `records` and of silver tables.
 
     frame = spark.read.format("kafka").options(**OPTIONS).option(
         "kafka.bootstrap.servers", "broker:9092").load()
     commits = silver(bronze(frame), OFFSET_COMMITS)
 
-It shows no internal topic unless SETTING is set in the session (since Spark 3.4), reads
-what was aborted unless it is told not to, and joins a group of its own to find the
-offsets, whose records are in the log then, too. Producers, markers and leader epochs
-are not told, so that the log is not whole; docs/pipeline-sources.md says more.
+That source returns no rows of internal topics unless SETTING is set in the session
+(since Spark 3.4), returns aborted records by default, and creates a consumer group,
+whose records are then in the log, too. Its rows have no producers, markers or leader
+epochs; docs/pipeline-sources.md has the details.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from coterie.pipeline.codec.decode import decode
-from coterie.pipeline.gold.look import spark_schema
-from coterie.pipeline.tables.records import RECORDS
+from coterie.pipeline.tables.bronze import RECORDS
+from coterie.pipeline.tables.spark import spark_schema
 from coterie.pipeline.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SETTING: Final = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
-"""To be "true": offsets are then found by a consumer, which sees internal topics."""
+"""Must be "true": then a consumer finds the offsets, which includes internal topics."""
 OPTIONS: Final[Mapping[str, str]] = {
     "subscribe": "__consumer_offsets",
     "startingOffsets": "earliest",
@@ -34,15 +34,16 @@ OPTIONS: Final[Mapping[str, str]] = {
     "includeHeaders": "true",
     "failOnDataLoss": "false",
 }
-"""Without the last of them what compaction took would end the query."""
+"""Without `failOnDataLoss` a query fails at offsets that compaction removed."""
 _LOG_APPEND_TIME: Final = 1
 
 
 def bronze(frame: DataFrame) -> DataFrame:
-    """Rows of Spark's Kafka source in the columns of `records`. What it does not tell
-    is as for a record without a producer; each is a batch of its own."""
+    """Convert rows of Spark's Kafka source to the columns of `records`. The missing
+    columns have the values of a record without a producer, in a batch of one record.
+    """
     lengths = [F.coalesce(F.octet_length(name), F.lit(0)) for name in ("key", "value")]
-    told = {
+    columns = {
         "log_partition": F.col("partition"),
         "log_offset": F.col("offset"),
         "append_ts": F.when(F.unix_millis("timestamp") >= 0, F.col("timestamp")),
@@ -52,8 +53,7 @@ def bronze(frame: DataFrame) -> DataFrame:
         "key": F.col("key"),
         "value": F.col("value"),
         "headers": F.transform(
-            "headers",
-            lambda each: F.struct(each["key"].alias("name"), each["value"]),
+            "headers", lambda each: F.struct(each["key"].alias("name"), each["value"])
         ),
         "leader_epoch": F.lit(-1),
         "producer_id": F.lit(-1),
@@ -64,14 +64,14 @@ def bronze(frame: DataFrame) -> DataFrame:
     }
     return frame.select(
         *(
-            told[field.name].cast(field.dataType).alias(field.name)
+            columns[field.name].cast(field.dataType).alias(field.name)
             for field in spark_schema(RECORDS)
         )
     )
 
 
 def silver(records: DataFrame, table: Table) -> DataFrame:
-    """Rows of `records` decoded to those of a silver table, in workers."""
+    """Decode rows of `records` to a silver table, in workers."""
 
     def decoded(batches: Iterable[Any]) -> Iterator[Any]:
         for each in batches:

@@ -1,1 +1,1 @@
-"""Every table of the lake, declared: one a file."""
+"""Declarations of every table of the lake."""

@@ -1,7 +1,8 @@
-"""What a table is: a name, the question it answers, its columns and its key.
+"""Table declarations: name, layer, question, key and columns; and shared columns.
 
-Declared here without Spark, so that what only reads tables does not load it. The
-transforms of `pipeline.gold` end in these schemas; docs/pipeline.md is held to them.
+This module does not import Spark, so that code which only reads tables does not load
+it. The transforms of `pipeline.gold` return rows in these schemas, and
+`tools.pipeline_page` writes the column tables of docs/pipeline.md from them.
 """
 
 from __future__ import annotations
@@ -23,57 +24,95 @@ SHORT: Final = pa.int16()
 INT: Final = pa.int32()
 LONG: Final = pa.int64()
 DOUBLE: Final = pa.float64()
+DATE: Final = pa.date32()
 
 
 def list_of(element: Any) -> Any:
-    """The Arrow type of an array."""
     return pa.list_(element)
 
 
 def struct_of(**fields: Any) -> Any:
-    """The Arrow type of a struct, fields in this order."""
+    """Return the Arrow type of a struct with these fields, in this order."""
     return pa.struct(list(fields.items()))
 
 
 class Layer(Enum):
-    """How far from the log: as read, decoded, or an answer."""
+    """The processing stage of a table."""
 
     BRONZE = "bronze"
+    """Records in the form in which they were read."""
     SILVER = "silver"
+    """Decoded records."""
     GOLD = "gold"
+    """Results computed from silver and other gold tables."""
     INTERNAL = "internal"
-    """What gold tables share on their way; nobody else is to read it."""
+    """Intermediate results of gold tables; not part of the documented schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: times are `*_ts` in UTC to the microsecond, spans `*_ms`."""
+    """A column of a table. Names of times end in `_ts` (UTC, microseconds), names of
+    durations in `_ms`.
+    """
 
     name: str
     type: Any
     """An Arrow type."""
     meaning: str
+    """The description in docs/pipeline.md and in the report."""
     nullable: bool = True
 
 
 @dataclass(frozen=True)
 class Table:
-    """See the module's docstring."""
+    """The declaration of one table."""
 
     name: str
     layer: Layer
     question: str
-    """What one asks of it, as people say it."""
+    """The question that the table answers."""
     key: Sequence[str]
-    """Columns whose values no two rows share."""
+    """Columns whose values identify a row."""
     columns: Sequence[Column]
 
     @cached_property
     def schema(self) -> Any:
-        """The Arrow schema."""
         return pa.schema([pa.field(c.name, c.type, c.nullable) for c in self.columns])
 
 
-def never_null(name: str, kind: Any, meaning: str) -> Column:
-    """A column that has a value in every row."""
+def required(name: str, kind: Any, meaning: str) -> Column:
+    """Return a column that is never null."""
     return Column(name, kind, meaning, nullable=False)
+
+
+# Columns that several tables share.
+
+LOG_PARTITION: Final = required("log_partition", INT, "partition of __consumer_offsets")
+LOG_OFFSET: Final = required(
+    "log_offset", LONG, "offset of the record in its log partition"
+)
+RECORD_COLUMNS: Final = (
+    LOG_PARTITION,
+    LOG_OFFSET,
+    Column("append_ts", TIME, "timestamp of the record; null when it has none"),
+    required("base_offset", LONG, "first offset of the batch that held the record"),
+    required("size_bytes", INT, "size of the record's key and value"),
+)
+"""Position, time and size of a record: the first columns of every table of records."""
+
+GROUP_ID: Final = required("group_id", STRING, "ID of the group")
+TOPIC: Final = required("topic", STRING, "name of the topic")
+PARTITION: Final = required("partition", INT, "partition of the topic")
+TOPIC_ID: Final = Column(
+    "topic_id", STRING, "ID of the topic as 32 hex digits; null when unknown"
+)
+MEMBER_ID: Final = required("member_id", STRING, "ID of the member")
+INSTANCE_ID: Final = Column(
+    "instance_id", STRING, "group.instance.id of a static member"
+)
+CLIENT_ID: Final = Column("client_id", STRING, "client.id of the member")
+CLIENT_HOST: Final = Column("client_host", STRING, "host of the member's client")
+
+PARTITIONS: Final = list_of(struct_of(topic_id=STRING, topic=STRING, partition=INT))
+"""A list of topic partitions. Records of consumer groups identify topics by ID, records
+of classic groups by name; the other field is null."""

@@ -1,9 +1,9 @@
 """AddOffsetsToTxn, key 25: versions 0-4, flexible from 3.
 
-v1: a throttled answer leaves at once and the client keeps quiet (KIP-219).
-v2: PRODUCER_FENCED is told apart from a stale epoch (KIP-588).
+v1: throttled responses are sent at once; the client delays (KIP-219).
+v2: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588).
 v3: flexible (KIP-482).
-v4: may answer TRANSACTION_ABORTABLE (KIP-890).
+v4: may return TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from __future__ import annotations

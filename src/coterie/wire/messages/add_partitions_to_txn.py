@@ -1,10 +1,10 @@
 """AddPartitionsToTxn, key 24: versions 0-5, flexible from 3.
 
-v1: a throttled answer leaves at once and the client keeps quiet (KIP-219).
-v2: PRODUCER_FENCED is told apart from a stale epoch (KIP-588).
-v3: flexible (KIP-482); the last one that clients send.
-v4: many transactions at once, and a check that adds nothing: between brokers.
-v5: may answer TRANSACTION_ABORTABLE (KIP-890).
+v1: throttled responses are sent at once; the client delays (KIP-219).
+v2: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588).
+v3: flexible (KIP-482); the last version that clients send.
+v4: several transactions, and verification without adding; sent between brokers.
+v5: may return TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from __future__ import annotations

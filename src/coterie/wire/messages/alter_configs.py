@@ -1,7 +1,7 @@
 """AlterConfigs, key 33: versions 0-2, flexible from 2.
 
-v0: replace all settings of a resource at once (KIP-133).
-v1: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v0: replaces all configurations of a resource (KIP-133).
+v1: throttled responses are sent at once; the client delays (KIP-219).
 v2: flexible (KIP-482).
 """
 

@@ -1,10 +1,10 @@
 """ApiVersions, key 18: versions 0-5, flexible from 3.
 
 v1: throttle time.
-v2: a throttled answer leaves at once and the client keeps quiet (KIP-219).
-v3: flexible (KIP-482); the client says what it is (KIP-511), the broker its features.
-v4: a feature's lowest version may be 0 (KAFKA-17011).
-v5: the client names the node it means to reach (KIP-1242); not served.
+v2: throttled responses are sent at once; the client delays (KIP-219).
+v3: flexible (KIP-482); the client's name and version (KIP-511), the broker's features.
+v4: the minimum version of a feature may be 0 (KAFKA-17011).
+v5: cluster id and node id that the client expects (KIP-1242); not served.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe, key 69: versions 0-1, flexible from 0.
 
-v0: groups of the protocol of KIP-848, with both assignments of each member.
-v1: whether a member speaks the classic protocol (KIP-1099).
+v0: consumer groups, with each member's current and target assignment (KIP-848).
+v1: member type: classic or consumer protocol (KIP-1099).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class ConsumerGroupDescribeRequest(Message, key=69, versions="0-1", flexible="0+
     include_authorized_operations: bool = boolean()
 
 
-class TopicPartitions(Struct):
+class DescribedTopicPartitions(Struct):
     topic_id: bytes = uuid()
     topic_name: str = string()
     partitions: list[int] = array("int32")
 
 
-class Assignment(Struct):
-    topic_partitions: list[TopicPartitions] = array(TopicPartitions)
+class DescribedAssignment(Struct):
+    topic_partitions: list[DescribedTopicPartitions] = array(DescribedTopicPartitions)
 
 
-class Member(Struct):
+class DescribedMember(Struct):
     member_id: str = string()
     instance_id: str | None = string(nullable="0+", default=None)
     rack_id: str | None = string(nullable="0+", default=None)
@@ -44,12 +44,12 @@ class Member(Struct):
     client_host: str = string()
     subscribed_topic_names: list[str] = array("string")
     subscribed_topic_regex: str | None = string(nullable="0+", default=None)
-    assignment: Assignment = struct(Assignment)
-    target_assignment: Assignment = struct(Assignment)
+    assignment: DescribedAssignment = struct(DescribedAssignment)
+    target_assignment: DescribedAssignment = struct(DescribedAssignment)
     member_type: int = int8("1+", default=-1)
 
 
-class DescribedGroup(Struct):
+class DescribedConsumerGroup(Struct):
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)
     group_id: str = string()
@@ -57,10 +57,10 @@ class DescribedGroup(Struct):
     group_epoch: int = int32()
     assignment_epoch: int = int32()
     assignor_name: str = string()
-    members: list[Member] = array(Member)
+    members: list[DescribedMember] = array(DescribedMember)
     authorized_operations: int = int32(default=-2147483648)
 
 
 class ConsumerGroupDescribeResponse(Message, key=69, versions="0-1", flexible="0+"):
     throttle_time_ms: int = int32()
-    groups: list[DescribedGroup] = array(DescribedGroup)
+    groups: list[DescribedConsumerGroup] = array(DescribedConsumerGroup)

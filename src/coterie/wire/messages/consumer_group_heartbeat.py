@@ -1,10 +1,11 @@
 """ConsumerGroupHeartbeat, key 68: versions 0-1, flexible from 0.
 
-v0: join, stay, leave and be assigned, all in one (KIP-848).
-v1: topics by regular expression; the member makes its own id (KIP-1082).
+v0: joins, keeps alive, assigns and leaves (KIP-848).
+v1: subscription by regular expression; the member generates its id (KIP-1082).
 
-Tagged fields from `PRIVATE_TAG` on are what KIP-848 has for client-side assignors and
-Kafka never shipped (E7.1, E7.2): only clients that say so are answered so.
+Tagged fields from `PRIVATE_TAG` on are those of KIP-848 for client-side assignors,
+which Kafka never shipped (E7.1, E7.2). Responses have them only for members that sent
+client assignors.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""ConsumerGroupInstallAssignment, key 16385: version 0. Not Kafka's, but KIP-848's.
+"""ConsumerGroupInstallAssignment, key 16385: version 0, flexible (KIP-848).
 
-The member that computed its group's assignment hands it in, with the group epoch that
-it computed for, or says why it could not (KIP-848, Client Side Mode). Kafka never gave
-the API a number, so this key is one of ours (E13-40).
+The member that computed its group's assignment sends it with the group epoch that it
+computed it for, or an error (KIP-848, Client Side Mode). Apache Kafka assigned no key
+to this API; this key is Coterie's own (E13-40).
 """
 
 from __future__ import annotations
 
+from coterie.wire.messages.consumer_group_heartbeat import TopicPartitions
 from coterie.wire.schema import (
     Message,
     Struct,
@@ -16,18 +17,12 @@ from coterie.wire.schema import (
     int16,
     int32,
     string,
-    uuid,
 )
-
-
-class InstalledPartitions(Struct):
-    topic_id: bytes = uuid()
-    partitions: list[int] = array("int32")
 
 
 class InstalledMember(Struct):
     member_id: str = string()
-    partitions: list[InstalledPartitions] = array(InstalledPartitions)
+    partitions: list[TopicPartitions] = array(TopicPartitions)
     metadata_version: int = int16()
     metadata_bytes: bytes = binary()
 

@@ -1,12 +1,13 @@
-"""ConsumerGroupPrepareAssignment, key 16384: version 0. Not Kafka's, but KIP-848's.
+"""ConsumerGroupPrepareAssignment, key 16384: version 0, flexible (KIP-848).
 
-The member that is to compute its group's assignment asks for what it needs: the members
-with what they want and have, and the topics (KIP-848, Client Side Mode). Kafka never
-gave the API a number, so this key is one of ours (E13-40).
+The member that computes its group's assignment requests the input of its assignor: the
+members with subscriptions and assigned partitions, and the topics (KIP-848, Client Side
+Mode). Apache Kafka assigned no key to this API; this key is Coterie's own (E13-40).
 """
 
 from __future__ import annotations
 
+from coterie.wire.messages.consumer_group_heartbeat import TopicPartitions
 from coterie.wire.schema import (
     Message,
     Struct,
@@ -35,11 +36,6 @@ class MemberAssignor(Struct):
     metadata_bytes: bytes = binary()
 
 
-class MemberPartitions(Struct):
-    topic_id: bytes = uuid()
-    partitions: list[int] = array("int32")
-
-
 class PreparedMember(Struct):
     member_id: str = string()
     member_epoch: int = int32()
@@ -47,7 +43,7 @@ class PreparedMember(Struct):
     rack_id: str | None = string(nullable="0+", default=None)
     subscribed_topic_ids: list[bytes] = array("uuid")
     assignor: MemberAssignor = struct(MemberAssignor)
-    topic_partitions: list[MemberPartitions] = array(MemberPartitions)
+    topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
 
 class PreparedTopic(Struct):

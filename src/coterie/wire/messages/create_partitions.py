@@ -1,8 +1,8 @@
 """CreatePartitions, key 37: versions 0-3, flexible from 2.
 
-v1: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v1: throttled responses are sent at once; the client delays (KIP-219).
 v2: flexible (KIP-482).
-v3: may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
+v3: may return THROTTLING_QUOTA_EXCEEDED (KIP-599).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """CreateTopics, key 19: versions 2-7, flexible from 5.
 
-v2: the oldest that Kafka 4 speaks: validate only, messages, throttle time.
-v3: a throttled answer leaves at once and the client keeps quiet (KIP-219).
-v4: counts may be left to the broker's defaults (KIP-464).
-v5: flexible (KIP-482); answers with the topic's configuration (KIP-525).
-v6: may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
-v7: answers with the topic's id (KIP-516).
+v2: the oldest version of Kafka 4: validate only, messages, throttle time.
+v3: throttled responses are sent at once; the client delays (KIP-219).
+v4: -1 for the broker's default numbers of partitions and replicas (KIP-464).
+v5: flexible (KIP-482); returns the topic's configurations (KIP-525).
+v6: may return THROTTLING_QUOTA_EXCEEDED (KIP-599).
+v7: returns the topic's id (KIP-516).
 """
 
 from __future__ import annotations

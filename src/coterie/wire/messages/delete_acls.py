@@ -1,8 +1,8 @@
 """DeleteAcls, key 31: versions 1-3, flexible from 2.
 
-v1: patterns of names, and filters for them (KIP-290).
+v1: resource pattern types and filters for them (KIP-290).
 v2: flexible (KIP-482).
-v3: users are resources (KIP-373).
+v3: resource type USER (KIP-373).
 """
 
 from __future__ import annotations

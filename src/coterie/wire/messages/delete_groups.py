@@ -1,9 +1,9 @@
 """DeleteGroups, key 42: versions 0-3, flexible from 2.
 
-v0: many groups, an error for each (KIP-229).
-v1: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v0: several groups, an error code for each (KIP-229).
+v1: throttled responses are sent at once; the client delays (KIP-219).
 v2: flexible (KIP-482).
-v3: an error may come with words (KIP-1331).
+v3: error messages (KIP-1331).
 """
 
 from __future__ import annotations

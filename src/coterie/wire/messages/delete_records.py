@@ -1,7 +1,7 @@
 """DeleteRecords, key 21: versions 0-2, flexible from 2.
 
-v0: drop what lies before an offset (KIP-107).
-v1: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v0: deletes the records before an offset (KIP-107).
+v1: throttled responses are sent at once; the client delays (KIP-219).
 v2: flexible (KIP-482).
 """
 

@@ -1,10 +1,10 @@
 """DeleteTopics, key 20: versions 1-6, flexible from 4.
 
-v1: the oldest that Kafka 4 speaks: throttle time.
-v2: a throttled answer leaves at once and the client keeps quiet (KIP-219).
-v3: may answer TOPIC_DELETION_DISABLED (KIP-322).
+v1: the oldest version of Kafka 4: throttle time.
+v2: throttled responses are sent at once; the client delays (KIP-219).
+v3: may return TOPIC_DELETION_DISABLED (KIP-322).
 v4: flexible (KIP-482).
-v5: an error may come with words; THROTTLING_QUOTA_EXCEEDED (KIP-599).
+v5: error messages; may return THROTTLING_QUOTA_EXCEEDED (KIP-599).
 v6: topics by name or by id (KIP-516).
 """
 

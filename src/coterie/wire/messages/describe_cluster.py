@@ -1,8 +1,8 @@
 """DescribeCluster, key 60: versions 0-2, flexible from 0.
 
 v0: brokers, controller and cluster id, without topics (KIP-700).
-v1: asks for brokers or controllers (KIP-919).
-v2: fenced brokers too, when asked (KIP-1073).
+v1: endpoint type: brokers or controllers (KIP-919).
+v2: fenced brokers, if requested (KIP-1073).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """DescribeConfigs, key 32: versions 0-4, flexible from 4.
 
-v0: settings and whether they are defaults (KIP-133); all that Kafka 0.11 speaks.
-v1: the oldest that Kafka 4 speaks: where a value comes from, and its synonyms
-    (KIP-226).
-v2: a throttled answer leaves at once and the client keeps quiet (KIP-219).
-v3: types and documentation of the settings (KIP-569).
+v0: configurations and whether they are defaults (KIP-133); for Kafka 0.11 clients.
+v1: the oldest version of Kafka 4: the source of a value, and its synonyms (KIP-226).
+v2: throttled responses are sent at once; the client delays (KIP-219).
+v3: types and documentation of configurations (KIP-569).
 v4: flexible (KIP-482).
 """
 

@@ -1,16 +1,16 @@
 """DescribeGroups, key 15: versions 0-6, flexible from 5.
 
 v1: throttle time.
-v2: a throttled answer leaves at once and the client keeps quiet (KIP-219).
-v3: authorized operations, when asked (KIP-430).
+v2: throttled responses are sent at once; the client delays (KIP-219).
+v3: authorized operations, if requested (KIP-430).
 v4: instance ids of members (KIP-345).
 v5: flexible (KIP-482).
-v6: GROUP_ID_NOT_FOUND in words instead of a dead group (KIP-1043).
+v6: GROUP_ID_NOT_FOUND and a message instead of a group in state Dead (KIP-1043).
 
-The draft of KIP-181 wanted four more fields in a version 2 that Kafka has spent on
-something else (C-11). Since v5 they are tagged fields of Coterie's own, which who does
-not know them skips: the generation and its leader, and for each member the topics that
-it subscribes to and the assignors that it offers.
+The draft of KIP-181 had four more fields in a version 2, which Kafka later used for
+something else (C-11). From v5 on they are private tagged fields, which other clients
+skip: the generation and its leader, and each member's subscribed topics and offered
+assignors.
 """
 
 from __future__ import annotations

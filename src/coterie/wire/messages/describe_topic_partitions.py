@@ -1,6 +1,6 @@
 """DescribeTopicPartitions, key 75: versions 0, flexible from 0.
 
-v0: topics page by page, with eligible leader replicas (KIP-966).
+v0: topics in pages, with eligible leader replicas (KIP-966).
 """
 
 from __future__ import annotations

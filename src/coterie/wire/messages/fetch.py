@@ -1,24 +1,25 @@
 """Fetch, key 1: versions 4-18, flexible from 12.
 
-v4: the oldest that Kafka 4 speaks: record batches v2, read committed (KIP-98).
+v4: the oldest version of Kafka 4: record batches v2, read committed (KIP-98).
 v5: log start offsets (KIP-107).
-v6: may answer KAFKA_STORAGE_ERROR (KIP-112).
-v7: sessions: only what changed is asked and answered (KIP-227).
-v8: a throttled answer leaves at once and the client keeps quiet (KIP-219).
-v9: the leader epoch the client knows (KIP-320).
+v6: may return KAFKA_STORAGE_ERROR (KIP-112).
+v7: fetch sessions: incremental requests and responses (KIP-227).
+v8: throttled responses are sent at once; the client delays (KIP-219).
+v9: the client's current leader epoch (KIP-320).
 v10: zstd (KIP-110).
-v11: the reader's rack, a nearer replica to read from (KIP-392).
-v12: flexible (KIP-482); the epoch last fetched, where logs part (KIP-595).
+v11: the consumer's rack, and the preferred read replica (KIP-392).
+v12: flexible (KIP-482); last fetched epoch and diverging epoch (KIP-595).
 v13: topic ids instead of names (KIP-516).
-v14: may answer OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405).
+v14: may return OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405).
 v15: a follower's id and epoch in a tagged field (KIP-903).
-v16: where a new leader is (KIP-951).
-v17: a follower's directory (KIP-853).
+v16: the current leader and its endpoint (KIP-951).
+v17: a follower's directory id (KIP-853).
 v18: a follower's high watermark (KIP-1166).
 """
 
 from __future__ import annotations
 
+from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 from coterie.wire.schema import (
     Message,
     Struct,
@@ -79,14 +80,9 @@ class FetchRequest(Message, key=1, versions="4-18", flexible="12+"):
     rack_id: str = string("11+")
 
 
-class EpochEndOffset(Struct):
+class DivergingEpoch(Struct):
     epoch: int = int32("12+", default=-1)
     end_offset: int = int64("12+", default=-1)
-
-
-class LeaderIdAndEpoch(Struct):
-    leader_id: int = int32("12+", default=-1)
-    leader_epoch: int = int32("12+", default=-1)
 
 
 class SnapshotId(Struct):
@@ -105,7 +101,7 @@ class PartitionData(Struct):
     high_watermark: int = int64()
     last_stable_offset: int = int64("4+", default=-1)
     log_start_offset: int = int64("5+", default=-1)
-    diverging_epoch: EpochEndOffset = struct(EpochEndOffset, "12+", tag=0, tagged="12+")
+    diverging_epoch: DivergingEpoch = struct(DivergingEpoch, "12+", tag=0, tagged="12+")
     current_leader: LeaderIdAndEpoch = struct(
         LeaderIdAndEpoch, "12+", tag=1, tagged="12+"
     )
@@ -121,13 +117,6 @@ class FetchableTopicResponse(Struct):
     topic: str = string("0-12")
     topic_id: bytes = uuid("13+")
     partitions: list[PartitionData] = array(PartitionData)
-
-
-class NodeEndpoint(Struct):
-    node_id: int = int32("16+")
-    host: str = string("16+")
-    port: int = int32("16+")
-    rack: str | None = string("16+", nullable="16+", default=None)
 
 
 class FetchResponse(Message, key=1, versions="4-18", flexible="12+"):

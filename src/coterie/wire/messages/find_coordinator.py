@@ -1,11 +1,11 @@
 """FindCoordinator, key 10: versions 0-6, flexible from 3.
 
-v1: of a transaction as well as of a group (KIP-98); throttle time, message.
-v2: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v1: key types group and transaction (KIP-98); throttle time, error message.
+v2: throttled responses are sent at once; the client delays (KIP-219).
 v3: flexible (KIP-482).
-v4: many keys of one type at once (KIP-699).
-v5: may answer TRANSACTION_ABORTABLE (KIP-890).
-v6: share groups (KIP-932).
+v4: several keys of one type (KIP-699).
+v5: may return TRANSACTION_ABORTABLE (KIP-890).
+v6: key type share (KIP-932).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Heartbeat, key 12: versions 0-4, flexible from 4.
 
 v1: throttle time.
-v2: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v2: throttled responses are sent at once; the client delays (KIP-219).
 v3: instance id (KIP-345).
 v4: flexible (KIP-482).
 """

@@ -1,45 +1,40 @@
 """IncrementalAlterConfigs, key 44: versions 0-1, flexible from 1.
 
-v0: set, delete, append and subtract settings one by one (KIP-339).
+v0: sets, deletes, appends and subtracts single configurations (KIP-339).
 v1: flexible (KIP-482).
 """
 
 from __future__ import annotations
 
+from coterie.wire.messages.alter_configs import AlterConfigsResourceResponse
 from coterie.wire.schema import (
     Message,
     Struct,
     array,
     boolean,
     int8,
-    int16,
     int32,
     string,
 )
 
 
-class AlterableConfig(Struct):
+class IncrementalAlterableConfig(Struct):
     name: str = string()
     config_operation: int = int8()
     value: str | None = string(nullable="0+")
 
 
-class AlterConfigsResource(Struct):
+class IncrementalAlterConfigsResource(Struct):
     resource_type: int = int8()
     resource_name: str = string()
-    configs: list[AlterableConfig] = array(AlterableConfig)
+    configs: list[IncrementalAlterableConfig] = array(IncrementalAlterableConfig)
 
 
 class IncrementalAlterConfigsRequest(Message, key=44, versions="0-1", flexible="1+"):
-    resources: list[AlterConfigsResource] = array(AlterConfigsResource)
+    resources: list[IncrementalAlterConfigsResource] = array(
+        IncrementalAlterConfigsResource
+    )
     validate_only: bool = boolean()
-
-
-class AlterConfigsResourceResponse(Struct):
-    error_code: int = int16()
-    error_message: str | None = string(nullable="0+")
-    resource_type: int = int8()
-    resource_name: str = string()
 
 
 class IncrementalAlterConfigsResponse(Message, key=44, versions="0-1", flexible="1+"):

@@ -1,11 +1,11 @@
 """InitProducerId, key 22: versions 0-6, flexible from 2.
 
-v0: a producer id, for idempotence or a transactional id (KIP-98).
-v1: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v0: a producer id, for idempotence or for a transactional id (KIP-98).
+v1: throttled responses are sent at once; the client delays (KIP-219).
 v2: flexible (KIP-482).
-v3: a producer may ask to go on with its id and epoch (KIP-360).
-v4: PRODUCER_FENCED is told apart from a stale epoch (KIP-588).
-v5: may answer TRANSACTION_ABORTABLE (KIP-890).
+v3: a producer may send its current id and epoch to keep the id (KIP-360).
+v4: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588).
+v5: may return TRANSACTION_ABORTABLE (KIP-890).
 v6: two-phase commit (KIP-939); not served.
 """
 

@@ -1,14 +1,11 @@
 """JoinGroup, key 11: versions 0-9, flexible from 6.
 
-v1: rebalance time-out apart from the session's (KIP-62).
-v2: throttle time.
-v3: a throttled answer leaves at once and the client keeps quiet (KIP-219).
-v4: a newcomer is given its member id and joins again with it (KIP-394).
-v5: instance id (KIP-345).
-v6: flexible (KIP-482).
-v7: answers with the protocol type; the protocol may be null (KIP-559).
-v8: a reason for joining (KIP-800).
-v9: a leader may be told to leave assignments alone (KIP-814).
+v1: rebalance timeout, separate from the session timeout (KIP-62). v2: throttle time.
+v3: throttled responses are sent at once; the client delays (KIP-219). v4: a new member
+receives its member id and joins again with it (KIP-394). v5: instance id (KIP-345). v6:
+flexible (KIP-482). v7: the response has the protocol type; the protocol name may be
+null (KIP-559). v8: the reason for joining (KIP-800). v9: with SkipAssignment in the
+response the leader computes no assignment (KIP-814).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """LeaveGroup, key 13: versions 0-5, flexible from 4.
 
 v1: throttle time.
-v2: a throttled answer leaves at once and the client keeps quiet (KIP-219).
-v3: many members at once, by member or instance id (KIP-345).
+v2: throttled responses are sent at once; the client delays (KIP-219).
+v3: several members, by member or instance id (KIP-345).
 v4: flexible (KIP-482).
-v5: a reason for leaving (KIP-800).
+v5: the reason for leaving (KIP-800).
 """
 
 from __future__ import annotations

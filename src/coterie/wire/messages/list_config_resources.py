@@ -1,7 +1,7 @@
 """ListConfigResources, key 74: versions 0-1, flexible from 0.
 
-v0: what clients push metrics for (KIP-714), then named ListClientMetricsResources.
-v1: resources of any type; no types mean all (KIP-1142).
+v0: client metrics resources, as ListClientMetricsResources (KIP-714).
+v1: resources of any type; an empty list of types means all (KIP-1142).
 """
 
 from __future__ import annotations

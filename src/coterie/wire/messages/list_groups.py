@@ -1,7 +1,7 @@
 """ListGroups, key 16: versions 0-5, flexible from 3.
 
 v1: throttle time.
-v2: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v2: throttled responses are sent at once; the client delays (KIP-219).
 v3: flexible (KIP-482).
 v4: states, and a filter by them (KIP-518).
 v5: types, and a filter by them (KIP-848).

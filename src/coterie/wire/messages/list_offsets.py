@@ -1,16 +1,16 @@
 """ListOffsets, key 2: versions 1-11, flexible from 6.
 
-v1: the oldest that Kafka 4 speaks: one offset and its timestamp (KIP-79).
+v1: the oldest version of Kafka 4: one offset and its timestamp (KIP-79).
 v2: isolation level (KIP-98); throttle time.
-v3: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v3: throttled responses are sent at once; the client delays (KIP-219).
 v4: leader epochs (KIP-320).
-v5: may answer OFFSET_NOT_AVAILABLE (KIP-207).
+v5: may return OFFSET_NOT_AVAILABLE (KIP-207).
 v6: flexible (KIP-482).
-v7: the offset of the largest timestamp, -3 (KIP-734).
-v8: the start of the local log, -4 (KIP-405).
-v9: the last tiered offset, -5 (KIP-1005).
-v10: a time-out for answers from remote storage (KIP-1075).
-v11: the first offset not yet uploaded, -6 (KIP-1023).
+v7: timestamp -3: the offset of the largest timestamp (KIP-734).
+v8: timestamp -4: the start of the local log (KIP-405).
+v9: timestamp -5: the last tiered offset (KIP-1005).
+v10: timeout for requests to remote storage (KIP-1075).
+v11: timestamp -6: the first offset that is not tiered yet (KIP-1023).
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """Metadata, key 3: versions 0-13, flexible from 9.
 
-v0: no topics named means all of them.
-v1: null means all, an empty list none; racks, controller, internal topics.
+v0: an empty list of topics means all topics.
+v1: null means all topics, an empty list none; racks, controller, internal topics.
 v2: cluster id (KIP-78).
 v3: throttle time.
-v4: topics are made only when the client allows it.
+v4: the client allows or disallows automatic topic creation.
 v5: offline replicas (KIP-112).
-v6: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v6: throttled responses are sent at once; the client delays (KIP-219).
 v7: leader epochs (KIP-320).
-v8: authorized operations, when asked (KIP-430).
+v8: authorized operations, if requested (KIP-430).
 v9: flexible (KIP-482).
-v10: topic ids are answered (KIP-516).
+v10: topic ids in responses (KIP-516).
 v11: the cluster's authorized operations move to DescribeCluster (KIP-700).
-v12: topics may be asked for by id (KIP-516).
-v13: an error for the whole answer (KIP-1102).
+v12: topics may be requested by id (KIP-516).
+v13: a top-level error code (KIP-1102).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """OffsetCommit, key 8: versions 2-10, flexible from 8.
 
-v2: the oldest that Kafka 4 speaks: member, generation, retention time.
+v2: the oldest version of Kafka 4: member, generation, retention time.
 v3: throttle time.
-v4: a throttled answer leaves at once and the client keeps quiet (KIP-219).
-v5: retention is the broker's alone (KIP-211).
+v4: throttled responses are sent at once; the client delays (KIP-219).
+v5: no retention time in requests; the broker's setting decides (KIP-211).
 v6: leader epochs (KIP-320).
 v7: instance id (KIP-345).
 v8: flexible (KIP-482).

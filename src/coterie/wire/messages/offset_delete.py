@@ -1,6 +1,6 @@
 """OffsetDelete, key 47: versions 0, never flexible.
 
-v0: offsets of a group, by partition; its topics must not be subscribed (KIP-496).
+v0: committed offsets of a group, for topics without subscription (KIP-496).
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """OffsetFetch, key 9: versions 1-10, flexible from 6.
 
-v1: the oldest that Kafka 4 speaks: errors by partition only.
-v2: null topics mean all of them; an error for the whole answer (KIP-88).
+v1: the oldest version of Kafka 4: errors by partition only.
+v2: null topics mean all topics; a top-level error code (KIP-88).
 v3: throttle time.
-v4: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v4: throttled responses are sent at once; the client delays (KIP-219).
 v5: leader epochs (KIP-320).
 v6: flexible (KIP-482).
-v7: stable offsets only, when asked (KIP-447).
-v8: many groups at once (KIP-709).
+v7: stable offsets only, if requested (KIP-447).
+v8: several groups in one request (KIP-709).
 v9: member id and member epoch (KIP-848).
 v10: topic ids instead of names (KIP-848).
 """

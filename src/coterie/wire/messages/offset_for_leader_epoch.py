@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch, key 23: versions 2-4, flexible from 4.
 
-v2: the oldest that Kafka 4 speaks: where an epoch ends, fenced (KIP-320).
-v3: the replica's id; -2 is a consumer that debugs (KIP-392).
+v2: the oldest version of Kafka 4: the end offset of a leader epoch (KIP-320).
+v3: replica id; -2 is a debugging consumer (KIP-392).
 v4: flexible (KIP-482).
 """
 

@@ -1,15 +1,15 @@
 """Produce, key 0: versions 3-13, flexible from 9.
 
-v3: the oldest that is served: transactional id, record batches v2 (KIP-98).
-v4: may answer KAFKA_STORAGE_ERROR (KIP-112).
+v3: the oldest version served: transactional id, record batches v2 (KIP-98).
+v4: may return KAFKA_STORAGE_ERROR (KIP-112).
 v5: log start offset.
-v6: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v6: throttled responses are sent at once; the client delays (KIP-219).
 v7: zstd (KIP-110).
-v8: which records of a batch are wrong, and why (KIP-467).
+v8: invalid records of a batch, with error messages (KIP-467).
 v9: flexible (KIP-482).
-v10: where a new leader is (KIP-951).
-v11: may answer TRANSACTION_ABORTABLE (KIP-890).
-v12: adds its partitions to the transaction by itself (KIP-890, part 2).
+v10: the current leader and its endpoint (KIP-951).
+v11: may return TRANSACTION_ABORTABLE (KIP-890).
+v12: adds its partitions to the transaction implicitly (KIP-890, part 2).
 v13: topic ids instead of names (KIP-516).
 """
 

@@ -1,6 +1,6 @@
 """SaslAuthenticate, key 36: versions 0-2, flexible from 2 (KIP-152).
 
-v1: the answer has the session's lifetime (KIP-368).
+v1: the session's lifetime (KIP-368).
 v2: flexible (KIP-482).
 """
 

@@ -1,7 +1,7 @@
 """SaslHandshake, key 17: versions 0-1, never flexible.
 
-v0: the tokens follow as bare frames (KIP-43).
-v1: the tokens follow in SaslAuthenticate (KIP-152).
+v0: tokens follow as raw frames (KIP-43).
+v1: tokens follow in SaslAuthenticate requests (KIP-152).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """SyncGroup, key 14: versions 0-5, flexible from 4.
 
 v1: throttle time.
-v2: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v2: throttled responses are sent at once; the client delays (KIP-219).
 v3: instance id (KIP-345).
 v4: flexible (KIP-482).
-v5: protocol type and name, both ways (KIP-559).
+v5: protocol type and name in request and response (KIP-559).
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """TxnOffsetCommit, key 28: versions 0-6, flexible from 3.
 
-v0: offsets that count when the transaction commits (KIP-98).
-v1: a throttled answer leaves at once and the client keeps quiet (KIP-219).
+v0: offsets that become visible when the transaction commits (KIP-98).
+v1: throttled responses are sent at once; the client delays (KIP-219).
 v2: leader epochs (KIP-320).
 v3: flexible (KIP-482); member, generation and instance id (KIP-447).
-v4: may answer TRANSACTION_ABORTABLE (KIP-890).
-v5: adds the group to the transaction by itself (KIP-890, part 2).
+v4: may return TRANSACTION_ABORTABLE (KIP-890).
+v5: adds the group to the transaction implicitly (KIP-890, part 2).
 v6: topic ids instead of names (KIP-1319); not served.
 """
 
 from __future__ import annotations
 
+from coterie.wire.messages.offset_commit import OffsetCommitResponsePartition
 from coterie.wire.schema import (
     Message,
     Struct,
@@ -49,16 +50,11 @@ class TxnOffsetCommitRequest(Message, key=28, versions="0-6", flexible="3+"):
     topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic)
 
 
-class TxnOffsetCommitResponsePartition(Struct):
-    partition_index: int = int32()
-    error_code: int = int16()
-
-
 class TxnOffsetCommitResponseTopic(Struct):
     name: str = string("0-5")
     topic_id: bytes = uuid("6+")
-    partitions: list[TxnOffsetCommitResponsePartition] = array(
-        TxnOffsetCommitResponsePartition
+    partitions: list[OffsetCommitResponsePartition] = array(
+        OffsetCommitResponsePartition
     )
 
 

@@ -1,1 +1,1 @@
-"""What happened in a group, replayed from its records, without Spark."""
+"""The history of one group, replayed from its records, without Spark."""

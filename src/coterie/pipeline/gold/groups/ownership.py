@@ -1,13 +1,14 @@
-"""Who owns which partition of a group's topics, from which record to which.
+"""Ownership of partitions: the intervals in which a member owns a partition.
 
-An interval begins with the record that gives a partition to a member and ends with the
-one that takes it; what is to be revoked is owned until the member gave it up (K-06). A
-partition that stays with its member goes on through generations and epochs, and through
-a change of the group's protocol.
+An interval begins with the record that assigns the partition and ends with the record
+that revokes it. A partition pending revocation is owned until the member has revoked it
+(K-06). The interval of a partition that stays with its member continues through
+generations and epochs, and through a change of the group's protocol.
 
-Two intervals of a partition never overlap. If the coordinator said otherwise, both stay
-as it said, to be found; unless the log lost records in between: then the older one ends
-where the newer one begins.
+Intervals of one partition do not overlap. If the coordinator assigned a partition
+twice, both intervals stay as recorded, so that the error is visible in the table. Only
+when records between them are missing does the older interval end where the newer one
+begins.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from coterie.pipeline.gold.groups.record import At, Part
+from coterie.pipeline.gold.groups.record import Moment, TopicPartition
 from coterie.pipeline.gold.groups.sessions import Session
 
+# Values of partition_ownership_history.end_reason.
 MOVED: Final = "moved"
 MEMBER_LEFT: Final = "member_left"
 GROUP_EMPTY: Final = "group_empty"
@@ -29,214 +31,214 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class Interval:
-    """A member's time with a partition."""
+    """A row of partition_ownership_history: the interval in which one member owned a
+    partition. Times are in microseconds.
+    """
 
-    part: Part
+    partition: TopicPartition
     session: Session
     source: str
     epoch_from: int
-    from_us: int
-    from_offset: int
+    valid_from: int
+    from_log_offset: int
     is_lower_bound: bool
     gap_before_us: int | None
     epoch_to: int | None = None
-    to_us: int | None = None
-    to_offset: int | None = None
+    valid_to: int | None = None
+    to_log_offset: int | None = None
     end_reason: str = OPEN
 
 
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """A partition that a member got."""
-
-    is_move: bool
-    """Another member had it last."""
-    unowned_us: int
-    """How long nobody had it, while the group had members."""
-
-
 class Ownership:
-    """All intervals of one group, in order of their beginnings."""
+    """All ownership intervals of one group, in the order in which they began."""
 
     def __init__(self) -> None:
         self.all: list[Interval] = []
-        self.owners: dict[Part, Interval] = {}
+        self.owners: dict[TopicPartition, Interval] = {}
         """Partitions with an owner."""
-        self.last_owner: dict[Part, str] = {}
-        """Who had each partition last; forgotten when the group is empty."""
-        self._held: dict[str, dict[Part, Interval]] = {}
-        self._closed: dict[Part, Interval] = {}
-        self._ids: dict[str, str] = {}
-        self._has_names = False
+        self.last_owner: dict[TopicPartition, str] = {}
+        """Member ID of each partition's current or last owner. Cleared when the group
+        becomes empty, because later assignments are no moves."""
+        self._by_member: dict[str, dict[TopicPartition, Interval]] = {}
+        self._closed: dict[TopicPartition, Interval] = {}
+        self._topic_ids: dict[str, str] = {}
+        self._has_partitions_by_name = False
 
-    def held(self, member_id: str) -> Collection[Part]:
-        """What a member owns."""
-        return self._held.get(member_id, {}).keys()
-
-    def release(
+    def revoke(
         self,
         session: Session,
-        keep: Iterable[Part],
-        at: At,
+        keep: Iterable[TopicPartition],
+        moment: Moment,
         reason: str,
     ) -> list[Interval]:
-        """Take from a member all but these."""
-        held = self._held.get(session.member_id)
-        if not held:
+        """Revoke all partitions of a member except these; return their intervals."""
+        owned = self._by_member.get(session.member_id)
+        if not owned:
             return []
-        kept = {key for part in keep if (key := self._known(part, held))}
-        gone = [interval for part, interval in held.items() if part not in kept]
-        for interval in gone:
-            self._close(interval, at, reason)
-        return gone
+        kept = {key for wanted in keep if (key := self._key_in(owned, wanted))}
+        revoked = [
+            interval for partition, interval in owned.items() if partition not in kept
+        ]
+        for interval in revoked:
+            self._close(interval, moment, reason)
+        return revoked
 
-    def give(
+    def assign(
         self,
         session: Session,
-        parts: Iterable[Part],
-        at: At,
+        partitions: Iterable[TopicPartition],
+        moment: Moment,
         source: str,
         *,
         is_lower_bound: bool,
-    ) -> list[Gain]:
-        """Give a member what it does not own yet of these partitions."""
-        held = self._held.setdefault(session.member_id, {})
-        gains = []
-        for part in parts:
-            known = self._known(part, held)
-            if known is not None:
-                self._rename(held, known, part)
+    ) -> list[tuple[bool, int]]:
+        """Assign partitions to a member. For each partition that it did not own before,
+        return whether another member was the last owner, and the microseconds without
+        an owner while the group had members.
+        """
+        owned = self._by_member.setdefault(session.member_id, {})
+        assigned = []
+        for partition in partitions:
+            key = self._key_in(owned, partition)
+            if key is not None:
+                self._set_topic_id(owned, key, partition)
                 continue
-            self._push_out(part, session, at)
-            interval = self._open(part, session, at, source, is_lower_bound)
-            held[part] = self.owners[part] = interval
-            gains.append(self._gain(interval))
-        return gains
+            # Records missing since the old owner's newest record may have revoked the
+            # partition. Without a gap the coordinator assigned it twice: keep both.
+            owner = self.owners.get(partition)
+            if owner and moment.record.is_after_gap(owner.session.last_offset):
+                self._close(owner, moment, MOVED)
+            interval = self._open(partition, session, moment, source, is_lower_bound)
+            owned[partition] = self.owners[partition] = interval
+            assigned.append(self._compare_with_last_owner(interval))
+        return assigned
 
-    def replace(self, old_id: str, new_id: str) -> None:
-        """A static member came back with another id: no partition has moved."""
-        for part, member_id in self.last_owner.items():
+    def replace_member_id(self, old_id: str, new_id: str) -> None:
+        """Rename a static member that returned with another member ID: its partitions
+        have not moved.
+        """
+        for partition, member_id in self.last_owner.items():
             if member_id == old_id:
-                self.last_owner[part] = new_id
+                self.last_owner[partition] = new_id
 
-    def forget_owners(self) -> None:
-        """The group is empty: who comes next takes nothing from anybody."""
-        self.last_owner.clear()
+    def last_owner_of(self, partition: TopicPartition) -> str | None:
+        """Return the member ID of the current or last owner."""
+        return self.last_owner.get(partition) or _get(
+            self.last_owner, self._alias(partition)
+        )
 
-    def had(self, part: Part) -> str | None:
-        """Who had a partition last."""
-        return self.last_owner.get(part) or _get(self.last_owner, self._other(part))
+    def _key_in(
+        self, owned: Collection[TopicPartition], partition: TopicPartition
+    ) -> TopicPartition | None:
+        if partition in owned:
+            return partition
+        alias = self._alias(partition)
+        return alias if alias in owned else None
 
-    def _known(self, part: Part, held: Collection[Part]) -> Part | None:
-        if part in held:
-            return part
-        other = self._other(part)
-        return other if other in held else None
-
-    def _other(self, part: Part) -> Part | None:
-        """The same partition as the group's other protocol names it, if it ever had
-        another."""
-        topic_id, topic, partition = part
+    def _alias(self, partition: TopicPartition) -> TopicPartition | None:
+        """Return the partition as the group's other protocol identifies its topic: by
+        name in classic groups, by ID in consumer groups. Return None if the group has
+        always used one protocol.
+        """
+        topic_id, topic, number = partition
         if topic_id is not None:
-            return Part(None, topic, partition) if self._has_names else None
-        found = self._ids.get(topic or "") if self._ids else None
-        return None if found is None else Part(found, topic, partition)
+            by_name = self._has_partitions_by_name
+            return TopicPartition(None, topic, number) if by_name else None
+        known_id = self._topic_ids.get(topic or "") if self._topic_ids else None
+        return None if known_id is None else TopicPartition(known_id, topic, number)
 
-    def _rename(self, held: dict[Part, Interval], known: Part, part: Part) -> None:
-        """A classic group's partition gets its topic's id when the group is upgraded;
-        it keeps the id when the group is downgraded."""
-        if known.topic_id is None and part.topic_id is not None:
-            interval = held[part] = held.pop(known)
-            interval.part = part
-            self.owners[part] = self.owners.pop(known)
-            self.last_owner[part] = self.last_owner.pop(known)
-            self._learn(part)
+    def _set_topic_id(
+        self,
+        owned: dict[TopicPartition, Interval],
+        key: TopicPartition,
+        partition: TopicPartition,
+    ) -> None:
+        """Add the topic ID to a partition known by name, after an upgrade of the group.
+        A downgrade does not remove the ID.
+        """
+        if key.topic_id is None and partition.topic_id is not None:
+            interval = owned[partition] = owned.pop(key)
+            interval.partition = partition
+            self.owners[partition] = self.owners.pop(key)
+            self.last_owner[partition] = self.last_owner.pop(key)
+            self._index_topic(partition)
 
-    def _learn(self, part: Part) -> None:
-        if part.topic_id is None:
-            self._has_names = True
-        elif part.topic is not None:
-            self._ids[part.topic] = part.topic_id
-
-    def _push_out(self, part: Part, session: Session, at: At) -> None:
-        other = self.owners.get(part)
-        if other is not None and at.record.is_after_gap(other.session.seen_offset):
-            self._close(other, at, MOVED)
+    def _index_topic(self, partition: TopicPartition) -> None:
+        if partition.topic_id is None:
+            self._has_partitions_by_name = True
+        elif partition.topic is not None:
+            self._topic_ids[partition.topic] = partition.topic_id
 
     def _open(
         self,
-        part: Part,
+        partition: TopicPartition,
         session: Session,
-        at: At,
+        moment: Moment,
         source: str,
         is_lower_bound: bool,
     ) -> Interval:
-        before = self._closed.get(part) or _get(self._closed, self._other(part))
+        before = self._closed.get(partition) or _get(
+            self._closed, self._alias(partition)
+        )
         gap_us = None
-        if before is not None and before.to_us is not None:
-            gap_us = at.now_us - before.to_us
+        if before is not None and before.valid_to is not None:
+            gap_us = moment.now_us - before.valid_to
         interval = Interval(
-            part=part,
+            partition=partition,
             session=session,
             source=source,
-            epoch_from=at.epoch,
-            from_us=at.now_us,
-            from_offset=at.record.log_offset,
+            epoch_from=moment.epoch,
+            valid_from=moment.now_us,
+            from_log_offset=moment.record.log_offset,
             is_lower_bound=is_lower_bound,
             gap_before_us=gap_us,
         )
         self.all.append(interval)
-        self._learn(part)
+        self._index_topic(partition)
         return interval
 
-    def _gain(self, interval: Interval) -> Gain:
-        part, member_id = interval.part, interval.session.member_id
-        before = self.had(part)
-        other = self._other(part)
-        if other is not None:
-            self.last_owner.pop(other, None)
-        self.last_owner[part] = member_id
+    def _compare_with_last_owner(self, interval: Interval) -> tuple[bool, int]:
+        partition, member_id = interval.partition, interval.session.member_id
+        before = self.last_owner_of(partition)
+        alias = self._alias(partition)
+        if alias is not None:
+            self.last_owner.pop(alias, None)
+        self.last_owner[partition] = member_id
+        # Without a last owner the group was empty in between, and that time does not
+        # count.
         unowned_us = interval.gap_before_us if before is not None else None
-        return Gain(before not in {None, member_id}, unowned_us or 0)
+        return before not in {None, member_id}, unowned_us or 0
 
-    def _close(self, interval: Interval, at: At, reason: str) -> None:
-        part = interval.part
-        interval.to_offset, interval.to_us = at.record.log_offset, at.now_us
-        interval.epoch_to = at.epoch
+    def _close(self, interval: Interval, moment: Moment, reason: str) -> None:
+        partition = interval.partition
+        interval.to_log_offset = moment.record.log_offset
+        interval.valid_to = moment.now_us
+        interval.epoch_to = moment.epoch
         interval.end_reason = reason
-        self._held[interval.session.member_id].pop(part, None)
-        if self.owners.get(part) is interval:
-            del self.owners[part]
-        self._closed[part] = interval
+        self._by_member[interval.session.member_id].pop(partition, None)
+        if self.owners.get(partition) is interval:
+            del self.owners[partition]
+        self._closed[partition] = interval
 
     def rows(self) -> Iterable[dict[str, Any]]:
-        """Rows of partition_ownership_history."""
         return map(_row, self.all)
 
 
-def _get(found: Mapping[Part, T], part: Part | None) -> T | None:
-    return None if part is None else found.get(part)
+def _get(
+    values: Mapping[TopicPartition, T], partition: TopicPartition | None
+) -> T | None:
+    return None if partition is None else values.get(partition)
 
 
 def _row(interval: Interval) -> dict[str, Any]:
-    session, gap_us = interval.session, interval.gap_before_us
-    return {
-        "topic": interval.part.topic,
-        "topic_id": interval.part.topic_id,
-        "partition": interval.part.partition,
+    row = vars(interval).copy()
+    session, gap_us = row.pop("session"), row.pop("gap_before_us")
+    return row | {
+        **interval.partition._asdict(),
         "member_id": session.member_id,
         "instance_id": session.instance_id,
         "client_id": session.client_id,
         "client_host": session.client_host,
         "rack_id": session.rack_id,
-        "epoch_from": interval.epoch_from,
-        "epoch_to": interval.epoch_to,
-        "valid_from": interval.from_us,
-        "valid_to": interval.to_us,
-        "from_log_offset": interval.from_offset,
-        "to_log_offset": interval.to_offset,
-        "end_reason": interval.end_reason,
         "gap_before_ms": None if gap_us is None else gap_us // 1000,
-        "source": interval.source,
-        "is_lower_bound": interval.is_lower_bound,
     }

@@ -1,10 +1,11 @@
-"""A record of a group, as the replay takes it; and a partition, as it names it."""
+"""The input of a group's replay: records and topic partitions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
+# Record types (Apache Kafka's CoordinatorRecordType).
 CLASSIC_GROUP: Final = 2
 GROUP_EPOCH: Final = 3
 PARTITION_METADATA: Final = 4
@@ -12,16 +13,19 @@ MEMBER: Final = 5
 TARGET_EPOCH: Final = 6
 CURRENT_MEMBER: Final = 8
 REGEX: Final = 16
-GROUP_TYPES: Final = (2, 3, 4, 5, 6, 7, 8, 16)
-"""Types of record that are about groups, not offsets (E22.2)."""
+GROUP_RECORD_TYPES: Final = (2, 3, 4, 5, 6, 7, 8, 16)
+"""Types of records about groups; types 0 and 1 are offsets."""
 
-Names = Mapping[str, str]
-"""Topic id -> the topic's name, as far as anybody knows."""
+TopicNames: TypeAlias = Mapping[str, str]
+"""Names of topics by topic ID, where they are known."""
 
 
-class Part(NamedTuple):
-    """A partition. Consumer groups know topics by id, classic ones by name (`topic_id`
-    is None then); `topic` is None while nobody said the name of an id."""
+class TopicPartition(NamedTuple):
+    """A partition of a topic.
+
+    Consumer groups identify topics by ID, classic groups by name: then `topic_id` is
+    None. `topic` is None while the name of an ID is unknown.
+    """
 
     topic_id: str | None
     topic: str | None
@@ -29,17 +33,18 @@ class Part(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record of a group. Columns are as in the silver tables; times are in
+    """One record of a group. Fields are named as in the silver tables; times are in
     microseconds since 1970."""
 
     log_offset: int
     base_offset: int
     at_us: int | None
+    """Timestamp of the record."""
     record_type: int
     has_value: bool
     """False for a tombstone."""
     gap_offset: int | None = None
-    """Where the newest gap of the log before this record ends; None without one."""
+    """End of the newest log gap before this record; None without a gap."""
     protocol_type: str | None = None
     generation: int | None = None
     protocol: str | None = None
@@ -68,30 +73,35 @@ class Record(NamedTuple):
     member_state: int | None = None
 
     def is_after_gap(self, log_offset: int | None) -> bool:
-        """Whether the log lost something between an offset (None: its beginning) and
-        this record."""
+        """Return whether a log gap lies between an offset and this record. With None,
+        return whether one lies anywhere before this record.
+        """
         if self.gap_offset is None:
             return False
         return log_offset is None or self.gap_offset > log_offset
 
 
-class At(NamedTuple):
-    """When something happened."""
+class Moment(NamedTuple):
+    """The record that changed a group, with its time and epoch."""
 
     record: Record
     now_us: int
-    """The record's time, or that of the one before if it has none or goes back."""
+    """Time of the record. It never decreases: a record without a timestamp, or with an
+    older one, has the time of the previous record.
+    """
     epoch: int
-    """The generation, the member's epoch or the group's."""
+    """Generation of a classic group, or epoch of the member or group."""
 
 
-def parts_of(listed: Iterable[Mapping[str, Any]] | None, names: Names) -> list[Part]:
-    """Partitions as a silver table lists them, with the names that are known."""
+def partitions_of(
+    listed: Iterable[Mapping[str, Any]] | None, names: TopicNames
+) -> list[TopicPartition]:
+    """Return the partitions listed in a silver row, with topic names where known."""
     return [
-        Part(
-            topic_id := each.get("topic_id"),
-            each.get("topic") or names.get(topic_id or ""),
-            each["partition"],
+        TopicPartition(
+            topic_id := entry.get("topic_id"),
+            entry.get("topic") or names.get(topic_id or ""),
+            entry["partition"],
         )
-        for each in listed or ()
+        for entry in listed or ()
     ]

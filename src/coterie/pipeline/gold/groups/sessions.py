@@ -1,8 +1,9 @@
-"""Members, from coming to going.
+"""Sessions: the time of each member in the group, from joining to leaving.
 
-A crash looks like leaving: the log says that the coordinator took a member away, not
-why (K-06). A classic member is gone when a generation comes without it, which is later
-than it went; how much later, the log does not know.
+The log records the removal of a member without its cause: a crash cannot be
+distinguished from leaving (K-06). The session of a classic member ends with the first
+generation without it. The member left before that record, at a time that is not in the
+log.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+# Values of member_sessions.end_reason.
 LEFT: Final = "left"
 REPLACED: Final = "replaced"
 GROUP_DELETED: Final = "group_deleted"
@@ -24,31 +26,36 @@ Identity: TypeAlias = tuple[str | None, ...]
 
 @dataclass(eq=False)
 class Session:
-    """A member's stay. What it says of itself may become known later than it."""
+    """A row of member_sessions: the time of one member in the group.
+
+    Times are in microseconds. Client and instance may be set by a later record than the
+    one that began the session.
+    """
 
     member_id: str
     protocol: str
-    joined_us: int
+    joined_ts: int
     joined_offset: int
     is_lower_bound: bool
     instance_id: str | None = None
     client_id: str | None = None
     client_host: str | None = None
     rack_id: str | None = None
-    seen_offset: int = -1
-    """The newest record about it."""
-    left_us: int | None = None
+    last_offset: int = -1
+    """Log offset of the newest record about the member."""
+    left_ts: int | None = None
     end_reason: str = OPEN
     rebalances_caused: int = 0
 
     @property
     def is_open(self) -> bool:
-        """Whether it is there."""
-        return self.left_us is None
+        return self.left_ts is None
 
     @property
     def identity(self) -> Identity | None:
-        """What stays the same when its process starts anew; None for unknown."""
+        """Values that stay the same when the client restarts: the instance ID, else
+        client ID and host. None when all are unknown.
+        """
         if self.instance_id is not None:
             return (self.instance_id,)
         if self.client_id is None and self.client_host is None:
@@ -57,60 +64,52 @@ class Session:
 
 
 class Sessions:
-    """All stays of one group, in order of their beginnings."""
+    """All sessions of one group, in the order in which they began."""
 
     def __init__(self) -> None:
         self.all: list[Session] = []
         self._newest_end: dict[Identity, int] = {}
 
     def begin(self, session: Session) -> Session:
-        """A member came."""
-        session.seen_offset = session.joined_offset
+        session.last_offset = session.joined_offset
         self.all.append(session)
         return session
 
     def end(self, session: Session, at_us: int, reason: str) -> None:
-        """A member went; the first end counts."""
+        """End a session. Only the first end counts: a static member that left
+        temporarily and never rejoined left at that time.
+        """
         if session.is_open:
-            session.left_us = at_us
+            session.left_ts = at_us
             session.end_reason = reason
             identity = session.identity
             if identity is not None:
                 self._newest_end[identity] = at_us
 
     def is_restart(self, session: Session, within_us: int) -> bool:
-        """Whether the same instance, or client id and host, went shortly before."""
+        """Return whether a session with the same identity ended at most `within_us`
+        before this session began.
+        """
         identity = session.identity
         ended_us = None if identity is None else self._newest_end.get(identity)
-        return ended_us is not None and session.joined_us - ended_us <= within_us
+        return ended_us is not None and session.joined_ts - ended_us <= within_us
 
     def rows(self) -> Iterable[dict[str, Any]]:
-        """Rows of member_sessions."""
         begun: defaultdict[Identity, list[int]] = defaultdict(list)
-        for each in self.all:
-            identity, restarts = each.identity, 0
+        for session in self.all:
+            identity, restarts = session.identity, 0
             if identity is not None:
                 before = begun[identity]
-                restarts = len(before) - bisect_left(before, each.joined_us - _DAY_US)
-                before.append(each.joined_us)
-            yield _row(each, restarts)
+                since_us = session.joined_ts - _DAY_US
+                restarts = len(before) - bisect_left(before, since_us)
+                before.append(session.joined_ts)
+            yield _row(session, restarts)
 
 
 def _row(session: Session, restarts: int) -> dict[str, Any]:
-    span_ms = None
-    if session.left_us is not None:
-        span_ms = (session.left_us - session.joined_us) // 1000
-    return {
-        "member_id": session.member_id,
-        "instance_id": session.instance_id,
-        "client_id": session.client_id,
-        "client_host": session.client_host,
-        "protocol": session.protocol,
-        "joined_ts": session.joined_us,
-        "left_ts": session.left_us,
-        "session_ms": span_ms,
-        "end_reason": session.end_reason,
-        "rebalances_caused": session.rebalances_caused,
-        "restarts_of_instance_24h": restarts,
-        "is_lower_bound": session.is_lower_bound,
-    }
+    row = vars(session).copy()
+    del row["joined_offset"], row["last_offset"], row["rack_id"]
+    duration_ms = None
+    if session.left_ts is not None:
+        duration_ms = (session.left_ts - session.joined_ts) // 1000
+    return row | {"session_ms": duration_ms, "restarts_of_instance_24h": restarts}

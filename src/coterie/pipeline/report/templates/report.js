@@ -9,16 +9,16 @@
     root.dataset.theme
       ? root.dataset.theme === "dark"
       : matchMedia("(prefers-color-scheme: dark)").matches;
-  const keep = (theme) => {
-    try { localStorage.setItem("coterie-theme", theme); } catch { /* not kept */ }
+  const saveTheme = (theme) => {
+    try { localStorage.setItem("coterie-theme", theme); } catch { /* storage is disabled */ }
   };
   try {
-    const kept = localStorage.getItem("coterie-theme");
-    if (kept === "dark" || kept === "light") root.dataset.theme = kept;
-  } catch { /* nothing was kept */ }
+    const saved = localStorage.getItem("coterie-theme");
+    if (saved === "dark" || saved === "light") root.dataset.theme = saved;
+  } catch { /* storage is disabled */ }
   byId("theme").addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
-    keep(root.dataset.theme);
+    saveTheme(root.dataset.theme);
   });
 
   // ----------------------------------------------------------------------- charts
@@ -35,7 +35,7 @@
     tip.style.left = `${Math.max(8, left)}px`;
     tip.style.top = `${Math.max(8, top)}px`;
   };
-  const refused = async () => { throw new Error("nothing is fetched"); };
+  const refused = async () => { throw new Error("the page makes no requests"); };
   const loader = { load: refused, sanitize: refused, http: refused, file: refused };
   const firstRows = {
     owners: () => chosenOwners(),
@@ -49,7 +49,7 @@
     for (const source of data.specs[name].data) {
       source.values ??= firstRows[source.name]?.();
     }
-    // Expressions are interpreted (ast), not made into functions: the policy forbids it.
+    // ast: interpret expressions, as the content security policy forbids eval.
     const { view } = await vegaEmbed(place, data.specs[name], {
       mode: "vega", renderer: "svg", actions: false, ast: true, defaultStyle: false,
       loader, tooltip: showTip, logLevel: 1,
@@ -111,7 +111,7 @@
         && (at < row.until || (row.till === "still" && at <= row.until)));
       const texts = owner
         ? [part, owner.owner, owner.host, owner.since, owner.till, owner.end]
-        : [part, "nobody", "–", "–", "–", "–"];
+        : [part, "none", "–", "–", "–", "–"];
       const line = document.createElement("tr");
       line.append(...texts.map((text) => {
         const cell = document.createElement("td");

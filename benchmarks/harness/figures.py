@@ -1,0 +1,81 @@
+"""Figures with their bars, and the reduction of rounds to one figure.
+
+A benchmark module has `measure(rounds) -> Iterable[Figure]`. Rounds differ by 15 to
+25 % on a shared machine, so a bar is missed only beyond `TOLERANCE`.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, TypeVar
+
+TOLERANCE = 0.85
+
+
+class Skipped(Exception):
+    """A benchmark that cannot run on this machine; the message has the reason."""
+
+
+class Bar(Enum):
+    """The direction of a bar: an upper or a lower limit."""
+
+    AT_LEAST = ">="
+    AT_MOST = "<="
+
+
+class Rounds(NamedTuple):
+    """The number of rounds of each side, and the length of one."""
+
+    times: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A measured number with its unit and bar; `detail` has the raw values."""
+
+    name: str
+    value: float
+    unit: str = "ratio"
+    bar: float | None = None
+    side: Bar = Bar.AT_LEAST
+    detail: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """The verdict: met, close (missed within the tolerance) or MISSED; "-" without
+        a bar.
+        """
+        if self.bar is None:
+            return "-"
+        if self.side is Bar.AT_LEAST:
+            met, close = self.value >= self.bar, self.value >= self.bar * TOLERANCE
+        else:
+            met, close = self.value <= self.bar, self.value <= self.bar / TOLERANCE
+        return "met" if met else "close" if close else "MISSED"
+
+
+Ours = TypeVar("Ours")
+Theirs = TypeVar("Theirs")
+
+
+def alternate(
+    rounds: Rounds, ours: Callable[[], Ours], theirs: Callable[[], Theirs]
+) -> list[tuple[Ours, Theirs]]:
+    """Run both sides alternately; the side that runs first changes every round."""
+    pairs: list[tuple[Ours, Theirs]] = []
+    for number in range(rounds.times):
+        if number % 2 == 0:
+            one, other = ours(), theirs()
+        else:
+            other, one = theirs(), ours()
+        pairs.append((one, other))
+    return pairs
+
+
+def median_ratio(pairs: Sequence[tuple[float, float]]) -> float:
+    """Return the median of the ratios of the first side to the second."""
+    return statistics.median(ours / theirs for ours, theirs in pairs)

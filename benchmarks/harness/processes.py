@@ -1,0 +1,127 @@
+"""Servers under test: processes that are pinned to one core."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.harness.figures import Skipped
+
+BUILD = Path(__file__).parents[2] / "build"
+SERVER_CPU = 0
+READY = "ready on "
+START_S = 60.0
+STOP_S = 60.0
+
+
+class Server:
+    """A server process, which prints `... ready on HOST:PORT` to stdout when it accepts
+    requests.
+    """
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        taskset = shutil.which("taskset")
+        if taskset is None:
+            raise Skipped("NO taskset: it is needed to pin a server to a core")
+        self._log = log
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [taskset, "-c", str(SERVER_CPU), *command],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        self.started = time.perf_counter()
+        self.address = self._wait_until_ready()
+
+    @property
+    def cpu_s(self) -> float:
+        """The CPU time of the process so far, in seconds."""
+        stat = Path(f"/proc/{self._process.pid}/stat").read_text()
+        ticks = stat.rpartition(")")[2].split()[11:13]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self, sign: signal.Signals = signal.SIGTERM) -> None:
+        """Stop the process; SIGKILL simulates a crash."""
+        self._process.send_signal(sign)
+        self._process.wait(STOP_S)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def _wait_until_ready(self) -> str:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if READY in line:
+                return line.partition(READY)[2].split()[0]
+        self._process.wait(START_S)
+        raise RuntimeError(f"the server failed to start:\n{self._log.read_text()}")
+
+
+def coterie_command(*arguments: str) -> list[str]:
+    """Return the command of `coterie serve` on a free loopback port."""
+    script = str(Path(sys.executable).with_name("coterie"))
+    return [script, "serve", "--listen", "127.0.0.1:0", *arguments]
+
+
+def settings(**values: object) -> list[str]:
+    """Return `--set` arguments; parameter names have underscores in place of the dots
+    in Kafka's names.
+    """
+    pairs = (f"{name.replace('_', '.')}={value}" for name, value in values.items())
+    return [part for pair in pairs for part in ("--set", pair)]
+
+
+@contextlib.contextmanager
+def running(command: Sequence[str], log: Path) -> Iterator[Server]:
+    """Run a server for the duration of a `with` block."""
+    server = Server(command, log)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """Create a folder for a server's data and log, on the disk of the checkout.
+
+    The system's temporary folder may be in memory, where fsync does nothing.
+    """
+    BUILD.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        yield Path(folder)
+
+
+@contextlib.contextmanager
+def open_files(count: int) -> Iterator[None]:
+    """Raise the limit of open files for this process and its children."""
+    import resource
+
+    kind = resource.RLIMIT_NOFILE
+    soft, hard = resource.getrlimit(kind)
+    if hard not in (resource.RLIM_INFINITY,) and hard < count:
+        raise Skipped(f"ONLY {hard} OPEN FILES are allowed here, {count} are needed")
+    resource.setrlimit(kind, (max(soft, count), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(kind, (soft, hard))
+
+
+def python(module: str) -> list[str]:
+    """Return the command that runs a module of `benchmarks` as a server."""
+    return [sys.executable, "-m", f"benchmarks.{module}"]
+
+
+def environment_note() -> str:
+    """Return the Python version, core count and load of this machine."""
+    load = os.getloadavg()[0]
+    return f"Python {sys.version.split()[0]}, {os.cpu_count()} cores, load {load:.1f}"

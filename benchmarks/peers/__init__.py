@@ -1,0 +1,1 @@
+"""Clients that prepare a server under test, and servers for comparison."""

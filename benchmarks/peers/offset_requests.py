@@ -1,0 +1,80 @@
+"""Frames of offset requests, and the position of the error code in their responses."""
+
+from __future__ import annotations
+
+from benchmarks.peers.connection import frame
+from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+
+COMMIT, COMMIT_ERROR_AT = 9, -5  # of the last partition, before three empty tag buffers
+OFFSET_FETCH, OFFSET_FETCH_ERROR_AT = 8, -4  # of the last group
+FETCH = 12
+
+
+def fetch_error_at(topic: str) -> int:
+    """Return the position of the first partition's error code in a Fetch v12 response.
+
+    Before it: correlation id, tags, throttle time, error code, session id, array size,
+    topic name, array size, partition index.
+    """
+    return 4 + 1 + 4 + 2 + 4 + 1 + (1 + len(topic.encode())) + 1 + 4
+
+
+def commit(
+    group: str,
+    topic: str,
+    partitions: int,
+    *,
+    member_id: str = "",
+    generation: int = -1,
+) -> OffsetCommitRequest:
+    """Return an OffsetCommit request for the first partitions of a topic."""
+    rows = [
+        OffsetCommitRequestPartition(
+            partition_index=number,
+            committed_offset=1_000 + number,
+            committed_metadata="",
+        )
+        for number in range(partitions)
+    ]
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        topics=[OffsetCommitRequestTopic(name=topic, partitions=rows)],
+    )
+
+
+def commit_frame(group: str, topic: str, partitions: int) -> bytes:
+    """Return the frame of an OffsetCommit request for a group without members."""
+    return frame(commit(group, topic, partitions), COMMIT)
+
+
+def offset_fetch(group: str, topic: str, partition: int) -> OffsetFetchRequest:
+    """Return an OffsetFetch request for one committed offset."""
+    wanted = OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])
+    return OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])]
+    )
+
+
+def fetch_frame(topic: str) -> bytes:
+    """Return the frame of a Fetch request for partition 0, with no wait time and no
+    fetch session.
+    """
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=4_096)
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        topics=[FetchTopic(topic=topic, partitions=[partition])],
+    )
+    return frame(request, FETCH)

@@ -1,0 +1,208 @@
+"""Validation of produced batches, and their conversion to the stored form.
+
+The checks are Kafka's, in Kafka's order (ProduceRequest.validateRecords, LogValidator).
+Most need only a batch's header. Records are decoded only for compacted topics, which
+require keys, and when the topic sets a compression type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from coterie.broker.catalog.configs import TopicSettings
+from coterie.broker.catalog.producer_state import ProducerBatch
+from coterie.errors import ApiError, MalformedFrame
+from coterie.wire.compression import Codec
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.record_batch import (
+    TRANSACTIONAL,
+    BatchHeader,
+    Producer,
+    crc_matches,
+    decode_records,
+    encode_batch,
+    read_header,
+    with_append_time,
+    with_base_offset,
+)
+
+NO_TIMESTAMP: Final = -1
+_MAGIC_AT: Final = 16
+_MAGIC_V2: Final = 2
+_ZSTD_SINCE: Final = 7
+_CODECS: Final = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingBatch:
+    """A record batch to append to a partition."""
+
+    data: bytes
+    header: BatchHeader
+
+    @property
+    def producer(self) -> ProducerBatch | None:
+        """The producer fields; None for a producer without idempotence."""
+        return producer_batch(self.header)
+
+
+class InvalidRecords(ApiError):
+    """Invalid records in a batch; `indexes` are their positions."""
+
+    def __init__(self, message: str, indexes: tuple[int, ...]) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, message)
+        self.indexes = indexes
+
+
+def producer_batch(header: BatchHeader) -> ProducerBatch | None:
+    """Return a batch's producer fields; None for a producer without idempotence."""
+    if header.producer_id < 0:
+        return None
+    return ProducerBatch(
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.last_sequence,
+        header.is_transactional,
+    )
+
+
+def read_batch(records: bytes | None, api_version: int) -> IncomingBatch:
+    """Return the only batch of a partition in a Produce request.
+
+    Raises ApiError INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE or CORRUPT_MESSAGE.
+    """
+    if not records or len(records) <= _MAGIC_AT:
+        raise _invalid("Produce requests must have at least one record batch")
+    if records[_MAGIC_AT] != _MAGIC_V2:
+        raise _invalid("Produce requests must have record batches of magic version 2")
+    try:
+        header = read_header(records)
+        codec = header.codec
+    except MalformedFrame as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    if header.size_bytes != len(records):
+        raise _invalid("Produce requests must have exactly one record batch")
+    if codec is Codec.ZSTD and api_version < _ZSTD_SINCE:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests of version {api_version} cannot use zstd",
+        )
+    return IncomingBatch(bytes(records), header)
+
+
+def validate_batch(batch: IncomingBatch, settings: TopicSettings, now_ms: int) -> None:
+    """Raise ApiError unless a topic with these settings accepts the batch.
+
+    Error codes: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP.
+    """
+    header = batch.header
+    if header.size_bytes > settings.max_message_bytes:
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The record batch size is {header.size_bytes} bytes which exceeds the "
+            f"maximum configured value of {settings.max_message_bytes}.",
+        )
+    if not crc_matches(batch.data):
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The checksum of the batch is wrong")
+    _check_header(header)
+    if not settings.log_append_time:
+        _check_timestamps(header, settings, now_ms)
+    if settings.compact:
+        _check_keys(batch)
+
+
+def assign_offsets(
+    batch: IncomingBatch, base_offset: int, settings: TopicSettings, now_ms: int
+) -> IncomingBatch:
+    """Return the batch in its stored form, with offsets from `base_offset` on."""
+    data = batch.data
+    header = batch.header._replace(base_offset=base_offset, leader_epoch=0)
+    codec = _CODECS.get(settings.compression_type)
+    if codec is not None and codec is not header.codec:
+        data = _recompressed(batch, codec)
+        header = read_header(data)._replace(base_offset=base_offset)
+    data = with_base_offset(data, base_offset)
+    if settings.log_append_time:
+        data = with_append_time(data, now_ms)
+        header = read_header(data)
+    return IncomingBatch(data, header)
+
+
+def _check_header(header: BatchHeader) -> None:
+    if header.is_control:
+        raise _invalid("Clients are not allowed to write control records")
+    count = header.record_count
+    if count <= 0 or header.last_offset_delta != count - 1:
+        raise _invalid(
+            f"The batch has {count} records but a last offset delta of "
+            f"{header.last_offset_delta}"
+        )
+    if header.is_transactional and header.producer_id < 0:
+        raise _invalid("A transactional batch must have a producer id")
+    if header.producer_id >= 0 and (
+        header.base_sequence < 0 or header.producer_epoch < 0
+    ):
+        raise _invalid(
+            f"Invalid sequence number {header.base_sequence} or epoch "
+            f"{header.producer_epoch} in a batch of producer {header.producer_id}"
+        )
+
+
+def _check_timestamps(
+    header: BatchHeader, settings: TopicSettings, now_ms: int
+) -> None:
+    if header.is_log_append_time:
+        raise ApiError(
+            ErrorCode.INVALID_TIMESTAMP,
+            "Only the broker may set the timestamp type to log append time",
+        )
+    if header.max_timestamp_ms == NO_TIMESTAMP:
+        return
+    latest = now_ms + settings.timestamp_after_max_ms
+    earliest = now_ms - settings.timestamp_before_max_ms
+    if header.max_timestamp_ms > latest or header.base_timestamp_ms < earliest:
+        raise ApiError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"Timestamps from {header.base_timestamp_ms} to {header.max_timestamp_ms} "
+            f"are out of range. They should be within [{earliest}, {latest}]",
+        )
+
+
+def _check_keys(batch: IncomingBatch) -> None:
+    try:
+        records = decode_records(batch.data)
+    except MalformedFrame as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    missing = tuple(at for at, record in enumerate(records) if record.key is None)
+    if missing:
+        raise InvalidRecords(
+            "Compacted topic cannot accept message without key", missing
+        )
+
+
+def _recompressed(batch: IncomingBatch, codec: Codec) -> bytes:
+    header = batch.header
+    try:
+        records = decode_records(batch.data)
+    except MalformedFrame as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    return encode_batch(
+        records,
+        producer=Producer(
+            header.producer_id, header.producer_epoch, header.base_sequence
+        ),
+        attributes=header.attributes & TRANSACTIONAL,
+        codec=codec,
+    )
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_RECORD, message)

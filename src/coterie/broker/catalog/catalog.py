@@ -1,0 +1,318 @@
+"""The catalog: topics, configurations, users, ACL bindings, producer ids, transactions.
+
+The catalog does no I/O. A decision returns entries and does not change the state. Only
+`replay` changes the state that entries describe, both for new entries and at start. The
+catalog is also the coordinator's `TopicView`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from coterie.auth.authorizer import AclAuthorizer
+from coterie.broker.catalog.configs import (
+    TOPIC_CONFIGS,
+    GroupConfigs,
+    TopicSettings,
+    broker_default,
+    check_topic_config,
+    topic_settings,
+)
+from coterie.broker.catalog.entries import Entry, EntryKind
+from coterie.broker.catalog.topics import (
+    OFFSETS_TOPIC,
+    OFFSETS_TOPIC_REPLICAS,
+    OFFSETS_TOPIC_SEGMENT_BYTES,
+    NewTopic,
+    Topic,
+    check_configs,
+    check_partitions_per_request,
+    check_topic_name,
+    collision_key,
+    is_usable_id,
+    resolve_size,
+)
+from coterie.broker.catalog.transactions import Transactions
+from coterie.broker.catalog.users import Users
+from coterie.errors import ApiError
+from coterie.settings import Settings
+from coterie.types import ProducerId, TopicId, TopicName
+from coterie.wire.error_codes import ErrorCode
+
+PRODUCER_ID_BLOCK: Final = 1_000
+"""The number of producer ids that one durable entry reserves."""
+
+
+class TopicChange(NamedTuple):
+    """A topic before and after a change; None before its creation and after its
+    deletion."""
+
+    before: Topic | None
+    after: Topic | None
+
+
+class Catalog:
+    """The metadata of the broker.
+
+    ACL bindings are stored in `acls`. Without an authorizer they have no effect but
+    stay on disk, for a restart with an authorizer.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        node_ids: Sequence[int] = (1,),
+        acls: AclAuthorizer | None = None,
+    ) -> None:
+        self._static_settings = settings
+        self._node_ids = tuple(node_ids)
+        self._acls = acls
+        self._listeners: list[Callable[[TopicChange], None]] = []
+        self.group_configs = GroupConfigs(settings)
+        self.users = Users()
+        self.clear()
+
+    def clear(self) -> None:
+        """Reset the state, before the catalog is loaded."""
+        self.settings = self._static_settings
+        self.topics: dict[TopicName, Topic] = {}
+        self.broker_configs: dict[str, str] = {}
+        self.transactions = Transactions()
+        self._names: dict[TopicId, TopicName] = {}
+        self._collisions: dict[str, TopicName] = {}
+        self._topic_settings: dict[TopicName, TopicSettings] = {}
+        self.version = 0
+        self.group_configs.clear()
+        if self._acls is not None:
+            self._acls.clear()
+        self.users.clear()
+        self._unreserved_producer_id = 0
+        self._next_producer_id = 0
+
+    def partition_count(self, topic: TopicName) -> int | None:
+        """Return the topic's number of partitions; None for an unknown topic."""
+        found = self.topics.get(topic)
+        return None if found is None else found.partition_count
+
+    def topic_id(self, topic: TopicName) -> TopicId | None:
+        """Return the topic's id; None for an unknown topic."""
+        found = self.topics.get(topic)
+        return None if found is None else found.topic_id
+
+    def topic_name(self, topic_id: TopicId) -> TopicName | None:
+        """Return the topic's name; None for an unknown id."""
+        return self._names.get(topic_id)
+
+    def topic_names(self) -> Iterable[TopicName]:
+        """Return the names of all topics, internal ones included (E14-09)."""
+        return self.topics.keys()
+
+    def partition_racks(self, topic: TopicName) -> Sequence[Collection[str]]:
+        """Return the racks of each partition's replicas, for the replicas that Metadata
+        responses list; empty unless the nodes have racks."""
+        racks = self.settings.broker_rack
+        found = self.topics.get(topic)
+        if not racks or found is None:
+            return ()
+        count = min(found.replication_factor, len(racks))
+        return [
+            {racks[(index + at) % len(racks)] for at in range(count)}
+            for index in range(found.partition_count)
+        ]
+
+    def settings_of(self, topic: TopicName) -> TopicSettings:
+        """Return the effective settings of an existing topic."""
+        found = self._topic_settings.get(topic)
+        if found is None:
+            found = topic_settings(self.topics[topic].configs, self.settings)
+            self._topic_settings[topic] = found
+        return found
+
+    def effective_config(self, topic: Topic, name: str) -> str:
+        """Return a configuration's value for a topic: its own or the default."""
+        own = topic.configs.get(name)
+        if own is not None:
+            return own
+        return broker_default(TOPIC_CONFIGS[name], self.settings)
+
+    def watch(self, listener: Callable[[TopicChange], None]) -> None:
+        """Register `listener`, which is then called after each change of a topic."""
+        self._listeners.append(listener)
+
+    # Decisions: they return entries and do not change the state.
+
+    def create_topic(self, new: NewTopic, fresh_id: TopicId) -> Entry:
+        """Return the entry of a new topic.
+
+        Raises ApiError INVALID_TOPIC_EXCEPTION for an invalid name or one that collides
+        with another topic's, TOPIC_ALREADY_EXISTS, INVALID_CONFIG, and the errors of
+        `resolve_size`.
+        """
+        assert is_usable_id(fresh_id), fresh_id.hex()
+        check_topic_name(new.name)
+        if new.name in self.topics:
+            raise ApiError(
+                ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' already exists."
+            )
+        if new.name == "__cluster_metadata":
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                "Creation of internal topic __cluster_metadata is prohibited.",
+            )
+        if clash := self._collisions.get(collision_key(new.name)):
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{new.name}' collides with existing topic: {clash}",
+            )
+        configs = check_configs(new.configs)
+        partitions, replicas = resolve_size(
+            new, self.settings.num_partitions, self._node_ids
+        )
+        topic = Topic(new.name, fresh_id, partitions, replicas, configs)
+        return Entry(EntryKind.TOPIC, new.name, topic.to_value())
+
+    def create_offsets_topic(self, fresh_id: TopicId) -> Entry:
+        """Return the entry of `__consumer_offsets`, configured as in Kafka (H-122)."""
+        new = NewTopic(
+            name=OFFSETS_TOPIC,
+            partition_count=self.settings.offsets_topic_num_partitions,
+            replication_factor=min(OFFSETS_TOPIC_REPLICAS, len(self._node_ids)),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(OFFSETS_TOPIC_SEGMENT_BYTES),
+            },
+        )
+        return self.create_topic(new, fresh_id)
+
+    def delete_topic(self, name: TopicName) -> Entry:
+        """Return the entry that deletes a topic.
+
+        Raises ApiError UNKNOWN_TOPIC_OR_PARTITION or TOPIC_DELETION_DISABLED.
+        """
+        if not self.settings.delete_topic_enable:
+            raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
+        self._existing(name)
+        return Entry(EntryKind.TOPIC, name, None)
+
+    def add_partitions(self, name: TopicName, count: int) -> Entry:
+        """Return the entry of a topic with `count` partitions in total.
+
+        Raises ApiError UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS or
+        POLICY_VIOLATION.
+        """
+        topic = self._existing(name)
+        if count == topic.partition_count:
+            raise ApiError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"Topic already has {count} partition(s).",
+            )
+        if count < topic.partition_count:
+            raise ApiError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"The topic {name} currently has {topic.partition_count} "
+                f"partition(s); {count} would not be an increase.",
+            )
+        check_partitions_per_request(count - topic.partition_count)
+        grown = replace(topic, partition_count=count)
+        return Entry(EntryKind.TOPIC, name, grown.to_value())
+
+    def set_topic_configs(
+        self, name: TopicName, changes: Mapping[str, str | None]
+    ) -> Entry:
+        """Return the entry of a topic with changed configurations; None unsets one.
+
+        Raises ApiError UNKNOWN_TOPIC_OR_PARTITION or INVALID_CONFIG.
+        """
+        topic = self._existing(name)
+        configs = dict(topic.configs)
+        for key, value in changes.items():
+            if value is None:
+                check_topic_config(key, TOPIC_CONFIGS[key].default)
+                configs.pop(key, None)
+            else:
+                check_topic_config(key, value)
+                configs[key] = value
+        return Entry(EntryKind.TOPIC, name, replace(topic, configs=configs).to_value())
+
+    def set_broker_config(self, name: str, value: str | None) -> Entry:
+        """Return the entry of a dynamic configuration that `check_broker_config` has
+        validated."""
+        held = None if value is None else {"value": value}
+        return Entry(EntryKind.BROKER_CONFIG, name, held)
+
+    def allocate_producer_id(self) -> tuple[ProducerId, tuple[Entry, ...]]:
+        """Return a new producer id, and entries that must be durable before its use.
+
+        As in Kafka, the unused ids of a block are lost at a restart.
+        """
+        entries: tuple[Entry, ...] = ()
+        if self._next_producer_id == self._unreserved_producer_id:
+            bound = self._unreserved_producer_id + PRODUCER_ID_BLOCK
+            entries = (Entry(EntryKind.PRODUCER_IDS, "next", {"next": bound}),)
+        taken = self._next_producer_id
+        self._next_producer_id += 1
+        return taken, entries
+
+    # Replay: the only changes of the state that entries describe.
+
+    def replay(self, entry: Entry) -> None:
+        """Apply an entry to the state."""
+        match entry.kind:
+            case EntryKind.TOPIC:
+                self._replay_topic(entry.name, entry.value)
+            case EntryKind.BROKER_CONFIG:
+                self._replay_broker_config(entry.name, entry.value)
+            case EntryKind.GROUP_CONFIG:
+                self.group_configs.replay(entry.name, entry.value)
+            case EntryKind.ACL:
+                if self._acls is not None:
+                    self._acls.replay(entry.name, entry.value)
+            case EntryKind.SCRAM_CREDENTIAL:
+                self.users.replay(entry.name, entry.value)
+            case EntryKind.PRODUCER_IDS:
+                assert entry.value is not None
+                self._unreserved_producer_id = entry.value["next"]
+            case EntryKind.TRANSACTION:
+                self.transactions.replay(entry.name, entry.value)
+
+    def finish_load(self) -> None:
+        """Start a new block of producer ids, after all entries were replayed."""
+        self._next_producer_id = self._unreserved_producer_id
+
+    def _replay_topic(self, name: TopicName, value: Mapping[str, Any] | None) -> None:
+        self.version += 1
+        before = self.topics.pop(name, None)
+        self._topic_settings.pop(name, None)
+        if before is not None:
+            del self._names[before.topic_id]
+            del self._collisions[collision_key(name)]
+        after = None if value is None else Topic.from_value(name, value)
+        if after is not None:
+            self.topics[name] = after
+            self._names[after.topic_id] = name
+            self._collisions[collision_key(name)] = name
+        for listener in self._listeners:
+            listener(TopicChange(before, after))
+
+    def _replay_broker_config(self, name: str, value: Mapping[str, Any] | None) -> None:
+        self.broker_configs.pop(name, None)
+        if value is not None:
+            self.broker_configs[name] = value["value"]
+        changed = {
+            key.replace(".", "_"): int(text)
+            for key, text in self.broker_configs.items()
+        }
+        self.settings = replace(self._static_settings, **changed)  # type: ignore[arg-type]
+        self._topic_settings.clear()
+
+    def _existing(self, name: TopicName) -> Topic:
+        topic = self.topics.get(name)
+        if topic is None:
+            raise ApiError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                "This server does not host this topic-partition.",
+            )
+        return topic

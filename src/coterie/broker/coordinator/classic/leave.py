@@ -1,0 +1,116 @@
+"""LeaveGroup, key 13: members leave, or an admin client removes them.
+
+v0-v2 have one member and one error. v3 has a list of members, each with its own error
+(KIP-345); an admin client removes a static member by its instance id alone. v5 has
+reasons, which are not used (KIP-800).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coterie.broker.coordinator.classic.draft import ClassicDraft, PendingMemberDropped
+from coterie.broker.coordinator.classic.errors import client_error
+from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState, HasGroups
+from coterie.broker.coordinator.classic.rebalance import (
+    complete_if_all_joined,
+    rebalance_after_removal,
+    remove_member,
+)
+from coterie.broker.coordinator.classic.timers import cancel_session
+from coterie.broker.coordinator.result import Context, Result
+from coterie.errors import ApiError
+from coterie.types import MemberId
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+
+BATCH_SINCE: Final = 3
+
+
+def handle(state: HasGroups, request: LeaveGroupRequest, context: Context) -> Result:
+    """Remove the members that can be removed; the others rebalance (E19-11).
+
+    Raises:
+        ApiError: INVALID_GROUP_ID, COORDINATOR_NOT_AVAILABLE. The errors of single
+            members are part of the response.
+    """
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    leaving = leaving_of(request, context.api_version)
+    group = state.classic_groups.get(request.group_id)
+    if group is None:
+        # The group may have been removed because its last member left, so each member
+        # is unknown instead of the whole request failing (H-119).
+        codes = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
+        return Result(response=response_of(leaving, codes, context.api_version))
+    if group.state is GroupState.DEAD:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    draft = ClassicDraft(group, context.now_ms, context.environment.settings)
+    codes = [_leave(draft, identity) for identity in leaving]
+    if len(draft.group.members) < len(group.members):
+        rebalance_after_removal(draft)
+    elif len(draft.group.pending_members) < len(group.pending_members):
+        complete_if_all_joined(draft)
+    return draft.result(response_of(leaving, codes, context.api_version))
+
+
+def refuse(
+    request: LeaveGroupRequest,
+    context: Context,
+    code: ErrorCode,
+    message: str | None = None,
+) -> LeaveGroupResponse:
+    """Return the response that carries an error for the whole request (E19-18)."""
+    return LeaveGroupResponse(error_code=client_error(code))
+
+
+def leaving_of(request: LeaveGroupRequest, api_version: int) -> list[MemberIdentity]:
+    """Return the members that leave; before version 3 the request has only one."""
+    if api_version >= BATCH_SINCE:
+        return request.members
+    return [MemberIdentity(member_id=request.member_id)]
+
+
+def _leave(draft: ClassicDraft, identity: MemberIdentity) -> ErrorCode:
+    group = draft.group
+    if identity.member_id in group.pending_members:
+        draft.make(PendingMemberDropped(draft.group_id, identity.member_id))
+        draft.set(cancel_session(draft.group_id, identity.member_id))
+        return ErrorCode.NONE
+    try:
+        remove_member(draft, _member_id(group, identity))
+    except ApiError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def _member_id(group: ClassicGroup, identity: MemberIdentity) -> MemberId:
+    instance_id = identity.group_instance_id
+    if not identity.member_id and instance_id is not None:
+        if (member_id := group.static_members.get(instance_id)) is not None:
+            return member_id
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return group.checked_member(identity.member_id, instance_id).member_id
+
+
+def response_of(
+    leaving: list[MemberIdentity], codes: list[ErrorCode], api_version: int
+) -> LeaveGroupResponse:
+    """Return the response with an error code for each member, in the request's
+    order."""
+    if api_version < BATCH_SINCE:
+        return LeaveGroupResponse(error_code=codes[0])
+    members = [
+        MemberResponse(
+            member_id=identity.member_id,
+            group_instance_id=identity.group_instance_id,
+            error_code=code,
+        )
+        for identity, code in zip(leaving, codes, strict=True)
+    ]
+    return LeaveGroupResponse(members=members)

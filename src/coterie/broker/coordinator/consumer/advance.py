@@ -1,0 +1,169 @@
+"""Advance a group after a heartbeat or a classic join (E7.6).
+
+Members of both protocols use it, after heartbeat.py or classic_members.py has found the
+member and applied the fields of its request. The order is that of Kafka's
+`GroupMetadataManager.consumerGroupHeartbeat`: bump the group epoch if the subscription
+or the topics changed, compute a target if the group epoch is ahead of it, then
+reconcile the member.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coterie.broker.coordinator.client_side.computation import (
+    delegate_target,
+    is_client_side,
+    requests_assignment,
+)
+from coterie.broker.coordinator.consumer import timers
+from coterie.broker.coordinator.consumer.draft import ConsumerDraft
+from coterie.broker.coordinator.consumer.group import ConsumerGroup
+from coterie.broker.coordinator.consumer.member import Member, MemberState
+from coterie.broker.coordinator.consumer.reconcile import (
+    Owned,
+    ReconcileInput,
+    reconcile,
+)
+from coterie.broker.coordinator.consumer.subscriptions import update_regex
+from coterie.broker.coordinator.consumer.target import make_target, make_target_if_due
+from coterie.broker.coordinator.consumer.timers import MakeTarget
+from coterie.broker.coordinator.result import Context, Result
+from coterie.broker.coordinator.state import State
+from coterie.types import TopicId
+
+_UNREVOKED: Final = MemberState.UNREVOKED_PARTITIONS
+
+
+def advance(
+    draft: ConsumerDraft, known: Member | None, member: Member, owned: Owned | None
+) -> Member:
+    """Apply a member's new value and return the member after its reconciliation
+    step.
+
+    `known` is the member before the request; None for a new member.
+
+    Raises:
+        ApiError: INVALID_REGULAR_EXPRESSION; FENCED_MEMBER_EPOCH (E5-04);
+            UNSUPPORTED_ASSIGNOR; UNKNOWN_SERVER_ERROR, when the assignor failed.
+    """
+    before = known or Member(member_id=member.member_id)
+    assert before.member_id == member.member_id
+    if member != before or known is None:
+        draft.put_metadata(member)
+    changed = _has_other_subscription(draft.group, known, member)
+    update_regex(draft, before, member)
+    requested = requests_assignment(draft, known, member)
+    _bump_if_needed(draft, changed=changed, requested=requested)
+    if draft.epoch > draft.assignment_epoch and not delegate_target(draft, member):
+        make_target_if_due(draft)
+    return _reconcile(draft, member, owned, changed=changed)
+
+
+def refresh_group(draft: ConsumerDraft) -> None:
+    """Refresh the topics and compute the target if either is due.
+
+    Raises:
+        ApiError: UNKNOWN_SERVER_ERROR: the assignor failed.
+    """
+    assert not draft.is_touched, "a changed member needs advance()"
+    _bump_if_needed(draft, changed=False)
+    make_target_if_due(draft)
+
+
+def handle_make_target(state: State, request: MakeTarget, context: Context) -> Result:
+    """Compute the target that waited for the assignment interval (KIP-1263).
+
+    Raises:
+        ApiError: UNKNOWN_SERVER_ERROR: the assignor failed. The next heartbeat of any
+            member retries.
+    """
+    group = state.consumer_groups.get(request.group_id)
+    if group is None:
+        return Result()
+    draft = ConsumerDraft(group, context)
+    if draft.epoch > draft.assignment_epoch and not is_client_side(draft):
+        make_target(draft)
+    return draft.result()
+
+
+def _has_other_subscription(
+    group: ConsumerGroup, before: Member | None, after: Member
+) -> bool:
+    """Return whether the member's subscription requires a new target (E6-01, E6-05).
+
+    That of a new member always does. A new regular expression does so once it is
+    resolved; until then the member keeps its assignment (E6-06).
+    """
+    if before is None or before.topic_names != after.topic_names:
+        return True
+    regex = after.topic_regex
+    return before.topic_regex != regex and group.is_resolved(regex)
+
+
+def _bump_if_needed(
+    draft: ConsumerDraft, *, changed: bool, requested: bool = False
+) -> None:
+    """Bump the group epoch at most once, whatever the reasons (E6-30, E7-37).
+
+    The topics' metadata is refreshed only for a reason, not at every heartbeat (E6-32).
+    """
+    group = draft.group
+    other_assignor = requested
+    if group.members and draft.is_touched and not requested:
+        # The members may prefer another assignor now (F6-03).
+        assignors = tuple(draft.context.environment.assignors)
+        before = group.preferred_assignor(assignors)
+        other_assignor = draft.preferred_assignor() != before
+    if changed or other_assignor or group.is_refresh_due(draft.context.now_ms):
+        other_topics = draft.refresh_topics()
+        if changed or other_assignor or other_topics:
+            draft.bump()
+        draft.schedule_refresh()
+
+
+def _reconcile(
+    draft: ConsumerDraft, member: Member, owned: Owned | None, *, changed: bool
+) -> Member:
+    """Reconcile the member and set its rebalance timer (E7-41, E8-03)."""
+    after = reconcile(
+        member,
+        ReconcileInput(
+            target_epoch=draft.assignment_epoch,
+            target=draft.target(member.member_id),
+            owner_epoch=draft.group.owner_epoch,
+            owned=owned,
+            subscribed=_subscribed(draft, member, changed=changed),
+        ),
+    )
+    if after is member:
+        return member
+    assert after.epoch <= draft.assignment_epoch, "no member is ahead of the target"
+    draft.put_current(after)
+    if after.state is _UNREVOKED:
+        now_ms = draft.context.now_ms
+        draft.set(timers.rebalance_timer(draft.group_id, after, now_ms))
+    else:
+        draft.set(timers.cancel_rebalance(draft.group_id, after.member_id))
+    return after
+
+
+def _subscribed(
+    draft: ConsumerDraft, member: Member, *, changed: bool
+) -> set[TopicId] | None:
+    """Return the topics of the member if the target may be older than its
+    subscription.
+
+    The target may be older when the subscription changed in this request, or when the
+    target of the group epoch has not been computed yet (E5-15).
+    """
+    assert draft.member(member.member_id) is member
+    is_resolved = draft.group.is_resolved(member.topic_regex)
+    if not changed and (draft.epoch == draft.assignment_epoch or not is_resolved):
+        return None
+    names = [*member.topic_names]
+    resolved = draft.group.regexes.get(member.topic_regex or "")
+    if resolved is not None:
+        names += resolved.topics
+    ids = (draft.context.environment.topics.topic_id(name) for name in names)
+    return {topic_id for topic_id in ids if topic_id is not None}

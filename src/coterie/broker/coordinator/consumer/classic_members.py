@@ -1,0 +1,405 @@
+"""Members of the classic protocol in a consumer group (E20.3).
+
+During a migration such members use JoinGroup (key 11), SyncGroup (key 14), Heartbeat
+(key 12) and LeaveGroup (key 13), and the coordinator translates: the member epoch is
+the generation, a join has the effect of a ConsumerGroupHeartbeat (advance.py), and the
+response to a heartbeat requests a rejoin (REBALANCE_IN_PROGRESS). See Kafka's
+`GroupMetadataManager.classicGroupJoinToConsumerGroup` and the related methods.
+
+A join contains the member's subscription and the partitions that it owns. An eager
+member owns nothing when it joins, and gets its whole target. A cooperative member gets
+the part of its partitions that it keeps, revokes the others, and joins again (E20-25,
+KIP-429). A join gets its response immediately, as no member waits for others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from coterie.broker.coordinator.classic import join, leave
+from coterie.broker.coordinator.classic.group import (
+    CONSUMER_PROTOCOL_TYPE,
+    ClassicGroup,
+)
+from coterie.broker.coordinator.classic.rebalance import joined_response
+from coterie.broker.coordinator.consumer import timers
+from coterie.broker.coordinator.consumer.advance import advance, refresh_group
+from coterie.broker.coordinator.consumer.draft import ConsumerDraft
+from coterie.broker.coordinator.consumer.embedded import (
+    known_partitions,
+    read_subscription,
+    version_of,
+    write_assignment,
+)
+from coterie.broker.coordinator.consumer.group import ConsumerGroup
+from coterie.broker.coordinator.consumer.leave import remove_members
+from coterie.broker.coordinator.consumer.member import (
+    ClassicMemberInfo,
+    Member,
+    MemberState,
+)
+from coterie.broker.coordinator.consumer.members import (
+    Sender,
+    any_member,
+    check_group_size,
+    replace_static_member,
+    short_uuid,
+    static_member,
+    successor,
+    unknown_member,
+)
+from coterie.broker.coordinator.consumer.migration import may_downgrade, replace_last
+from coterie.broker.coordinator.consumer.reconcile import FREE
+from coterie.broker.coordinator.consumer.record_builders import group_tombstones
+from coterie.broker.coordinator.result import Context, Result
+from coterie.broker.coordinator.state import State
+from coterie.errors import ApiError, MalformedFrame
+from coterie.types import MemberId
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+_UNREVOKED: Final = MemberState.UNREVOKED_PARTITIONS
+_UNRELEASED: Final = MemberState.UNRELEASED_PARTITIONS
+
+
+def classic_member(
+    draft: ConsumerDraft,
+    member_id: MemberId,
+    instance_id: str | None,
+    *,
+    generation: int,
+) -> tuple[Member, ClassicMemberInfo]:
+    """Return a member of the classic protocol whose epoch is this generation.
+
+    Raises:
+        ApiError: UNKNOWN_MEMBER_ID, also if it uses the consumer protocol;
+            FENCED_INSTANCE_ID; ILLEGAL_GENERATION.
+    """
+    member = any_member(draft, member_id, instance_id)
+    if member.classic is None:
+        raise ApiError(
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"Member {member_id} does not use the classic protocol.",
+        )
+    if generation != member.epoch:
+        raise ApiError(
+            ErrorCode.ILLEGAL_GENERATION,
+            f"Generation {generation} is not the epoch {member.epoch} of {member_id}.",
+        )
+    return member, member.classic
+
+
+def is_behind(draft: ConsumerDraft, member: Member) -> bool:
+    """Return whether the target is newer than the member's epoch (E20-32)."""
+    assert member.epoch <= draft.assignment_epoch, member.member_id
+    return member.epoch < draft.assignment_epoch
+
+
+def has_to_join(draft: ConsumerDraft, member: Member) -> bool:
+    """Return whether the member must join again (E20-28).
+
+    It must when there is a newer target, when it has to report a revocation, or when
+    partitions of its target have become free.
+    """
+    if is_behind(draft, member) or member.state is _UNREVOKED:
+        return True
+    return member.state is _UNRELEASED and any(
+        partition not in member.assigned.get(topic, ())
+        and draft.group.owner_epoch(topic, partition) == FREE
+        for topic, partitions in draft.target(member.member_id).items()
+        for partition in partitions
+    )
+
+
+def heartbeat_of_classic_member(
+    state: State, request: HeartbeatRequest, context: Context
+) -> Result:
+    """Refresh the session of a classic member.
+
+    Raises:
+        ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
+    """
+    group = state.consumer_groups[request.group_id]
+    draft = _refreshed_draft(group, context)
+    member, _ = classic_member(
+        draft,
+        request.member_id,
+        request.group_instance_id,
+        generation=request.generation_id,
+    )
+    draft.set(timers.session_timer(group.group_id, member, context))
+    response = HeartbeatResponse()
+    if has_to_join(draft, member):
+        response.error_code = ErrorCode.REBALANCE_IN_PROGRESS
+        draft.set(timers.join_timer(group.group_id, member, context.now_ms))
+    return draft.result(response)
+
+
+def _refreshed_draft(group: ConsumerGroup, context: Context) -> ConsumerDraft:
+    """Return a draft with the due metadata refresh and the due target assignment.
+
+    In a group with classic members only, no other request performs these steps. The
+    classic protocol has no error for a failed assignor, so the old target stays in that
+    case.
+    """
+    draft = ConsumerDraft(group, context)
+    try:
+        refresh_group(draft)
+    except ApiError:
+        return ConsumerDraft(group, context)
+    assert draft.epoch >= group.epoch
+    return draft
+
+
+def sync_of_classic_member(
+    state: State, request: SyncGroupRequest, context: Context
+) -> Result:
+    """Respond with the partitions that the member's join assigned (E20-26).
+
+    Raises:
+        ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
+            INCONSISTENT_GROUP_PROTOCOL.
+    """
+    group = state.consumer_groups[request.group_id]
+    draft = ConsumerDraft(group, context)
+    member, classic = classic_member(
+        draft,
+        request.member_id,
+        request.group_instance_id,
+        generation=request.generation_id,
+    )
+    name, subscription = classic.first
+    _check_protocol(request, name)
+    if (
+        is_behind(draft, member)
+        and member.state is not MemberState.UNREVOKED_PARTITIONS
+    ):
+        # If the member must revoke partitions first, it gets only those that it keeps.
+        draft.set(timers.join_timer(group.group_id, member, context.now_ms))
+        code = ErrorCode.REBALANCE_IN_PROGRESS
+        return draft.result(SyncGroupResponse(error_code=code))
+    draft.set(timers.cancel_sync(group.group_id, member.member_id))
+    draft.set(timers.session_timer(group.group_id, member, context))
+    version = version_of(subscription)
+    return draft.result(
+        SyncGroupResponse(
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocol_name,
+            assignment=write_assignment(
+                member.assigned, context.environment.topics, version
+            ),
+        )
+    )
+
+
+def _check_protocol(request: SyncGroupRequest, name: str) -> None:
+    assert name, "a protocol without a name"
+    # Both fields are null in versions below 5, and a null field is not compared.
+    if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if request.protocol_name not in (None, name):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+
+def leave_of_members(
+    state: State, request: LeaveGroupRequest, context: Context
+) -> Result:
+    """Remove members of either protocol, all in one epoch (E20-30, KAFKA-18188).
+
+    The errors of single members are part of the response.
+    """
+    group = state.consumer_groups[request.group_id]
+    draft = ConsumerDraft(group, context)
+    leaving = leave.leaving_of(request, context.api_version)
+    gone: dict[MemberId, Member] = {}
+    codes = [_add_leaving(draft, identity, gone) for identity in leaving]
+    if gone:
+        remove_members(draft, gone.values())
+    return draft.result(leave.response_of(leaving, codes, context.api_version))
+
+
+def _add_leaving(
+    draft: ConsumerDraft, identity: MemberIdentity, gone: dict[MemberId, Member]
+) -> ErrorCode:
+    instance_id = identity.group_instance_id
+    member: Member | None
+    if instance_id is not None and not identity.member_id:
+        # An admin client identifies a static member by its instance id alone (KIP-345).
+        member = draft.static_member(instance_id)
+    else:
+        try:
+            member = any_member(draft, identity.member_id, instance_id)
+        except ApiError as error:
+            return error.code
+    if member is None or member.member_id in gone:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    gone[member.member_id] = member
+    return ErrorCode.NONE
+
+
+def join_of_classic_member(
+    state: State, request: JoinGroupRequest, context: Context
+) -> Result:
+    """Handle the JoinGroup of a classic member, which may be new.
+
+    Raises:
+        ApiError: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, UNKNOWN_MEMBER_ID,
+            FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, and
+            UNKNOWN_SERVER_ERROR when the subscription cannot be decoded or the assignor
+            failed.
+    """
+    group = state.consumer_groups[request.group_id]
+    join.check(request, context.environment.settings)
+    if not group.members:
+        return _replace_empty(state, group, request, context)
+    draft = ConsumerDraft(group, context)
+    instance_id = request.group_instance_id
+    if request.member_id not in group.members and (
+        instance_id not in group.static_members
+    ):
+        check_group_size(draft)
+    if not group.supports(request.protocol_type, (p.name for p in request.protocols)):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    member_id = request.member_id or short_uuid(context)
+    if (
+        not request.member_id
+        and instance_id is None
+        and context.api_version >= join.MEMBER_ID_REQUIRED_SINCE
+    ):
+        # KIP-394, as in a classic group.
+        required = ErrorCode.MEMBER_ID_REQUIRED
+        return Result(JoinGroupResponse(error_code=required, member_id=member_id))
+    return draft.result(_join(draft, _find_sender(draft, member_id, request), request))
+
+
+def _replace_empty(
+    state: State, group: ConsumerGroup, request: JoinGroupRequest, context: Context
+) -> Result:
+    """Convert a group without members to a classic one, under any policy (E20-44)."""
+    assert group.group_id not in state.classic_groups, group.group_id
+    made = join.handle(state, request, context)
+    cancel = timers.cancel_target(group.group_id)
+    return made._replace(
+        records=(*group_tombstones(group), *made.records),
+        timers=(cancel, *made.timers),
+    )
+
+
+def _find_sender(
+    draft: ConsumerDraft, member_id: MemberId, request: JoinGroupRequest
+) -> Sender:
+    """Return the member that joins.
+
+    An unknown id belongs to a new member, as ids are handed out without a record
+    (E20-23). A static member that joins without its member id replaces the member with
+    its instance id, of either protocol (E9-05).
+    """
+    instance_id = request.group_instance_id
+    if instance_id is None:
+        return Sender(member_id, draft.member(member_id))
+    if request.member_id:
+        return Sender(member_id, static_member(draft, member_id, instance_id))
+    assert draft.member(member_id) is None, member_id
+    return Sender(member_id, None, draft.static_member(instance_id))
+
+
+def _join(
+    draft: ConsumerDraft, sender: Sender, request: JoinGroupRequest
+) -> JoinGroupResponse:
+    context, group_id, replaced = draft.context, draft.group_id, sender.replaced
+    subscription = _subscription(request)
+    known = sender.before
+    is_new = known is None and replaced is None
+    owns = any(topic.partitions for topic in subscription.owned_partitions)
+    if is_new and request.member_id and owns:
+        # A removed member that still owns partitions must revoke them first.
+        raise unknown_member(draft, sender.member_id)
+    if replaced is not None and may_downgrade(draft, (replaced,), joining=1):
+        known = successor(replaced, sender.member_id)
+        member = _updated(known, request, subscription, context)
+        classic = replace_last(draft, replaced, member)
+        return _replaced_response(classic, member.member_id)
+    if replaced is not None:
+        known = replace_static_member(draft, replaced, sender.member_id)
+    before = known or Member(member_id=sender.member_id)
+    member = _updated(before, request, subscription, context)
+    owned = known_partitions(subscription.owned_partitions, context.environment.topics)
+    after = advance(draft, known, member, owned)
+    draft.set(timers.cancel_join(group_id, after.member_id))
+    draft.set(timers.session_timer(group_id, after, context))
+    draft.set(timers.sync_timer(group_id, after, context.now_ms))
+    return _response(after.member_id, after.epoch, request.protocols[0].name)
+
+
+def _replaced_response(classic: ClassicGroup, member_id: MemberId) -> JoinGroupResponse:
+    leads = classic.leader_id == member_id
+    response = joined_response(classic, member_id, with_members=leads)
+    response.skip_assignment = leads
+    return response
+
+
+def _response(
+    member_id: MemberId, generation: int, protocol_name: str
+) -> JoinGroupResponse:
+    assert generation >= 0, "the member has left"
+    return JoinGroupResponse(
+        generation_id=generation,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocol_name=protocol_name,
+        leader="",  # no leader: no member gets the list of members (E20-24)
+        member_id=member_id,
+    )
+
+
+def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
+    """Return the subscription, in any version, of the member's first protocol
+    (E20-21).
+
+    All protocols of a member have the same subscription. All must be decodable, as any
+    may be selected after a downgrade.
+    """
+    assert request.protocols, "a member without a protocol"
+    try:
+        first, *_ = [read_subscription(each.metadata) for each in request.protocols]
+    except MalformedFrame as error:
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"The subscription of member {request.member_id} is malformed: {error}",
+        ) from None
+    return first
+
+
+def _updated(
+    member: Member,
+    request: JoinGroupRequest,
+    subscription: ConsumerProtocolSubscription,
+    context: Context,
+) -> Member:
+    """Return the member with the fields of its join.
+
+    A classic member has no server-side assignor, no client-side assignors (E20-31) and
+    no regular expression.
+    """
+    classic = ClassicMemberInfo(
+        session_timeout_ms=request.session_timeout_ms,
+        protocols=tuple((each.name, each.metadata) for each in request.protocols),
+    )
+    after = replace(
+        member,
+        instance_id=request.group_instance_id or member.instance_id,
+        rack_id=subscription.rack_id or member.rack_id,
+        client_id=context.client_id,
+        client_host=context.client_host,
+        topic_names=tuple(subscription.topics),
+        topic_regex=None,
+        server_assignor=None,
+        client_assignors=(),
+        rebalance_timeout_ms=join.rebalance_timeout_ms(request, context),
+        classic=classic,
+    )
+    return member if after == member else after

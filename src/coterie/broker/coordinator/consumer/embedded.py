@@ -1,0 +1,97 @@
+"""Encode and decode the consumer protocol inside JoinGroup and SyncGroup, versions 0-3
+(E20).
+
+The bytes start with an int16 version. A newer version starts with the fields of the
+newest supported one, so it is decoded as that one (E20-21).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
+
+from coterie.broker.coordinator.consumer.member import Target
+from coterie.broker.coordinator.result import TopicView
+from coterie.errors import MalformedFrame
+from coterie.types import TopicId
+from coterie.wire.codec import decode, encode
+from coterie.wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    ConsumerProtocolTopicPartitions,
+)
+from coterie.wire.schema import Message
+
+_VERSION: Final = struct.Struct(">h")
+_Message = TypeVar("_Message", bound=Message)
+
+
+def version_of(data: bytes) -> int:
+    """Return the version of a member's bytes, at most the newest supported one.
+
+    Raises:
+        MalformedFrame: The version is missing or negative.
+    """
+    if len(data) < _VERSION.size:
+        raise MalformedFrame(f"no version in {len(data)} bytes of embedded protocol")
+    version: int = _VERSION.unpack_from(data)[0]
+    if version < 0:
+        raise MalformedFrame(f"version {version} of the embedded protocol")
+    return min(version, ConsumerProtocolSubscription.VERSIONS.high)
+
+
+def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
+    """Decode a subscription: topics, and the partitions owned at the time.
+
+    Raises:
+        MalformedFrame: The bytes are not a subscription.
+    """
+    return _read(ConsumerProtocolSubscription, data)
+
+
+def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
+    """Decode an assignment that a leader sent for a member.
+
+    Raises:
+        MalformedFrame: The bytes are not an assignment.
+    """
+    return _read(ConsumerProtocolAssignment, data)
+
+
+def _read(kind: type[_Message], data: bytes) -> _Message:
+    value, end = decode(kind, version_of(data), data, _VERSION.size)
+    assert end <= len(data)
+    return value
+
+
+def write_assignment(
+    partitions: Mapping[TopicId, Iterable[int]], topics: TopicView, version: int
+) -> bytes:
+    """Encode an assignment; partitions of deleted topics are left out (E20-26)."""
+    named = {
+        name: sorted(some)
+        for topic_id, some in partitions.items()
+        if (name := topics.topic_name(topic_id)) is not None
+    }
+    value = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            ConsumerProtocolTopicPartitions(topic=name, partitions=some)
+            for name, some in sorted(named.items())
+        ]
+    )
+    return _VERSION.pack(version) + encode(value, version)
+
+
+def known_partitions(
+    named: Iterable[ConsumerProtocolTopicPartitions], topics: TopicView
+) -> Target:
+    """Return partitions by topic id; those that do not exist are dropped (E20-16)."""
+    known: dict[TopicId, frozenset[int]] = {}
+    for each in named:
+        topic_id = topics.topic_id(each.topic)
+        count = topics.partition_count(each.topic) or 0
+        some = frozenset(p for p in each.partitions if 0 <= p < count)
+        if topic_id is not None and some:
+            known[topic_id] = known.get(topic_id, frozenset()) | some
+    return known

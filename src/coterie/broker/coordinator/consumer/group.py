@@ -1,0 +1,289 @@
+"""A consumer group as data (KIP-848): its members, its target, and derived indexes.
+
+Only replay changes a group, by the methods below; handlers read it. Derived fields are
+updated with each member and never written to the log (E2-05). Invariants that a record
+could violate are asserted: a log that assigns a partition to two members must stop the
+shard (H-51).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias, TypeVar
+
+from coterie.broker.coordinator.classic.group import CONSUMER_PROTOCOL_TYPE
+from coterie.broker.coordinator.client_side.values import (
+    NO_DETAIL,
+    Computation,
+    Offer,
+    TargetDetail,
+    offer_of,
+)
+from coterie.broker.coordinator.consumer.member import (
+    Member,
+    Target,
+)
+from coterie.broker.coordinator.consumer.reconcile import FREE
+from coterie.types import GroupId, MemberId, TopicId, TopicName
+
+_Key = TypeVar("_Key")
+_Subscription: TypeAlias = tuple[tuple[TopicName, ...], str | None]
+_NOTHING: Final[Mapping[int, int]] = {}
+_NO_TARGET: Final[Target] = {}
+UNASSIGNED: Final = -1
+"""The assignment epoch of a group whose target assignment was deleted (E22-44)."""
+
+
+class ConsumerGroupState(Enum):
+    """The states of a consumer group, with Kafka's names (E4-03)."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class SubscriptionType(Enum):
+    """The subscriptions of a group's members: all equal, or different."""
+
+    HOMOGENEOUS = "homogeneous"
+    HETEROGENEOUS = "heterogeneous"
+
+
+class ResolvedRegex(NamedTuple):
+    """The topics, sorted, that a regular expression matches (E14-07).
+
+    `version` is the version of the topics at that time.
+    """
+
+    topics: tuple[TopicName, ...]
+    version: int
+    timestamp_ms: int
+
+
+class Refresh(NamedTuple):
+    """The time of the next refresh of the topics' metadata; at once after a load
+    (E15-06).
+
+    It is not in the log. `epoch` is the group epoch at which it was set. When that is
+    above the group's epoch, the records of that step were lost, and the refresh is due
+    at once (E15-05).
+    """
+
+    deadline_ms: int = 0
+    epoch: int = 0
+
+
+class RegexSchedule(NamedTuple):
+    """The times at which a group's regular expressions are resolved; not in the log.
+
+    A resolution is due at `due_ms`: at once after a load and when topics were created
+    (E14-11). None runs before `earliest_ms`. `planned_ms` is the deadline of the timer
+    that is set or failed; None without one.
+    """
+
+    due_ms: int = 0
+    earliest_ms: int = 0
+    planned_ms: int | None = None
+
+
+class ConsumerGroup:
+    """A consumer group: durable fields, and indexes derived from them."""
+
+    def __init__(self, group_id: GroupId) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.assignment_epoch = 0
+        self.assigned_ms = 0
+        """The time of the target assignment; 0 if unknown."""
+        self.metadata_hash = 0
+        """The hash of the topics' metadata at the last bump of the epoch (E15-03,
+        KIP-1101)."""
+        self.regexes: dict[str, ResolvedRegex] = {}
+        self.refresh = Refresh()
+        self.target_details: dict[MemberId, TargetDetail] = {}
+        """The metadata and errors of client-side assignors, by member."""
+        self.computation: Computation | None = None
+        """The client-side computation of the next target, if one is under way (E13)."""
+        self.offers: Counter[Offer] = Counter()
+        """The number of members with each list of client-side assignors."""
+        self.regex_schedule = RegexSchedule()
+        self.members: dict[MemberId, Member] = {}
+        self.targets: dict[MemberId, Target] = {}
+        self.topic_counts: Counter[TopicName] = Counter()
+        """The number of members that subscribe to each topic by name."""
+        self.assignor_counts: Counter[str] = Counter()
+        """The number of members that request each server-side assignor."""
+        self.regex_counts: Counter[str] = Counter()
+        """The number of members that subscribe by each regular expression."""
+        self.static_members: dict[str, MemberId] = {}
+        self.classic_count = 0
+        """The number of members that use the classic protocol."""
+        self.classic_protocols: Counter[str] = Counter()
+        """The number of classic members that support each protocol (assignor)."""
+        self._subscriptions: Counter[_Subscription] = Counter()
+        self._owner_epochs: dict[TopicId, dict[int, int]] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConsumerGroup) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]  # a group changes
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """The state, in the order of Kafka's `ConsumerGroup.maybeUpdateGroupState`
+        (E4)."""
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        members = self.members.values()
+        if all(each.is_reconciled(self.assignment_epoch) for each in members):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    @property
+    def subscription_type(self) -> SubscriptionType:
+        """HOMOGENEOUS if all members, or none, have the same subscription."""
+        if len(self._subscriptions) > 1:
+            return SubscriptionType.HETEROGENEOUS
+        return SubscriptionType.HOMOGENEOUS
+
+    def target(self, member_id: MemberId) -> Target:
+        """Return the target assignment of a member; empty without one."""
+        return self.targets.get(member_id, _NO_TARGET)
+
+    def detail(self, member_id: MemberId) -> TargetDetail:
+        """Return the metadata that a client-side assignor sent to a member with its
+        partitions.
+        """
+        return self.target_details.get(member_id, NO_DETAIL)
+
+    def owner_epoch(self, topic: TopicId, partition: int) -> int:
+        """Return the epoch of the member that owns a partition or has yet to revoke
+        it.
+
+        `FREE` (-1) without an owner (E2-06).
+        """
+        return self._owner_epochs.get(topic, _NOTHING).get(partition, FREE)
+
+    def is_refresh_due(self, now_ms: int) -> bool:
+        """Return whether the topics' metadata must be refreshed (E6-32)."""
+        return now_ms >= self.refresh.deadline_ms or self.epoch < self.refresh.epoch
+
+    def is_resolved(self, regex: str | None) -> bool:
+        """Return whether the topics of a regular expression are known; true without
+        one."""
+        return not regex or regex in self.regexes
+
+    @property
+    def quiet_until_ms(self) -> int:
+        """The time until which no step of the group is due without a change."""
+        if not self.regex_counts:
+            return self.refresh.deadline_ms
+        return min(self.refresh.deadline_ms, self.regex_schedule.due_ms)
+
+    def preferred_assignor(self, configured: Sequence[str]) -> str:
+        """Return the configured assignor that most members prefer.
+
+        The order of configuration breaks ties, and applies when no member requests an
+        assignor (E12-02 to E12-04).
+        """
+        assert configured, "a server offers one assignor at least"
+        return max(configured, key=lambda name: self.assignor_counts[name])
+
+    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Return whether a classic member with these protocols may be in the group
+        (E20-22).
+
+        All classic members must support one of its protocols.
+        """
+        return protocol_type == CONSUMER_PROTOCOL_TYPE and any(
+            self.classic_protocols[name] == self.classic_count for name in names
+        )
+
+    def put_member(self, member: Member) -> None:
+        """Add a member, or replace the one with its id.
+
+        Raises:
+            AssertionError: Another member owns one of its partitions (H-51).
+        """
+        self._forget(self.members.get(member.member_id))
+        self.members[member.member_id] = member
+        self._count(member, 1)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        for topic, partition in _owned_partitions(member):
+            self._occupy(topic, partition, member.epoch)
+
+    def remove_member(self, member_id: MemberId) -> None:
+        """Remove a member if it exists."""
+        self._forget(self.members.pop(member_id, None))
+
+    def _forget(self, member: Member | None) -> None:
+        if member is None:
+            return
+        self._count(member, -1)
+        # The instance may be another member's by now: it was replaced (E9-05).
+        instance_id = member.instance_id or ""
+        if self.static_members.get(instance_id) == member.member_id:
+            del self.static_members[instance_id]
+        for topic, partition in _owned_partitions(member):
+            self._release(topic, partition, member.epoch)
+
+    def _count(self, member: Member, by: int) -> None:
+        if member.classic is not None:
+            self.classic_count += by
+            assert self.classic_count >= 0
+            for name in member.classic.names:
+                _add(self.classic_protocols, name, by)
+        if member.client_assignors:
+            _add(self.offers, offer_of(member.client_assignors), by)
+        _add(self._subscriptions, (member.topic_names, member.topic_regex), by)
+        for name in member.topic_names:
+            _add(self.topic_counts, name, by)
+        if member.topic_regex:
+            _add(self.regex_counts, member.topic_regex, by)
+        if member.server_assignor is not None:
+            _add(self.assignor_counts, member.server_assignor, by)
+
+    def _occupy(self, topic: TopicId, partition: int, epoch: int) -> None:
+        """Set the owner epoch of a partition.
+
+        A partition with an older owner epoch changes its owner: compaction may have
+        removed the record by which the previous owner released it, as that owner's
+        newer record is further on in the log (KAFKA-19862).
+        """
+        owners = self._owner_epochs.setdefault(topic, {})
+        owner_epoch = owners.get(partition, FREE)
+        assert owner_epoch == FREE or owner_epoch < epoch, (
+            f"{self.group_id}: partition {topic.hex()}-{partition} cannot be owned at "
+            f"epoch {epoch}, it is still owned at {owner_epoch}"
+        )
+        owners[partition] = epoch
+
+    def _release(self, topic: TopicId, partition: int, epoch: int) -> None:
+        """Free a partition, unless it has an owner of another epoch."""
+        owners = self._owner_epochs.get(topic, {})
+        if owners.get(partition) != epoch:
+            return
+        del owners[partition]
+        if not owners:
+            del self._owner_epochs[topic]
+
+
+def _owned_partitions(member: Member) -> Iterator[tuple[TopicId, int]]:
+    """Yield the partitions that a member owns or has yet to revoke."""
+    for assigned in (member.assigned, member.pending_revocation):
+        for topic, partitions in assigned.items():
+            for partition in partitions:
+                yield topic, partition
+
+
+def _add(counts: Counter[_Key], key: _Key, by: int) -> None:
+    counts[key] += by
+    assert counts[key] >= 0, key
+    if not counts[key]:
+        del counts[key]

@@ -1,0 +1,126 @@
+"""Remove members of a consumer group: they leave, an admin removes them, or they
+expire. The removal is the same in all cases (E7-60, E8-02): their records are deleted,
+the group epoch is bumped once, and the next heartbeat of any member computes the
+target. When only members of the classic protocol remain, the group is downgraded
+(E20-40).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from coterie.broker.coordinator.consumer import timers
+from coterie.broker.coordinator.consumer.draft import ConsumerDraft
+from coterie.broker.coordinator.consumer.member import STATIC_LEAVE_EPOCH, Member
+from coterie.broker.coordinator.consumer.members import any_member
+from coterie.broker.coordinator.consumer.migration import downgrade, may_downgrade
+from coterie.broker.coordinator.consumer.timers import (
+    EndRevocation,
+    ExpireMember,
+)
+from coterie.broker.coordinator.result import Context, Result
+from coterie.broker.coordinator.state import State
+from coterie.errors import ApiError
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+
+def remove_members(draft: ConsumerDraft, members: Iterable[Member]) -> None:
+    """Remove members from the group, or downgrade it without them (E22-26).
+
+    Raises:
+        ApiError: GROUP_ID_NOT_FOUND: the group was to be downgraded, and the
+            subscription of a remaining member cannot be decoded.
+    """
+    gone = tuple(members)
+    if may_downgrade(draft, gone):
+        downgrade(draft, gone)
+    else:
+        remove_without_downgrade(draft, gone)
+
+
+def remove_without_downgrade(draft: ConsumerDraft, gone: Collection[Member]) -> None:
+    """Remove members from the group, which stays a consumer group."""
+    assert gone, "no member to remove"
+    for member in gone:
+        draft.remove(member)
+    for regex in {member.topic_regex for member in gone}:
+        draft.delete_regex_if_unused(regex)
+    assert draft.size >= 0
+    draft.refresh_topics()
+    draft.bump()
+    if not draft.size:
+        # An empty group needs no target (E2-08, F6-04).
+        draft.put_target_epoch()
+
+
+def leave_with_heartbeat(
+    state: State, request: ConsumerGroupHeartbeatRequest, context: Context
+) -> Result:
+    """Remove the member of a heartbeat with epoch -1, or -2 for static members
+    (E7.7).
+
+    The response contains the member id and that epoch.
+
+    Raises:
+        ApiError: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID (E7-61), FENCED_INSTANCE_ID
+            (E7-62, E9-10).
+    """
+    group = state.consumer_groups.get(request.group_id)
+    if group is None:
+        raise ApiError(
+            ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found."
+        )
+    draft = ConsumerDraft(group, context)
+    member = any_member(draft, request.member_id, request.instance_id)
+    if request.member_epoch == STATIC_LEAVE_EPOCH:
+        _leave_temporarily(draft, member)
+    else:
+        remove_members(draft, (member,))
+    return draft.result(
+        ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id, member_epoch=request.member_epoch
+        )
+    )
+
+
+def _leave_temporarily(draft: ConsumerDraft, member: Member) -> None:
+    """Keep the partitions and the target of a static member that leaves temporarily.
+
+    Its session timer is not refreshed, so it must return within the session timeout of
+    its last heartbeat (E7-63, E9-11). It does not compute a target meanwhile.
+    """
+    assert member.instance_id is not None, "only a static member leaves temporarily"
+    draft.put_current(
+        member.at(STATIC_LEAVE_EPOCH, member.state, assigned=member.assigned)
+    )
+    draft.set(timers.cancel_rebalance(draft.group_id, member.member_id))
+    draft.stop_computing(member.member_id)
+
+
+def handle_timer(
+    state: State, request: ExpireMember | EndRevocation, context: Context
+) -> Result:
+    """Fence a member whose session or rebalance timeout has passed (E8-02, E8-03).
+
+    A timer may fire for a group or a member that no longer exists, or for an epoch that
+    has passed: then nothing happens.
+    """
+    group = state.consumer_groups.get(request.group_id)
+    member = None if group is None else group.members.get(request.member_id)
+    if group is None or member is None:
+        return Result()
+    if isinstance(request, EndRevocation) and member.epoch != request.member_epoch:
+        return Result()
+    draft = ConsumerDraft(group, context)
+    try:
+        remove_members(draft, (member,))
+    except ApiError:
+        # The downgrade is impossible. The member must be removed nevertheless, as it
+        # has no other timer.
+        draft = ConsumerDraft(group, context)
+        remove_without_downgrade(draft, (member,))
+    return draft.result()

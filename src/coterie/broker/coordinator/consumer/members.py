@@ -1,0 +1,285 @@
+"""Find the member that sent a heartbeat, check its epoch, and apply the reported
+fields.
+
+See KIP-848 and Kafka's `GroupMetadataManager.getOrMaybeSubscribeDynamicConsumerMember`
+and `getOrMaybeSubscribeStaticConsumerMember` (E7.5, E9).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Collection
+from dataclasses import replace
+from typing import NamedTuple
+
+from coterie.broker.coordinator.client_side.values import ClientAssignor
+from coterie.broker.coordinator.consumer.draft import ConsumerDraft
+from coterie.broker.coordinator.consumer.member import (
+    JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    AssignedPartitions,
+    Member,
+)
+from coterie.broker.coordinator.consumer.reconcile import Owned
+from coterie.broker.coordinator.result import Context
+from coterie.errors import ApiError
+from coterie.types import MemberId
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ClientAssignor as RequestAssignor,
+)
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+
+_NO_PARTITIONS: Collection[int] = ()
+
+
+def check_member_epoch(member: Member, epoch: int, owned: Owned | None) -> None:
+    """Check the epoch in the heartbeat of a known member (E7-30 to E7-33).
+
+    Three epochs are accepted: the member's epoch; its previous epoch, if the member
+    owns only partitions that are assigned to it, as the response with the newer epoch
+    may have been lost (E7-31); and 0 at any time, from a member that rejoins (E7-33). A
+    member that is fenced stays in the group until it rejoins with epoch 0 or its
+    session expires (E7-32).
+
+    Raises:
+        ApiError: FENCED_MEMBER_EPOCH.
+    """
+    assert epoch >= JOIN_EPOCH, "the epoch of a leaving member is not checked"
+    if epoch in (member.epoch, JOIN_EPOCH):
+        return
+    if epoch > member.epoch:
+        raise _fenced("greater", epoch, member)
+    if epoch != member.previous_epoch or not _all_assigned(owned, member.assigned):
+        raise _fenced("smaller", epoch, member)
+
+
+def _all_assigned(owned: Owned | None, assigned: AssignedPartitions) -> bool:
+    if owned is None:
+        return False
+    return all(
+        partition in assigned.get(topic, _NO_PARTITIONS)
+        for topic, partitions in owned.items()
+        for partition in partitions
+    )
+
+
+def _fenced(how: str, epoch: int, member: Member) -> ApiError:
+    return ApiError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {how} member epoch ({epoch}) than the one "
+        f"known by the group coordinator ({member.epoch}). It must abandon all its "
+        "partitions and rejoin.",
+    )
+
+
+class Sender(NamedTuple):
+    """The sender of a request as it was before; `before` is None for a new member.
+
+    `replaced` is the static member with the same instance id under another member id,
+    which the sender replaces (E9-05).
+    """
+
+    member_id: MemberId
+    before: Member | None
+    replaced: Member | None = None
+
+
+def find_sender(
+    draft: ConsumerDraft, request: ConsumerGroupHeartbeatRequest, owned: Owned | None
+) -> Sender:
+    """Return the sender of a heartbeat that does not leave the group.
+
+    Raises:
+        ApiError: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
+            UNRELEASED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, INVALID_REQUEST.
+    """
+    member_id = request.member_id or short_uuid(draft.context)
+    if request.instance_id is not None:
+        sender = _static(draft, member_id, request, owned)
+    else:
+        member = draft.member(member_id)
+        if member is not None:
+            check_member_epoch(member, request.member_epoch, owned)
+        elif request.member_epoch != JOIN_EPOCH:
+            raise unknown_member(draft, member_id)
+        sender = Sender(member_id, member)
+    if sender.before is None and sender.replaced is None:
+        check_group_size(draft)
+    return sender
+
+
+def short_uuid(context: Context) -> str:
+    """Return a random id as Kafka prints UUIDs: 22 characters of URL-safe base64
+    (E10-04)."""
+    return base64.urlsafe_b64encode(context.environment.new_uuid()).decode().rstrip("=")
+
+
+def _static(
+    draft: ConsumerDraft,
+    member_id: MemberId,
+    request: ConsumerGroupHeartbeatRequest,
+    owned: Owned | None,
+) -> Sender:
+    instance_id = request.instance_id
+    assert instance_id is not None
+    assert request.member_epoch >= JOIN_EPOCH
+    if request.member_epoch != JOIN_EPOCH:
+        member = static_member(draft, member_id, instance_id)
+        check_member_epoch(member, request.member_epoch, owned)
+        return Sender(member_id, member)
+    holder = draft.static_member(instance_id)
+    if holder is None:
+        _check_keeps_instance(draft, member_id)
+        return Sender(member_id, None)
+    if holder.member_id == member_id:
+        return Sender(member_id, holder)  # the response to its join was lost (F6-10)
+    if holder.classic is None and holder.epoch != STATIC_LEAVE_EPOCH:
+        raise ApiError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} cannot join the "
+            f"group because the instance id is owned by member {holder.member_id}.",
+        )
+    _check_keeps_instance(draft, member_id)
+    return Sender(member_id, None, holder)
+
+
+def _check_keeps_instance(draft: ConsumerDraft, member_id: MemberId) -> None:
+    """Refuse a member id that belongs to another instance id in the group (E9-04)."""
+    if draft.member(member_id) is not None:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, "A member cannot change its instance id."
+        )
+
+
+def static_member(
+    draft: ConsumerDraft, member_id: MemberId, instance_id: str
+) -> Member:
+    """Return the member of an instance id, which must have this member id (E9-08).
+
+    Raises:
+        ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+    """
+    holder = draft.static_member(instance_id)
+    if holder is None:
+        raise ApiError(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown."
+        )
+    if holder.member_id != member_id:
+        raise ApiError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by "
+            f"member {holder.member_id}.",
+        )
+    return holder
+
+
+def any_member(
+    draft: ConsumerDraft, member_id: MemberId, instance_id: str | None
+) -> Member:
+    """Return a member by its id, after checking the instance id, if any.
+
+    Raises:
+        ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+    """
+    if instance_id is not None:
+        return static_member(draft, member_id, instance_id)
+    member = draft.member(member_id)
+    if member is None:
+        raise unknown_member(draft, member_id)
+    return member
+
+
+def unknown_member(draft: ConsumerDraft, member_id: MemberId) -> ApiError:
+    """Return the error for a member that is not in the group."""
+    return ApiError(
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        f"Member {member_id} is not a member of group {draft.group_id}.",
+    )
+
+
+def check_group_size(draft: ConsumerDraft) -> None:
+    """Refuse a new member of a full group; existing members may stay (E7-24)."""
+    most = draft.context.environment.settings.group_consumer_max_size
+    if draft.size >= most:
+        raise ApiError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {most} members.",
+        )
+
+
+def replace_static_member(
+    draft: ConsumerDraft, replaced: Member, member_id: MemberId
+) -> Member:
+    """Write a static member under its new member id, and delete the old one (E9-05).
+
+    The new member has the target and the partitions of the old one, and epoch 0.
+    """
+    assert replaced.member_id != member_id
+    target, detail = draft.target(replaced.member_id), draft.detail(replaced.member_id)
+    draft.remove(replaced)
+    member = successor(replaced, member_id)
+    draft.put_metadata(member)
+    draft.put_target(member_id, target, detail)
+    draft.put_current(member)
+    return member
+
+
+def successor(replaced: Member, member_id: MemberId) -> Member:
+    """Return a static member under another member id, with the epoch of a joining
+    member."""
+    assert replaced.instance_id is not None, "only a static member is replaced"
+    return replace(
+        replaced, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH
+    )
+
+
+def with_heartbeat(
+    member: Member, request: ConsumerGroupHeartbeatRequest, context: Context
+) -> Member:
+    """Return the member with the fields that the heartbeat sets; null fields change
+    nothing (E7-35).
+
+    A member that sends a ConsumerGroupHeartbeat uses the consumer protocol from now on.
+    """
+    assert request.member_epoch >= JOIN_EPOCH, "a leaving member has no fields to apply"
+    optional = {
+        "instance_id": request.instance_id,
+        "rack_id": request.rack_id,
+        "server_assignor": request.server_assignor,
+    }
+    changes: dict[str, object] = {
+        name: value for name, value in optional.items() if value is not None
+    }
+    if request.subscribed_topic_names is not None:
+        changes["topic_names"] = tuple(sorted(set(request.subscribed_topic_names)))
+    if request.subscribed_topic_regex is not None:
+        # The empty expression ends the subscription (E14-12).
+        changes["topic_regex"] = request.subscribed_topic_regex or None
+    settings = context.environment.settings
+    if (
+        request.client_assignors is not None
+        and settings.group_consumer_client_assignors_enable
+    ):
+        changes["client_assignors"] = tuple(map(_offer, request.client_assignors))
+    if request.rebalance_timeout_ms != -1:
+        changes["rebalance_timeout_ms"] = request.rebalance_timeout_ms
+    changes["client_id"] = context.client_id
+    changes["client_host"] = context.client_host
+    changes["classic"] = None
+    if all(getattr(member, name) == value for name, value in changes.items()):
+        return member
+    return replace(member, **changes)  # type: ignore[arg-type]
+
+
+def _offer(assignor: RequestAssignor) -> ClientAssignor:
+    return ClientAssignor(
+        assignor.name,
+        assignor.minimum_version,
+        assignor.maximum_version,
+        assignor.reason,
+        assignor.metadata_version,
+        bytes(assignor.metadata_bytes),
+    )

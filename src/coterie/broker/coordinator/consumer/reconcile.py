@@ -1,0 +1,195 @@
+"""Reconcile a member with its target assignment, one step at a time (KIP-848, E5.2).
+
+The state machine is that of Kafka's `CurrentAssignmentBuilder`. `reconcile` is a pure
+function of a member and a `ReconcileInput`. It returns the member after the step, or
+the same object when nothing changed; then no record is written (E5-14).
+
+Revocation comes first: a member receives new partitions only after it has reported the
+revocation of all partitions that its target lacks (E5-12), and a partition is assigned
+only when no other member owns it (E5-13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from coterie.broker.coordinator.consumer.member import (
+    AssignedPartitions,
+    Member,
+    MemberState,
+    Target,
+)
+from coterie.errors import ApiError
+from coterie.types import TopicId
+from coterie.wire.error_codes import ErrorCode
+
+FREE: Final = -1
+"""The owner epoch of a partition without an owner (E2-06)."""
+OwnerEpoch: TypeAlias = Callable[[TopicId, int], int]
+"""Topic id, partition -> the epoch of the member that owns it, or `FREE`."""
+Owned: TypeAlias = Mapping[TopicId, Collection[int]]
+"""The partitions that a member reports as owned; empty when it owns none."""
+
+_NO_EPOCHS: Final[Mapping[int, int]] = {}
+_NO_TARGET: Final[frozenset[int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconcileInput:
+    """The inputs of a step beside the member. `owned` is None when the heartbeat does
+    not report it. `subscribed` is None unless the member's subscription changed in this
+    heartbeat. Then it holds the ids of the subscribed topics, and the member loses all
+    other topics at once, although its target, which may be older, still contains them
+    (E5-15)."""
+
+    target_epoch: int
+    target: Target
+    owner_epoch: OwnerEpoch
+    owned: Owned | None = None
+    subscribed: Collection[TopicId] | None = None
+
+    def __post_init__(self) -> None:
+        assert self.target_epoch >= 0, self.target_epoch
+
+
+class _Difference(NamedTuple):
+    """The difference between a member's assignment and its target (E5-05)."""
+
+    keep: dict[TopicId, dict[int, int]]
+    revoke: dict[TopicId, dict[int, int]]
+    add: dict[TopicId, list[int]]
+    is_waiting: bool
+    """True when another member still owns a partition of the target."""
+
+
+def reconcile(member: Member, inputs: ReconcileInput) -> Member:
+    """Return the member after one step; the same object if nothing changed.
+
+    Raises:
+        ApiError: FENCED_MEMBER_EPOCH: the member's state was written by a later
+            version, and it has not revoked all its partitions (E5-04).
+    """
+    after = _next_member(member, inputs)
+    return member if after == member else after
+
+
+def _next_member(member: Member, inputs: ReconcileInput) -> Member:
+    match member.state:
+        case MemberState.STABLE:
+            if member.epoch == inputs.target_epoch and not _lost_topic(member, inputs):
+                return member
+            return _next_assignment(member, member.epoch, inputs)
+        case MemberState.UNREVOKED_PARTITIONS:
+            return _await_revocation(member, inputs)
+        case MemberState.UNRELEASED_PARTITIONS:
+            return _next_assignment(member, member.epoch, inputs)
+        case _:
+            if inputs.owned is None or inputs.owned:
+                raise ApiError(
+                    ErrorCode.FENCED_MEMBER_EPOCH,
+                    "The consumer group member is in an unknown state. It must abandon "
+                    "all its partitions and rejoin.",
+                )
+            return _next_assignment(member, inputs.target_epoch, inputs)
+
+
+def _await_revocation(member: Member, inputs: ReconcileInput) -> Member:
+    if not _still_owns(inputs.owned, member.pending_revocation):
+        # KIP-848: the member advances by one epoch and compares with the target again.
+        # A member that revoked topics it unsubscribed from may be at the target's epoch
+        # already (E5-02).
+        return _next_assignment(
+            member, min(member.epoch + 1, inputs.target_epoch), inputs
+        )
+    if not _lost_topic(member, inputs):
+        return member
+    assert inputs.subscribed is not None
+    keep = {t: owned for t, owned in member.assigned.items() if t in inputs.subscribed}
+    lost = {t: owned for t, owned in member.assigned.items() if t not in keep}
+    return member.at(
+        member.epoch,
+        member.state,
+        assigned=keep,
+        pending_revocation=_merged(member.pending_revocation, lost),
+    )
+
+
+def _next_assignment(member: Member, epoch: int, inputs: ReconcileInput) -> Member:
+    # Revoke first; then take all free partitions at the target epoch (E5-06, E5-09).
+    difference = _difference(member.assigned, inputs)
+    if difference.revoke and _still_owns(inputs.owned, difference.revoke):
+        return member.at(
+            epoch,
+            MemberState.UNREVOKED_PARTITIONS,
+            assigned=difference.keep,
+            pending_revocation=difference.revoke,
+        )
+    got = {
+        topic: dict.fromkeys(partitions, inputs.target_epoch)
+        for topic, partitions in difference.add.items()
+    }
+    # Partitions of the target that another member still owns keep the state Unreleased:
+    # the member tries again at each heartbeat.
+    state = MemberState.STABLE
+    if difference.is_waiting:
+        state = MemberState.UNRELEASED_PARTITIONS
+    return member.at(
+        inputs.target_epoch,
+        state,
+        assigned=_merged(difference.keep, got),
+    )
+
+
+def _difference(assigned: AssignedPartitions, inputs: ReconcileInput) -> _Difference:
+    keep: dict[TopicId, dict[int, int]] = {}
+    revoke: dict[TopicId, dict[int, int]] = {}
+    add: dict[TopicId, list[int]] = {}
+    is_waiting = False
+    for topic in {**assigned, **inputs.target}:
+        epochs = assigned.get(topic, _NO_EPOCHS)
+        target = inputs.target.get(topic, _NO_TARGET)
+        if inputs.subscribed is not None and topic not in inputs.subscribed:
+            target = _NO_TARGET
+        if kept := {p: epochs[p] for p in epochs if p in target}:
+            keep[topic] = kept
+        if surplus := {p: epochs[p] for p in epochs if p not in target}:
+            revoke[topic] = surplus
+        missing = sorted(target - epochs.keys())
+        free = [p for p in missing if inputs.owner_epoch(topic, p) == FREE]
+        if free:
+            add[topic] = free
+        is_waiting = is_waiting or len(free) < len(missing)
+    return _Difference(keep, revoke, add, is_waiting)
+
+
+def _lost_topic(member: Member, inputs: ReconcileInput) -> bool:
+    if inputs.subscribed is None:
+        return False
+    return any(topic not in inputs.subscribed for topic in member.assigned)
+
+
+def _still_owns(owned: Owned | None, revoked: AssignedPartitions) -> bool:
+    """Return whether the member may still own a revoked partition.
+
+    Return True for a heartbeat that does not report the owned partitions, as it does
+    not prove the revocation.
+    """
+    if owned is None:
+        return True
+    return any(
+        partition in revoked.get(topic, _NO_EPOCHS)
+        for topic, partitions in owned.items()
+        for partition in partitions
+    )
+
+
+def _merged(
+    one: AssignedPartitions, other: AssignedPartitions
+) -> dict[TopicId, dict[int, int]]:
+    topics = {**one, **other}
+    return {
+        topic: {**one.get(topic, _NO_EPOCHS), **other.get(topic, _NO_EPOCHS)}
+        for topic in topics
+    }

@@ -1,0 +1,180 @@
+"""A committed offset: as a value, as a log record, and packed in bytes.
+
+A packed offset is a head (log offset of the record, timestamps, topic id) followed by
+the bytes of the partition in the response to OffsetFetch v8 to v10. A fetch joins these
+bytes, which takes a tenth of the time of making and encoding objects, and a packed
+offset takes half the memory of a tuple.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple, TypeAlias
+
+from coterie.broker.coordinator.records import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from coterie.broker.coordinator.result import Origin, Record
+from coterie.types import LogOffset, TopicId
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.offset_fetch import OffsetFetchResponsePartitions
+from coterie.wire.primitives import read_uvarint, write_uvarint
+from coterie.wire.schema import ZERO_UUID
+
+_EXPIRING_VERSION: Final = 1
+_NAMED_VERSION: Final = 3
+_IDENTIFIED_VERSION: Final = 4
+
+
+class CommittedOffset(NamedTuple):
+    """The offset that a group committed for one partition.
+
+    `record_offset` is the log offset of the commit's record. `expire_timestamp_ms` is
+    -1 except for commits of v2 to v4 with a retention time of their own. `topic_id` is
+    zero when the commit had the topic's name instead (below v10).
+    """
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = -1
+    record_offset: LogOffset = -1
+    topic_id: TopicId = ZERO_UUID
+
+
+def to_record(key: OffsetCommitKey, committed: CommittedOffset) -> Record:
+    """Return the record of a commit."""
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_timestamp_ms,
+        expire_timestamp=committed.expire_timestamp_ms,
+        topic_id=committed.topic_id,
+    )
+    version = value_version(committed.expire_timestamp_ms, committed.topic_id)
+    return Record(key, value, version)
+
+
+def from_record(value: OffsetCommitValue, origin: Origin) -> CommittedOffset:
+    """Return the commit of a record that was read at `origin`."""
+    return CommittedOffset(
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        value.expire_timestamp,
+        origin.log_offset,
+        value.topic_id,
+    )
+
+
+def value_version(expire_timestamp_ms: int, topic_id: TopicId) -> int:
+    """Return the oldest version of `OffsetCommitValue` that holds the fields.
+
+    As in Kafka's `GroupCoordinatorRecordHelpers.newOffsetCommitRecord`: only version 1
+    has an expire timestamp, only version 4 a topic id.
+    """
+    if expire_timestamp_ms != -1:
+        return _EXPIRING_VERSION
+    return _NAMED_VERSION if topic_id == ZERO_UUID else _IDENTIFIED_VERSION
+
+
+Packed: TypeAlias = bytes
+ResponsePartition: TypeAlias = bytes
+"""A partition of an OffsetFetchResponse, v8 to v10."""
+
+NO_OFFSET: Final = -1
+
+_HEAD: Final = struct.Struct(">qqq16s")
+_PARTITION: Final = struct.Struct(">iqi")
+_ERROR_AND_TAGS: Final = struct.Struct(">hx")
+_HEAD_AND_PARTITION: Final = struct.Struct(_HEAD.format + _PARTITION.format[1:])
+_NO_METADATA: Final = write_uvarint(1)
+_NO_METADATA_NO_ERROR: Final = _NO_METADATA + _ERROR_AND_TAGS.pack(0)
+_METADATA_AT: Final = _PARTITION.size
+
+
+def pack(partition: int, committed: CommittedOffset) -> Packed:
+    """Return a commit in packed form."""
+    offset, leader_epoch, metadata, commit_ms, expire_ms, record_offset, topic_id = (
+        committed
+    )
+    start = _HEAD_AND_PARTITION.pack(
+        record_offset, commit_ms, expire_ms, topic_id, partition, offset, leader_epoch
+    )
+    if not metadata:
+        return start + _NO_METADATA_NO_ERROR
+    text = metadata.encode()
+    return start + write_uvarint(len(text) + 1) + text + b"\0\0\0"
+
+
+def unpack(packed: Packed) -> CommittedOffset:
+    """Return the commit of a packed offset."""
+    record_offset, commit_ms, expire_ms, topic_id = _HEAD.unpack_from(packed)
+    _, offset, leader_epoch = _PARTITION.unpack_from(packed, _HEAD.size)
+    return CommittedOffset(
+        offset,
+        leader_epoch,
+        _metadata(packed, _HEAD.size + _METADATA_AT),
+        commit_ms,
+        expire_ms,
+        record_offset,
+        topic_id,
+    )
+
+
+def partition_of(packed: Packed) -> int:
+    """Return the partition of a packed offset.
+
+    Raises:
+        struct.error: The bytes are too short.
+    """
+    partition: int = _PARTITION.unpack_from(packed, _HEAD.size)[0]
+    return partition
+
+
+def topic_id_of(packed: Packed) -> bytes:
+    """Return the topic id of a packed offset; zero when the commit had the topic's
+    name."""
+    topic_id: bytes = _HEAD.unpack_from(packed)[3]
+    return topic_id
+
+
+def response_partition(packed: Packed) -> ResponsePartition:
+    """Return the response's partition with the offset."""
+    return packed[_HEAD.size :]
+
+
+def response_without_offset(
+    partition: int, code: ErrorCode = ErrorCode.NONE
+) -> ResponsePartition:
+    """Return the response's partition without an offset, maybe with an error."""
+    return (
+        _PARTITION.pack(partition, NO_OFFSET, -1)
+        + _NO_METADATA
+        + _ERROR_AND_TAGS.pack(code)
+    )
+
+
+def as_struct(of_partition: ResponsePartition) -> OffsetFetchResponsePartitions:
+    """Return the response's partition as an object, for versions with another
+    encoding."""
+    partition, offset, leader_epoch = _PARTITION.unpack_from(of_partition)
+    (code,) = _ERROR_AND_TAGS.unpack_from(
+        of_partition, len(of_partition) - _ERROR_AND_TAGS.size
+    )
+    return OffsetFetchResponsePartitions(
+        partition_index=partition,
+        committed_offset=offset,
+        committed_leader_epoch=leader_epoch,
+        metadata=_metadata(of_partition, _METADATA_AT),
+        error_code=code,
+    )
+
+
+def _metadata(data: bytes, at: int) -> str:
+    size, at = read_uvarint(data, at)
+    return data[at : at + size - 1].decode()

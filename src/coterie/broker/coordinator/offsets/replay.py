@@ -1,0 +1,73 @@
+"""Replay offset records and transaction markers: the only way offsets change.
+
+Compaction may have removed any earlier record, so a tombstone without an offset, a
+marker without a transaction and a commit to an unknown group are not errors.
+"""
+
+from __future__ import annotations
+
+from coterie.broker.coordinator.offsets.committed import CommittedOffset, from_record
+from coterie.broker.coordinator.records import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from coterie.broker.coordinator.result import Origin
+from coterie.broker.coordinator.state import State
+from coterie.types import GroupId, ProducerId, TopicPartition
+
+
+def replay(
+    state: State,
+    key: OffsetCommitKey,
+    value: OffsetCommitValue | None,
+    origin: Origin,
+) -> None:
+    """Store a committed offset, as pending if it is part of a transaction (E17-16).
+
+    A tombstone removes stored and pending offsets (E17-17).
+    """
+    if value is None:
+        _remove(state, key)
+        return
+    committed = from_record(value, origin)
+    group_id = key.group
+    if group_id not in state.classic_groups and group_id not in state.consumer_groups:
+        state.ensure_group(group_id)
+    if origin.producer_id < 0:
+        state.offsets.stored.put(group_id, key.topic, key.partition, committed)
+        return
+    producer = (origin.producer_id, origin.producer_epoch)
+    name = TopicPartition(key.topic, key.partition)
+    state.offsets.pending.put(producer, group_id, name, committed)
+
+
+def _remove(state: State, key: OffsetCommitKey) -> None:
+    state.offsets.stored.remove(key.group, key.topic, key.partition)
+    state.offsets.pending.remove(key.group, key.topic, key.partition)
+    state.drop_unrecorded_group(key.group)
+
+
+def replay_marker(
+    state: State, producer_id: ProducerId, *, commit: bool
+) -> tuple[GroupId, ...]:
+    """End a producer's transaction; return the groups that had offsets in it.
+
+    On COMMIT each offset replaces the stored one, unless that has a higher log offset
+    (E17-16, H-90). On ABORT they are dropped.
+    """
+    ended = state.offsets.pending.end(producer_id)
+    for group_id, offsets in ended.items():
+        if commit:
+            for name, committed in offsets.items():
+                _settle(state, group_id, name, committed)
+        state.drop_unrecorded_group(group_id)
+    return tuple(ended)
+
+
+def _settle(
+    state: State, group_id: GroupId, name: TopicPartition, committed: CommittedOffset
+) -> None:
+    stored = state.offsets.stored
+    present = stored.get(group_id, name.topic, name.partition)
+    if present is None or committed.record_offset > present.record_offset:
+        stored.put(group_id, name.topic, name.partition, committed)

@@ -1,0 +1,332 @@
+"""A shard: the groups of one partition of `__consumer_offsets`.
+
+`handle` returns the result of a request without changing the state; `apply` and
+`replay` change the state. A runtime drives the shard: for each request it applies the
+result's changes, replays and writes its records, and sends the responses when the
+records are durable. Live requests and loading use the same replay. A shard that failed
+is discarded and loaded again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from coterie.broker.coordinator.admin import (
+    DeleteGroup,
+    DescribeConsumerGroup,
+    DescribeGroup,
+    delete_group,
+    describe_consumer_group,
+    describe_group,
+    list_groups,
+    refuse_delete_group,
+    refuse_describe_consumer_group,
+    refuse_describe_group,
+    refuse_list_groups,
+)
+from coterie.broker.coordinator.classic import (
+    group_metadata,
+    heartbeat,
+    join,
+    leave,
+    lifecycle,
+    sync,
+)
+from coterie.broker.coordinator.classic.timers import (
+    EndInitialDelay,
+    EndJoinPhase,
+    EndSyncPhase,
+    ExpireSession,
+)
+from coterie.broker.coordinator.client_side.computation import (
+    handle_end_computation,
+    install_assignment,
+    prepare_assignment,
+    refuse_install,
+    refuse_prepare,
+)
+from coterie.broker.coordinator.consumer import heartbeat as consumer_heartbeat
+from coterie.broker.coordinator.consumer import leave as consumer_leave
+from coterie.broker.coordinator.consumer import replay as consumer_replay
+from coterie.broker.coordinator.consumer.advance import handle_make_target
+from coterie.broker.coordinator.consumer.classic_members import (
+    heartbeat_of_classic_member,
+    join_of_classic_member,
+    leave_of_members,
+    sync_of_classic_member,
+)
+from coterie.broker.coordinator.consumer.subscriptions import (
+    TopicsChanged,
+    handle_topics_changed,
+    resolve_regexes,
+)
+from coterie.broker.coordinator.consumer.timers import (
+    EndComputation,
+    EndRevocation,
+    ExpireMember,
+    MakeTarget,
+    ResolveRegexes,
+    timers_after_load,
+)
+from coterie.broker.coordinator.offsets import replay as offset_replay
+from coterie.broker.coordinator.offsets.commit import (
+    commit_offsets,
+    commit_transactional_offsets,
+    refuse_commit,
+    refuse_transactional_commit,
+)
+from coterie.broker.coordinator.offsets.deletion import (
+    ExpireOffsets,
+    TopicsDeleted,
+    delete_offsets,
+    delete_topics_offsets,
+    expire_offsets,
+    next_sweep,
+    refuse_delete,
+)
+from coterie.broker.coordinator.offsets.fetch import (
+    FetchOffsets,
+    fetch_offsets,
+    refuse_fetch,
+)
+from coterie.broker.coordinator.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from coterie.broker.coordinator.result import Context, Origin, Record, Reply, Result
+from coterie.broker.coordinator.state import State
+from coterie.settings import Settings
+from coterie.types import GroupId, LogOffset, ProducerId
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from coterie.wire.messages.consumer_group_install_assignment import (
+    ConsumerGroupInstallAssignmentRequest,
+)
+from coterie.wire.messages.consumer_group_prepare_assignment import (
+    ConsumerGroupPrepareAssignmentRequest,
+)
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire.messages.leave_group import LeaveGroupRequest
+from coterie.wire.messages.list_groups import ListGroupsRequest
+from coterie.wire.messages.offset_commit import OffsetCommitRequest
+from coterie.wire.messages.offset_delete import OffsetDeleteRequest
+from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.schema import Struct
+
+_Handler: TypeAlias = Callable[[State, Any, Context], Result]
+_Refuser: TypeAlias = Callable[[Any, Context, ErrorCode, str | None], Struct]
+
+
+def _by_group_type(classic: _Handler, consumer: _Handler) -> _Handler:
+    """Return a handler that dispatches on the type of the request's group.
+
+    Members of the classic protocol may be in a consumer group during a migration
+    (KIP-848, E20.3). An unknown group is handled as a classic one.
+    """
+
+    def handle(state: State, request: Any, context: Context) -> Result:
+        if request.group_id in state.consumer_groups:
+            return consumer(state, request, context)
+        return classic(state, request, context)
+
+    return handle
+
+
+_HANDLERS: Final[Mapping[type, _Handler]] = {
+    # The classic protocol, in groups of both types.
+    HeartbeatRequest: _by_group_type(heartbeat.handle, heartbeat_of_classic_member),
+    JoinGroupRequest: _by_group_type(join.handle, join_of_classic_member),
+    SyncGroupRequest: _by_group_type(sync.handle, sync_of_classic_member),
+    LeaveGroupRequest: _by_group_type(leave.handle, leave_of_members),
+    # The consumer protocol.
+    ConsumerGroupHeartbeatRequest: consumer_heartbeat.handle,
+    ConsumerGroupPrepareAssignmentRequest: prepare_assignment,
+    ConsumerGroupInstallAssignmentRequest: install_assignment,
+    # Offsets.
+    OffsetCommitRequest: commit_offsets,
+    TxnOffsetCommitRequest: commit_transactional_offsets,
+    FetchOffsets: fetch_offsets,
+    OffsetDeleteRequest: delete_offsets,
+    # Admin clients.
+    DescribeGroup: describe_group,
+    DescribeConsumerGroup: describe_consumer_group,
+    ListGroupsRequest: list_groups,
+    DeleteGroup: delete_group,
+    # Timers, and changes of the catalog.
+    ExpireSession: lifecycle.handle_timer,
+    EndInitialDelay: lifecycle.handle_timer,
+    EndJoinPhase: lifecycle.handle_timer,
+    EndSyncPhase: lifecycle.handle_timer,
+    ExpireMember: consumer_leave.handle_timer,
+    EndRevocation: consumer_leave.handle_timer,
+    MakeTarget: handle_make_target,
+    EndComputation: handle_end_computation,
+    ResolveRegexes: resolve_regexes,
+    ExpireOffsets: expire_offsets,
+    TopicsChanged: handle_topics_changed,
+    TopicsDeleted: delete_topics_offsets,
+}
+"""The handler of each class of requests."""
+
+_REFUSERS: Final[Mapping[type, _Refuser]] = {
+    HeartbeatRequest: heartbeat.refuse,
+    JoinGroupRequest: join.refuse,
+    SyncGroupRequest: sync.refuse,
+    LeaveGroupRequest: leave.refuse,
+    ConsumerGroupHeartbeatRequest: consumer_heartbeat.refuse,
+    ConsumerGroupPrepareAssignmentRequest: refuse_prepare,
+    ConsumerGroupInstallAssignmentRequest: refuse_install,
+    OffsetCommitRequest: refuse_commit,
+    TxnOffsetCommitRequest: refuse_transactional_commit,
+    FetchOffsets: refuse_fetch,
+    OffsetDeleteRequest: refuse_delete,
+    DescribeGroup: refuse_describe_group,
+    DescribeConsumerGroup: refuse_describe_consumer_group,
+    ListGroupsRequest: refuse_list_groups,
+    DeleteGroup: refuse_delete_group,
+}
+"""The function that makes an error response, by the class of the request.
+
+Internal requests (timers, changes of the catalog) have no response.
+"""
+
+
+class Shard:
+    """The state of a shard with its operations."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.state = State()
+        self.changed: set[GroupId] = set()
+        """The groups of the records and markers replayed since the last snapshot clears
+        it."""
+        self._snapshot_offsets: dict[GroupId, LogOffset] = {}
+
+    def handle(self, request: Any, context: Context) -> Result:
+        """Return the result of a request; change nothing.
+
+        Raises:
+            ApiError: The error of the response; `refuse` makes it.
+        """
+        return _HANDLERS[type(request)](self.state, request, context)
+
+    def refuse(
+        self,
+        request: Any,
+        context: Context,
+        code: ErrorCode,
+        message: str | None = None,
+    ) -> Struct:
+        """Return the response to a request that carries an error where its schema
+        allows."""
+        return _REFUSERS[type(request)](request, context, code, message)
+
+    def apply(self, result: Result) -> None:
+        """Make the changes that the log does not hold; called before the replay."""
+        for change in result.changes:
+            change.apply(self.state)
+
+    def replay(self, record: Record, origin: Origin) -> None:
+        """Apply a record to the state; offsets of a transaction are pending until its
+        marker."""
+        key: Any = record.key
+        value = record.value
+        if type(key) is OffsetCommitKey:
+            assert value is None or type(value) is OffsetCommitValue
+            offset_replay.replay(self.state, key, value, origin)
+            self.changed.add(key.group)
+            return
+        group_id = key.group if isinstance(key, GroupMetadataKey) else key.group_id
+        known = self._snapshot_offsets
+        if known and origin.log_offset < known.get(group_id, 0):
+            return
+        assert origin.producer_id < 0, "only offsets are part of transactions"
+        if isinstance(key, GroupMetadataKey):
+            assert value is None or isinstance(value, GroupMetadataValue)
+            self._replay_classic(record, key, value)
+        else:
+            consumer_replay.replay(self.state, record)
+        self.changed.add(group_id)
+
+    def _replay_classic(
+        self, record: Record, key: GroupMetadataKey, value: GroupMetadataValue | None
+    ) -> None:
+        state = self.state
+        assert value is None or key.group not in state.consumer_groups, key.group
+        group_metadata.replay(state, key, value)
+        if value is not None:
+            state.group_records[key.group] = record
+            return
+        state.group_records.pop(key.group, None)
+        if state.offsets.has(key.group):
+            # The group is a simple one until a metadata record is replayed.
+            state.ensure_group(key.group)
+
+    def skip_records_before(self, group_id: GroupId, log_offset: LogOffset) -> None:
+        """Skip the records of a group before an offset, as a snapshot contained
+        them.
+
+        Replaying a record that is older than the state is an error of a consumer
+        group's log.
+        """
+        assert log_offset >= 0
+        self._snapshot_offsets[group_id] = log_offset
+
+    def replay_marker(
+        self,
+        producer_id: ProducerId,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        log_offset: LogOffset,
+    ) -> None:
+        """End a producer's transaction: commit or drop its offsets (E17-16)."""
+        ended = offset_replay.replay_marker(self.state, producer_id, commit=commit)
+        self.changed.update(ended)
+
+    def after_load(self, context: Context) -> Result:
+        """Return the result of the end of loading: all timers, and rebalances.
+
+        A classic group that is larger than `group.max.size` rebalances (E19-17).
+        """
+        groups = self.state.classic_groups.values()
+        self._snapshot_offsets.clear()
+        now_ms = context.now_ms
+        loaded = [lifecycle.loaded(group, now_ms, self.settings) for group in groups]
+        loaded += [
+            timers_after_load(group, context)
+            for group in self.state.consumer_groups.values()
+        ]
+        sweep = next_sweep(self.settings, now_ms)
+        return _combined([*loaded, Result(timers=(sweep,))])
+
+    def resign(self) -> tuple[Reply, ...]:
+        """Fail all parked requests with NOT_COORDINATOR; the groups become Dead
+        (E19-16).
+
+        The shard must not be used afterwards.
+        """
+        groups = self.state.classic_groups.values()
+        result = _combined(
+            lifecycle.resigned(group, 0, self.settings) for group in groups
+        )
+        self.apply(result)
+        return result.replies
+
+
+def _combined(results: Iterable[Result]) -> Result:
+    """Return one result with the contents of several results that have no response."""
+    all_results = tuple(results)
+    return Result(
+        records=tuple(each for result in all_results for each in result.records),
+        changes=tuple(each for result in all_results for each in result.changes),
+        timers=tuple(each for result in all_results for each in result.timers),
+        replies=tuple(each for result in all_results for each in result.replies),
+    )

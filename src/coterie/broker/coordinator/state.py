@@ -1,0 +1,55 @@
+"""The state of a shard: its groups and their offsets.
+
+Replay of records and markers changes the state that the log holds; a `Change` changes
+the volatile state (see `coordinator.result`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from coterie.broker.coordinator.classic.group import ClassicGroup
+from coterie.broker.coordinator.consumer.group import ConsumerGroup
+from coterie.broker.coordinator.consumer.topics import TopicIndex
+from coterie.broker.coordinator.offsets.store import Offsets
+from coterie.broker.coordinator.result import Record
+from coterie.types import GroupId
+
+Group: TypeAlias = ClassicGroup | ConsumerGroup
+
+
+@dataclass(slots=True)
+class State:
+    """The groups, offsets and indexes of a shard.
+
+    A group is in one of `classic_groups` and `consumer_groups`. `group_records` holds
+    the newest metadata record of each classic group that has one, as a compacted log
+    would. A classic group without one was created by a commit, and exists as long as it
+    has offsets, or by a join whose record has not been written yet.
+    """
+
+    classic_groups: dict[GroupId, ClassicGroup] = field(default_factory=dict)
+    consumer_groups: dict[GroupId, ConsumerGroup] = field(default_factory=dict)
+    topic_index: TopicIndex = field(default_factory=TopicIndex)
+    group_records: dict[GroupId, Record] = field(default_factory=dict)
+    offsets: Offsets = field(default_factory=Offsets)
+
+    def ensure_group(self, group_id: GroupId) -> None:
+        """Create a simple group for a commit to an unknown group (E17-06)."""
+        if group_id not in self.classic_groups and group_id not in self.consumer_groups:
+            self.classic_groups[group_id] = ClassicGroup(group_id)
+
+    def group(self, group_id: GroupId) -> Group | None:
+        """Return a group of either type; None for an unknown one."""
+        classic = self.classic_groups.get(group_id)
+        return self.consumer_groups.get(group_id) if classic is None else classic
+
+    def drop_unrecorded_group(self, group_id: GroupId) -> None:
+        """Remove a simple group without offsets: no record of the log would create it
+        again."""
+        group = self.classic_groups.get(group_id)
+        if group is None or not group.is_simple or group_id in self.group_records:
+            return
+        if not self.offsets.has(group_id):
+            del self.classic_groups[group_id]

@@ -1,0 +1,192 @@
+"""Compaction: only the last record of each key is retained.
+
+A compaction reads a partition twice. The first pass reads the batches since the last
+compaction and collects the last offset of each key; the second reads all batches up to
+the same end and removes the records that have a later record with the same key.
+
+Rules of this file: offsets never change; a record stays in its batch, whose first and
+last offsets stay too. Nothing at or above `end` is changed, nor anything from the start
+of the first transaction that is still open at `end`. Records of aborted transactions
+supersede nothing and are removed. A tombstone is retained until it is older than
+`tombstones_before_ms`, so that a consumer that lags behind still reads the deletion.
+Transaction markers are retained.
+
+Each step of the generators is one batch, so that the caller can do other work between
+two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+
+from coterie.broker.log.log import BatchInfo, Log, LogPartition
+from coterie.types import LogOffset, ProducerId
+from coterie.wire.record_batch import (
+    CONTROL,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    LogRecord,
+    Producer,
+    decode_marker,
+    decode_records,
+    encode_batch,
+    read_header,
+)
+
+
+@dataclass(slots=True)
+class Survey:
+    """The result of the first pass: last offsets by key, and aborted batches."""
+
+    start: LogOffset
+    end: LogOffset
+    last_offsets: dict[bytes, LogOffset] = field(default_factory=dict)
+    aborted: set[LogOffset] = field(default_factory=set)
+    """Base offsets of the batches of aborted transactions."""
+
+
+@dataclass(slots=True)
+class _OpenTransaction:
+    batches: list[LogOffset] = field(default_factory=list)
+    keys: dict[bytes, LogOffset] = field(default_factory=dict)
+
+
+def compact(
+    log: Log,
+    partition: LogPartition,
+    *,
+    start: LogOffset,
+    end: LogOffset,
+    tombstones_before_ms: int,
+) -> Generator[None, None, LogOffset]:
+    """Compact a partition, one batch a step; stage the batches that change.
+
+    Returns the end of the compacted part: `end`, or the first offset of the earliest
+    transaction that is open there. `start` is the result of the partition's previous
+    compaction, 0 for the first.
+    """
+    assert 0 <= start <= end <= log.bounds(partition).flushed_offset
+    survey = Survey(start, end)
+    yield from _survey(log, partition, survey)
+    first = log.bounds(partition).log_start_offset
+    for info, batch in _up_to(log, partition, first, survey.end):
+        kept = _compacted(info, batch, survey, tombstones_before_ms)
+        if kept != batch:
+            log.replace(partition, info.base_offset, kept)
+        yield
+    return survey.end
+
+
+def _up_to(
+    log: Log, partition: LogPartition, start: LogOffset, end: LogOffset
+) -> Iterator[tuple[BatchInfo, bytes]]:
+    """Yield the batches that end before `end`.
+
+    Each one is looked up separately: the caller may flush between two steps, which may
+    remove batches.
+    """
+    at = start
+    while at < end:
+        info = next(log.batch_infos(partition, at), None)
+        if info is None or info.last_offset >= end:
+            return
+        at = info.last_offset + 1
+        for batch in log.read(partition, info.base_offset, 1)[:1]:
+            # If a concurrent write has removed the batch, `read` returns a later one.
+            if read_header(batch).base_offset == info.base_offset:
+                yield info, batch
+
+
+def _survey(log: Log, partition: LogPartition, survey: Survey) -> Iterator[None]:
+    transactions: dict[ProducerId, _OpenTransaction] = {}
+    limit = survey.end
+    for info, batch in _up_to(log, partition, survey.start, limit):
+        records = decode_records(batch)
+        if info.is_control:
+            _end_transaction(survey, transactions, info, records)
+        elif info.is_transactional:
+            opened = transactions.setdefault(info.producer_id, _OpenTransaction())
+            opened.batches.append(info.base_offset)
+            opened.keys.update(_keys(records))
+        else:
+            _keep_last(survey, _keys(records))
+        yield
+    # A superseding record may lie above the new end. It is retained there, so the
+    # latest value of its key is not lost.
+    still_open = (opened.batches[0] for opened in transactions.values())
+    survey.end = min(still_open, default=survey.end)
+    assert survey.end <= limit
+
+
+def _end_transaction(
+    survey: Survey,
+    transactions: dict[ProducerId, _OpenTransaction],
+    info: BatchInfo,
+    records: list[LogRecord],
+) -> None:
+    opened = transactions.pop(info.producer_id, None)
+    if opened is None:
+        return
+    assert len(records) == 1
+    marker = decode_marker(records[0])
+    if marker is not None and marker.commit:
+        _keep_last(survey, opened.keys)
+    else:
+        survey.aborted.update(opened.batches)
+
+
+def _keys(records: list[LogRecord]) -> dict[bytes, LogOffset]:
+    return {each.key: each.offset for each in records if each.key is not None}
+
+
+def _keep_last(survey: Survey, keys: dict[bytes, LogOffset]) -> None:
+    last = survey.last_offsets
+    # A transaction's records may have lower offsets than records of other producers
+    # that were read before its marker.
+    for key, offset in keys.items():
+        if offset > last.get(key, -1):
+            last[key] = offset
+
+
+def _compacted(
+    info: BatchInfo, batch: bytes, survey: Survey, tombstones_before_ms: int
+) -> bytes | None:
+    """Return the batch without superseded records; None when no record is left."""
+    if info.is_control:
+        return batch
+    if info.base_offset in survey.aborted:
+        return None
+    records = decode_records(batch)
+    assert info.last_offset < survey.end
+    kept = [
+        record
+        for record in records
+        if record.key is None  # cannot be superseded
+        or (
+            record.offset >= survey.last_offsets.get(record.key, 0)
+            and (record.value is not None or record.timestamp_ms > tombstones_before_ms)
+        )
+    ]
+    if len(kept) == len(records):
+        return batch
+    return _rewrite(batch, kept) if kept else None
+
+
+def _rewrite(batch: bytes, kept: list[LogRecord]) -> bytes:
+    """Encode the batch with the remaining records; its offsets, producer and codec do
+    not change."""
+    header = read_header(batch)
+    assert len(kept) < header.record_count
+    assert header.base_offset <= kept[0].offset
+    assert kept[-1].offset <= header.last_offset
+    return encode_batch(
+        kept,
+        producer=Producer(
+            header.producer_id, header.producer_epoch, header.base_sequence
+        ),
+        attributes=header.attributes & (TRANSACTIONAL | CONTROL | LOG_APPEND_TIME),
+        codec=header.codec,
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+    )

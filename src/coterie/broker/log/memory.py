@@ -1,0 +1,187 @@
+"""A log in memory: for tests, the simulation and `coterie serve --memory`."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+
+from coterie.broker.log.log import (
+    Append,
+    BatchInfo,
+    Create,
+    Delete,
+    FlushedPartition,
+    LogPartition,
+    Operation,
+    Put,
+    Replace,
+    StagedWrite,
+    StagingLog,
+    Truncate,
+)
+from coterie.errors import LogError
+from coterie.types import LogOffset
+
+
+class _Batches:
+    """The batches of one partition, by base offset."""
+
+    __slots__ = ("bases", "kept")
+
+    def __init__(self) -> None:
+        self.bases: list[LogOffset] = []
+        self.kept: dict[LogOffset, tuple[bytes, BatchInfo]] = {}
+
+    def index_of(self, offset: LogOffset) -> int:
+        """Return the index of the batch that contains `offset`, or of the next one."""
+        assert len(self.bases) == len(self.kept)
+        at = bisect_left(self.bases, offset)
+        if at > 0 and self.kept[self.bases[at - 1]][1].last_offset >= offset:
+            return at - 1
+        return at
+
+
+class MemoryLog(StagingLog):
+    """A log that is lost when its process ends.
+
+    `before_write` is called before every write. Tests let it raise LogError or LogFull
+    to inject a failure.
+    """
+
+    def __init__(self, before_write: Callable[[], None] | None = None) -> None:
+        super().__init__()
+        self.before_write = before_write
+        self._numbers: dict[LogPartition, int] = {}
+        self._batches: dict[int, _Batches] = {}
+        self._values: dict[str, dict[bytes, bytes]] = {}
+
+    def reopen(self) -> MemoryLog:
+        """Return a log with the flushed state only, as after a restart."""
+        reopened = MemoryLog(self.before_write)
+        reopened._numbers = self._numbers
+        reopened._batches = self._batches
+        reopened._values = self._values
+        for partition, part in self._flushed.items():
+            reopened._flushed[partition] = FlushedPartition(
+                part.number, part.log_start_offset, part.flushed_offset
+            )
+        return reopened
+
+    def batch_infos(
+        self, partition: LogPartition, offset: LogOffset = 0
+    ) -> Iterator[BatchInfo]:
+        part = self._flushed.get(partition)
+        if part is not None:
+            batches = self._batches[part.number]
+            for base in batches.bases[batches.index_of(offset) :]:
+                yield batches.kept[base][1]
+
+    def find_timestamp(
+        self, partition: LogPartition, timestamp_ms: int
+    ) -> BatchInfo | None:
+        for info in self.batch_infos(partition):
+            if info.max_timestamp_ms >= timestamp_ms:
+                return info
+        return None
+
+    def get(self, space: str, key: bytes) -> bytes | None:
+        return self._values.get(space, {}).get(key)
+
+    def items(self, space: str) -> Iterator[tuple[bytes, bytes]]:
+        yield from sorted(self._values.get(space, {}).items())
+
+    def close(self) -> None:
+        """Flush; the contents remain for `reopen`."""
+        self.flush()
+
+    def _staged_write(self, operations: list[Operation]) -> StagedWrite:
+        return _MemoryWrite(self, operations)
+
+    def store(self, operations: list[Operation]) -> None:
+        """Apply the operations of a write. Raises the errors of `before_write`."""
+        if self.before_write is not None:
+            self.before_write()
+        for operation in operations:
+            self._store_one(operation)
+
+    def _store_one(self, operation: Operation) -> None:
+        match operation:
+            case Create(partition):
+                assert partition not in self._numbers
+                self._numbers[partition] = len(self._numbers)
+                self._batches[self._numbers[partition]] = _Batches()
+            case Delete(partition):
+                self._batches.pop(self._numbers[partition], None)
+            case Append(partition, batch, info):
+                batches = self._batches[self._numbers[partition]]
+                assert not batches.bases or batches.bases[-1] < info.base_offset
+                batches.bases.append(info.base_offset)
+                batches.kept[info.base_offset] = (batch, info)
+            case Truncate(partition, before):
+                self._truncate(self._batches[self._numbers[partition]], before)
+            case Replace(partition, base_offset, replacement):
+                batches = self._batches[self._numbers[partition]]
+                self._replace(batches, base_offset, replacement)
+            case Put(space, key, value):
+                values = self._values.setdefault(space, {})
+                if value is None:
+                    values.pop(key, None)
+                else:
+                    values[key] = value
+
+    @staticmethod
+    def _truncate(batches: _Batches, before: LogOffset) -> None:
+        keep = batches.index_of(before)
+        for base in batches.bases[:keep]:
+            del batches.kept[base]
+        del batches.bases[:keep]
+        assert len(batches.bases) == len(batches.kept)
+
+    @staticmethod
+    def _replace(
+        batches: _Batches, base_offset: LogOffset, replacement: bytes | None
+    ) -> None:
+        if base_offset not in batches.kept:
+            return  # the batch was truncated after compaction read it
+        _, info = batches.kept.pop(base_offset)
+        assert info.base_offset == base_offset
+        if replacement is None:
+            batches.bases.remove(base_offset)
+        else:
+            info = info._replace(size_bytes=len(replacement))
+            batches.kept[base_offset] = (replacement, info)
+
+    def _created(self, partition: LogPartition) -> FlushedPartition:
+        return FlushedPartition(self._numbers[partition], 0, 0)
+
+    def _read_store(
+        self, part: FlushedPartition, offset: LogOffset, bytes_max: int
+    ) -> Sequence[bytes]:
+        batches = self._batches[part.number]
+        found: list[bytes] = []
+        size = 0
+        for base in batches.bases[batches.index_of(offset) :]:
+            batch = batches.kept[base][0]
+            if found and size + len(batch) > bytes_max:
+                break
+            found.append(batch)
+            size += len(batch)
+        return found
+
+    def _measure(self, part: FlushedPartition) -> int:
+        kept = self._batches[part.number].kept
+        return sum(info.size_bytes for _, info in kept.values())
+
+
+class _MemoryWrite(StagedWrite):
+    def __init__(self, log: MemoryLog, operations: list[Operation]) -> None:
+        super().__init__(operations)
+        self._log = log
+
+    def write(self) -> None:
+        try:
+            self._log.store(self.operations)
+        except KeyError as error:
+            raise LogError(
+                f"operation on a partition that does not exist: {error}"
+            ) from None

@@ -1,0 +1,257 @@
+"""The data plane: partitions, appends, and the catalog on disk.
+
+An entry of the catalog is replayed and staged in one step, and so are a batch and the
+producer state that follows from it. When a flush fails, everything staged is lost: the
+catalog and the partitions are read from the log again, and nothing is undone in memory.
+Responses are sent once the changes are durable (`when_durable`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from coterie.broker.catalog.batch_validation import IncomingBatch, validate_batch
+from coterie.broker.catalog.catalog import Catalog, TopicChange
+from coterie.broker.catalog.entries import Entry, EntryKind, decode_entry, space_of
+from coterie.broker.catalog.topics import OFFSETS_TOPIC, Topic
+from coterie.broker.log.log import Log, LogPartition
+from coterie.broker.runtime.flusher import Flusher
+from coterie.broker.runtime.partitions import (
+    COMPACTED_SPACE,
+    PRODUCERS_SPACE,
+    Partition,
+    partition_key,
+)
+from coterie.broker.runtime.system import Scheduler
+from coterie.errors import ApiError, LogError
+from coterie.types import LogOffset, TopicId, TopicName, TopicPartition
+from coterie.wire.error_codes import ErrorCode
+
+
+class Appended(NamedTuple):
+    """The result of an append.
+
+    `size_bytes` is 0 for a duplicate of an earlier batch. `append_time_ms` is -1 when
+    records have the producer's timestamps.
+    """
+
+    partition: Partition
+    base_offset: LogOffset
+    append_time_ms: int
+    log_start_offset: LogOffset
+    size_bytes: int
+
+
+class DataPlane:
+    """The partitions of all topics, shared by all nodes of a process.
+
+    `clock` returns ms since the epoch.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        flusher: Flusher,
+        catalog: Catalog,
+        *,
+        clock: Callable[[], int],
+        scheduler: Scheduler,
+    ) -> None:
+        self.log = log
+        self.catalog = catalog
+        self.clock = clock
+        self.scheduler = scheduler
+        self._flusher = flusher
+        self._partitions: dict[LogPartition, Partition] = {}
+        self._is_loading = False
+        self._reloaded: list[Callable[[], None]] = []
+        catalog.watch(self._topic_changed)
+
+    # The catalog on disk.
+
+    def load(self) -> None:
+        """Read the catalog from the log. Raises LogError."""
+        assert not self._is_loading
+        self._is_loading = True
+        try:
+            self.catalog.clear()
+            for kind in EntryKind:
+                for key, value in self.log.items(space_of(kind)):
+                    self.catalog.replay(decode_entry(kind, key, value))
+            self.catalog.finish_load()
+        finally:
+            self._is_loading = False
+
+    def reload(self) -> None:
+        """Read the catalog and the partitions again, after a failed flush."""
+        assert not self.log.has_staged()
+        self.load()
+        for partition in list(self._partitions.values()):
+            if self.catalog.topic_name(partition.where.topic_id) is None:
+                del self._partitions[partition.where]
+                partition.close()
+            else:
+                partition.reset()
+        for listener in self._reloaded:
+            listener()
+
+    def on_reload(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after every `reload`."""
+        self._reloaded.append(listener)
+
+    def stage(self, entries: Iterable[Entry]) -> None:
+        """Replay entries of the catalog and stage them."""
+        assert not self._is_loading
+        for entry in entries:
+            self.catalog.replay(entry)
+            self.log.put(entry.space, *entry.encode())
+
+    def ensure_offsets_topic(self, fresh_id: TopicId) -> Topic:
+        """Return `__consumer_offsets`; create it with that id if missing (staged)."""
+        if OFFSETS_TOPIC not in self.catalog.topics:
+            self.stage([self.catalog.create_offsets_topic(fresh_id)])
+        return self.catalog.topics[OFFSETS_TOPIC]
+
+    def when_durable(self, done: Callable[[ErrorCode], None]) -> None:
+        """Call `done` with NONE once all that is staged is durable, else with
+        KAFKA_STORAGE_ERROR."""
+
+        def settled(error: LogError | None) -> None:
+            done(ErrorCode.NONE if error is None else ErrorCode.KAFKA_STORAGE_ERROR)
+
+        self._flusher.when_durable(settled)
+
+    # Partitions.
+
+    def partition(self, topic: TopicName, index: int) -> Partition | None:
+        """Return a partition by name; None when it does not exist."""
+        known = self.catalog.topics.get(topic)
+        return None if known is None else self.partition_of(known, index)
+
+    def partition_of(self, topic: Topic, index: int) -> Partition | None:
+        """Return a partition of an existing topic; None when the index is too high."""
+        if not 0 <= index < topic.partition_count:
+            return None
+        assert self.catalog.topic_id(topic.name) == topic.topic_id
+        where = LogPartition(topic.topic_id, index)
+        partition = self._partitions.get(where)
+        if partition is None:
+            partition = Partition(TopicPartition(topic.name, index), where, self.log)
+            self._partitions[where] = partition
+        return partition
+
+    def partitions(self) -> Iterator[Partition]:
+        """Yield every partition. Topics may be deleted between two steps."""
+        for topic in list(self.catalog.topics.values()):
+            if self.catalog.topic_id(topic.name) != topic.topic_id:
+                continue  # deleted since the iteration began
+            for index in range(topic.partition_count):
+                partition = self.partition_of(topic, index)
+                assert partition is not None
+                yield partition
+
+    def notify_growth(self, where: LogPartition, size_bytes: int) -> None:
+        """Wake fetches of a partition that the coordinator's runtime has written to."""
+        assert size_bytes > 0
+        partition = self._partitions.get(where)
+        if partition is not None:
+            partition.notify_growth(size_bytes)
+
+    # Writing.
+
+    def append(self, partition: Partition, batch: IncomingBatch) -> Appended:
+        """Validate a batch and stage it, or find the earlier batch that it duplicates.
+
+        Raises ApiError as `validate_batch` and `ProducerState.check_append` do, and
+        LogError.
+        """
+        now_ms = self.clock()
+        settings = self.catalog.settings_of(partition.name.topic)
+        validate_batch(batch, settings, now_ms)
+        start = partition.bounds().log_start_offset
+        producer = batch.producer
+        assert partition.where in self._partitions
+        if producer is not None:
+            duplicate = partition.find_duplicate(producer)
+            if duplicate is not None:
+                return Appended(partition, duplicate.base_offset, -1, start, 0)
+        header = partition.append(batch, settings, now_ms)
+        assert header.base_offset >= start
+        time_ms = now_ms if settings.log_append_time else -1
+        return Appended(
+            partition, header.base_offset, time_ms, start, header.size_bytes
+        )
+
+    def settle(
+        self, appended: Sequence[Appended], done: Callable[[ErrorCode], None]
+    ) -> None:
+        """Wake waiting fetches and call `done` once the batches are durable."""
+
+        def durable(error: ErrorCode) -> None:
+            if error is ErrorCode.NONE:
+                for each in appended:
+                    if each.size_bytes:
+                        each.partition.notify_growth(each.size_bytes)
+            done(error)
+
+        self.when_durable(durable)
+
+    def delete_records(self, partition: Partition, before: LogOffset) -> LogOffset:
+        """Delete all records before an offset (staged), or all records for -1.
+
+        Return the new log start offset.
+
+        Raises ApiError OFFSET_OUT_OF_RANGE, or POLICY_VIOLATION on a topic whose
+        records are only compacted.
+        """
+        if not self.catalog.settings_of(partition.name.topic).delete:
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                f"Records of partition {partition.name.topic}-"
+                f"{partition.name.partition} can not be deleted due to the configured "
+                "policy",
+            )
+        bounds = partition.bounds()
+        offset = bounds.flushed_offset if before == -1 else before
+        if not 0 <= offset <= bounds.flushed_offset:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if offset <= bounds.log_start_offset:
+            return bounds.log_start_offset
+        self.truncate(partition, offset)
+        return offset
+
+    def truncate(self, partition: Partition, before: LogOffset) -> None:
+        """Delete all batches that end before an offset (staged)."""
+        assert before <= partition.bounds().flushed_offset
+        self.log.truncate(partition.where, before)
+
+        def durable(error: ErrorCode) -> None:
+            is_there = partition.where in self._partitions
+            if error is ErrorCode.NONE and is_there:
+                partition.truncate_producers(before)
+
+        self.when_durable(durable)
+
+    def _topic_changed(self, change: TopicChange) -> None:
+        if self._is_loading:
+            return
+        before, after = change
+        assert before is not None or after is not None
+        old_count = 0 if before is None else before.partition_count
+        new_count = 0 if after is None else after.partition_count
+        if after is None:
+            assert before is not None
+            for index in range(old_count):
+                where = LogPartition(before.topic_id, index)
+                self.log.delete(where)
+                for space in (PRODUCERS_SPACE, COMPACTED_SPACE):
+                    self.log.put(space, partition_key(where), None)
+                deleted = self._partitions.pop(where, None)
+                if deleted is not None:
+                    deleted.close()
+            return
+        assert before is None or before.topic_id == after.topic_id
+        assert new_count >= old_count, "partitions are never removed"
+        for index in range(old_count, new_count):
+            self.log.create(LogPartition(after.topic_id, index))

@@ -1,0 +1,120 @@
+"""Responses that wait until the writes they depend on are durable.
+
+A response is registered under the sequence number of the write it waits for. Each
+staged batch registers a callback with the flusher at once, so that exactly that write
+completes the responses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from coterie.broker.coordinator.result import Context
+from coterie.broker.log.log import LogPartition
+from coterie.broker.runtime.flusher import Flusher
+from coterie.broker.runtime.system import Scheduler
+from coterie.errors import LogError
+from coterie.wire.schema import Struct
+
+Respond = Callable[[Any], None]
+"""A function that sends the response to a request; called once."""
+
+
+class PendingRequest(NamedTuple):
+    """A request without a response yet, with the inputs of an error response."""
+
+    request: Any
+    context: Context
+    respond: Respond
+
+
+_CHECKS_PER_TIMEOUT: Final = 5
+
+
+class _Write:
+    """The responses that wait for one write, and the partitions it extends."""
+
+    __slots__ = ("growth", "responses", "since_ms")
+
+    def __init__(self, since_ms: int) -> None:
+        self.since_ms = since_ms
+        self.responses: list[tuple[PendingRequest, Struct]] = []
+        self.growth: dict[LogPartition, int] = {}
+
+
+class DeferredResponses:
+    """The pending responses by the sequence number of the write they wait for.
+
+    When the write is durable, `notify_growth` is called first with the new bytes of
+    each partition. When it fails, or takes longer than `timeout_ms`, `fail` is called
+    for each pending request instead of its response (E23-09).
+    """
+
+    def __init__(
+        self,
+        flusher: Flusher,
+        scheduler: Scheduler,
+        clock: Callable[[], int],
+        *,
+        timeout_ms: int,
+        fail: Callable[[PendingRequest, LogError | TimeoutError], None],
+        notify_growth: Callable[[LogPartition, int], None],
+    ) -> None:
+        self._flusher = flusher
+        self._scheduler = scheduler
+        self._clock = clock
+        self._timeout_ms = timeout_ms
+        self._fail = fail
+        self._notify_growth = notify_growth
+        self._is_check_scheduled = False
+        self._writes: dict[int, _Write] = {}
+
+    def staged(self, where: LogPartition, size_bytes: int) -> int:
+        """Register a staged batch; return the sequence number of its write."""
+        assert size_bytes > 0
+        sequence = self._flusher.next_sequence
+        assert sequence > self._flusher.durable_sequence
+        write = self._writes.get(sequence)
+        if write is None:
+            write = self._writes[sequence] = _Write(self._clock())
+            self._schedule_check()
+            self._flusher.when_durable(lambda error: self._complete(sequence, error))
+        write.growth[where] = write.growth.get(where, 0) + size_bytes
+        return sequence
+
+    def defer(self, sequence: int, pending: PendingRequest, response: Struct) -> None:
+        """Send the response once that write is durable."""
+        assert sequence > self._flusher.durable_sequence
+        self._writes[sequence].responses.append((pending, response))
+
+    def _schedule_check(self) -> None:
+        if not self._is_check_scheduled and self._writes:
+            self._is_check_scheduled = True
+            delay_ms = self._timeout_ms / _CHECKS_PER_TIMEOUT
+            self._scheduler.call_later(delay_ms / 1000, self._check_timeouts)
+
+    def _check_timeouts(self) -> None:
+        """Fail the requests that wait for a slow write.
+
+        The write may still succeed; the client receives an error and retries.
+        """
+        self._is_check_scheduled = False
+        expired_ms = self._clock() - self._timeout_ms
+        for write in self._writes.values():
+            if write.since_ms <= expired_ms:
+                responses, write.responses = write.responses, []
+                for pending, _ in responses:
+                    self._fail(pending, TimeoutError("the disk takes too long"))
+        self._schedule_check()
+
+    def _complete(self, sequence: int, error: LogError | None) -> None:
+        write = self._writes.pop(sequence)
+        if error is None:
+            for where, size_bytes in write.growth.items():
+                self._notify_growth(where, size_bytes)
+        for pending, response in write.responses:
+            if error is None:
+                pending.respond(response)
+            else:
+                self._fail(pending, error)

@@ -1,0 +1,242 @@
+"""The flusher of a log: one write makes all appends of an event loop iteration durable.
+
+At most one write is in progress; appends staged meanwhile belong to the next write. A
+worker thread does the write, except for a small one to a fast disk (`WritePace`).
+
+Writes have sequence numbers: `next_sequence` is the number of the write that will
+contain the appends staged now, and every write up to `durable_sequence` is on disk.
+When a write fails, neither it nor anything staged after it is kept: every waiting
+callback gets the error, and listeners reload their state from the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from coterie.broker.log.log import Log, StagedWrite
+from coterie.broker.runtime.system import EventLoop
+from coterie.errors import LogError
+
+_LOGGER = logging.getLogger(__name__)
+
+
+FAST_S: Final = 0.001
+"""A disk is fast while a small write takes less than this on average."""
+SMALL_BYTES: Final = 128 * 1024
+SMALL_OPERATIONS: Final = 64
+TRY_EVERY: Final = 128
+"""While the disk seems slow, one of this many small writes runs in the event loop. The
+duration of a write in the worker includes waits for the interpreter lock, so the disk
+may be fast.
+"""
+_WEIGHT: Final = 1 / 8
+
+
+class WritePace:
+    """The choice between event loop and worker thread for each write, by the average
+    duration of small writes.
+
+    On a fast disk, handing a small write to the worker costs more than the write: the
+    worker waits for the interpreter lock after each SQLite call. A large write, or
+    any write to a slow disk, would block the event loop.
+    """
+
+    def __init__(self) -> None:
+        self._average_s = 4 * FAST_S
+        self._handed_over = 0
+
+    def fits_loop(self, staged: StagedWrite) -> bool:
+        """Return whether to do this write in the event loop."""
+        if not _is_small(staged):
+            return False
+        if self._average_s < FAST_S:
+            return True
+        self._handed_over += 1
+        return self._handed_over % TRY_EVERY == 0
+
+    def record(self, staged: StagedWrite, seconds: float) -> None:
+        assert seconds >= 0
+        if _is_small(staged):
+            self._average_s += (seconds - self._average_s) * _WEIGHT
+
+
+def _is_small(staged: StagedWrite) -> bool:
+    return (
+        len(staged.operations) <= SMALL_OPERATIONS and staged.size_bytes <= SMALL_BYTES
+    )
+
+
+Done = Callable[[LogError | None], None]
+
+
+class Flusher:
+    """The flusher of one log.
+
+    Without `threaded` all writes are done in the event loop, as a log in memory needs.
+    """
+
+    def __init__(self, log: Log, loop: EventLoop, *, threaded: bool = True) -> None:
+        self._log = log
+        self._loop = loop
+        self._writer = _Writer(loop, self._worker_done) if threaded else None
+        self._waiting: list[Done] = []
+        self._in_flight: list[Done] = []
+        self._taken: StagedWrite | None = None
+        self._pace = WritePace()
+        self._scheduled = False
+        self._listeners: list[Callable[[LogError], None]] = []
+        self.observe: Callable[[float], None] | None = None
+        """A callback with the duration of each write in seconds; None without metrics.
+        """
+        self.next_sequence = 1
+        self.durable_sequence = 0
+
+    def on_failure(self, listener: Callable[[LogError], None]) -> None:
+        """Call `listener` after each failed write, once the log has dropped the write
+        and before the callbacks that wait for it."""
+        self._listeners.append(listener)
+
+    def when_durable(self, done: Done) -> None:
+        """Call `done(None)` once everything staged so far is durable, or `done(error)`
+        when its write failed. Without staged appends it is called at once."""
+        if self._log.has_staged():
+            self._waiting.append(done)
+            self.wake()
+        elif self._taken is not None:
+            self._in_flight.append(done)
+        else:
+            done(None)
+
+    def wake(self) -> None:
+        """Write all staged appends after the callbacks of this loop iteration."""
+        if not self._scheduled and self._taken is None:
+            self._scheduled = True
+            self._loop.call_soon(self._start)
+
+    def flush(self) -> None:
+        """Write everything and block until it is durable. Raises LogError."""
+        failed: list[LogError] = []
+        while self._taken is not None or self._log.has_staged() or self._waiting:
+            if self._taken is None:
+                outcome = _write(self._take())
+            else:
+                assert self._writer is not None
+                outcome = self._writer.wait()
+            error, _ = outcome
+            if error is not None:
+                failed.append(error)
+            self._settle(outcome)
+        if failed:
+            raise failed[0]
+
+    def close(self) -> None:
+        """Stop the worker thread. No write may be in progress."""
+        assert self._taken is None
+        if self._writer is not None:
+            self._writer.close()
+
+    def _start(self) -> None:
+        self._scheduled = False
+        if self._taken is not None or not (self._log.has_staged() or self._waiting):
+            return
+        taken = self._take()
+        if self._writer is None or self._pace.fits_loop(taken):
+            self._settle(_write(taken))
+        else:
+            self._writer.start(taken)
+
+    def _take(self) -> StagedWrite:
+        self._taken = self._log.take()
+        self._in_flight, self._waiting = self._waiting, []
+        self.next_sequence += 1
+        return self._taken
+
+    def _worker_done(self) -> None:
+        """Complete the worker's write, unless `flush` has done so already."""
+        if self._writer is not None and self._taken is not None:
+            outcome = self._writer.poll()
+            if outcome is not None:
+                self._settle(outcome)
+
+    def _settle(self, outcome: Outcome) -> None:
+        error, seconds = outcome
+        taken = self._taken
+        assert taken is not None
+        self._pace.record(taken, seconds)
+        if self.observe is not None:
+            self.observe(seconds)
+        waiting, self._in_flight, self._taken = self._in_flight, [], None
+        if error is None:
+            self._log.settle(taken)
+            self.durable_sequence = self.next_sequence - 1
+        else:
+            _LOGGER.error(
+                "a flush failed, and all staged records are dropped: %s", error
+            )
+            self._log.abandon(taken)
+            waiting += self._waiting
+            self._waiting = []
+            self.next_sequence += 1
+            for listener in self._listeners:
+                listener(error)
+        for done in waiting:
+            done(error)
+        if self._log.has_staged() or self._waiting:
+            self.wake()
+
+
+Outcome = tuple[LogError | None, float]
+"""The error of a write or None, and its duration in seconds."""
+
+
+def _write(staged: StagedWrite) -> Outcome:
+    started = time.monotonic()
+    error: LogError | None = None
+    try:
+        staged.write()
+    except LogError as failed:
+        error = failed
+    except Exception as bug:  # the write must not count as durable
+        _LOGGER.exception("a write failed: a bug in the log")
+        error = LogError(f"{type(bug).__name__}: {bug}")
+    return error, time.monotonic() - started
+
+
+class _Writer:
+    """The worker thread. It has at most one write at a time."""
+
+    def __init__(self, loop: EventLoop, done: Callable[[], None]) -> None:
+        self._loop = loop
+        self._done = done
+        self._todo: queue.SimpleQueue[StagedWrite | None] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="flusher", daemon=True)
+        self._thread.start()
+
+    def start(self, staged: StagedWrite) -> None:
+        self._todo.put(staged)
+
+    def wait(self) -> Outcome:
+        """Block until the write is finished; return its outcome."""
+        return self._ended.get()
+
+    def poll(self) -> Outcome | None:
+        """Return the outcome of the write; None while it is in progress."""
+        try:
+            return self._ended.get_nowait()
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        self._todo.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (staged := self._todo.get()) is not None:
+            self._ended.put(_write(staged))
+            self._loop.call_soon_threadsafe(self._done)

@@ -1,0 +1,266 @@
+"""Snapshots of the shards beside the log, so that a restart replays only the end of the
+log.
+
+A snapshot is a set of values stored with `Log.put`, in the format of
+`coordinator.snapshot`:
+
+- space "snapshot/<shard>", key "": the log offset to replay from, and the transactions
+  that were open there,
+- space "snapshot/<shard>/groups": for each group whether it has offsets, and its
+  metadata,
+- space "snapshot/<shard>/offsets": for each group with offsets its offsets, which are
+  loaded when they are first read.
+
+A snapshot is fuzzy: groups are written one after the other while the shard keeps
+changing, so a group may be newer than the offset to replay from. That is correct
+because each group's metadata has the offset up to which it is current, and each commit
+has its own offset. A snapshot never holds state that is not durable: it is staged after
+the records it was made from, so a failed flush drops both.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from coterie.broker.coordinator.offsets.store import GroupOffsets
+from coterie.broker.coordinator.shard import Shard
+from coterie.broker.coordinator.snapshot import (
+    entries,
+    read_offsets,
+    take_group,
+    take_transactions,
+)
+from coterie.broker.coordinator.state import State
+from coterie.broker.log.log import Log
+from coterie.broker.runtime.flusher import Flusher
+from coterie.broker.runtime.shards import DrivenShard, Phase
+from coterie.broker.runtime.system import Scheduler
+from coterie.errors import LogError
+from coterie.types import GroupId, LogOffset
+
+_LOGGER = logging.getLogger(__name__)
+
+
+_OFFSET: Final = struct.Struct(">q")
+_INDEX_KEY: Final = b""
+_HAS_OFFSETS: Final = b"\1"
+_NO_OFFSETS: Final = b"\0"
+
+
+class Snapshots:
+    """The snapshots of all shards in one log."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    # Writing.
+
+    def write(self, driven: DrivenShard, changed: Collection[GroupId]) -> Iterator[int]:
+        """Stage the groups that changed since the last snapshot, one a step.
+
+        Each step yields the number of bytes it staged. The last one stages the offset
+        to replay from, the end of the log at the time of this call. It stops early when
+        the runtime has replaced the shard.
+        """
+        replay_from = self._log.bounds(driven.where).next_offset
+        transactions = take_transactions(driven.shard.state)
+        index = _OFFSET.pack(replay_from) + transactions
+        return self._write(driven, sorted(changed), index)
+
+    def _write(
+        self, driven: DrivenShard, changed: Iterable[GroupId], index: bytes
+    ) -> Iterator[int]:
+        shard = driven.shard
+        for group_id in changed:
+            if driven.shard is not shard:
+                return
+            as_of = self._log.bounds(driven.where).next_offset
+            yield self._put_group(driven.index, shard.state, group_id, as_of)
+        if driven.shard is shard:
+            self._log.put(_space(driven.index), _INDEX_KEY, index)
+            yield len(index)
+
+    def _put_group(
+        self, index: int, state: State, group_id: GroupId, as_of: LogOffset
+    ) -> int:
+        key = _key(group_id)
+        groups, stored = _group_space(index), _offset_space(index)
+        snapshot = take_group(state, group_id, as_of)
+        if snapshot is None:
+            self._log.put(groups, key, None)
+            self._log.put(stored, key, None)
+            return len(key)
+        head = (_HAS_OFFSETS if snapshot.offsets else _NO_OFFSETS) + snapshot.metadata
+        self._log.put(groups, key, head)
+        self._log.put(stored, key, snapshot.offsets or None)
+        return len(head) + len(snapshot.offsets)
+
+    # Reading.
+
+    def replay_from(self, index: int) -> LogOffset | None:
+        """Return the offset a restart replays from; None without a snapshot.
+
+        Compaction must keep all tombstones from there on.
+        """
+        stored = self._log.get(_space(index), _INDEX_KEY)
+        return None if stored is None else int(_OFFSET.unpack_from(stored)[0])
+
+    def read(self, index: int, shard: Shard) -> Iterator[LogOffset]:
+        """Load the snapshot into an empty shard, one group a step.
+
+        Each step yields the offset to replay the log from: 0 without a snapshot. Raises
+        LogCorrupt.
+        """
+        stored = self._log.get(_space(index), _INDEX_KEY)
+        if stored is None:
+            yield 0
+            return
+        (replay_from,) = _OFFSET.unpack_from(stored)
+        for key, value in self._log.items(_group_space(index)):
+            as_of: LogOffset = 0
+            for record, origin in entries(value[1:]):
+                shard.replay(record, origin)
+                as_of = max(as_of, origin.log_offset)  # -1 in old snapshots
+            shard.skip_records_before(_group_id(key), as_of)
+            if value[:1] == _HAS_OFFSETS:
+                self._attach_offsets(index, shard.state, key)
+            yield replay_from
+        for record, origin in entries(stored[_OFFSET.size :]):
+            shard.replay(record, origin)
+        shard.changed.clear()
+        yield replay_from
+
+    def _attach_offsets(self, index: int, state: State, key: bytes) -> None:
+        log = self._log
+
+        def load() -> GroupOffsets:
+            return read_offsets(log.get(_offset_space(index), key) or b"")
+
+        group_id = _group_id(key)
+        state.ensure_group(group_id)
+        state.offsets.stored.adopt(group_id, load)
+
+
+def _key(group_id: GroupId) -> bytes:
+    return group_id.encode("utf-8", "surrogatepass")
+
+
+def _group_id(key: bytes) -> GroupId:
+    return key.decode("utf-8", "surrogatepass")
+
+
+def _space(index: int) -> str:
+    return f"snapshot/{index}"
+
+
+def _group_space(index: int) -> str:
+    return f"snapshot/{index}/groups"
+
+
+def _offset_space(index: int) -> str:
+    return f"snapshot/{index}/offsets"
+
+
+RECORDS_MIN: Final = 20_000
+SLICE_S: Final = 0.005
+_CHECK_EVERY_WRITES: Final = 64
+_BYTES_PER_RECORD: Final = 400
+"""The next round is due after (bytes of the previous round / this number) records."""
+
+
+class Snapshotter:
+    """The schedule of snapshots, which are written in slices.
+
+    A round writes the changed groups of every shard. It starts when a restart would
+    replay `RECORDS_MIN` records, or more if the previous round was large, so that
+    snapshots stay a small part of the work. Each slice waits until the previous one is
+    durable, and the event loop serves requests in between.
+    """
+
+    def __init__(
+        self,
+        snapshots: Snapshots,
+        flusher: Flusher,
+        shards: Sequence[DrivenShard],
+        scheduler: Scheduler,
+    ) -> None:
+        self._snapshots = snapshots
+        self._flusher = flusher
+        self._shards = shards
+        self._scheduler = scheduler
+        self._writes = 0
+        self._records_due = RECORDS_MIN
+        self._bytes = 0
+        self._round: Iterator[int] | None = None
+        self._taken: list[tuple[Shard, frozenset[GroupId]]] = []
+        self._is_complete = False
+
+    def consider(self) -> None:
+        """Start a round if one is due; called after every durable write."""
+        self._writes += 1
+        if self._writes % _CHECK_EVERY_WRITES or self._round is not None:
+            return
+        records = sum(driven.records_since_snapshot for driven in self._shards)
+        if records >= self._records_due:
+            self._round = self._steps()
+            self._bytes = 0
+            self._is_complete = False
+            self._scheduler.call_later(0, self._run_slice)
+
+    def write_all(self) -> None:
+        """Stage all changed groups at once."""
+        self._abandon_round()
+        for _ in self._steps():
+            pass
+
+    def _steps(self) -> Iterator[int]:
+        for driven in self._shards:
+            shard = driven.shard
+            if driven.phase is Phase.ACTIVE and shard.changed:
+                changed = frozenset(shard.changed)
+                shard.changed.clear()
+                driven.records_since_snapshot = 0
+                self._taken.append((shard, changed))
+                yield from self._snapshots.write(driven, changed)
+
+    def _run_slice(self) -> None:
+        steps = self._round
+        if steps is None:
+            return
+        ends = time.monotonic() + SLICE_S
+        try:
+            for size_bytes in steps:
+                self._bytes += size_bytes
+                if time.monotonic() >= ends:
+                    break
+            else:
+                self._is_complete = True
+        except LogError as error:
+            self._slice_flushed(error)
+            return
+        self._flusher.when_durable(self._slice_flushed)
+
+    def _slice_flushed(self, error: LogError | None) -> None:
+        """Schedule the next slice, or abandon the round after a failed flush."""
+        if error is not None:
+            _LOGGER.error("a snapshot could not be written: %s", error)
+            self._abandon_round()
+        elif self._is_complete:
+            self._records_due = max(RECORDS_MIN, self._bytes // _BYTES_PER_RECORD)
+            self._end_round()
+        else:
+            self._scheduler.call_later(SLICE_S, self._run_slice)
+
+    def _abandon_round(self) -> None:
+        """Mark the groups of the round as changed again."""
+        for shard, changed in self._taken:
+            shard.changed.update(changed)
+        self._end_round()
+
+    def _end_round(self) -> None:
+        self._round = None
+        self._taken = []

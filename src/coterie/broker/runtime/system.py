@@ -1,0 +1,81 @@
+"""The event loop, the clock and random ids, as the runtime uses them.
+
+The coordinator, the catalog and the codecs are pure and receive all three by argument;
+this module holds the interfaces and the implementations that a real server uses.
+Simulation and tests pass their own.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from coterie.broker.catalog.topics import is_usable_id
+from coterie.types import TopicId
+
+
+class TimerHandle(Protocol):
+    """A scheduled callback."""
+
+    def cancel(self) -> None:
+        """Cancel the callback."""
+
+
+class Scheduler(Protocol):
+    """The part of an event loop that timers need."""
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> TimerHandle:
+        """Call `callback` after `delay` seconds."""
+
+
+class EventLoop(Protocol):
+    """The part of an event loop that background work needs."""
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> object:
+        """Call `callback` in the next iteration of the loop."""
+
+    def call_soon_threadsafe(
+        self, callback: Callable[..., object], *args: Any
+    ) -> object:
+        """Call `callback` in the next iteration of the loop, from any thread."""
+
+
+def steady_clock() -> Callable[[], int]:
+    """Return a clock in ms since the epoch that never steps back.
+
+    It reads the system time once and then follows the monotonic clock, so that setting
+    the system time does not expire every session.
+    """
+    ahead_ns = time.time_ns() - time.monotonic_ns()
+    monotonic_ns = time.monotonic_ns
+
+    def now_ms() -> int:
+        return (monotonic_ns() + ahead_ns) // 1_000_000
+
+    return now_ms
+
+
+def random_uuid() -> bytes:
+    """Return the sixteen bytes of a random UUID."""
+    return uuid.uuid4().bytes
+
+
+def random_member_suffix() -> str:
+    """Return a random UUID as text: the end of a member id."""
+    return str(uuid.uuid4())
+
+
+def random_topic_id() -> TopicId:
+    """Return a random topic id, never a reserved one (G1-10)."""
+    while True:
+        topic_id = uuid.uuid4().bytes
+        if is_usable_id(topic_id):
+            return topic_id
+
+
+def random_session_id() -> int:
+    """Return a random positive fetch session id. It may already be taken."""
+    return secrets.randbelow(2**31 - 1) + 1

@@ -1,0 +1,268 @@
+"""The APIs that change configurations.
+
+=======================  ===  ==================================
+API                      key  versions
+=======================  ===  ==================================
+AlterConfigs             33   0-2 (KIP-133)
+IncrementalAlterConfigs  44   0-1 (KIP-339)
+=======================  ===  ==================================
+
+Topics, groups (KIP-848) and the broker settings that can change at run time have
+configurations. The nodes of a process share their settings: a change to one broker
+changes all.
+
+AlterConfigs replaces all configurations of a resource. It is converted to the
+incremental changes with the same result.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+from coterie.auth.acl import Operation
+from coterie.broker.catalog.configs import (
+    TOPIC_CONFIGS,
+    check_broker_config,
+    check_group_name,
+)
+from coterie.broker.catalog.entries import Entry
+from coterie.broker.catalog.topics import check_topic_name
+from coterie.broker.server.apis.describe_configs import (
+    check_broker_name,
+    unsupported_resource,
+)
+from coterie.broker.server.apis.routing import respond_when_durable, unknown_partition
+from coterie.broker.server.call import Call
+from coterie.errors import ApiError
+from coterie.types import GroupId, TopicName
+from coterie.wire.configs import ConfigResourceType, ConfigType
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+from coterie.wire.messages.incremental_alter_configs import (
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+)
+
+# IncrementalAlterConfigs.
+
+
+class ConfigOperation(IntEnum):
+    """The operations of IncrementalAlterConfigs."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+def incremental_alter_configs(call: Call) -> None:
+    """Change configurations; respond once all are durable. Requires ALTER_CONFIGS on
+    each resource."""
+    request: IncrementalAlterConfigsRequest = call.request
+    results = _change_all(call, request.resources)
+    respond_when_durable(
+        call, IncrementalAlterConfigsResponse(responses=results), results
+    )
+
+
+def _change_all(
+    call: Call, resources: Sequence[IncrementalAlterConfigsResource]
+) -> list[AlterConfigsResourceResponse]:
+    """Stage the changes, unless `validate_only` is set; return a result for each."""
+    results = []
+    named = Counter(
+        (resource.resource_type, resource.resource_name) for resource in resources
+    )
+    for resource in resources:
+        result = AlterConfigsResourceResponse(
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            error_message=None,
+        )
+        try:
+            if named[resource.resource_type, resource.resource_name] > 1:
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+                )
+            names = Counter(config.name for config in resource.configs)
+            if any(count > 1 for count in names.values()):
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
+                )
+            alter = _ALTER.get(resource.resource_type)
+            if alter is None:
+                raise unsupported_resource(resource.resource_type)
+            entries = alter(call, resource.resource_name, resource.configs)
+            if not call.request.validate_only:
+                call.node.broker.data.stage(entries)
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message
+        results.append(result)
+    return results
+
+
+def _alter_topic(
+    call: Call, name: TopicName, configs: Sequence[IncrementalAlterableConfig]
+) -> Sequence[Entry]:
+    catalog = call.node.broker.catalog
+    if not call.authorize_topic(Operation.ALTER_CONFIGS, name):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if name == "":
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed."
+        )
+    check_topic_name(name)
+    topic = catalog.topics.get(name)
+    if topic is None:
+        raise unknown_partition()
+    changes: dict[str, str | None] = {}
+    for config in configs:
+        if config.name not in TOPIC_CONFIGS:
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {config.name}"
+            )
+        current = catalog.effective_config(topic, config.name)
+        is_list = TOPIC_CONFIGS[config.name].type is ConfigType.LIST
+        changes[config.name] = _new_value(config, current, is_list=is_list)
+    return [catalog.set_topic_configs(name, changes)]
+
+
+def _alter_broker(
+    call: Call, name: str, configs: Sequence[IncrementalAlterableConfig]
+) -> Sequence[Entry]:
+    catalog = call.node.broker.catalog
+    if not call.authorize_cluster(Operation.ALTER_CONFIGS):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if name != "":
+        check_broker_name(call, name)
+    entries = []
+    for config in configs:
+        value = _new_value(config, "", is_list=False)
+        check_broker_config(config.name, value)
+        entries.append(catalog.set_broker_config(config.name, value))
+    return entries
+
+
+def _alter_group(
+    call: Call, group_id: GroupId, configs: Sequence[IncrementalAlterableConfig]
+) -> Sequence[Entry]:
+    # Any node can change a group's configuration: it is not part of the state of the
+    # group's coordinator (E21-03).
+    if not call.authorize_group(Operation.ALTER_CONFIGS, group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    check_group_name(group_id)
+    for config in configs:
+        if config.value is None and config.config_operation != ConfigOperation.DELETE:
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG,
+                f"Null value not supported for group configs: {config.name}",
+            )
+    changes = {config.name: _new_value(config, "", is_list=False) for config in configs}
+    return [call.node.broker.catalog.group_configs.alter(group_id, changes)]
+
+
+_Alter: TypeAlias = Callable[
+    [Call, str, Sequence[IncrementalAlterableConfig]], Sequence[Entry]
+]
+_ALTER: Final[Mapping[int, _Alter]] = {
+    ConfigResourceType.TOPIC: _alter_topic,
+    ConfigResourceType.BROKER: _alter_broker,
+    ConfigResourceType.GROUP: _alter_group,
+}
+
+
+def _new_value(
+    config: IncrementalAlterableConfig, current: str, *, is_list: bool
+) -> str | None:
+    """Return the value after the change; None for the default."""
+    if config.config_operation == ConfigOperation.DELETE:
+        return None
+    if config.value is None:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for: {config.name}"
+        )
+    if config.config_operation == ConfigOperation.SET:
+        return config.value
+    if config.config_operation not in {
+        ConfigOperation.APPEND,
+        ConfigOperation.SUBTRACT,
+    }:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unknown operation type {config.config_operation}",
+        )
+    if not is_list:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {ConfigOperation(config.config_operation).name} to key "
+            f"{config.name} because its type is not LIST.",
+        )
+    named = [element for element in config.value.split(",") if element]
+    values = [element for element in current.split(",") if element]
+    if config.config_operation == ConfigOperation.APPEND:
+        values += [element for element in named if element not in values]
+    else:
+        values = [element for element in values if element not in named]
+    return ",".join(values)
+
+
+# AlterConfigs.
+
+
+def alter_configs(call: Call) -> None:
+    """Replace the configurations of each resource; respond once all are durable.
+    Requires ALTER_CONFIGS on each resource."""
+    request: AlterConfigsRequest = call.request
+    results = _change_all(
+        call, [_incremental_changes(call, each) for each in request.resources]
+    )
+    respond_when_durable(call, AlterConfigsResponse(responses=results), results)
+
+
+def _incremental_changes(
+    call: Call, resource: AlterConfigsResource
+) -> IncrementalAlterConfigsResource:
+    """Convert the request to incremental changes: set its configs, delete all
+    others."""
+    given = {config.name for config in resource.configs}
+    changes = [
+        IncrementalAlterableConfig(
+            name=config.name, config_operation=ConfigOperation.SET, value=config.value
+        )
+        for config in resource.configs
+    ]
+    changes += (
+        IncrementalAlterableConfig(
+            name=name, config_operation=ConfigOperation.DELETE, value=None
+        )
+        for name in _own_names(call, resource)
+        if name not in given
+    )
+    return IncrementalAlterConfigsResource(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=changes,
+    )
+
+
+def _own_names(call: Call, resource: AlterConfigsResource) -> Iterable[str]:
+    """Return the names of a resource's own configurations."""
+    catalog = call.node.broker.catalog
+    if resource.resource_type == ConfigResourceType.TOPIC:
+        topic = catalog.topics.get(resource.resource_name)
+        return topic.configs if topic else ()
+    if resource.resource_type == ConfigResourceType.BROKER:
+        return catalog.broker_configs
+    if resource.resource_type == ConfigResourceType.GROUP:
+        return catalog.group_configs.own(resource.resource_name)
+    return ()

@@ -1,0 +1,215 @@
+"""The APIs about the cluster: versions, nodes and coordinators.
+
+===============  ===  =======================================================
+API              key  versions
+===============  ===  =======================================================
+FindCoordinator  10   0-6 (4: many keys, KIP-699; 6: share groups)
+ApiVersions      18   0-4 (KIP-35, KIP-511, KIP-584)
+DescribeCluster  60   0-2 (1: endpoint type, KIP-919; 2: fenced brokers)
+===============  ===  =======================================================
+
+A request for ApiVersions in a later version is not handled here: the connection
+responds to it with UNSUPPORTED_VERSION in version 0 (G1-03).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Final
+
+from coterie.auth.acl import CLUSTER_NAME, Operation, ResourceType
+from coterie.broker.server.call import Call
+from coterie.errors import ApiError
+from coterie.wire.api import ADVERTISED, IMPLEMENTED
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from coterie.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from coterie.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+FEATURES: Final = (("group.version", 0, 1), ("transaction.version", 0, 2))
+"""Name, lowest and highest level of each feature. Group version 1 is KIP-848 (E30-02),
+transaction version 2 is KIP-890."""
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE_SINCE: Final = 3
+_LEVEL_ZERO_SINCE: Final = 4
+
+_GROUP_KEY: Final = 0
+_TRANSACTION_KEY: Final = 1
+_SHARE_KEY: Final = 2
+_SHARE_SINCE: Final = 6
+_MANY_KEYS_SINCE: Final = 4
+
+_BROKER_ENDPOINTS: Final = 1
+_CONTROLLER_ENDPOINTS: Final = 2
+
+
+# ApiVersions.
+
+
+def api_versions(call: Call) -> None:
+    """List the APIs with their versions, and the features with their levels."""
+    request: ApiVersionsRequest = call.request
+    sasl = call.peer.sasl
+    if sasl is not None and sasl.expects_token:
+        call.respond(ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
+        call.close()
+        return
+    if call.api_version >= _SOFTWARE_SINCE and not (
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        call.respond(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
+        return
+    settings = call.node.broker.settings
+    call.respond(
+        _versions(
+            has_level_zero=call.api_version >= _LEVEL_ZERO_SINCE,
+            consumer="consumer" in settings.group_coordinator_rebalance_protocols,
+            private=settings.group_consumer_client_assignors_enable,
+        )
+    )
+
+
+@cache
+def _versions(
+    *, has_level_zero: bool, consumer: bool, private: bool
+) -> ApiVersionsResponse:
+    levels = {"group.version": int(consumer), "transaction.version": 2}
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in (IMPLEMENTED if private else ADVERTISED).items()
+        ],
+        # Clients before v4 fail on a feature whose lowest level is 0 (KAFKA-17011).
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, low, high in FEATURES
+            if low or has_level_zero
+        ],
+        finalized_features_epoch=0,
+        finalized_features=[
+            FinalizedFeatureKey(
+                name=name, min_version_level=level, max_version_level=level
+            )
+            for name, level in levels.items()
+            if level
+        ],
+    )
+
+
+# FindCoordinator.
+
+
+def find_coordinator(call: Call) -> None:
+    """Find the coordinator of each key, in the order of the request (B-10, B-18).
+
+    Groups are mapped to nodes as Kafka's clients expect (B-16). Requires DESCRIBE on
+    the group, which need not exist (B-17).
+    """
+    request: FindCoordinatorRequest = call.request
+    if call.api_version >= _MANY_KEYS_SINCE:
+        coordinators = [
+            _find_coordinator(call, key) for key in request.coordinator_keys
+        ]
+        call.respond(FindCoordinatorResponse(coordinators=coordinators))
+        return
+    one = _find_coordinator(call, request.key)
+    call.respond(
+        FindCoordinatorResponse(
+            error_code=one.error_code,
+            error_message=ErrorCode(one.error_code).name,
+            node_id=one.node_id,
+            host=one.host,
+            port=one.port,
+        )
+    )
+
+
+def _find_coordinator(call: Call, key: str) -> Coordinator:
+    key_type = call.request.key_type
+    broker = call.node.broker
+    try:
+        if key_type == _GROUP_KEY:
+            if not call.authorize_group(Operation.DESCRIBE, key):
+                raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            if not broker.runtime.shards:
+                raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            node = broker.shard_node(broker.shard_of(key))
+        elif key_type == _TRANSACTION_KEY:
+            resource_type = ResourceType.TRANSACTIONAL_ID
+            if not call.authorize(Operation.DESCRIBE, resource_type, key):
+                raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            node = broker.transaction_coordinator(key)
+        else:
+            # Share groups are not served, but Kafka authorizes before it refuses them.
+            is_share = key_type == _SHARE_KEY and call.api_version >= _SHARE_SINCE
+            if is_share and not call.authorize_cluster(Operation.CLUSTER_ACTION):
+                raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+    except ApiError as error:
+        return Coordinator(
+            key=key, node_id=-1, port=-1, error_code=error.code, error_message=None
+        )
+    return Coordinator(
+        key=key,
+        node_id=node.node_id,
+        host=node.host,
+        port=node.port,
+        error_message=None,
+    )
+
+
+# DescribeCluster.
+
+
+def describe_cluster(call: Call) -> None:
+    """List the nodes with their addresses and racks."""
+    request: DescribeClusterRequest = call.request
+    broker = call.node.broker
+    if request.endpoint_type != _BROKER_ENDPOINTS:
+        is_controller = request.endpoint_type == _CONTROLLER_ENDPOINTS
+        call.respond(
+            DescribeClusterResponse(
+                error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE
+                if is_controller
+                else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+                error_message="This endpoint lists brokers only: endpoint type 1.",
+                endpoint_type=_BROKER_ENDPOINTS,
+            )
+        )
+        return
+    response = DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=broker.nodes[0].node_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack
+            )
+            for node in broker.nodes
+        ],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = cluster_operations(call)
+    call.respond(response)
+
+
+def cluster_operations(call: Call) -> int:
+    """Return the authorized operations on the cluster; 0 without DESCRIBE on it."""
+    if not call.authorize_cluster(Operation.DESCRIBE):
+        return 0
+    return call.authorized_operations(ResourceType.CLUSTER, CLUSTER_NAME)

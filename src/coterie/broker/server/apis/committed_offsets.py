@@ -1,0 +1,260 @@
+"""The APIs of committed offsets.
+
+============  ===  ==================================================
+API           key  versions
+============  ===  ==================================================
+OffsetCommit  8    2-10 (KIP-211, KIP-345, KIP-848; 10: topic ids)
+OffsetFetch   9    1-10 (KIP-88, KIP-447; 8: KIP-709; 10: topic ids)
+OffsetDelete  47   0 (KIP-496)
+============  ===  ==================================================
+
+Topics that the principal may not access get an error here. The others are submitted to
+the group's shard, and the response has all topics in the order of the request.
+
+Shards respond to OffsetFetch in the shape of v8 and later. For older versions an error
+of the group is at the top level from v2 on (A-30), and in v1 in each partition (A-31).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from coterie.auth.acl import Operation
+from coterie.broker.coordinator.offsets.fetch import FetchOffsets
+from coterie.broker.server.apis.routing import (
+    ResponseCollector,
+    respond_with_error,
+    submit_to_coordinator,
+    topic_error,
+)
+from coterie.broker.server.call import Call
+from coterie.wire.api import ApiKey, api_of
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from coterie.wire.schema import Struct
+
+_GROUPS_SINCE: Final = 8
+_TOP_LEVEL_ERROR_SINCE: Final = 2
+
+
+# OffsetCommit and OffsetDelete.
+
+
+def offset_commit(call: Call) -> None:
+    """Commit offsets. Requires READ on the group and on each topic (E27)."""
+    _forward_topics(
+        call, Operation.READ, OffsetCommitResponseTopic, OffsetCommitResponsePartition
+    )
+
+
+def offset_delete(call: Call) -> None:
+    """Delete committed offsets. Requires DELETE on the group and READ on each topic
+    (E27)."""
+    _forward_topics(
+        call, Operation.DELETE, OffsetDeleteResponseTopic, OffsetDeleteResponsePartition
+    )
+
+
+def _forward_topics(
+    call: Call,
+    group_operation: Operation,
+    topic_type: type[Struct],
+    partition_type: type[Struct],
+) -> None:
+    request = call.request
+    if not call.authorize_group(group_operation, request.group_id):
+        respond_with_error(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return
+    topics: Sequence[Any] = request.topics
+    denied = [topic for topic in topics if not _authorize(call, topic, Operation.READ)]
+    if not denied:
+        submit_to_coordinator(call, request.group_id, request, call.respond)
+        return
+
+    def error(topic: Any) -> Any:
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return topic_error(topic, code, topic_type, partition_type)
+
+    response_type = api_of(ApiKey(request.API_KEY)).response
+    if len(denied) == len(topics) and "error_code" not in response_type.FIELDS:
+        # No topic is left for the shard, and the response has no error of the group.
+        call.respond(response_type(topics=[error(topic) for topic in topics]))
+        return
+
+    def merge(response: Any) -> None:
+        if not getattr(response, "error_code", ErrorCode.NONE):
+            allowed = iter(response.topics)
+            response.topics = [
+                error(topic) if topic in denied else next(allowed) for topic in topics
+            ]
+        call.respond(response)
+
+    request.topics = [topic for topic in topics if topic not in denied]
+    submit_to_coordinator(call, request.group_id, request, merge)
+
+
+def _authorize(call: Call, topic: Any, operation: Operation) -> bool:
+    """Return whether an operation is authorized on a topic given by name or by id."""
+    name = topic.name
+    if not name and getattr(topic, "topic_id", None) is not None:
+        name = call.node.broker.catalog.topic_name(topic.topic_id)
+        if name is None:
+            return True  # the id is unknown: no name to hide
+    return call.authorize_topic(operation, name)
+
+
+# OffsetFetch.
+
+
+def offset_fetch(call: Call) -> None:
+    """Respond for every group of the request in order, repeated groups included
+    (A-51)."""
+    request: OffsetFetchRequest = call.request
+    if call.api_version >= _GROUPS_SINCE:
+        collector = ResponseCollector[OffsetFetchResponseGroup](
+            len(request.groups),
+            lambda groups: call.respond(OffsetFetchResponse(groups=list(groups))),
+        )
+        for at, group in enumerate(request.groups):
+            _fetch_group(call, group, collector.part(at))
+        return
+    topics = request.topics
+    group = OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else [
+            OffsetFetchRequestTopics(
+                name=topic.name, partition_indexes=topic.partition_indexes
+            )
+            for topic in topics
+        ],
+    )
+    _fetch_group(
+        call, group, lambda response: call.respond(_old_response(call, group, response))
+    )
+
+
+def _fetch_group(
+    call: Call,
+    group: OffsetFetchRequestGroup,
+    respond: Callable[[OffsetFetchResponseGroup], None],
+) -> None:
+    """Fetch the offsets of one group. Requires DESCRIBE on it and on each topic
+    (E27)."""
+    if not call.authorize_group(Operation.DESCRIBE, group.group_id):
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        respond(OffsetFetchResponseGroup(group_id=group.group_id, error_code=code))
+        return
+    topics = group.topics
+    denied = [
+        topic
+        for topic in topics or ()
+        if not _authorize(call, topic, Operation.DESCRIBE)
+    ]
+    allowed = group
+    if topics is not None and denied:
+        allowed = OffsetFetchRequestGroup(
+            group_id=group.group_id,
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
+            topics=[topic for topic in topics if topic not in denied],
+        )
+
+    def add_denied(response: OffsetFetchResponseGroup) -> None:
+        fetched = response.topics
+        if not response.error_code and topics is None:
+            response.topics = [
+                topic
+                for topic in fetched
+                if _authorize(call, topic, Operation.DESCRIBE)
+            ]
+        elif not response.error_code and denied:
+            rest = iter(fetched)
+            response.topics = [
+                _fetch_error(topic) if topic in denied else next(rest)
+                for topic in topics or ()
+            ]
+        respond(response)
+
+    require_stable: bool = call.request.require_stable
+    submit_to_coordinator(
+        call, group.group_id, FetchOffsets(allowed, require_stable), add_denied
+    )
+
+
+def _fetch_error(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(
+                partition_index=index,
+                committed_offset=-1,
+                metadata="",
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+def _old_response(
+    call: Call, requested: OffsetFetchRequestGroup, group: OffsetFetchResponseGroup
+) -> OffsetFetchResponse:
+    """Convert the response for one group to v1 to v7."""
+    code = group.error_code
+    if code and call.api_version < _TOP_LEVEL_ERROR_SINCE:
+        return OffsetFetchResponse(
+            topics=[
+                OffsetFetchResponseTopic(
+                    name=topic.name,
+                    partitions=[
+                        OffsetFetchResponsePartition(
+                            partition_index=index,
+                            committed_offset=-1,
+                            metadata="",
+                            error_code=code,
+                        )
+                        for index in topic.partition_indexes
+                    ],
+                )
+                for topic in requested.topics or ()
+            ]
+        )
+    topics = [
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=partition.partition_index,
+                    committed_offset=partition.committed_offset,
+                    committed_leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.metadata,
+                    error_code=partition.error_code,
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in group.topics
+    ]
+    return OffsetFetchResponse(topics=topics, error_code=code)

@@ -1,0 +1,269 @@
+"""The APIs that describe configurations.
+
+===================  ===  ==================================================
+API                  key  versions
+===================  ===  ==================================================
+DescribeConfigs      32   1-4 (1: synonyms, KIP-226; 3: types, KIP-569)
+ListConfigResources  74   0-1 (KIP-714, KIP-1142)
+===================  ===  ==================================================
+
+Topics, brokers and groups have configurations. The nodes of a process share their
+settings. A group need not exist (E21-10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from coterie.auth.acl import Operation
+from coterie.broker.catalog.configs import (
+    BROKER_CONFIGS,
+    DYNAMIC,
+    GROUP_CONFIGS,
+    TOPIC_CONFIGS,
+    broker_config_type,
+    broker_config_value,
+    check_group_name,
+)
+from coterie.broker.catalog.topics import Topic, check_topic_name
+from coterie.broker.server.apis.routing import unknown_partition
+from coterie.broker.server.broker import Broker
+from coterie.broker.server.call import Call
+from coterie.errors import ApiError
+from coterie.settings import SECRETS, Settings
+from coterie.types import GroupId
+from coterie.wire.configs import ConfigResourceType, ConfigSource, ConfigType
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from coterie.wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+# DescribeConfigs.
+
+_DEFAULTS = Settings()
+
+
+def describe_configs(call: Call) -> None:
+    """Describe the configurations of each resource. Requires DESCRIBE_CONFIGS on it."""
+    request: DescribeConfigsRequest = call.request
+    response = DescribeConfigsResponse()
+    for resource in request.resources:
+        result = DescribeConfigsResult(
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            error_message=None,
+        )
+        names = resource.configuration_keys
+        try:
+            for config in _resource_configs(call, resource):
+                if names is None or config.name in names:
+                    if not request.include_synonyms:
+                        config.synonyms = []
+                    if not request.include_documentation:
+                        config.documentation = None
+                    result.configs.append(config)
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message
+        response.results.append(result)
+    call.respond(response)
+
+
+def _resource_configs(
+    call: Call, resource: DescribeConfigsResource
+) -> Iterator[DescribeConfigsResourceResult]:
+    name = resource.resource_name
+    match resource.resource_type:
+        case ConfigResourceType.TOPIC:
+            if not call.authorize_topic(Operation.DESCRIBE_CONFIGS, name):
+                raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            check_topic_name(name)
+            topic = call.node.broker.catalog.topics.get(name)
+            if topic is None:
+                raise unknown_partition()
+            return _topic_configs(call, topic)
+        case ConfigResourceType.BROKER:
+            if not call.authorize_cluster(Operation.DESCRIBE_CONFIGS):
+                raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            if name != "":
+                check_broker_name(call, name)
+                return _broker_configs(call)
+            return (
+                config
+                for config in _broker_configs(call)
+                if config.config_source == ConfigSource.DYNAMIC_DEFAULT_BROKER
+            )
+        case ConfigResourceType.GROUP:
+            if not call.authorize_group(Operation.DESCRIBE_CONFIGS, name):
+                raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            check_group_name(name)
+            return _group_configs(call, name)
+        case _:
+            raise unsupported_resource(resource.resource_type)
+
+
+def unsupported_resource(resource_type: int) -> ApiError:
+    """Return the error for a resource type without configurations."""
+    names = {int(each): each.name for each in ConfigResourceType}
+    name = names.get(resource_type, resource_type)
+    return ApiError(
+        ErrorCode.INVALID_REQUEST,
+        f"Configurations of resource type {name} are not supported: "
+        "only those of TOPIC, BROKER and GROUP are.",
+    )
+
+
+def check_broker_name(call: Call, name: str) -> None:
+    """Raise ApiError INVALID_REQUEST unless `name` is this node's id."""
+    if name != str(call.node.node_id):
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {call.node.node_id} or empty string, but "
+            f"received {name}",
+        )
+
+
+def _topic_configs(call: Call, topic: Topic) -> Iterator[DescribeConfigsResourceResult]:
+    catalog = call.node.broker.catalog
+    for config in TOPIC_CONFIGS.values():
+        synonyms = []
+        if (own := topic.configs.get(config.name)) is not None:
+            synonyms.append(_synonym(config.name, own, ConfigSource.DYNAMIC_TOPIC))
+        if config.synonym is None:
+            synonyms.append(_synonym(config.name, config.default, ConfigSource.DEFAULT))
+        else:
+            synonyms += _setting_synonyms(call, config.synonym)
+        result = _config(config.name, synonyms, config.type)
+        result.value = catalog.effective_config(topic, config.name)
+        result.documentation = config.documentation
+        yield result
+
+
+def _group_configs(
+    call: Call, group_id: GroupId
+) -> Iterator[DescribeConfigsResourceResult]:
+    own = call.node.broker.catalog.group_configs.own(group_id)
+    for config in GROUP_CONFIGS.values():
+        synonyms = list(_setting_synonyms(call, config.setting))
+        if config.name in own:
+            value = str(own[config.name])
+            synonyms.insert(0, _synonym(config.name, value, ConfigSource.GROUP))
+        result = _config(config.name, synonyms, ConfigType.INT)
+        result.documentation = config.documentation
+        yield result
+
+
+def _broker_configs(call: Call) -> Iterator[DescribeConfigsResourceResult]:
+    """Yield the node's address and id, which are not settings, and all settings."""
+    node = call.node
+    listener = f"{node.protocol}://{node.host}:{node.port}"
+    for name, value, config_type in (
+        ("advertised.listeners", listener, ConfigType.LIST),
+        ("node.id", str(node.node_id), ConfigType.INT),
+    ):
+        synonym = _synonym(name, value, ConfigSource.STATIC_BROKER)
+        result = _config(name, [synonym], config_type)
+        result.read_only = True
+        yield result
+    settings = call.node.broker.catalog.settings
+    for name in sorted(BROKER_CONFIGS):
+        setting = broker_config_value(settings, name)
+        synonym = _synonym(name, setting, _setting_source(call, name))
+        result = _config(name, [synonym], broker_config_type(settings, name))
+        result.read_only = name not in DYNAMIC
+        result.is_sensitive = name in SECRETS
+        yield result
+
+
+def _config(
+    name: str, synonyms: list[DescribeConfigsSynonym], config_type: ConfigType
+) -> DescribeConfigsResourceResult:
+    """Return a configuration with the value and source of its first synonym."""
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=synonyms[0].value,
+        config_source=synonyms[0].source,
+        synonyms=synonyms,
+        config_type=config_type,
+        documentation=None,
+    )
+
+
+def _synonym(
+    name: str, value: str | None, source: ConfigSource
+) -> DescribeConfigsSynonym:
+    return DescribeConfigsSynonym(name=name, value=value, source=source)
+
+
+def _setting_synonyms(call: Call, name: str) -> Iterator[DescribeConfigsSynonym]:
+    """Yield the source of a broker setting, and its default."""
+    source = _setting_source(call, name)
+    if source is not ConfigSource.DEFAULT:
+        value = broker_config_value(call.node.broker.catalog.settings, name)
+        yield _synonym(name, value, source)
+    default = broker_config_value(_DEFAULTS, name)
+    yield _synonym(name, default, ConfigSource.DEFAULT)
+
+
+def _setting_source(call: Call, name: str) -> ConfigSource:
+    catalog = call.node.broker.catalog
+    if name in catalog.broker_configs:
+        return ConfigSource.DYNAMIC_DEFAULT_BROKER
+    attribute = BROKER_CONFIGS[name]
+    if getattr(catalog.settings, attribute) != getattr(_DEFAULTS, attribute):
+        return ConfigSource.STATIC_BROKER
+    return ConfigSource.DEFAULT
+
+
+# ListConfigResources.
+
+_RESOURCE_NAMES: Final[Mapping[int, Callable[[Broker], Iterable[str]]]] = {
+    ConfigResourceType.TOPIC: lambda broker: broker.catalog.topics,
+    ConfigResourceType.BROKER: lambda broker: [
+        str(node.node_id) for node in broker.nodes
+    ],
+    ConfigResourceType.BROKER_LOGGER: lambda _: (),
+    ConfigResourceType.CLIENT_METRICS: lambda _: (),
+    ConfigResourceType.GROUP: lambda broker: broker.catalog.group_configs.groups,
+}
+
+
+def list_config_resources(call: Call) -> None:
+    """List the resources of the requested types, or of all types. Requires
+    DESCRIBE_CONFIGS on the cluster.
+
+    A group is listed when it has its own configurations, whether it exists or not.
+    Brokers have no loggers here, and there are no client metrics, so version 0, which
+    lists client metrics only, returns nothing.
+    """
+    response = ListConfigResourcesResponse()
+    if not call.authorize_cluster(Operation.DESCRIBE_CONFIGS):
+        response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        call.respond(response)
+        return
+    request: ListConfigResourcesRequest = call.request
+    kinds = (
+        [ConfigResourceType.CLIENT_METRICS]
+        if call.api_version == 0
+        else _RESOURCE_NAMES
+    )
+    requested = list(dict.fromkeys(request.resource_types or kinds))
+    if all(kind in _RESOURCE_NAMES for kind in requested):
+        response.config_resources = [
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in requested
+            for name in _RESOURCE_NAMES[kind](call.node.broker)
+        ]
+    else:
+        response.error_code = ErrorCode.UNSUPPORTED_VERSION
+    call.respond(response)

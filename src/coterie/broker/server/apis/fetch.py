@@ -1,0 +1,265 @@
+"""Fetch, key 1: versions 4-18 (7: sessions, KIP-227; 12: KIP-595; 13: topic ids).
+
+The response is sent when `min_bytes` are available, when a partition has an error, or
+after `max_wait_ms`. Its size is bounded by the limits of the request, of each partition
+and of the broker, except that it has at least one batch if there is any (KIP-74).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from coterie.auth.acl import Operation
+from coterie.broker.runtime.fetch_sessions import (
+    EmptyRead,
+    FetchPlan,
+    PartitionKey,
+    SessionPartition,
+)
+from coterie.broker.runtime.partitions import Partition, Poll
+from coterie.broker.server.apis.routing import (
+    LEADER_EPOCH,
+    find_partition,
+    leader_of,
+)
+from coterie.broker.server.call import Call
+from coterie.errors import ApiError, LogError
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.fetch import (
+    AbortedTransaction,
+    DivergingEpoch,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint
+
+_LOGGER = logging.getLogger(__name__)
+READ_COMMITTED: Final = 1
+_TOPIC_IDS_SINCE: Final = 13
+_ZSTD_SINCE: Final = 10
+_LEADER_HINTS_SINCE: Final = 12
+_ENDPOINTS_SINCE: Final = 16
+_ZSTD_BITS: Final = 4
+_CODEC_MASK: Final = 7
+_ATTRIBUTES_LOW_AT: Final = 22
+
+
+def fetch(call: Call) -> None:
+    """Respond now, or once enough bytes are available. Requires READ on each topic."""
+    request: FetchRequest = call.request
+    broker = call.node.broker
+    sessions = broker.fetch_sessions
+    try:
+        plan = sessions.plan(request, call.api_version, broker.clock())
+    except ApiError as error:
+        call.respond(FetchResponse(error_code=error.code))
+        return
+    reader = _Reader(call, request, plan)
+    size_bytes = reader.read()
+    if (
+        reader.has_failed
+        or size_bytes >= request.min_bytes
+        or request.max_wait_ms <= 0
+        or not plan.partitions
+    ):
+        call.respond(reader.response())
+        return
+
+    def finished() -> None:
+        try:
+            reader.read()
+            response = reader.response()
+        except Exception:
+            # Other waiting fetches complete in the same call, so the exception must not
+            # propagate.
+            _LOGGER.exception("a delayed fetch failed: a bug")
+            call.close()
+            return
+        call.respond(response)
+
+    poll = Poll(
+        reader.partitions,
+        missing_bytes=request.min_bytes - size_bytes,
+        committed=request.isolation_level == READ_COMMITTED,
+        finished=finished,
+    )
+    # A poll is not cancelled when its client disconnects, so its wait is bounded.
+    wait_ms = min(request.max_wait_ms, broker.settings.connections_max_idle_ms)
+    poll.start(broker.data.scheduler, wait_ms)
+
+
+class _PartitionResult:
+    """The result of reading one partition."""
+
+    __slots__ = ("cached", "data", "empty_read", "key")
+    data: PartitionData
+
+    def __init__(self, key: PartitionKey, cached: SessionPartition) -> None:
+        self.key = key
+        self.cached = cached
+        self.empty_read: EmptyRead | None = None
+
+
+class _Reader:
+    """The reader of one request's partitions, which also builds the response.
+
+    A request that waits is read a second time when it completes.
+    """
+
+    def __init__(self, call: Call, request: FetchRequest, plan: FetchPlan) -> None:
+        self._call = call
+        self._request = request
+        self._plan = plan
+        self._committed = request.isolation_level == READ_COMMITTED
+        self._results: list[_PartitionResult] = []
+        self._endpoints: dict[int, NodeEndpoint] = {}
+        self._left_bytes = 0
+        self.partitions: list[Partition] = []
+        self.has_failed = False
+
+    def read(self) -> int:
+        """Read every partition; return the size of all records in bytes."""
+        limit = self._call.node.broker.catalog.settings.fetch_max_bytes
+        self._left_bytes = min(self._request.max_bytes, limit)
+        acls_version = self._call.node.broker.authorizer.version
+        self._results = []
+        self.partitions = []
+        size_bytes = 0
+        for key, cached in self._plan.partitions:
+            if cached.empty_read is not None and cached.empty_read.is_current(
+                self._committed, acls_version
+            ):
+                self.partitions.append(cached.empty_read.partition)
+                continue
+            result = _PartitionResult(key, cached)
+            self._read_partition(result, is_first=size_bytes == 0)
+            size = len(result.data.records or b"")
+            self._left_bytes = max(self._left_bytes - size, 0)
+            size_bytes += size
+            self._results.append(result)
+        return size_bytes
+
+    def response(self) -> FetchResponse:
+        """Return the response with the result of the last `read`."""
+        plan = self._plan
+        results = [(result.key, result.data) for result in self._results]
+        included = [(key, data) for key, data in results if plan.includes(key, data)]
+        plan.store(included)
+        for result in self._results:
+            result.cached.empty_read = result.empty_read
+        topics: list[FetchableTopicResponse] = []
+        for key, data in included:
+            last = topics[-1] if topics else None
+            if last is None or (last.topic, last.topic_id) != key[:2]:
+                last = FetchableTopicResponse(topic=key.topic, topic_id=key.topic_id)
+                topics.append(last)
+            last.partitions.append(data)
+        return FetchResponse(
+            session_id=plan.session_id,
+            responses=topics,
+            node_endpoints=list(self._endpoints.values()),
+        )
+
+    def _read_partition(self, result: _PartitionResult, *, is_first: bool) -> None:
+        key, request = result.key, result.cached.request
+        try:
+            partition = self._find_partition(key, request)
+            if request.last_fetched_epoch > LEADER_EPOCH:
+                result.data = self._diverging(partition, key.partition)
+                return
+            limit = min(request.partition_max_bytes, self._left_bytes)
+            read = partition.read(
+                request.fetch_offset,
+                limit,
+                committed=self._committed,
+                at_least_one=is_first,
+            )
+            self.partitions.append(partition)
+            # Clients cannot decompress zstd before v10 (KIP-110).
+            if self._call.api_version < _ZSTD_SINCE and any(
+                batch[_ATTRIBUTES_LOW_AT] & _CODEC_MASK == _ZSTD_BITS
+                for batch in read.batches
+            ):
+                raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        except ApiError as error:
+            result.data = self._error(key.partition, error.code)
+            return
+        except LogError:
+            result.data = self._error(key.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        end = read.last_stable_offset if self._committed else read.bounds.flushed_offset
+        if request.fetch_offset >= end:
+            acls_version = self._call.node.broker.authorizer.version
+            result.empty_read = EmptyRead(
+                partition, partition.version, self._committed, acls_version
+            )
+        result.data = PartitionData(
+            partition_index=key.partition,
+            high_watermark=read.bounds.flushed_offset,
+            last_stable_offset=read.last_stable_offset,
+            log_start_offset=read.bounds.log_start_offset,
+            aborted_transactions=None
+            if read.aborted is None
+            else [
+                AbortedTransaction(
+                    producer_id=transaction.producer_id,
+                    first_offset=transaction.first_offset,
+                )
+                for transaction in read.aborted
+            ],
+            records=b"".join(read.batches),
+        )
+
+    def _find_partition(self, key: PartitionKey, request: FetchPartition) -> Partition:
+        data = self._call.node.broker.data
+        name: str | None = key.topic
+        if self._call.api_version >= _TOPIC_IDS_SINCE:
+            name = data.catalog.topic_name(key.topic_id)
+            if name is None:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        assert name is not None
+        if not self._call.authorize_topic(Operation.READ, name):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        epoch = request.current_leader_epoch
+        return find_partition(self._call, name, key.partition, epoch)
+
+    def _diverging(self, partition: Partition, index: int) -> PartitionData:
+        """Return the result with the diverging epoch for a client whose last fetched
+        epoch never existed (KIP-595)."""
+        self.has_failed = True
+        bounds = partition.bounds()
+        return PartitionData(
+            partition_index=index,
+            high_watermark=bounds.flushed_offset,
+            log_start_offset=bounds.log_start_offset,
+            diverging_epoch=DivergingEpoch(
+                epoch=LEADER_EPOCH, end_offset=bounds.flushed_offset
+            ),
+            aborted_transactions=None,
+            records=b"",
+        )
+
+    def _error(self, index: int, code: ErrorCode) -> PartitionData:
+        self.has_failed = True
+        result = PartitionData(
+            partition_index=index,
+            error_code=code,
+            high_watermark=-1,
+            aborted_transactions=None,
+            records=b"",
+        )
+        version = self._call.api_version
+        if code is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= _LEADER_HINTS_SINCE:
+            leader = leader_of(self._call, index)
+            result.current_leader = LeaderIdAndEpoch(
+                leader_id=leader.node_id, leader_epoch=LEADER_EPOCH
+            )
+            if version >= _ENDPOINTS_SINCE:
+                self._endpoints[leader.node_id] = NodeEndpoint(
+                    node_id=leader.node_id, host=leader.host, port=leader.port
+                )
+        return result

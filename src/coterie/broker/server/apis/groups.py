@@ -1,0 +1,233 @@
+"""The APIs of groups and their members.
+
+====================================  =====  =====================================
+API                                   key    versions
+====================================  =====  =====================================
+JoinGroup                             11     0-9 (KIP-394, -345, -559, -800, -814)
+Heartbeat                             12     0-4 (KIP-345)
+LeaveGroup                            13     0-5 (KIP-345, KIP-800)
+SyncGroup                             14     0-5 (KIP-345, KIP-559)
+DescribeGroups                        15     0-6 (3: KIP-430)
+ListGroups                            16     0-5 (4: KIP-518; 5: KIP-848)
+DeleteGroups                          42     0-3 (KIP-229; 3: KIP-1331)
+ConsumerGroupHeartbeat                68     0-1 (KIP-848)
+ConsumerGroupDescribe                 69     0-1 (KIP-848; 1: KIP-1099)
+ConsumerGroupPrepareAssignment        16384  0 (KIP-848; API key is not Kafka's)
+ConsumerGroupInstallAssignment        16385  0 (KIP-848; API key is not Kafka's)
+====================================  =====  =====================================
+
+The group's shard makes the response; these handlers authorize, and combine the
+responses of several shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
+
+from coterie.auth.acl import Operation, ResourceType
+from coterie.broker.coordinator.admin import (
+    DeleteGroup,
+    DescribeConsumerGroup,
+    DescribeGroup,
+)
+from coterie.broker.server.apis.routing import (
+    ResponseCollector,
+    respond_with_error,
+    submit_to_coordinator,
+)
+from coterie.broker.server.call import Call
+from coterie.types import GroupId
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeResponse,
+    DescribedConsumerGroup,
+)
+from coterie.wire.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from coterie.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsResponse,
+)
+from coterie.wire.messages.list_groups import ListGroupsResponse
+
+CONSUMER_PROTOCOL: Final = "consumer"
+
+# Members.
+
+
+def serve_member_request(call: Call) -> None:
+    """Serve JoinGroup, SyncGroup, Heartbeat and LeaveGroup. Requires READ on the group
+    (E27)."""
+    request = call.request
+    if call.authorize_group(Operation.READ, request.group_id):
+        submit_to_coordinator(call, request.group_id, request, call.respond)
+    else:
+        respond_with_error(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+def consumer_group_heartbeat(call: Call) -> None:
+    """Serve ConsumerGroupHeartbeat (E7-01 to E7-03).
+
+    It is advertised even when the protocol is disabled: the client then receives
+    UNSUPPORTED_VERSION and falls back to the classic protocol (E30-03).
+    """
+    request = call.request
+    if not _is_consumer_protocol_enabled(call):
+        respond_with_error(call, ErrorCode.UNSUPPORTED_VERSION)
+    elif not call.authorize_group(Operation.READ, request.group_id):
+        respond_with_error(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    elif not all(map(call.may_describe, request.subscribed_topic_names or ())):
+        respond_with_error(call, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    else:
+        submit_to_coordinator(call, request.group_id, request, call.respond)
+
+
+def serve_client_assignment(call: Call) -> None:
+    """Serve ConsumerGroupPrepareAssignment and ConsumerGroupInstallAssignment, which
+    `group.consumer.client.assignors.enable` enables (E13)."""
+    if call.node.broker.settings.group_consumer_client_assignors_enable:
+        serve_member_request(call)
+    else:
+        respond_with_error(call, ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _is_consumer_protocol_enabled(call: Call) -> bool:
+    enabled = call.node.broker.settings.group_coordinator_rebalance_protocols
+    return CONSUMER_PROTOCOL in enabled
+
+
+# List.
+
+
+def list_groups(call: Call) -> None:
+    """List the groups that this node coordinates (H-117, E28-06).
+
+    Groups without DESCRIBE are left out without an error (E27).
+    """
+    node = call.node
+    runtime = node.broker.runtime
+    if not runtime.shards:
+        respond_with_error(call, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return
+    may_describe_all = call.authorize_cluster(Operation.DESCRIBE)
+
+    def done(responses: Sequence[ListGroupsResponse]) -> None:
+        response = _merge_lists(responses)
+        if not may_describe_all:
+            response.groups = [
+                group
+                for group in response.groups
+                if call.authorize_group(Operation.DESCRIBE, group.group_id)
+            ]
+        call.respond(response)
+
+    own = [
+        driven.index
+        for driven in runtime.shards
+        if node.broker.shard_node(driven.index) is node
+    ]
+    collector = ResponseCollector[ListGroupsResponse](len(own), done)
+    for at, shard in enumerate(own):
+        runtime.submit(shard, call.request, call, collector.part(at))
+
+
+def _merge_lists(responses: Sequence[ListGroupsResponse]) -> ListGroupsResponse:
+    merged = ListGroupsResponse()
+    for response in responses:
+        if response.error_code == ErrorCode.NOT_COORDINATOR:
+            continue  # a stopped shard: its groups are left out, as in Kafka
+        if response.error_code:
+            return ListGroupsResponse(error_code=response.error_code)
+        merged.groups += response.groups
+    return merged
+
+
+# Describe.
+
+
+def describe_groups(call: Call) -> None:
+    """Describe each group; an error affects only its own group (C-25, H-113)."""
+    group_ids: list[GroupId] = call.request.groups
+
+    def done(groups: Sequence[DescribedGroup]) -> None:
+        _add_authorized_operations(call, groups)
+        call.respond(DescribeGroupsResponse(groups=list(groups)))
+
+    collector = ResponseCollector[DescribedGroup](len(group_ids), done)
+    for at, group_id in enumerate(group_ids):
+        respond = collector.part(at)
+        if call.authorize_group(Operation.DESCRIBE, group_id):
+            submit_to_coordinator(call, group_id, DescribeGroup(group_id), respond)
+        else:
+            code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            respond(DescribedGroup(group_id=group_id, error_code=code))
+
+
+def describe_consumer_groups(call: Call) -> None:
+    """Describe each group by a request to its own shard (F6-11)."""
+    group_ids: list[GroupId] = call.request.group_ids
+
+    def done(groups: Sequence[DescribedConsumerGroup]) -> None:
+        _add_authorized_operations(call, groups)
+        call.respond(ConsumerGroupDescribeResponse(groups=list(groups)))
+
+    collector = ResponseCollector[DescribedConsumerGroup](len(group_ids), done)
+    for at, group_id in enumerate(group_ids):
+        respond = collector.part(at)
+        if code := _describe_error(call, group_id):
+            respond(DescribedConsumerGroup(group_id=group_id, error_code=code))
+        else:
+            request = DescribeConsumerGroup(group_id)
+            submit_to_coordinator(call, group_id, request, respond)
+
+
+def _describe_error(call: Call, group_id: GroupId) -> ErrorCode:
+    """Return the error of the checks before the group is fetched, in Kafka's order."""
+    if not _is_consumer_protocol_enabled(call):
+        return ErrorCode.UNSUPPORTED_VERSION
+    if not call.authorize_group(Operation.DESCRIBE, group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return ErrorCode.NONE if group_id else ErrorCode.INVALID_GROUP_ID
+
+
+class _Described(Protocol):
+    """A group in a response to DescribeGroups or ConsumerGroupDescribe."""
+
+    group_id: GroupId
+    error_code: int
+    authorized_operations: int
+
+
+def _add_authorized_operations(call: Call, groups: Iterable[_Described]) -> None:
+    """Add the authorized operations when the request includes them (KIP-430, D-33)."""
+    if call.request.include_authorized_operations:
+        for group in groups:
+            if not group.error_code:
+                group.authorized_operations = call.authorized_operations(
+                    ResourceType.GROUP, group.group_id
+                )
+
+
+# Delete.
+
+
+def delete_groups(call: Call) -> None:
+    """Delete each group, with its own result; a repeated id counts once (D-13,
+    D-16)."""
+    request: DeleteGroupsRequest = call.request
+    group_ids = list(dict.fromkeys(request.groups_names))
+    collector = ResponseCollector[DeletableGroupResult](
+        len(group_ids),
+        lambda results: call.respond(DeleteGroupsResponse(results=list(results))),
+    )
+    for at, group_id in enumerate(group_ids):
+        respond = collector.part(at)
+        if call.authorize_group(Operation.DELETE, group_id):
+            submit_to_coordinator(call, group_id, DeleteGroup(group_id), respond)
+        else:
+            code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            respond(DeletableGroupResult(group_id=group_id, error_code=code))

@@ -1,0 +1,286 @@
+"""The APIs that describe topics and their partitions.
+
+=======================  ===  ======================================================
+API                      key  versions
+=======================  ===  ======================================================
+Metadata                 3    0-13 (4: auto-creation; 10: topic ids; 12: topics by id)
+DescribeTopicPartitions  75   0 (KIP-966)
+=======================  ===  ======================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from coterie.auth.acl import Operation, ResourceType
+from coterie.broker.catalog.topics import NewTopic, Topic, check_topic_name
+from coterie.broker.runtime.system import random_topic_id
+from coterie.broker.server.apis.cluster import cluster_operations
+from coterie.broker.server.apis.routing import (
+    LEADER_EPOCH,
+    leader_of,
+    replicas_of,
+)
+from coterie.broker.server.call import Call
+from coterie.errors import ApiError
+from coterie.types import TopicName
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from coterie.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from coterie.wire.schema import ZERO_UUID
+
+# Metadata.
+
+_TOPICS_BY_ID_SINCE: Final = 12
+_CLUSTER_OPERATIONS: Final = range(8, 11)
+
+
+def metadata(call: Call) -> None:
+    """Describe the nodes and the requested topics; create missing topics when enabled.
+
+    A created topic is described once it is durable, where Kafka responds with
+    LEADER_NOT_AVAILABLE and the client retries.
+    """
+    request: MetadataRequest = call.request
+    response = _cluster(call)
+    requested = request.topics
+    is_all = requested is None or (call.api_version == 0 and not requested)
+    if is_all:
+        response.topics = [
+            _topic(call, topic)
+            for topic in call.node.broker.catalog.topics.values()
+            if call.authorize_topic(Operation.DESCRIBE, topic.name)
+        ]
+        call.respond(response)
+        return
+    # A repeated topic is described once.
+    named = list(
+        {(topic.name, topic.topic_id): topic for topic in requested or ()}.values()
+    )
+    created = _create_missing(call, request, named)
+
+    def durable(error: ErrorCode) -> None:
+        response.topics = [_named_topic(call, topic, created) for topic in named]
+        if error is not ErrorCode.NONE:
+            for topic in response.topics:
+                if topic.name in created:
+                    topic.error_code = error
+        call.respond(response)
+
+    if created:
+        call.node.broker.data.when_durable(durable)
+    else:
+        durable(ErrorCode.NONE)
+
+
+def _cluster(call: Call) -> MetadataResponse:
+    broker = call.node.broker
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(
+                node_id=node.node_id, host=node.host, port=node.port, rack=node.rack
+            )
+            for node in broker.nodes
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.nodes[0].node_id,
+    )
+    if (
+        call.request.include_cluster_authorized_operations
+        and call.api_version in _CLUSTER_OPERATIONS
+    ):
+        response.cluster_authorized_operations = cluster_operations(call)
+    return response
+
+
+def _create_missing(
+    call: Call, request: MetadataRequest, named: Sequence[MetadataRequestTopic]
+) -> dict[TopicName, ErrorCode]:
+    """Stage the missing topics; return the error code of each by its name."""
+    broker = call.node.broker
+    created: dict[TopicName, ErrorCode] = {}
+    if not (
+        request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable
+    ):
+        return created
+    for topic in named:
+        name = topic.name
+        if (
+            name is None
+            or topic.topic_id != ZERO_UUID
+            or name in broker.catalog.topics
+            or not call.authorize_topic(Operation.DESCRIBE, name)
+        ):
+            continue
+        created[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if call.authorize_cluster(Operation.CREATE) or call.authorize_topic(
+            Operation.CREATE, name
+        ):
+            new_topic = NewTopic(name=name)
+            try:
+                entry = broker.catalog.create_topic(new_topic, random_topic_id())
+            except ApiError as error:
+                created[name] = error.code
+            else:
+                broker.data.stage([entry])
+                created[name] = ErrorCode.NONE
+    return created
+
+
+def _named_topic(
+    call: Call,
+    requested: MetadataRequestTopic,
+    created: dict[TopicName, ErrorCode],
+) -> MetadataResponseTopic:
+    try:
+        return _topic(call, _find_topic(call, requested, created))
+    except ApiError as error:
+        result = MetadataResponseTopic(
+            name=requested.name, topic_id=ZERO_UUID, error_code=error.code
+        )
+        is_hidden = error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if requested.name is not None and not is_hidden:
+            _add_operations(call, result, requested.name)
+        if requested.topic_id != ZERO_UUID:
+            result.topic_id = requested.topic_id
+        return result
+
+
+def _find_topic(
+    call: Call,
+    requested: MetadataRequestTopic,
+    created: dict[TopicName, ErrorCode],
+) -> Topic:
+    catalog = call.node.broker.catalog
+    name = requested.name
+    if requested.topic_id != ZERO_UUID and call.api_version >= _TOPICS_BY_ID_SINCE:
+        name = catalog.topic_name(requested.topic_id)
+        if name is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    elif name is None:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    if not call.authorize_topic(Operation.DESCRIBE, name):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    topic = catalog.topics.get(name)
+    if topic is None:
+        check_topic_name(name)
+        code = created.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise ApiError(code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return topic
+
+
+def _topic(call: Call, topic: Topic) -> MetadataResponseTopic:
+    result = MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
+            _partition(call, topic, index) for index in range(topic.partition_count)
+        ],
+    )
+    _add_operations(call, result, topic.name)
+    return result
+
+
+def _add_operations(call: Call, result: MetadataResponseTopic, name: TopicName) -> None:
+    """Add the authorized operations when requested, even when no such topic exists."""
+    if call.request.include_topic_authorized_operations:
+        result.topic_authorized_operations = call.authorized_operations(
+            ResourceType.TOPIC, name
+        )
+
+
+def _partition(call: Call, topic: Topic, index: int) -> MetadataResponsePartition:
+    replicas = replicas_of(call, topic, index)
+    return MetadataResponsePartition(
+        partition_index=index,
+        leader_id=leader_of(call, index).node_id,
+        leader_epoch=LEADER_EPOCH,
+        replica_nodes=replicas,
+        isr_nodes=replicas,
+    )
+
+
+# DescribeTopicPartitions.
+
+PARTITIONS_PER_RESPONSE_MAX: Final = 2_000
+"""Kafka's default of `max.request.partition.size.limit`."""
+
+
+def describe_topic_partitions(call: Call) -> None:
+    """Describe topics in name order, up to the partition limit, with a cursor for the
+    next page."""
+    request: DescribeTopicPartitionsRequest = call.request
+    response = DescribeTopicPartitionsResponse()
+    topics = call.node.broker.catalog.topics
+    cursor = request.cursor or Cursor(topic_name="", partition_index=0)
+    names = {topic.name for topic in request.topics} or {
+        name for name in topics if call.authorize_topic(Operation.DESCRIBE, name)
+    }
+    left = min(request.response_partition_limit, PARTITIONS_PER_RESPONSE_MAX)
+    left = max(left, 1)
+    for name in sorted(name for name in names if name >= cursor.topic_name):
+        start = max(cursor.partition_index, 0) if name == cursor.topic_name else 0
+        topic = topics.get(name)
+        allowed = call.authorize_topic(Operation.DESCRIBE, name)
+        if not allowed or topic is None:
+            error = DescribeTopicPartitionsResponseTopic(
+                name=name,
+                error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if allowed
+                else ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
+            response.topics.append(error)
+            continue
+        if left == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=start)
+            break
+        end = min(start + left, topic.partition_count)
+        response.topics.append(_page(call, topic, range(start, end)))
+        left -= max(end - start, 0)
+        if end < topic.partition_count:
+            response.next_cursor = Cursor(topic_name=name, partition_index=end)
+            break
+    call.respond(response)
+
+
+def _page(
+    call: Call, topic: Topic, indexes: range
+) -> DescribeTopicPartitionsResponseTopic:
+    partitions = []
+    for index in indexes:
+        replicas = replicas_of(call, topic, index)
+        partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                partition_index=index,
+                leader_id=leader_of(call, index).node_id,
+                leader_epoch=LEADER_EPOCH,
+                replica_nodes=replicas,
+                isr_nodes=replicas,
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+            )
+        )
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=partitions,
+        topic_authorized_operations=call.authorized_operations(
+            ResourceType.TOPIC, topic.name
+        ),
+    )

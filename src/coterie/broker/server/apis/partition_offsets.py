@@ -1,0 +1,298 @@
+"""The APIs of log offsets.
+
+====================  ===  ==================================================
+API                   key  versions
+====================  ===  ==================================================
+ListOffsets           2    1-11 (2: isolation level; 7: max timestamp, KIP-734)
+DeleteRecords         21   0-2 (KIP-107)
+OffsetForLeaderEpoch  23   2-4 (KIP-320)
+====================  ===  ==================================================
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from coterie.auth.acl import Operation
+from coterie.broker.log.log import BatchInfo, Log
+from coterie.broker.runtime.partitions import Partition
+from coterie.broker.server.apis.routing import LEADER_EPOCH, find_partition
+from coterie.broker.server.call import Call
+from coterie.errors import ApiError, LogError
+from coterie.types import LogOffset, TopicName
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from coterie.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from coterie.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from coterie.wire.record_batch import decode_records
+
+
+class SpecialTime(IntEnum):
+    """The special timestamps of a ListOffsets request, which are not times."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+    EARLIEST_PENDING_UPLOAD = -6
+
+
+class TimestampedOffset(NamedTuple):
+    """An offset and the timestamp of its record; -1 and -1 without a record."""
+
+    offset: LogOffset
+    timestamp_ms: int
+
+
+NO_OFFSET: Final = TimestampedOffset(-1, -1)
+_READ_COMMITTED: Final = 1
+_SPECIAL_TIME_SINCE: Final[Mapping[int, int]] = {
+    SpecialTime.MAX_TIMESTAMP: 7,
+    SpecialTime.EARLIEST_LOCAL: 8,
+    SpecialTime.LATEST_TIERED: 9,
+    SpecialTime.EARLIEST_PENDING_UPLOAD: 11,
+}
+_NO_LOW_WATERMARK: Final = -1
+_UNDEFINED: Final = -1
+
+
+# ListOffsets.
+
+
+def list_offsets(call: Call) -> None:
+    """Find an offset by timestamp in each partition. Requires DESCRIBE on its topic."""
+    request: ListOffsetsRequest = call.request
+    counts = Counter(
+        (topic.name, part.partition_index)
+        for topic in request.topics
+        for part in topic.partitions
+    )
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        result = ListOffsetsTopicResponse(name=topic.name)
+        for part in topic.partitions:
+            is_repeated = counts[topic.name, part.partition_index] > 1
+            result.partitions.append(
+                _list_offset(call, topic.name, part, is_repeated=is_repeated)
+            )
+        response.topics.append(result)
+    call.respond(response)
+
+
+def _list_offset(
+    call: Call, topic: TopicName, part: ListOffsetsPartition, *, is_repeated: bool
+) -> ListOffsetsPartitionResponse:
+    data = call.node.broker.data
+    result = ListOffsetsPartitionResponse(partition_index=part.partition_index)
+    try:
+        if not call.authorize_topic(Operation.DESCRIBE, topic):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if is_repeated:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        partition = find_partition(
+            call, topic, part.partition_index, part.current_leader_epoch
+        )
+        if call.api_version < _SPECIAL_TIME_SINCE.get(part.timestamp, 0):
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        committed = call.request.isolation_level == _READ_COMMITTED
+        position = find_offset(data.log, partition, part.timestamp, committed=committed)
+        result.offset, result.timestamp = position
+        if position != NO_OFFSET:
+            result.leader_epoch = LEADER_EPOCH
+    except ApiError as error:
+        result.error_code = error.code
+    except LogError:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    return result
+
+
+def find_offset(
+    log: Log, partition: Partition, timestamp_ms: int, *, committed: bool
+) -> TimestampedOffset:
+    """Return the first record with that timestamp or a later one, or the offset that a
+    special timestamp selects.
+
+    With `committed`, records at or after the last stable offset do not count. Raises
+    ApiError UNSUPPORTED_VERSION for an unknown special timestamp, and LogError.
+    """
+    bounds = partition.bounds()
+    match timestamp_ms:
+        case SpecialTime.EARLIEST | SpecialTime.EARLIEST_LOCAL:
+            return TimestampedOffset(bounds.log_start_offset, -1)
+        case SpecialTime.LATEST if committed:
+            return TimestampedOffset(partition.last_stable_offset(), -1)
+        case SpecialTime.LATEST:
+            return TimestampedOffset(bounds.flushed_offset, -1)
+        case SpecialTime.LATEST_TIERED | SpecialTime.EARLIEST_PENDING_UPLOAD:
+            return NO_OFFSET  # there is no remote storage
+        case SpecialTime.MAX_TIMESTAMP:
+            position = _find_max_timestamp(log, partition)
+        case _ if timestamp_ms < 0:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        case _:
+            position = _find_timestamp(log, partition, timestamp_ms)
+    assert position == NO_OFFSET or position.offset >= bounds.log_start_offset
+    before = partition.last_stable_offset() if committed else bounds.flushed_offset
+    return position if position.offset < before else NO_OFFSET
+
+
+def _find_timestamp(
+    log: Log, partition: Partition, timestamp_ms: int
+) -> TimestampedOffset:
+    first = log.find_timestamp(partition.where, timestamp_ms)
+    if first is None:
+        return NO_OFFSET
+    # The first batch nearly always has the record, unless the record lies before the
+    # log start or compaction removed it.
+    for info in log.batch_infos(partition.where, first.base_offset):
+        assert info.last_offset >= first.base_offset
+        if info.max_timestamp_ms >= timestamp_ms:
+            position = _first_record(log, partition, info, timestamp_ms)
+            if position != NO_OFFSET:
+                return position
+    return NO_OFFSET
+
+
+def _find_max_timestamp(log: Log, partition: Partition) -> TimestampedOffset:
+    newest = max(
+        log.batch_infos(partition.where, partition.bounds().log_start_offset),
+        key=lambda info: info.max_timestamp_ms,
+        default=None,
+    )
+    if newest is None:
+        return NO_OFFSET
+    return _first_record(log, partition, newest, newest.max_timestamp_ms)
+
+
+def _first_record(
+    log: Log, partition: Partition, info: BatchInfo, timestamp_ms: int
+) -> TimestampedOffset:
+    """Return the first record of a batch with that timestamp or a later one."""
+    start = partition.bounds().log_start_offset
+    [batch, *_] = log.read(partition.where, info.base_offset, 1)
+    for record in decode_records(batch):
+        if record.timestamp_ms >= timestamp_ms and record.offset >= start:
+            return TimestampedOffset(record.offset, record.timestamp_ms)
+    return NO_OFFSET
+
+
+# DeleteRecords.
+
+
+def delete_records(call: Call) -> None:
+    """Move the log start offset of each partition. Requires DELETE on its topic.
+
+    The response is sent once all changes are durable.
+    """
+    request: DeleteRecordsRequest = call.request
+    response = DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[
+                    _delete_records(call, topic.name, part) for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+    def durable(error: ErrorCode) -> None:
+        if error is not ErrorCode.NONE:
+            for topic in response.topics:
+                for part in topic.partitions:
+                    part.error_code = part.error_code or error
+                    part.low_watermark = _NO_LOW_WATERMARK
+        call.respond(response)
+
+    call.node.broker.data.when_durable(durable)
+
+
+def _delete_records(
+    call: Call, topic: TopicName, part: DeleteRecordsPartition
+) -> DeleteRecordsPartitionResult:
+    data = call.node.broker.data
+    result = DeleteRecordsPartitionResult(
+        partition_index=part.partition_index, low_watermark=_NO_LOW_WATERMARK
+    )
+    try:
+        if not call.authorize_topic(Operation.DELETE, topic):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = find_partition(call, topic, part.partition_index)
+        result.low_watermark = data.delete_records(partition, part.offset)
+    except ApiError as error:
+        result.error_code = error.code
+    except LogError:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    return result
+
+
+# OffsetForLeaderEpoch.
+
+
+def offset_for_leader_epoch(call: Call) -> None:
+    """Return the end offset of a leader epoch in each partition.
+
+    Requires CLUSTER_ACTION on the cluster, or DESCRIBE on the topic. Leaders never
+    change, so only the current epoch has an end offset.
+    """
+    request: OffsetForLeaderEpochRequest = call.request
+    call.respond(
+        OffsetForLeaderEpochResponse(
+            topics=[
+                OffsetForLeaderTopicResult(
+                    topic=topic.topic,
+                    partitions=[
+                        _epoch_end(call, topic.topic, part) for part in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+    )
+
+
+def _epoch_end(
+    call: Call, topic: TopicName, part: OffsetForLeaderPartition
+) -> EpochEndOffset:
+    result = EpochEndOffset(partition=part.partition)
+    try:
+        if not (
+            call.authorize_cluster(Operation.CLUSTER_ACTION)
+            or call.authorize_topic(Operation.DESCRIBE, topic)
+        ):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = find_partition(
+            call, topic, part.partition, part.current_leader_epoch
+        )
+    except ApiError as error:
+        result.error_code = error.code
+        return result
+    if part.leader_epoch == LEADER_EPOCH:
+        result.leader_epoch = LEADER_EPOCH
+        result.end_offset = partition.bounds().flushed_offset
+    else:
+        result.leader_epoch = result.end_offset = _UNDEFINED
+    return result

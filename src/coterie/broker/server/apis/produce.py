@@ -1,0 +1,231 @@
+"""Produce, key 0: versions 3-13 (13: topic ids, KIP-516; 12: transactions v2, KIP-890).
+
+Versions 0-2 are advertised for librdkafka (G4-13) and not served. The response is sent
+once all batches of the request are durable; with acks=0 there is none (G1-06).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coterie.auth.acl import Operation, ResourceType
+from coterie.broker.catalog.batch_validation import (
+    IncomingBatch,
+    InvalidRecords,
+    read_batch,
+)
+from coterie.broker.catalog.topics import Topic
+from coterie.broker.catalog.transactions import Claim
+from coterie.broker.runtime.data import Appended
+from coterie.broker.runtime.partitions import Partition
+from coterie.broker.server.apis.routing import (
+    LEADER_EPOCH,
+    check_leader,
+    leader_of,
+    unknown_partition,
+)
+from coterie.broker.server.call import Call
+from coterie.errors import ApiError, LogError
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+_TOPIC_IDS_SINCE: Final = 13
+_ADDS_PARTITIONS_SINCE: Final = 12
+_ABORTABLE_SINCE: Final = 11
+_LEADER_HINTS_SINCE: Final = 10
+_ATTRIBUTES_LOW_AT: Final = 22
+_TRANSACTIONAL_BIT: Final = 0x10
+
+
+def produce(call: Call) -> None:
+    """Append every batch; respond once all are durable. Requires WRITE on each
+    topic."""
+    request: ProduceRequest = call.request
+    appender = _Appender(call, request)
+    topics = [appender.append_topic(topic) for topic in request.topic_data]
+    response = ProduceResponse(
+        responses=topics, node_endpoints=list(appender.endpoints.values())
+    )
+    data = call.node.broker.data
+    if request.acks == 0:
+        data.settle(appender.appended, lambda _: None)
+        if appender.has_failed:
+            call.close()  # makes the client refresh its metadata
+        call.respond(None)
+        return
+
+    def durable(error: ErrorCode) -> None:
+        if error is not ErrorCode.NONE:
+            # The flush failed: the batches were not appended.
+            for topic in response.responses:
+                for part in topic.partition_responses:
+                    if part.error_code == ErrorCode.NONE:
+                        part.error_code = error
+                        part.base_offset = part.log_append_time_ms = -1
+                        part.log_start_offset = -1
+        call.respond(response)
+
+    data.settle(appender.appended, durable)
+
+
+class _Appender:
+    """The appends of one request's batches, with the collected results."""
+
+    def __init__(self, call: Call, request: ProduceRequest) -> None:
+        self._call = call
+        self._request = request
+        self._data = call.node.broker.data
+        self._request_error = self._check_request()
+        self.appended: list[Appended] = []
+        self.endpoints: dict[int, NodeEndpoint] = {}
+        self.has_failed = False
+
+    def append_topic(self, topic: TopicProduceData) -> TopicProduceResponse:
+        """Append the batches of a topic; return its part of the response."""
+        result = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
+        try:
+            existing = self._find_topic(topic)
+        except ApiError as error:
+            result.partition_responses = [
+                self._error(part.index, error) for part in topic.partition_data
+            ]
+        else:
+            result.partition_responses = [
+                self._append_partition(existing, part) for part in topic.partition_data
+            ]
+        return result
+
+    def _check_request(self) -> ApiError | None:
+        request = self._request
+        transactional_id = request.transactional_id
+        if request.acks not in {-1, 0, 1}:
+            return ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
+        if (
+            transactional_id is not None
+            and _has_transactional(request)
+            and not self._call.authorize(
+                Operation.WRITE,
+                ResourceType.TRANSACTIONAL_ID,
+                transactional_id,
+            )
+        ):
+            return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return None
+
+    def _find_topic(self, topic: TopicProduceData) -> Topic:
+        if self._request_error is not None:
+            raise self._request_error
+        catalog = self._data.catalog
+        name: str | None = topic.name
+        if self._call.api_version >= _TOPIC_IDS_SINCE:
+            name = catalog.topic_name(topic.topic_id)
+            if name is None:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        assert name is not None
+        if not self._call.authorize_topic(Operation.WRITE, name):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        existing = catalog.topics.get(name)
+        if existing is None:
+            raise unknown_partition()
+        if existing.is_internal:
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Cannot append to internal topic {name}",
+            )
+        return existing
+
+    def _append_partition(
+        self, topic: Topic, part: PartitionProduceData
+    ) -> PartitionProduceResponse:
+        try:
+            partition = self._data.partition_of(topic, part.index)
+            if partition is None:
+                raise unknown_partition()
+            check_leader(self._call, part.index)
+            batch = read_batch(part.records, self._call.api_version)
+            if batch.header.is_transactional:
+                self._check_transaction(partition, batch)
+            appended = self._data.append(partition, batch)
+        except ApiError as error:
+            return self._error(part.index, error)
+        except LogError as error:
+            failed = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+            return self._error(part.index, failed)
+        self.appended.append(appended)
+        return PartitionProduceResponse(
+            index=part.index,
+            base_offset=appended.base_offset,
+            log_append_time_ms=appended.append_time_ms,
+            log_start_offset=appended.log_start_offset,
+        )
+
+    def _check_transaction(self, partition: Partition, batch: IncomingBatch) -> None:
+        """Check that the transaction includes the partition, or add it (KIP-890)."""
+        header = batch.header
+        if self._request.transactional_id is None:
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        claim = Claim(
+            self._request.transactional_id, header.producer_id, header.producer_epoch
+        )
+        transactions = self._call.node.broker.transactions
+        version = self._call.api_version
+        try:
+            if version >= _ADDS_PARTITIONS_SINCE:
+                transactions.add_partitions(claim, [partition.name])
+            elif not transactions.includes(claim, partition.name):
+                raise ApiError(
+                    ErrorCode.TRANSACTION_ABORTABLE
+                    if version >= _ABORTABLE_SINCE
+                    else ErrorCode.INVALID_TXN_STATE
+                )
+        except ApiError as error:
+            if error.code is ErrorCode.PRODUCER_FENCED:
+                # Since Kafka 2.7 Produce has error 47, on which a client can abort.
+                raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH) from None
+            raise
+
+    def _error(self, index: int, error: ApiError) -> PartitionProduceResponse:
+        self.has_failed = True
+        result = PartitionProduceResponse(
+            index=index,
+            error_code=error.code,
+            base_offset=-1,
+            error_message=error.message,
+        )
+        if isinstance(error, InvalidRecords):
+            result.record_errors = [
+                BatchIndexAndErrorMessage(
+                    batch_index=at, batch_index_error_message=error.message
+                )
+                for at in error.indexes
+            ]
+        is_elsewhere = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if is_elsewhere and self._call.api_version >= _LEADER_HINTS_SINCE:
+            leader = leader_of(self._call, index)
+            result.current_leader = LeaderIdAndEpoch(
+                leader_id=leader.node_id, leader_epoch=LEADER_EPOCH
+            )
+            self.endpoints[leader.node_id] = NodeEndpoint(
+                node_id=leader.node_id, host=leader.host, port=leader.port
+            )
+        return result
+
+
+def _has_transactional(request: ProduceRequest) -> bool:
+    """Return whether any batch is transactional by its attributes."""
+    return any(
+        len(part.records or b"") > _ATTRIBUTES_LOW_AT
+        and (part.records or b"")[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL_BIT
+        for topic in request.topic_data
+        for part in topic.partition_data
+    )

@@ -1,0 +1,240 @@
+"""The APIs that create, extend and delete topics.
+
+================  ===  ==================================================
+API               key  versions
+================  ===  ==================================================
+CreateTopics      19   2-7 (5: configs in the response, KIP-525; 7: ids)
+DeleteTopics      20   1-6 (6: by topic id, KIP-516)
+CreatePartitions  37   0-3 (KIP-195)
+================  ===  ==================================================
+
+Every topic has its own result; the response is sent once all changes are durable.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from coterie.auth.acl import Operation
+from coterie.broker.catalog.configs import TOPIC_CONFIGS
+from coterie.broker.catalog.topics import NewTopic, Topic, check_assignment
+from coterie.broker.runtime.system import random_topic_id
+from coterie.broker.server.apis.routing import respond_when_durable
+from coterie.broker.server.call import Call
+from coterie.errors import ApiError
+from coterie.wire.configs import ConfigSource
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from coterie.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from coterie.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from coterie.wire.schema import ZERO_UUID
+
+_DELETE_STATES_SINCE: Final = 6
+_DELETION_DISABLED_SINCE: Final = 3
+
+
+# CreateTopics.
+
+
+def create_topics(call: Call) -> None:
+    """Create topics. Requires CREATE on the cluster or on the topic."""
+    request: CreateTopicsRequest = call.request
+    counts = Counter(topic.name for topic in request.topics)
+    results = []
+    for name, topic in {topic.name: topic for topic in request.topics}.items():
+        try:
+            if counts[name] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            results.append(_create(call, topic))
+        except ApiError as error:
+            results.append(
+                CreatableTopicResult(
+                    name=name, error_code=error.code, error_message=error.message
+                )
+            )
+    respond_when_durable(call, CreateTopicsResponse(topics=results), results)
+
+
+def _create(call: Call, requested: CreatableTopic) -> CreatableTopicResult:
+    data = call.node.broker.data
+    if not (
+        call.authorize_cluster(Operation.CREATE)
+        or call.authorize_topic(Operation.CREATE, requested.name)
+    ):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    topic_id = random_topic_id()
+    entry = data.catalog.create_topic(_new_topic(requested), topic_id)
+    assert entry.value is not None
+    topic = Topic.from_value(entry.name, entry.value)
+    if not call.request.validate_only:
+        data.stage([entry])
+    result = CreatableTopicResult(
+        name=topic.name, topic_id=topic_id, error_message=None, configs=[]
+    )
+    if not call.authorize_topic(Operation.DESCRIBE_CONFIGS, topic.name):
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        result.configs = None
+        return result
+    result.num_partitions = topic.partition_count
+    result.replication_factor = topic.replication_factor
+    result.configs = [
+        CreatableTopicConfigs(
+            name=name,
+            value=data.catalog.effective_config(topic, name),
+            config_source=ConfigSource.DYNAMIC_TOPIC
+            if name in topic.configs
+            else ConfigSource.DEFAULT,
+        )
+        for name in TOPIC_CONFIGS
+    ]
+    return result
+
+
+def _new_topic(requested: CreatableTopic) -> NewTopic:
+    assignments = {
+        assignment.partition_index: assignment.broker_ids
+        for assignment in requested.assignments
+    }
+    if len(assignments) < len(requested.assignments):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "Found multiple manual partition assignments for one partition",
+        )
+    return NewTopic(
+        name=requested.name,
+        partition_count=requested.num_partitions,
+        replication_factor=requested.replication_factor,
+        configs={config.name: config.value for config in requested.configs},
+        assignments=assignments,
+    )
+
+
+# DeleteTopics.
+
+
+def delete_topics(call: Call) -> None:
+    """Delete topics, given by name or id. Requires DELETE on each."""
+    request: DeleteTopicsRequest = call.request
+    topics = request.topics
+    if call.api_version < _DELETE_STATES_SINCE:
+        topics = [DeleteTopicState(name=name) for name in request.topic_names]
+    counts = Counter((topic.name, topic.topic_id) for topic in topics)
+    results = []
+    for (name, topic_id), count in counts.items():
+        result = DeletableTopicResult(name=name, topic_id=topic_id)
+        try:
+            if count > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic.")
+            _delete(call, result)
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message
+        results.append(result)
+    respond_when_durable(call, DeleteTopicsResponse(responses=results), results)
+
+
+def _delete(call: Call, result: DeletableTopicResult) -> None:
+    data = call.node.broker.data
+    catalog = data.catalog
+    if not catalog.settings.delete_topic_enable:
+        if call.api_version < _DELETION_DISABLED_SINCE:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
+    name, topic_id = result.name, result.topic_id
+    if name is not None and topic_id != ZERO_UUID:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, "You may not specify both topic name and id."
+        )
+    if name is None and topic_id == ZERO_UUID:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."
+        )
+    if name is None:
+        name = catalog.topic_name(topic_id)
+        if name is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if not call.authorize_topic(Operation.DESCRIBE, name):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        # The name is disclosed only after the check of DESCRIBE.
+        result.name = name
+    if not call.authorize_topic(Operation.DELETE, name):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    entry = catalog.delete_topic(name)
+    if catalog.topics[name].is_internal:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"The internal topic {name} holds the state of all groups.",
+        )
+    result.topic_id = catalog.topics[name].topic_id
+    data.stage([entry])
+
+
+# CreatePartitions.
+
+
+def create_partitions(call: Call) -> None:
+    """Increase the partition counts of topics. Requires ALTER on each."""
+    request: CreatePartitionsRequest = call.request
+    counts = Counter(topic.name for topic in request.topics)
+    results = []
+    for name, topic in {topic.name: topic for topic in request.topics}.items():
+        result = CreatePartitionsTopicResult(name=name)
+        try:
+            if counts[name] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            _add_partitions(call, topic)
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message
+        results.append(result)
+    respond_when_durable(call, CreatePartitionsResponse(results=results), results)
+
+
+def _add_partitions(call: Call, requested: CreatePartitionsTopic) -> None:
+    data = call.node.broker.data
+    catalog = data.catalog
+    if not call.authorize_topic(Operation.ALTER, requested.name):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    entry = catalog.add_partitions(requested.name, requested.count)
+    topic = catalog.topics[requested.name]
+    if topic.is_internal:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The partitions of internal topic {topic.name} cannot change: groups are "
+            "mapped to them.",
+        )
+    if requested.assignments is not None:
+        _check_assignments(call, requested, topic)
+    if not call.request.validate_only:
+        data.stage([entry])
+
+
+def _check_assignments(
+    call: Call, requested: CreatePartitionsTopic, topic: Topic
+) -> None:
+    assert requested.assignments is not None
+    additional = requested.count - topic.partition_count
+    if len(requested.assignments) != additional:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {additional} additional partition(s), but only "
+            f"{len(requested.assignments)} assignment(s) were specified.",
+        )
+    node_ids = [node.node_id for node in call.node.broker.nodes]
+    for assignment in requested.assignments:
+        check_assignment(assignment.broker_ids, topic.replication_factor, node_ids)

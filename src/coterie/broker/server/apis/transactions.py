@@ -1,0 +1,421 @@
+"""The APIs of transactions (KIP-98).
+
+==================  ===  =======================================================
+API                 key  versions
+==================  ===  =======================================================
+InitProducerId      22   0-5 (3: KIP-360; 4: PRODUCER_FENCED)
+AddPartitionsToTxn  24   0-5 (2: PRODUCER_FENCED; 4: batches, for brokers only)
+AddOffsetsToTxn     25   0-4 (2: PRODUCER_FENCED)
+EndTxn              26   0-5 (2: PRODUCER_FENCED; 5: transactions v2, KIP-890)
+TxnOffsetCommit     28   0-6 (3: members, KIP-447; 5: KIP-890; 6: topic ids)
+==================  ===  =======================================================
+
+A response is sent once the transaction's state is durable. When the flush fails it is
+NOT_COORDINATOR, so that the client finds its coordinator and retries (E23-13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from coterie.auth.acl import Operation, ResourceType
+from coterie.broker.catalog.topics import OFFSETS_TOPIC
+from coterie.broker.catalog.transactions import Claim
+from coterie.broker.server.apis.routing import topic_error
+from coterie.broker.server.call import Call
+from coterie.errors import ApiError
+from coterie.types import TopicPartition
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from coterie.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from coterie.wire.messages.offset_commit import OffsetCommitResponsePartition
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponseTopic,
+)
+from coterie.wire.schema import Struct
+
+_FENCED_SINCE: Final = 2
+_INIT_FENCED_SINCE: Final = 4
+_BATCHED_SINCE: Final = 4
+_BUMPS_EPOCH_SINCE: Final = 5
+_COMMIT_TOPIC_IDS_SINCE: Final = 6
+_COMMIT_ADDS_PARTITION_SINCE: Final = 5
+_COMMIT_ABORTABLE_SINCE: Final = 4
+
+
+def _code_for_version(
+    error: ApiError, api_version: int, fenced_since: int
+) -> ErrorCode:
+    """Return an error's code for a client of that version.
+
+    PRODUCER_FENCED is newer than transactions; older versions have
+    INVALID_PRODUCER_EPOCH instead (KIP-588).
+    """
+    if error.code is ErrorCode.PRODUCER_FENCED and api_version < fenced_since:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error.code
+
+
+def _check_transactional_id(call: Call, transactional_id: str) -> None:
+    if not call.authorize(
+        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+    ):
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+def _check_group(call: Call, group_id: str) -> None:
+    if not call.authorize_group(Operation.READ, group_id):
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+def _check_coordinator(call: Call, transactional_id: str) -> None:
+    """Raise ApiError NOT_COORDINATOR unless this node coordinates the id."""
+    broker = call.node.broker
+    if broker.transaction_coordinator(transactional_id) is not call.node:
+        raise ApiError(ErrorCode.NOT_COORDINATOR)
+
+
+def _when_durable(call: Call, done: Callable[[ErrorCode], None]) -> None:
+    """Call `done` with NONE once all that is staged is durable, or with
+    NOT_COORDINATOR when the flush failed."""
+
+    def durable(error: ErrorCode) -> None:
+        failed = error is not ErrorCode.NONE
+        done(ErrorCode.NOT_COORDINATOR if failed else ErrorCode.NONE)
+
+    call.node.broker.data.when_durable(durable)
+
+
+# InitProducerId.
+
+
+def init_producer_id(call: Call) -> None:
+    """Assign a producer id and epoch; respond once they are durable."""
+    response = InitProducerIdResponse(producer_epoch=-1)
+    try:
+        _assign_producer_id(call, response)
+    except ApiError as error:
+        response.error_code = _code_for_version(
+            error, call.api_version, _INIT_FENCED_SINCE
+        )
+        call.respond(response)
+        return
+
+    def durable(error: ErrorCode) -> None:
+        if error is not ErrorCode.NONE:
+            call.respond(InitProducerIdResponse(error_code=error, producer_epoch=-1))
+        else:
+            call.respond(response)
+
+    _when_durable(call, durable)
+
+
+def _assign_producer_id(call: Call, response: InitProducerIdResponse) -> None:
+    request: InitProducerIdRequest = call.request
+    transactions = call.node.broker.transactions
+    transactional_id = request.transactional_id
+    if transactional_id is None:
+        # KIP-679: WRITE on any topic is enough for an idempotent producer.
+        if not (
+            call.authorize_cluster(Operation.IDEMPOTENT_WRITE)
+            or call.authorize_by_resource_type(Operation.WRITE, ResourceType.TOPIC)
+        ):
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        response.producer_id = transactions.fresh_producer_id()
+        response.producer_epoch = 0
+        return
+    _check_transactional_id(call, transactional_id)
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    _check_coordinator(call, transactional_id)
+    claim = Claim(transactional_id, request.producer_id, request.producer_epoch)
+    transaction = transactions.initialise(claim, request.transaction_timeout_ms)
+    response.producer_id = transaction.producer_id
+    response.producer_epoch = transaction.producer_epoch
+
+
+# AddPartitionsToTxn.
+
+
+def add_partitions_to_txn(call: Call) -> None:
+    """Add partitions to transactions; respond once that is durable."""
+    request: AddPartitionsToTxnRequest = call.request
+    is_batched = call.api_version >= _BATCHED_SINCE
+    if is_batched and not call.authorize_cluster(Operation.CLUSTER_ACTION):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        call.respond(AddPartitionsToTxnResponse(error_code=code))
+        return
+    transactions = request.transactions
+    if not is_batched:
+        transactions = [
+            AddPartitionsToTxnTransaction(
+                transactional_id=request.v3_and_below_transactional_id,
+                producer_id=request.v3_and_below_producer_id,
+                producer_epoch=request.v3_and_below_producer_epoch,
+                topics=request.v3_and_below_topics,
+            )
+        ]
+    results = [
+        AddPartitionsToTxnResult(
+            transactional_id=transaction.transactional_id,
+            topic_results=_add_partitions(call, transaction),
+        )
+        for transaction in transactions
+    ]
+
+    def durable(error: ErrorCode) -> None:
+        if error is not ErrorCode.NONE:
+            for result in results:
+                for topic in result.topic_results:
+                    for part in topic.results_by_partition:
+                        part.partition_error_code = part.partition_error_code or error
+        response = AddPartitionsToTxnResponse()
+        if is_batched:
+            response.results_by_transaction = results
+        else:
+            response.results_by_topic_v3_and_below = results[0].topic_results
+        call.respond(response)
+
+    _when_durable(call, durable)
+
+
+def _add_partitions(
+    call: Call, transaction: AddPartitionsToTxnTransaction
+) -> list[AddPartitionsToTxnTopicResult]:
+    topics = transaction.topics
+    partitions = [
+        TopicPartition(topic.name, index)
+        for topic in topics
+        for index in topic.partitions
+    ]
+    transactional_id = transaction.transactional_id
+    plane = call.node.broker.transactions
+    try:
+        if call.api_version < _BATCHED_SINCE:
+            _check_transactional_id(call, transactional_id)
+        if errors := _partition_errors(call, topics):
+            # Kafka adds all or none: the other partitions are not attempted.
+            return _results(topics, errors, ErrorCode.OPERATION_NOT_ATTEMPTED)
+        _check_coordinator(call, transactional_id)
+        claim = Claim(
+            transactional_id, transaction.producer_id, transaction.producer_epoch
+        )
+        if not transaction.verify_only:
+            plane.add_partitions(claim, partitions)
+            return _results(topics, {}, ErrorCode.NONE)
+        missing = {
+            partition: ErrorCode.TRANSACTION_ABORTABLE
+            for partition in partitions
+            if not plane.includes(claim, partition)
+        }
+        return _results(topics, missing, ErrorCode.NONE)
+    except ApiError as error:
+        code = _code_for_version(error, call.api_version, _FENCED_SINCE)
+        return _results(topics, {}, code)
+
+
+def _partition_errors(
+    call: Call, topics: list[AddPartitionsToTxnTopic]
+) -> dict[TopicPartition, ErrorCode]:
+    """Return the error of each partition that cannot be added.
+
+    Only brokers send batches, and CLUSTER_ACTION has been checked for them; other
+    requests need WRITE on each topic.
+    """
+    is_single = call.api_version < _BATCHED_SINCE
+    errors: dict[TopicPartition, ErrorCode] = {}
+    for topic in topics:
+        count = call.node.broker.catalog.partition_count(topic.name)
+        allowed = not is_single or call.authorize_topic(Operation.WRITE, topic.name)
+        for index in topic.partitions:
+            partition = TopicPartition(topic.name, index)
+            if not allowed:
+                errors[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif count is None or not 0 <= index < count:
+                errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return errors
+
+
+def _results(
+    topics: list[AddPartitionsToTxnTopic],
+    codes: dict[TopicPartition, ErrorCode],
+    default: ErrorCode,
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index,
+                    partition_error_code=codes.get(
+                        TopicPartition(topic.name, index), default
+                    ),
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+# AddOffsetsToTxn.
+
+
+def add_offsets_to_txn(call: Call) -> None:
+    """Add a group's partition of `__consumer_offsets` to a transaction; respond once
+    that is durable."""
+    request: AddOffsetsToTxnRequest = call.request
+    broker = call.node.broker
+    try:
+        _check_transactional_id(call, request.transactional_id)
+        _check_group(call, request.group_id)
+        _check_coordinator(call, request.transactional_id)
+        claim = Claim(
+            request.transactional_id, request.producer_id, request.producer_epoch
+        )
+        shard = broker.shard_of(request.group_id)
+        partition = TopicPartition(OFFSETS_TOPIC, shard)
+        broker.transactions.add_partitions(claim, [partition])
+    except ApiError as error:
+        code = _code_for_version(error, call.api_version, _FENCED_SINCE)
+        call.respond(AddOffsetsToTxnResponse(error_code=code))
+        return
+    _when_durable(
+        call, lambda error: call.respond(AddOffsetsToTxnResponse(error_code=error))
+    )
+
+
+# EndTxn.
+
+
+def end_txn(call: Call) -> None:
+    """Commit or abort; respond once the state and all markers are durable."""
+    request: EndTxnRequest = call.request
+    try:
+        _check_transactional_id(call, request.transactional_id)
+        _check_coordinator(call, request.transactional_id)
+        claim = Claim(
+            request.transactional_id, request.producer_id, request.producer_epoch
+        )
+        transaction = call.node.broker.transactions.end(
+            claim,
+            committed=request.committed,
+            bumps_epoch=call.api_version >= _BUMPS_EPOCH_SINCE,
+        )
+        producer_id = transaction.producer_id
+        producer_epoch = transaction.producer_epoch
+    except ApiError as error:
+        code = _code_for_version(error, call.api_version, _FENCED_SINCE)
+        call.respond(EndTxnResponse(error_code=code))
+        return
+
+    def durable(error: ErrorCode) -> None:
+        if error is not ErrorCode.NONE:
+            call.respond(EndTxnResponse(error_code=error))
+        else:
+            call.respond(
+                EndTxnResponse(producer_id=producer_id, producer_epoch=producer_epoch)
+            )
+
+    _when_durable(call, durable)
+
+
+# TxnOffsetCommit.
+
+
+def txn_offset_commit(call: Call) -> None:
+    """Submit the topics that the principal has READ on to the group's shard.
+
+    The shard appends the offsets as a transactional batch; they are committed with the
+    transaction. From v5 on the request also adds the shard's partition to the
+    transaction (KIP-890); before, AddOffsetsToTxn must have added it.
+    """
+    request: TxnOffsetCommitRequest = call.request
+    broker = call.node.broker
+    shard = broker.shard_of(request.group_id)
+    errors: list[TxnOffsetCommitResponseTopic] = []
+
+    def add_error(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> None:
+        topic_type = TxnOffsetCommitResponseTopic
+        errors.append(
+            topic_error(topic, code, topic_type, OffsetCommitResponsePartition)
+        )
+
+    try:
+        _check_transactional_id(call, request.transactional_id)
+        _check_group(call, request.group_id)
+        topics, request.topics = request.topics, []
+        for topic in topics:
+            if _may_read(call, topic):
+                request.topics.append(topic)
+            else:
+                add_error(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if request.topics:
+            _join_transaction(call, shard)
+    except ApiError as error:
+        for topic in request.topics:
+            add_error(topic, error.code)
+        request.topics = []
+    if not request.topics:
+        call.respond(TxnOffsetCommitResponse(topics=errors))
+        return
+
+    def respond(response: Struct) -> None:
+        assert isinstance(response, TxnOffsetCommitResponse)
+        response.topics += errors
+        call.respond(response)
+
+    broker.runtime.submit(shard, request, call, respond)
+
+
+def _join_transaction(call: Call, shard: int) -> None:
+    """Add the shard's partition to the transaction, or check that it was added."""
+    request: TxnOffsetCommitRequest = call.request
+    if request.group_id == "":
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    if call.node.broker.shard_node(shard) is not call.node:
+        raise ApiError(ErrorCode.NOT_COORDINATOR)
+    claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
+    partition = TopicPartition(OFFSETS_TOPIC, shard)
+    plane = call.node.broker.transactions
+    try:
+        if call.api_version >= _COMMIT_ADDS_PARTITION_SINCE:
+            plane.add_partitions(claim, [partition])
+        elif not plane.includes(claim, partition):
+            raise ApiError(
+                ErrorCode.TRANSACTION_ABORTABLE
+                if call.api_version >= _COMMIT_ABORTABLE_SINCE
+                else ErrorCode.INVALID_TXN_STATE
+            )
+    except ApiError as error:
+        if error.code is ErrorCode.PRODUCER_FENCED:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH) from None
+        raise
+
+
+def _may_read(call: Call, topic: TxnOffsetCommitRequestTopic) -> bool:
+    name: str | None = topic.name
+    if call.api_version >= _COMMIT_TOPIC_IDS_SINCE:
+        name = call.node.broker.catalog.topic_name(topic.topic_id)
+    # For an unknown id the shard responds with an error, which reveals no topic name.
+    return name is None or call.authorize_topic(Operation.READ, name)

@@ -1,0 +1,231 @@
+"""Build a broker from its parts; start and stop it.
+
+The order of construction matters for a failed flush: the catalog is reloaded before the
+shards, which read topics from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import secrets
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from coterie.auth.authorizer import AclAuthorizer, AllowAll, Authorizer
+from coterie.broker.catalog.catalog import Catalog, TopicChange
+from coterie.broker.catalog.topics import OFFSETS_TOPIC, Topic
+from coterie.broker.coordinator.assignors.registry import (
+    ENTRY_POINTS,
+    EntryPoint,
+    configured,
+)
+from coterie.broker.coordinator.consumer.subscriptions import TopicsChanged
+from coterie.broker.coordinator.offsets.deletion import DeletedTopic, TopicsDeleted
+from coterie.broker.coordinator.result import CoordinatorEnvironment
+from coterie.broker.log.log import Log, LogPartition
+from coterie.broker.log.memory import MemoryLog
+from coterie.broker.runtime.data import DataPlane
+from coterie.broker.runtime.fetch_sessions import FetchSessions
+from coterie.broker.runtime.flusher import Flusher
+from coterie.broker.runtime.loader import Loader
+from coterie.broker.runtime.log_cleaner import LogCleaner
+from coterie.broker.runtime.runtime import Runtime
+from coterie.broker.runtime.shards import Phase
+from coterie.broker.runtime.snapshots import Snapshots, Snapshotter
+from coterie.broker.runtime.system import (
+    random_member_suffix,
+    random_session_id,
+    random_topic_id,
+    random_uuid,
+    steady_clock,
+)
+from coterie.broker.runtime.transactions import TransactionPlane
+from coterie.broker.server.broker import Broker
+from coterie.errors import SettingError
+from coterie.settings import Settings
+from coterie.types import LogOffset, TopicName
+
+_SPACE: Final = "broker"
+_CLUSTER_ID: Final = b"cluster.id"
+_SECRET: Final = b"secret"
+
+
+class Assembly:
+    """A broker and its background work. It has to be created inside a running loop.
+
+    Raises LogError when the log cannot be read, and SettingError for settings that do
+    not fit the number of nodes.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        log: Log,
+        *,
+        node_count: int = 1,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        racks = settings.broker_rack
+        if racks and len(racks) != node_count:
+            raise SettingError(
+                f"broker.rack names {len(racks)} racks for {node_count} nodes: name "
+                "one rack for each node, in order"
+            )
+        loop = asyncio.get_running_loop()
+        clock = steady_clock()
+        flusher = Flusher(log, loop, threaded=not isinstance(log, MemoryLog))
+        acls = authorizer if isinstance(authorizer, AclAuthorizer) else None
+        catalog = Catalog(settings, range(1, node_count + 1), acls)
+        data = DataPlane(log, flusher, catalog, clock=clock, scheduler=loop)
+        flusher.on_failure(lambda _: data.reload())
+        data.load()
+        self._snapshots = Snapshots(log)
+        self._loader = Loader(log, flusher, self._snapshots, loop)
+        runtime = Runtime(
+            log,
+            flusher,
+            self._loader,
+            CoordinatorEnvironment(
+                settings,
+                topics=catalog,
+                configs=catalog.group_configs,
+                assignors=configured(
+                    settings.group_consumer_assignors, _installed_assignors()
+                ),
+                new_id=random_member_suffix,
+                new_uuid=random_uuid,
+            ),
+            scheduler=loop,
+            clock=clock,
+        )
+        self._snapshotter = Snapshotter(self._snapshots, flusher, runtime.shards, loop)
+        runtime.on_growth(data.notify_growth)
+        runtime.on_growth(lambda *_: self._snapshotter.consider())
+        self._topic_changes = _TopicChanges(runtime, loop)
+        transactions = TransactionPlane(data, runtime)
+        self._log_cleaner = LogCleaner(data, transactions, self._compaction_bound)
+        self.broker = Broker(
+            settings=settings,
+            log=log,
+            flusher=flusher,
+            catalog=catalog,
+            data=data,
+            runtime=runtime,
+            transactions=transactions,
+            authorizer=authorizer or AllowAll(),
+            acls=acls,
+            fetch_sessions=FetchSessions(
+                settings.max_incremental_fetch_session_cache_slots, random_session_id
+            ),
+            clock=clock,
+            cluster_id=_stored(log, _CLUSTER_ID, _random_cluster_id).decode(),
+            secret=_stored(log, _SECRET, secrets.token_bytes),
+        )
+
+    def start(self) -> None:
+        """Create `__consumer_offsets` if the log is new, and start loading the shards.
+
+        Raises LogError.
+        """
+        broker = self.broker
+        topic = broker.data.ensure_offsets_topic(random_topic_id())
+        broker.flusher.flush()
+        broker.runtime.start(topic.topic_id, topic.partition_count)
+        self._loader.run_slice()
+        broker.catalog.watch(self._topic_changes.add)
+        broker.transactions.start()
+        self._log_cleaner.start()
+
+    def stop(self) -> None:
+        """Make everything durable, including a snapshot, and close the log."""
+        broker = self.broker
+        self._log_cleaner.stop()
+        broker.flusher.flush()
+        self._snapshotter.write_all()
+        broker.runtime.stop()
+        broker.flusher.flush()
+        broker.flusher.close()
+        broker.log.close()
+
+    def _compaction_bound(self, where: LogPartition) -> LogOffset | None:
+        """Return the offset from which compaction has to keep all records.
+
+        A shard that starts from its snapshot needs every tombstone since then; a shard
+        that is still loading needs all of them. None for other partitions.
+        """
+        offsets_topic = self.broker.catalog.topics.get(OFFSETS_TOPIC)
+        if offsets_topic is None or offsets_topic.topic_id != where.topic_id:
+            return None
+        if self.broker.runtime.shards[where.partition].phase is not Phase.ACTIVE:
+            return 0
+        return self._snapshots.replay_from(where.partition)
+
+
+class _TopicChanges:
+    """The broadcast of topic changes to all shards.
+
+    Changes of one loop iteration are broadcast together in the next: one request can
+    create hundreds of topics.
+    """
+
+    def __init__(self, runtime: Runtime, loop: asyncio.AbstractEventLoop) -> None:
+        self._runtime = runtime
+        self._loop = loop
+        self._changed: set[TopicName] = set()
+        self._created: set[TopicName] = set()
+
+    def add(self, change: TopicChange) -> None:
+        """Add a change of the catalog.
+
+        A deleted topic's committed offsets are deleted at once (E17-18); groups that
+        subscribe to a changed topic refresh their metadata (E15-04).
+        """
+        before, after = change
+        topic = before or after
+        assert topic is not None
+        if after is None and topic.name != OFFSETS_TOPIC:
+            deleted = DeletedTopic(topic.name, topic.topic_id)
+            self._runtime.broadcast(TopicsDeleted((deleted,)))
+        if before is None or after is None or _affects_assignment(before, after):
+            if not self._changed:
+                self._loop.call_soon(self._broadcast)
+            self._changed.add(topic.name)
+            if before is None:
+                self._created.add(topic.name)
+
+    def _broadcast(self) -> None:
+        event = TopicsChanged(frozenset(self._changed), frozenset(self._created))
+        self._changed.clear()
+        self._created.clear()
+        self._runtime.broadcast(event)
+
+
+def _affects_assignment(before: Topic, after: Topic) -> bool:
+    """Return whether the partitions changed. Configurations do not matter; a topic that
+    was deleted and created again has another id (E15-07)."""
+    return (before.topic_id, before.partition_count) != (
+        after.topic_id,
+        after.partition_count,
+    )
+
+
+def _installed_assignors() -> Iterator[EntryPoint]:
+    """Yield the assignors of installed packages."""
+    from importlib.metadata import entry_points
+
+    yield from entry_points(group=ENTRY_POINTS)
+
+
+def _stored(log: Log, key: bytes, make: Callable[[], bytes]) -> bytes:
+    """Return a value that is stored in the log; create and stage it if missing."""
+    value = log.get(_SPACE, key)
+    if value is None:
+        value = make()
+        log.put(_SPACE, key, value)
+    return value
+
+
+def _random_cluster_id() -> bytes:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=")

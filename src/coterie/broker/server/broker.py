@@ -1,0 +1,82 @@
+"""A broker, which the nodes of one process share, and its nodes.
+
+Each node has its own id and address. Partition p of any topic is led by the node at
+position p modulo the number of nodes; the leader of a partition of `__consumer_offsets`
+coordinates the groups in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from coterie.auth.authorizer import AclAuthorizer, Authorizer
+from coterie.broker.catalog.catalog import Catalog
+from coterie.broker.log.log import Log
+from coterie.broker.runtime.data import DataPlane
+from coterie.broker.runtime.fetch_sessions import FetchSessions
+from coterie.broker.runtime.flusher import Flusher
+from coterie.broker.runtime.runtime import Runtime
+from coterie.broker.runtime.shards import partition_for
+from coterie.broker.runtime.transactions import TransactionPlane
+from coterie.settings import Settings
+from coterie.types import GroupId, SecurityProtocol
+
+TRANSACTION_PARTITIONS: Final = 50
+"""Kafka's default of `transaction.state.log.num.partitions`. It decides which node
+coordinates a transactional id."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A node of this process. `host` and `port` are its advertised address."""
+
+    node_id: int
+    host: str
+    port: int
+    broker: Broker
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+
+    @property
+    def rack(self) -> str | None:
+        """The node's rack, if `broker.rack` is set."""
+        racks = self.broker.settings.broker_rack
+        return racks[self.node_id - 1] if self.node_id <= len(racks) else None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Broker:
+    """The parts that all nodes of a process share.
+
+    `clock` returns ms since the epoch and never steps back. `acls` is the authorizer
+    when it decides by ACL bindings. `secret` is random, and stored in the log.
+    """
+
+    settings: Settings
+    log: Log
+    flusher: Flusher
+    catalog: Catalog
+    data: DataPlane
+    runtime: Runtime
+    transactions: TransactionPlane
+    authorizer: Authorizer
+    acls: AclAuthorizer | None
+    fetch_sessions: FetchSessions
+    clock: Callable[[], int]
+    cluster_id: str
+    secret: bytes = field(repr=False)
+    nodes: list[Node] = field(default_factory=list)
+
+    def shard_of(self, group_id: GroupId) -> int:
+        """Return the partition of `__consumer_offsets` that holds a group (B-16)."""
+        return self.runtime.shard_of(group_id)
+
+    def shard_node(self, shard: int) -> Node:
+        """Return the node that coordinates the groups of a shard."""
+        return self.nodes[shard % len(self.nodes)]
+
+    def transaction_coordinator(self, transactional_id: str) -> Node:
+        """Return the node that coordinates a transactional id."""
+        partition = partition_for(transactional_id, TRANSACTION_PARTITIONS)
+        return self.nodes[partition % len(self.nodes)]

@@ -1,0 +1,147 @@
+"""One decoded request, with the connection it arrived on and the way to respond."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from coterie.auth.acl import (
+    CLUSTER_NAME,
+    OPERATIONS,
+    Operation,
+    Principal,
+    RequestContext,
+    ResourceType,
+)
+from coterie.broker.protocol.sasl import Authentication
+from coterie.broker.server.broker import Node
+from coterie.types import GroupId, TopicName
+from coterie.wire.schema import Struct
+
+
+class Peer(Protocol):
+    """The interface of a client connection that a call uses."""
+
+    node: Node
+    principal: Principal
+    client_host: str
+    sasl: Authentication | None
+    """The SASL exchange; None on a listener without SASL."""
+
+    def send_response(self, token: Any, response: Struct | None) -> None:
+        """Send the response to the request with that token, in request order."""
+
+    def fail_authentication(self, token: Any, response: Struct, reason: str) -> None:
+        """Send the response after a delay, log the reason and close the connection."""
+
+    def set_principal(self, principal: Principal) -> None:
+        """Set the principal after a successful authentication."""
+
+    def run_in_worker(
+        self, work: Callable[[], bytes], done: Callable[[Callable[[], bytes]], None]
+    ) -> None:
+        """Run `work` in a worker thread, then call `done` in the event loop with a
+        function that returns the result or raises the error."""
+
+    def close(self) -> None:
+        """Close the connection after the pending responses are sent."""
+
+
+class Call:
+    """One decoded request.
+
+    `request` is the typed message, decoded in `api_version`. `client_host` has Kafka's
+    leading slash. `respond` is called exactly once, now or later.
+    """
+
+    __slots__ = ("_token", "api_version", "client_id", "peer", "request")
+
+    def __init__(
+        self, request: Any, api_version: int, client_id: str, peer: Peer, token: Any
+    ) -> None:
+        self.request = request
+        self.api_version = api_version
+        self.client_id = client_id
+        self.peer = peer
+        self._token = token
+
+    @property
+    def node(self) -> Node:
+        """The node that received the request."""
+        return self.peer.node
+
+    @property
+    def principal(self) -> Principal:
+        """The principal of the connection."""
+        return self.peer.principal
+
+    @property
+    def client_host(self) -> str:
+        """The client's address, as in "/127.0.0.1"."""
+        return self.peer.client_host
+
+    # Authorization (E27).
+
+    def authorize(
+        self, operation: Operation, resource_type: ResourceType, name: str
+    ) -> bool:
+        """Return whether an operation on a resource is authorized."""
+        authorizer = self.node.broker.authorizer
+        return authorizer.authorize(self._context(), operation, resource_type, name)
+
+    def authorize_by_resource_type(
+        self, operation: Operation, resource_type: ResourceType
+    ) -> bool:
+        """Return whether an operation is authorized on any resource of the type
+        (KIP-679)."""
+        authorizer = self.node.broker.authorizer
+        return authorizer.authorize_by_resource_type(
+            self._context(), operation, resource_type
+        )
+
+    def authorize_topic(self, operation: Operation, name: TopicName) -> bool:
+        return self.authorize(operation, ResourceType.TOPIC, name)
+
+    def authorize_group(self, operation: Operation, group_id: GroupId) -> bool:
+        return self.authorize(operation, ResourceType.GROUP, group_id)
+
+    def authorize_cluster(self, operation: Operation) -> bool:
+        return self.authorize(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def may_describe(self, topic: TopicName) -> bool:
+        """Return whether DESCRIBE on a topic is authorized (E14-08)."""
+        return self.authorize(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+
+    def authorized_operations(self, resource_type: ResourceType, name: str) -> int:
+        """Return the authorized operations on a resource, one bit each (KIP-430)."""
+        return sum(
+            1 << operation
+            for operation in OPERATIONS[resource_type]
+            if self.authorize(operation, resource_type, name)
+        )
+
+    def _context(self) -> RequestContext:
+        return RequestContext(
+            self.peer.principal, self.peer.client_host.removeprefix("/")
+        )
+
+    # Responses.
+
+    def respond(self, response: Struct | None) -> None:
+        """Send the response; None when the protocol has none for it (acks=0, G1-06)."""
+        self.peer.send_response(self._token, response)
+
+    def fail_authentication(self, response: Struct, reason: str) -> None:
+        """Send the response after `connection.failed.authentication.delay.ms`, log the
+        reason and close the connection."""
+        self.peer.fail_authentication(self._token, response, reason)
+
+    def close(self) -> None:
+        """Close the connection after the pending responses are sent."""
+        self.peer.close()
+
+
+Handler: TypeAlias = Callable[[Call], None]
+"""A function that serves the requests of one API; it calls `respond` once, now or
+later.
+"""

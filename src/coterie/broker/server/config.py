@@ -1,0 +1,302 @@
+"""Broker settings from a TOML file and the command line, validated before start-up.
+
+An error contains the setting's name, the value, and the valid values. Kafka's checks
+between settings are applied (E24-01). A Kafka setting that would have no effect here is
+refused with the reason.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from coterie.auth.acl import parse_principal
+from coterie.errors import SettingError
+from coterie.settings import INT32_MAX, SECRETS, SEPARATORS, Settings
+
+_LONG_MAX: Final = 2**63 - 1
+_WORDS: Final = {"true": True, "false": False}
+
+
+class Range(NamedTuple):
+    """The lowest and the highest value of a setting."""
+
+    low: int
+    high: int
+
+
+_RANGES: Final[Mapping[str, Range]] = {
+    "group.initial.rebalance.delay.ms": Range(0, INT32_MAX),
+    "group.min.session.timeout.ms": Range(1, INT32_MAX),
+    "group.max.session.timeout.ms": Range(1, INT32_MAX),
+    "group.max.size": Range(1, INT32_MAX),
+    "group.consumer.session.timeout.ms": Range(1, INT32_MAX),
+    "group.consumer.min.session.timeout.ms": Range(1, INT32_MAX),
+    "group.consumer.max.session.timeout.ms": Range(1, INT32_MAX),
+    "group.consumer.heartbeat.interval.ms": Range(1, INT32_MAX),
+    "group.consumer.min.heartbeat.interval.ms": Range(1, INT32_MAX),
+    "group.consumer.max.heartbeat.interval.ms": Range(1, INT32_MAX),
+    "group.consumer.max.size": Range(1, INT32_MAX),
+    "group.consumer.regex.refresh.interval.ms": Range(10_000, INT32_MAX),
+    "group.consumer.assignment.interval.ms": Range(0, INT32_MAX),
+    "group.consumer.min.assignment.interval.ms": Range(0, INT32_MAX),
+    "group.consumer.max.assignment.interval.ms": Range(0, INT32_MAX),
+    "offset.metadata.max.bytes": Range(0, INT32_MAX),
+    "offsets.retention.minutes": Range(1, INT32_MAX),
+    "offsets.retention.check.interval.ms": Range(1, _LONG_MAX),
+    "offsets.topic.num.partitions": Range(1, 10_000),
+    "offsets.commit.timeout.ms": Range(1, INT32_MAX),
+    "num.partitions": Range(1, 10_000),
+    "log.retention.ms": Range(-1, _LONG_MAX),
+    "log.retention.bytes": Range(-1, _LONG_MAX),
+    "log.retention.check.interval.ms": Range(1, _LONG_MAX),
+    "message.max.bytes": Range(0, INT32_MAX),
+    "fetch.max.bytes": Range(1_024, INT32_MAX),
+    "max.incremental.fetch.session.cache.slots": Range(0, INT32_MAX),
+    "transaction.max.timeout.ms": Range(1, INT32_MAX),
+    "transactional.id.expiration.ms": Range(1, INT32_MAX),
+    "producer.id.expiration.ms": Range(1, INT32_MAX),
+    "socket.request.max.bytes": Range(1, INT32_MAX),
+    "max.connections": Range(0, INT32_MAX),
+    "max.in.flight.requests.per.connection": Range(1, INT32_MAX),
+    "connections.max.idle.ms": Range(1_000, _LONG_MAX),
+    "connection.write.buffer.max.bytes": Range(65_536, INT32_MAX),
+    "sasl.server.max.receive.size": Range(1_024, INT32_MAX),
+    "connections.max.reauth.ms": Range(0, _LONG_MAX),
+    "connection.failed.authentication.delay.ms": Range(0, INT32_MAX),
+    "connection.authentication.timeout.ms": Range(100, INT32_MAX),
+}
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "authorizer": ("by-listener", "allow-all", "acl"),
+    "group.consumer.migration.policy": (
+        "bidirectional",
+        "upgrade",
+        "downgrade",
+        "disabled",
+    ),
+    "group.coordinator.rebalance.protocols": ("classic", "consumer"),
+    "sasl.enabled.mechanisms": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "ssl.client.auth": ("none", "requested", "required"),
+    "ssl.keystore.type": ("PEM",),
+    "ssl.truststore.type": ("PEM",),
+}
+"""The valid words of some settings; case does not matter."""
+
+_ONE_LOOP: Final = "the coordinator runs in one event loop"
+_ONE_FLUSH: Final = "all writes of an event loop iteration are flushed at once"
+_NO_REPLICAS: Final = "there are no replicas"
+_NO_OTHER_GROUPS: Final = "only classic groups and consumer groups are supported"
+_NO_EFFECT: Final[Mapping[str, str]] = {
+    "authorizer.class.name": "authorizer=acl is the StandardAuthorizer, and "
+    "authorizer=allow-all is no authorizer",
+    "group.coordinator.new.enable": "there is only one coordinator",
+    "group.coordinator.threads": _ONE_LOOP,
+    "group.coordinator.background.threads": _ONE_LOOP,
+    "group.coordinator.append.linger.ms": _ONE_FLUSH,
+    "group.coordinator.cached.buffer.max.bytes": _ONE_FLUSH,
+    "group.consumer.assignor.offload.enable": _ONE_LOOP,
+    "offsets.load.buffer.size": "loading has no buffer",
+    "offsets.topic.segment.bytes": "the log has no segments",
+    "offsets.topic.replication.factor": _NO_REPLICAS,
+    "offsets.topic.compression.codec": "__consumer_offsets is not compressed",
+    "offsets.commit.required.acks": _NO_REPLICAS,
+    "ssl.keystore.password": "a PEM file has none; ssl.key.password decrypts its key",
+    "ssl.truststore.password": "a PEM file of certificates has no password",
+}
+_FOREIGN_GROUPS: Final = ("group.share.", "group.streams.", "share.coordinator.")
+_DEFAULT_RANGE: Final = Range(0, _LONG_MAX)
+
+NAMES: Final[Mapping[str, str]] = {
+    field.name.replace("_", "."): field.name for field in fields(Settings)
+}
+"""The attribute of `Settings` by setting name."""
+
+
+def read_settings(
+    file: Path | None = None, assignments: Iterable[str] = ()
+) -> Settings:
+    """Return the settings of a file, overridden by assignments like "num.partitions=3".
+
+    Raises SettingError for an unreadable file, an unknown name or an invalid value.
+    """
+    values: dict[str, object] = {} if file is None else _read_file(file)
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise SettingError(
+                f"{assignment!r} is not an assignment; write NAME=VALUE, "
+                "for example num.partitions=3"
+            )
+        if name.strip() in SECRETS:
+            raise SettingError(
+                f"{name.strip()} is a secret, and other users can read a command line: "
+                "put it into a file, and name the file with --config"
+            )
+        values[name.strip()] = value.strip()
+    return make_settings(values)
+
+
+def make_settings(values: Mapping[str, object]) -> Settings:
+    """Return settings from values by name; values may be text or typed.
+
+    Raises SettingError as `read_settings` does.
+    """
+    changed: dict[str, Any] = {}
+    for name, value in values.items():
+        attribute = _attribute(name)
+        changed[attribute] = _value(name, value)
+    settings = Settings(**changed)
+    _check_combinations(settings)
+    return settings
+
+
+def _read_file(file: Path) -> dict[str, object]:
+    import tomllib
+
+    try:
+        with file.open("rb") as opened:
+            table = tomllib.load(opened)
+    except OSError as error:
+        raise SettingError(f"{file} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{file} is not TOML: {error}") from error
+    return dict(_flat(table, ""))
+
+
+def _flat(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, object]]:
+    """Yield dotted names: TOML parses `num.partitions = 3` as nested tables."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _attribute(name: str) -> str:
+    attribute = NAMES.get(name)
+    if attribute is not None:
+        return attribute
+    reason = _NO_EFFECT.get(name)
+    if name.startswith(_FOREIGN_GROUPS):
+        reason = _NO_OTHER_GROUPS
+    if reason is not None:
+        raise SettingError(f"{name} has no effect in Coterie: {reason}; remove it")
+    near = difflib.get_close_matches(name, NAMES, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise SettingError(f"unknown setting {name!r}{hint}")
+
+
+def _value(name: str, value: object) -> bool | int | str | tuple[str, ...]:
+    default = getattr(Settings(), NAMES[name])
+    if isinstance(default, str | tuple):
+        return _words(name, value, is_list=isinstance(default, tuple))
+    if isinstance(default, bool):
+        if isinstance(value, str):
+            value = _WORDS.get(value.lower(), value)
+        if not isinstance(value, bool):
+            raise SettingError(f"{name} must be true or false, not {value!r}")
+        return value
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = int(value.replace("_", ""))
+    low, high = _RANGES.get(name, _DEFAULT_RANGE)
+    # Python's bool is a subclass of int, but a boolean is not a valid number.
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if not is_integer or not low <= value <= high:  # type: ignore[operator]
+        raise SettingError(
+            f"{name} must be a whole number from {low} to {high}, not {value!r}"
+        )
+    return value  # type: ignore[return-value]
+
+
+def _words(name: str, value: object, *, is_list: bool) -> str | tuple[str, ...]:
+    if not is_list and isinstance(value, str):
+        [word] = _check_choices(name, [value])
+        return word
+    separator = SEPARATORS.get(name, ",")
+    if is_list and isinstance(value, str):
+        value = [word.strip() for word in value.split(separator) if word.strip()]
+    if is_list and isinstance(value, list) and all(isinstance(w, str) for w in value):
+        return _check_choices(name, value)
+    expected = "a list of words" if is_list else "a word"
+    raise SettingError(f"{name} must be {expected}, not {value!r}")
+
+
+def _check_choices(name: str, words: Iterable[str]) -> tuple[str, ...]:
+    """Return the words of a setting in their canonical case.
+
+    Raises SettingError for an invalid word.
+    """
+    choices = _CHOICES.get(name)
+    if choices is None:
+        return tuple(words)
+    canonical = {choice.lower(): choice for choice in choices}
+    checked = []
+    for word in words:
+        if word.lower() not in canonical:
+            raise SettingError(
+                f"{name}: {word!r} is invalid; valid are {', '.join(choices)}"
+            )
+        checked.append(canonical[word.lower()])
+    return tuple(checked)
+
+
+# Checks between settings.
+
+_ORDERED: Final = (
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    *(
+        (f"group.consumer.{less}{name}", f"group.consumer.{more}{name}")
+        for name in (
+            "session.timeout.ms",
+            "heartbeat.interval.ms",
+            "assignment.interval.ms",
+        )
+        for less, more in (("min.", "max."), ("min.", ""), ("", "max."))
+    ),
+    ("message.max.bytes", "socket.request.max.bytes"),
+    ("offset.metadata.max.bytes", "message.max.bytes"),
+)
+"""Pairs of settings: the first must not be more than the second."""
+
+
+def _check_combinations(settings: Settings) -> None:
+    """Check the settings against each other. Raises SettingError."""
+    for less, more in _ORDERED:
+        low, high = getattr(settings, NAMES[less]), getattr(settings, NAMES[more])
+        if low > high:
+            raise SettingError(f"{less} ({low}) must not be more than {more} ({high})")
+    heartbeat = settings.group_consumer_heartbeat_interval_ms
+    session = settings.group_consumer_session_timeout_ms
+    if heartbeat >= session:
+        raise SettingError(
+            f"group.consumer.heartbeat.interval.ms ({heartbeat}) must be less than "
+            f"group.consumer.session.timeout.ms ({session})"
+        )
+    _check_lists(settings)
+
+
+def _check_lists(settings: Settings) -> None:
+    if not settings.sasl_enabled_mechanisms:
+        raise SettingError("sasl.enabled.mechanisms must name at least one mechanism")
+    if not settings.group_consumer_assignors:
+        raise SettingError("group.consumer.assignors must name at least one assignor")
+    for name, count in Counter(settings.group_consumer_assignors).items():
+        if count > 1:
+            raise SettingError(f"group.consumer.assignors names {name!r} twice")
+    if "classic" not in settings.group_coordinator_rebalance_protocols:
+        raise SettingError(
+            "group.coordinator.rebalance.protocols must contain classic, "
+            "which cannot be disabled"
+        )
+    for text in settings.super_users:
+        if parse_principal(text) is None:
+            raise SettingError(
+                f"super.users: {text!r} is not a principal; write for example "
+                "User:alice;User:bob"
+            )

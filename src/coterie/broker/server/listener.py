@@ -1,0 +1,355 @@
+"""The listening sockets, and an asyncio protocol for each client connection.
+
+All requests of one read are handled in the same event loop iteration, and all responses
+that are ready are sent in one write. Reading pauses while too many requests are in
+flight, or while too many bytes wait to be sent. A client that violates the protocol is
+disconnected, with one line in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+from coterie.auth.acl import ANONYMOUS, Principal
+from coterie.broker.protocol.connection import Connection
+from coterie.broker.server.broker import Node
+from coterie.broker.server.call import Call, Handler
+from coterie.broker.server.heartbeat_memo import HEARTBEAT_FRONTS, HeartbeatMemo
+from coterie.broker.server.security import Security
+from coterie.settings import Settings
+
+_LOGGER = logging.getLogger(__name__)
+
+BACKLOG: Final = 1_024
+_SWEEPS_PER_IDLE_LIMIT: Final = 10
+
+
+class Listener:
+    """The sockets of all nodes, and the connections of all clients."""
+
+    def __init__(
+        self, settings: Settings, handlers: Mapping[int, Handler], security: Security
+    ) -> None:
+        self.settings = settings
+        self.handlers = handlers
+        self.security = security
+        self._servers: list[asyncio.Server] = []
+        self._connections: set[ClientConnection] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._is_full = False
+
+    async def listen(self, node: Node, host: str, port: int) -> int:
+        """Accept connections to a node; return the bound port (a free one for port 0).
+
+        Raises OSError when the address is unavailable.
+        """
+        loop = asyncio.get_running_loop()
+        security = self.security
+        server = await loop.create_server(
+            lambda: ClientConnection(node, self, loop),
+            host,
+            port,
+            backlog=BACKLOG,
+            ssl=security.tls,
+            ssl_handshake_timeout=security.timeout_s if security.tls else None,
+        )
+        self._servers.append(server)
+        if self._sweep is None:
+            self._schedule_sweep(loop)
+        bound: int = server.sockets[0].getsockname()[1]
+        return bound
+
+    def close(self) -> None:
+        """Stop accepting connections."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for server in self._servers:
+            server.close()
+
+    def close_connections(self) -> None:
+        """Close every connection after its pending responses are sent."""
+        for connection in tuple(self._connections):
+            connection.close()
+
+    def add(self, connection: ClientConnection) -> bool:
+        """Register a connection; return False when `max.connections` is reached."""
+        if len(self._connections) >= self.settings.max_connections:
+            if not self._is_full:
+                _LOGGER.warning(
+                    "connections are refused: max.connections (%d) are open",
+                    self.settings.max_connections,
+                )
+            self._is_full = True
+            return False
+        self._connections.add(connection)
+        return True
+
+    def remove(self, connection: ClientConnection) -> None:
+        self._connections.discard(connection)
+        self._is_full = False
+
+    # Idle connections.
+
+    def _schedule_sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        idle_s = self.settings.connections_max_idle_ms / 1000
+        self._sweep = loop.call_later(
+            idle_s / _SWEEPS_PER_IDLE_LIMIT, self._close_idle, loop
+        )
+
+    def _close_idle(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Close connections that were idle for `connections.max.idle.ms` and have no
+        request in flight."""
+        for connection in tuple(self._connections):
+            connection.idle_sweeps += 1
+            is_idle = connection.idle_sweeps > _SWEEPS_PER_IDLE_LIMIT
+            if is_idle and not connection.in_flight:
+                connection.close()
+        self._schedule_sweep(loop)
+
+
+class ClientConnection(asyncio.Protocol):
+    """A client's connection to one node, around the sans-I/O `Connection`."""
+
+    def __init__(
+        self, node: Node, listener: Listener, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        settings = listener.settings
+        self.node = node
+        self.principal: Principal = ANONYMOUS
+        self.sasl = listener.security.new_authentication()
+        self.client_host = ""
+        self.idle_sweeps = 0
+        self._listener = listener
+        self._handlers = listener.handlers
+        self._loop = loop
+        self._heartbeats = HeartbeatMemo(node)
+        self._connection = Connection(
+            settings.socket_request_max_bytes,
+            fast_path=self._heartbeats.respond,
+            fast_path_prefixes=HEARTBEAT_FRONTS,
+            sasl=self.sasl,
+        )
+        # During authentication the meaning of each request depends on the previous one.
+        self._in_flight_max = 1
+        if self.sasl is None:
+            self._in_flight_max = settings.max_in_flight_requests_per_connection
+        self._authentication_timer: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport | None = None
+        self._is_handling = False
+        self._is_write_scheduled = False
+        self._is_closing = False
+        self._is_write_buffer_full = False
+        self._is_paused = False
+
+    @property
+    def in_flight(self) -> int:
+        """The number of requests without a response."""
+        return self._connection.in_flight
+
+    # Callbacks of asyncio.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Accept a connection; authenticate it by certificate, or wait for SASL."""
+        # uvloop's transports have the methods of `asyncio.Transport`, but are no
+        # subclass of it.
+        transport = cast("asyncio.Transport", transport)
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self.client_host = f"/{peer[0]}" if peer else "/unknown"
+        if not self._listener.add(self):
+            self._transport = None
+            transport.abort()
+            return
+        high = self._listener.settings.connection_write_buffer_max_bytes
+        transport.set_write_buffer_limits(high=high)
+        security = self._listener.security
+        if self.sasl is not None:
+            timeout_s = security.timeout_s
+            self._authentication_timer = self._loop.call_later(
+                timeout_s,
+                self._disconnect,
+                f"authentication timed out after {timeout_s:g} s",
+            )
+            return
+        try:
+            self.principal = security.principal(transport)
+        except ValueError as error:
+            self._disconnect(f"no principal in the client's certificate: {error}")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Unregister the connection; later responses are dropped."""
+        if self._authentication_timer is not None:
+            self._authentication_timer.cancel()
+        if self._transport is not None:
+            self._transport = None
+            self._listener.remove(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.idle_sweeps = 0
+        connection = self._connection
+        if self.sasl is not None:
+            self.sasl.expire_session(self.node.broker.clock())
+        self._is_handling = True
+        for request in connection.receive_data(data):
+            call = Call(
+                request.body, request.api_version, request.client_id, self, request
+            )
+            try:
+                self._handlers[request.api_key](call)
+            except Exception:
+                _LOGGER.exception("%s: a bug in handling a request", self.client_host)
+                self._abort()
+                return
+            if request.raw is not None and request.frame:
+                self._heartbeats.store(request.raw, request.body, request.frame)
+        self._is_handling = False
+        self._write()
+        if connection.failure is not None:
+            self._disconnect(f"invalid request: {connection.failure}")
+        elif self._is_full():
+            self._pause()
+        elif self.sasl is not None and connection.has_held_frames:
+            self._schedule_write()
+
+    def pause_writing(self) -> None:
+        """Pause reading: the client is not consuming responses (backpressure)."""
+        self._is_write_buffer_full = True
+        self._pause()
+
+    def resume_writing(self) -> None:
+        """Resume reading: the client consumes responses again."""
+        self._is_write_buffer_full = False
+        self._resume()
+
+    # The methods of `call.Peer`.
+
+    def send_response(self, token: Any, response: Any) -> None:
+        if self._transport is None:
+            return
+        try:
+            self._connection.respond(token, response)
+        except Exception:
+            _LOGGER.exception(
+                "%s: a bug: the response of API %d version %d could not be encoded",
+                self.client_host,
+                token.api_key,
+                token.api_version,
+            )
+            self._abort()
+            return
+        if not self._is_handling:
+            self._schedule_write()
+
+    def fail_authentication(self, token: Any, response: Any, reason: str) -> None:
+        # The delay slows down password guessing.
+        self._pause()
+
+        def respond_and_disconnect() -> None:
+            self.send_response(token, response)
+            self._write()
+            self._disconnect(f"not authenticated: {reason}")
+
+        delay_s = self._listener.security.failure_delay_s
+        self._loop.call_later(delay_s, respond_and_disconnect)
+
+    def set_principal(self, principal: Principal) -> None:
+        assert self.principal in {ANONYMOUS, principal}
+        self.principal = principal
+        settings = self._listener.settings
+        self._in_flight_max = settings.max_in_flight_requests_per_connection
+        if self._authentication_timer is not None:
+            self._authentication_timer.cancel()
+
+    def run_in_worker(
+        self, work: Callable[[], bytes], done: Callable[[Callable[[], bytes]], None]
+    ) -> None:
+
+        def finished(future: asyncio.Future[bytes]) -> None:
+            if future.cancelled():
+                return  # the server stops
+            future.exception()  # retrieved, or asyncio would log it as unretrieved
+            if self._transport is None:
+                return
+            try:
+                done(future.result)
+            except Exception:
+                _LOGGER.exception("%s: a bug in checking a password", self.client_host)
+                self._abort()
+
+        workers = self._listener.security.workers
+        self._loop.run_in_executor(workers, work).add_done_callback(finished)
+
+    def close(self) -> None:
+        self._is_closing = True
+        if not self._is_handling:
+            self._schedule_write()
+
+    # Writing, and flow control.
+
+    def _schedule_write(self) -> None:
+        if not self._is_write_scheduled:
+            self._is_write_scheduled = True
+            self._loop.call_soon(self._scheduled_write)
+
+    def _scheduled_write(self) -> None:
+        self._is_write_scheduled = False
+        self._write()
+        if (
+            self.sasl is not None
+            and not self._is_closing
+            and self._connection.has_held_frames
+        ):
+            # Handle the bytes that could not be parsed before the last response.
+            self.data_received(b"")
+        if self._is_paused:
+            self._resume()
+
+    def _write(self) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        data = self._connection.data_to_send()
+        if data:
+            transport.write(data)
+        if self._is_closing:
+            transport.close()
+
+    def _is_full(self) -> bool:
+        connection = self._connection
+        return connection.in_flight >= self._in_flight_max or connection.is_blocked
+
+    def _pause(self) -> None:
+        transport = self._transport
+        if transport is None or self._is_paused or transport.is_closing():
+            return
+        self._is_paused = True
+        transport.pause_reading()
+
+    def _resume(self) -> None:
+        if (
+            self._transport is None
+            or self._is_write_buffer_full
+            or not self._is_paused
+            or self._is_full()
+        ):
+            return
+        self._is_paused = False
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    # Disconnecting.
+
+    def _disconnect(self, reason: str) -> None:
+        """Log the reason and close the connection after an error of the client."""
+        if not self._is_closing and self._transport is not None:
+            _LOGGER.warning("connection from %s closed: %s", self.client_host, reason)
+            self._is_closing = True
+            self._transport.close()
+
+    def _abort(self) -> None:
+        """Close the connection at once, after a bug."""
+        if self._transport is not None:
+            self._transport.abort()

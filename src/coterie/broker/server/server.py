@@ -1,0 +1,251 @@
+"""A server: a broker, its nodes and their sockets, from start to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from coterie.auth.authorizer import Authorizer
+from coterie.broker.log.log import Log
+from coterie.broker.log.memory import MemoryLog
+from coterie.broker.server.assembly import Assembly
+from coterie.broker.server.broker import Node
+from coterie.broker.server.dispatch import HANDLERS
+from coterie.broker.server.listener import Listener
+from coterie.broker.server.security import Security, choose_authorizer, is_loopback
+from coterie.errors import LogError
+from coterie.settings import Settings
+from coterie.types import ScramCredential, ScramMechanism, SecurityProtocol
+
+if TYPE_CHECKING:
+    from coterie.broker.server.metrics import Endpoint
+
+_LOGGER = logging.getLogger(__name__)
+
+_GC_THRESHOLDS: Final = (50_000, 20, 50)
+"""Requests create many short-lived objects without cycles, so the collector runs less
+often than by default (700, 10, 10)."""
+_DRAIN_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPlan:
+    """The parameters of a server.
+
+    `directory` is None for a log in memory. Node 1 listens on `port`, further nodes on
+    the ports after it, or all on free ports when it is 0. `metrics_port` serves metrics
+    to Prometheus on the same host; None disables them. `protocol` is the security
+    protocol of all nodes.
+    """
+
+    settings: Settings
+    host: str
+    port: int
+    directory: Path | None = None
+    advertised_host: str | None = None
+    node_count: int = 1
+    metrics_port: int | None = None
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+
+
+class Server:
+    """A running server. `start` and `stop` are called in the same event loop."""
+
+    def __init__(self, plan: ServerPlan, authorizer: Authorizer | None = None) -> None:
+        self._plan = plan
+        self._authorizer = authorizer
+        self._listener: Listener | None = None
+        self._assembly: Assembly | None = None
+        self._endpoint: Endpoint | None = None
+        self.metrics_port: int | None = None
+        """The bound metrics port; None without metrics."""
+
+    @property
+    def assembly(self) -> Assembly:
+        """The broker and its background work, after `start`."""
+        assert self._assembly is not None
+        return self._assembly
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes, each with its advertised address."""
+        return self.assembly.broker.nodes
+
+    async def start(self, log: Log | None = None) -> None:
+        """Open the log, start loading, and accept connections.
+
+        `log` is used instead of the plan's directory. Raises LogError, SettingError,
+        and OSError when an address is unavailable.
+        """
+        plan = self._plan
+        security = Security(
+            plan.protocol, plan.settings, self._credential, self._stand_in
+        )
+        _warn_of_cleartext_passwords(plan)
+        passwords = _read_users_file(plan.settings)
+        assembly = Assembly(
+            plan.settings,
+            log or _open_log(plan),
+            node_count=plan.node_count,
+            authorizer=self._authorizer
+            or choose_authorizer(plan.settings, [plan.host]),
+        )
+        self._assembly = assembly
+        self._listener = Listener(plan.settings, HANDLERS, security)
+        try:
+            self._create_users(passwords)
+            await self._listen(self._listener)
+            await self._start_metrics()
+            assembly.start()
+        except BaseException:
+            self._listener.close()
+            assembly.broker.log.close()
+            raise
+
+    async def _listen(self, listener: Listener) -> None:
+        plan = self._plan
+        for at in range(plan.node_count):
+            host = _advertised(plan)
+            node = Node(at + 1, host, 0, self.assembly.broker, plan.protocol)
+            self.nodes.append(node)
+            port = plan.port + at if plan.port else 0
+            node.port = await listener.listen(node, plan.host, port)
+
+    def _credential(
+        self, user: str, mechanism: ScramMechanism
+    ) -> ScramCredential | None:
+        return self.assembly.broker.catalog.users.find(user, mechanism)
+
+    def _stand_in(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        """Return a credential for a user that does not exist.
+
+        A SCRAM exchange then fails as with a wrong password, and does not reveal
+        which users exist.
+        """
+        from coterie.auth.scram import mock_credential
+
+        broker = self.assembly.broker
+        shape = broker.catalog.users.most_common_parameters(mechanism)
+        return shape and mock_credential(mechanism, user, shape, broker.secret)
+
+    def _create_users(self, passwords: Mapping[str, str]) -> None:
+        """Create the users of the users file, durably. Raises LogError."""
+        broker = self.assembly.broker
+        if passwords:
+            from coterie.broker.server.users import changed_users
+
+            entries = list(changed_users(broker.catalog.users, passwords))
+            broker.data.stage(entries)
+            broker.flusher.flush()
+            changed = {entry.name.partition("/")[2] for entry in entries}
+            _LOGGER.info(
+                "users file: %d of %d users created or changed",
+                len(changed),
+                len(passwords),
+            )
+        if self._plan.protocol.has_sasl and not broker.catalog.users.names():
+            _LOGGER.warning(
+                "there are no users, so no client can authenticate: stop the server "
+                "and add one with coterie users add, or set sasl.users.file"
+            )
+
+    async def _start_metrics(self) -> None:
+        port = self._plan.metrics_port
+        if port is None:
+            return
+        # Imported here, as the library delays the start of a server without metrics.
+        from coterie.broker.server.metrics import Endpoint, GroupMetrics
+
+        broker = self.assembly.broker
+        metrics = GroupMetrics(broker.runtime.shards)
+        broker.runtime.metrics = metrics.metrics
+        broker.flusher.observe = metrics.observe_flush
+        self._endpoint = Endpoint(metrics)
+        self.metrics_port = await self._endpoint.start(self._plan.host, port)
+        _LOGGER.info("metrics on port %d, at /metrics", self.metrics_port)
+
+    async def stop(self) -> None:
+        """Stop accepting, make everything durable, and close the log."""
+        assert self._listener is not None
+        self._listener.close()
+        if self._endpoint is not None:
+            self._endpoint.close()
+        try:
+            self.assembly.stop()
+        finally:
+            self._listener.close_connections()
+            await asyncio.sleep(_DRAIN_S)
+            self._listener.security.close()
+
+
+async def serve(plan: ServerPlan, ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; call `ready` with the addresses once it accepts.
+
+    Raises LogError and OSError as `Server.start` does.
+    """
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    server = Server(plan)
+    await server.start()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    gc.collect()
+    gc.freeze()
+    ready(",".join(_address(node) for node in server.nodes))
+    await stopped.wait()
+    _LOGGER.info("stopping")
+    await server.stop()
+
+
+def _read_users_file(settings: Settings) -> Mapping[str, str]:
+    if not settings.sasl_users_file:
+        return {}
+    from coterie.broker.server.users import read_users_file
+
+    return read_users_file(Path(settings.sasl_users_file))
+
+
+def _warn_of_cleartext_passwords(plan: ServerPlan) -> None:
+    is_clear = plan.protocol is SecurityProtocol.SASL_PLAINTEXT
+    if (
+        is_clear
+        and "PLAIN" in plan.settings.sasl_enabled_mechanisms
+        and not is_loopback(plan.host)
+    ):
+        _LOGGER.warning(
+            "PLAIN is enabled without TLS, and other machines can connect to %s: "
+            "passwords cross the network in clear text; listen with SASL_SSL, or "
+            "enable only SCRAM mechanisms",
+            plan.host or "every address",
+        )
+
+
+def _open_log(plan: ServerPlan) -> Log:
+    if plan.directory is None:
+        return MemoryLog()
+    from coterie.broker.log.sqlite import SqliteLog
+
+    try:
+        synchronous = "FULL" if plan.settings.log_flush_sync else "OFF"
+        return SqliteLog(plan.directory, synchronous=synchronous)
+    except OSError as error:
+        raise LogError(f"{plan.directory}: {error}") from error
+
+
+def _address(node: Node) -> str:
+    host = f"[{node.host}]" if ":" in node.host else node.host
+    return f"{host}:{node.port}"
+
+
+def _advertised(plan: ServerPlan) -> str:
+    """Return the host that clients connect to."""
+    if plan.advertised_host is not None:
+        return plan.advertised_host
+    return "127.0.0.1" if plan.host in {"", "0.0.0.0", "::"} else plan.host  # noqa: S104

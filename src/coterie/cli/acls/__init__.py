@@ -1,1 +1,0 @@
-"""The commands about access control lists, one verb a file."""

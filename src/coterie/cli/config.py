@@ -1,0 +1,260 @@
+"""`coterie config`: the connection settings, their sources, and a connection test."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from coterie.cli.command import Command, add_output_options
+from coterie.cli.connect import add_connection_options
+
+if TYPE_CHECKING:
+    from coterie.cli.output.outcome import Failure, Item, Json, Outcome
+    from coterie.client.connection import BrokerConnection
+    from coterie.client.settings.collected import SettingValue
+    from coterie.client.settings.target import Target
+    from coterie.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
+
+_ROUND_TRIPS: Final = 3
+
+
+def explain(options: argparse.Namespace) -> int:
+    """Print every setting with its source; report a failure if no client can be created
+    from the settings.
+    """
+    from coterie.cli.output.emit import emit
+    from coterie.cli.output.outcome import Column, Failure, Outcome
+    from coterie.cli.setting_sources import read_sources
+    from coterie.client.settings.collected import effective_settings
+    from coterie.client.settings.target import make_target
+    from coterie.errors import SettingError
+
+    collected = read_sources(options)
+    effective = effective_settings(collected)
+    notes = [f"warning: {each}" for each in collected.warnings]
+    failures = []
+    try:
+        notes += [f"warning: {each}" for each in make_target(effective).warnings]
+    except SettingError as error:
+        failures.append(Failure.of("setting", "", error))
+    if options.verbose:
+        notes += collected.notes
+    outcome = Outcome(
+        schema="coterie.config.setting",
+        columns=(
+            Column("setting", "SETTING"),
+            Column("value", "VALUE", show=_first_line),
+            Column("source", "SOURCE"),
+            Column("written_as", "WRITTEN AS", is_wide=True),
+            Column("overrides", "OVERRIDES", is_wide=True),
+            Column("summary", "PURPOSE", is_wide=True),
+        ),
+        items=tuple(
+            _setting_item(name, value, collected.by_key.get(name, [])[:-1])
+            for name, value in effective.items()
+        ),
+        failures=tuple(failures),
+        notes=tuple(notes),
+    )
+    return emit(outcome, options)
+
+
+def _setting_item(
+    name: str, effective: SettingValue, overridden: list[SettingValue]
+) -> Item:
+    from coterie.client.secret import MASK
+    from coterie.client.settings.keys import KEYS, is_private_key
+
+    text = str(effective.value)
+    is_secret = not isinstance(effective.value, str) or is_private_key(text)
+    return {
+        "setting": name,
+        # A URL may contain a password, as in https://user:password@host.
+        "value": MASK if is_secret else re.sub(r"://[^/@\s]*@", f"://{MASK}@", text),
+        "is_secret": is_secret,
+        "source": str(effective.source),
+        "source_kind": effective.source.kind,
+        "written_as": effective.written,
+        "overrides": [str(each.source) for each in reversed(overridden)],
+        "summary": KEYS[name].summary,
+        "error": None,
+    }
+
+
+def _first_line(value: Json) -> str:
+    """Return the first line of a value, because PEM certificates have many."""
+    first, *more = str(value).splitlines() or [""]
+    return f"{first} ..." if more else first
+
+
+EXPLAIN: Final = Command(
+    description="""\
+List every setting of the connection and the source of its value.
+
+The order of precedence is: options, environment, profile, file, defaults. Secrets are
+masked. No connection is made.
+""",
+    examples="""\
+examples:
+  coterie config explain
+      the settings of the environment and the default profile
+  coterie config explain --profile prod --command-config client.properties
+      the settings of both together
+  coterie config explain --profile prod --wide
+      with the purpose of each setting, and overridden sources
+  coterie config explain -o json
+      for programs
+
+exit codes: 0 the settings are valid, 1 they are not, 2 a source cannot be read
+""",
+    options=(add_connection_options, add_output_options),
+    run=explain,
+)
+
+
+def check(options: argparse.Namespace) -> int:
+    """Connect to every broker and print the results."""
+    import asyncio
+
+    from coterie.cli.connect import read_target
+    from coterie.cli.output.emit import emit
+
+    return emit(asyncio.run(check_brokers(read_target(options))), options)
+
+
+async def check_brokers(target: Target) -> Outcome:
+    """Return a row for each broker. Raises SettingError for an invalid address."""
+    import asyncio
+
+    from coterie.cli.output.outcome import Failure
+    from coterie.client.cluster import Cluster
+    from coterie.errors import ClientError, CoterieError, SettingError
+
+    try:
+        cluster = Cluster(target.bootstrap, target.options)
+    except ClientError as error:
+        raise SettingError(str(error)) from error
+    try:
+        metadata = await cluster.metadata([])
+        brokers = sorted(metadata.brokers, key=lambda broker: broker.node_id)
+        items = await asyncio.gather(*(_broker_item(target, each) for each in brokers))
+        return _check_outcome(tuple(items), metadata)
+    except CoterieError as error:
+        return _check_outcome((), None, Failure.of("cluster", target.bootstrap, error))
+    finally:
+        await cluster.close()
+
+
+def _check_outcome(
+    items: tuple[Item, ...], metadata: MetadataResponse | None, *failures: Failure
+) -> Outcome:
+    from coterie.cli.output.outcome import Column, Outcome
+
+    def milliseconds(value: Json) -> str:
+        return "-" if value is None else f"{value} ms"
+
+    def message(value: Json) -> str:
+        return str(value["message"]) if isinstance(value, Mapping) else "-"
+
+    cluster_id = metadata.cluster_id if metadata else None
+    return Outcome(
+        schema="coterie.config.broker",
+        columns=(
+            Column("node_id", "NODE"),
+            Column("address", "ADDRESS"),
+            Column("rack", "RACK", is_wide=True),
+            Column("authenticated_as", "AS"),
+            Column("encrypted_by", "ENCRYPTED BY"),
+            Column("connect_ms", "CONNECT", show=milliseconds),
+            Column("round_trip_ms", "ROUND TRIP", show=milliseconds),
+            Column("error", "ERROR", show=message),
+        ),
+        items=items,
+        failures=failures,
+        cluster_id=cluster_id,
+        summary={"brokers": len(items)},
+        notes=(f"cluster {cluster_id or 'without an id'}",) if metadata else (),
+    )
+
+
+async def _broker_item(target: Target, broker: MetadataResponseBroker) -> Item:
+    from time import perf_counter
+
+    from coterie.cli.output.outcome import error_item
+    from coterie.client.connection import Address, BrokerConnection
+    from coterie.errors import CoterieError
+
+    address = Address(broker.host, broker.port)
+    measured: dict[str, Json] = dict.fromkeys(
+        ("authenticated_as", "encrypted_by", "connect_ms", "round_trip_ms")
+    )
+    failed: Json = None
+    try:
+        started_s = perf_counter()
+        connection = await BrokerConnection.open(address, target.options)
+        measured["connect_ms"] = _elapsed_ms(started_s)
+        measured["round_trip_ms"] = await _round_trip_ms(connection)
+        measured["authenticated_as"] = target.principal
+        measured["encrypted_by"] = connection.tls_version
+        connection.close()
+    except CoterieError as error:
+        failed = error_item(error)
+    return {
+        "node_id": broker.node_id,
+        "address": str(address),
+        "rack": broker.rack,
+        **measured,
+        "error": failed,
+    }
+
+
+async def _round_trip_ms(connection: BrokerConnection) -> float:
+    """Return the shortest round-trip time of a few ApiVersions requests, which need no
+    authorization."""
+    from time import perf_counter
+
+    from coterie.wire.messages.api_versions import (
+        ApiVersionsRequest,
+        ApiVersionsResponse,
+    )
+
+    taken_ms = []
+    request = ApiVersionsRequest(
+        client_software_name="coterie", client_software_version="0"
+    )
+    for _ in range(_ROUND_TRIPS):
+        started_s = perf_counter()
+        await connection.call(request, ApiVersionsResponse)
+        taken_ms.append(_elapsed_ms(started_s))
+    return min(taken_ms)
+
+
+def _elapsed_ms(started_s: float) -> float:
+    from time import perf_counter
+
+    return round((perf_counter() - started_s) * 1000, 2)
+
+
+CHECK: Final = Command(
+    description="""\
+Connect to every broker of the cluster; print address, principal and round-trip time.
+
+A bootstrap address can be reachable while the advertised addresses of the brokers are
+not; so each broker is tested at its advertised address.
+""",
+    examples="""\
+examples:
+  coterie config check --bootstrap-server localhost:9092
+      whether a cluster responds
+  coterie config check --profile prod
+      whether every broker accepts the certificates and credentials of a profile
+  coterie config check --profile prod -o json
+      for programs
+
+exit codes: 0 every broker was reached, 1 a broker was not, 2 a setting is invalid
+""",
+    options=(add_connection_options, add_output_options),
+    run=check,
+)

@@ -1,0 +1,239 @@
+"""A change to groups as rows: planned, checked against the cluster, or written.
+
+Rows are partitions, or members for a plan that removes members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from coterie.cli.command import Run
+from coterie.cli.output.outcome import (
+    Column,
+    Failure,
+    Item,
+    Outcome,
+    error_item,
+    show_error,
+)
+from coterie.operations.plan_files import (
+    Action,
+    ItemResult,
+    MemberEntry,
+    PlanItem,
+    Verdict,
+)
+from coterie.operations.plans import GroupPlan
+from coterie.operations.resets import Note, ResetRow
+from coterie.operations.snapshots import SnapshotWriter
+from coterie.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """A change that a command has planned but not written."""
+
+    planned: tuple[GroupPlan, ...]
+    failures: tuple[Failure, ...] = ()
+    """Failures of groups and nodes before anything was planned."""
+    summary: str = ""
+    """A sentence with the groups that are concerned."""
+    kafka_commands: tuple[str, ...] = ()
+    """Equivalent command lines of kafka-consumer-groups.sh."""
+
+
+OFFSET_COLUMNS: Final = (
+    Column("group_id", "GROUP"),
+    Column("topic", "TOPIC"),
+    Column("partition", "PARTITION"),
+    Column("prior_offset", "PRIOR"),
+    Column("new_offset", "NEW"),
+    Column("delta", "DELTA"),
+    Column("lag_after", "LAG-AFTER"),
+    Column("notes", "NOTE"),
+    Column("result", "RESULT"),
+    Column("item_id", "ITEM", is_wide=True),
+    Column("log_start_offset", "LOG-START-OFFSET", is_wide=True),
+    Column("log_end_offset", "LOG-END-OFFSET", is_wide=True),
+    Column("leader_epoch", "LEADER-EPOCH", is_wide=True),
+    Column("metadata", "METADATA", is_wide=True),
+)
+MEMBER_COLUMNS: Final = (
+    Column("group_id", "GROUP"),
+    Column("member_id", "CONSUMER-ID"),
+    Column("instance_id", "INSTANCE-ID"),
+    Column("result", "RESULT"),
+    Column("item_id", "ITEM", is_wide=True),
+    Column("error", "ERROR", is_wide=True, show=show_error),
+)
+_BAD_VERDICTS: Final = frozenset({Verdict.REFUSED, Verdict.FAILED, Verdict.PARTIAL})
+
+
+def preview_outcome(run: Run, change: PlannedChange, *notes: str) -> Outcome:
+    """Return the rows of a change that is not written yet."""
+    is_empty = not any(
+        each.item or each.error or any(row.error for row in each.rows)
+        for each in change.planned
+    )
+    return checked_outcome(
+        run, change, (), *notes, "there is nothing to do" if is_empty else ""
+    )
+
+
+def checked_outcome(
+    run: Run, change: PlannedChange, results: Sequence[ItemResult], *notes: str
+) -> Outcome:
+    """Return the outcome of a planned change: rows with results, `planned` without.
+
+    Empty notes are left out.
+    """
+    by_id = {each.item.item_id: each for each in results}
+    removes_members = any(
+        each.item is not None and each.item.action is Action.REMOVE_MEMBERS
+        for each in change.planned
+    )
+    make_items = member_items if removes_members else offset_items
+    items = tuple(
+        item
+        for each in change.planned
+        for item in make_items(
+            each, None if each.item is None else by_id.get(each.item.item_id)
+        )
+    )
+    group_failures = (
+        Failure.of("group", each.group_id, each.error)
+        for each in change.planned
+        if each.error is not None
+    )
+    columns: tuple[Column, ...] = MEMBER_COLUMNS
+    if not removes_members:
+        # The column RESULT shows the outcome; only a failure also has an error code.
+        has_errors = any(item["result"] == Verdict.FAILED.value for item in items)
+        error = Column("error", "ERROR", is_wide=not has_errors, show=show_error)
+        columns = (*OFFSET_COLUMNS, error)
+    kafka_notes: tuple[str, ...] = ()
+    if run.options.print_kafka_command:
+        commands = (f"  {each}" for each in change.kafka_commands)
+        kafka_notes = ("with Kafka's own script:", *commands)
+    all_notes = (*kafka_notes, *_reasons(results), *notes)
+    return Outcome(
+        schema=f"coterie.{run.options.command.replace(' ', '.')}",
+        columns=columns,
+        items=items,
+        failures=(*change.failures, *group_failures),
+        summary={"executed": False, "snapshot_id": None},
+        notes=tuple(note for note in all_notes if note),
+    )
+
+
+def written_outcome(
+    run: Run,
+    change: PlannedChange,
+    results: Sequence[ItemResult],
+    snapshot: SnapshotWriter,
+) -> Outcome:
+    """Return the rows of a change that was written, and the command that undoes it."""
+    has_written = any(each.may_have_written for each in results)
+    undo_id = snapshot.snapshot_id if snapshot.has_groups and has_written else None
+    undo = f"to undo: coterie groups undo {undo_id} --execute" if undo_id else ""
+    outcome = checked_outcome(run, change, results, undo)
+    return replace(outcome, summary={"executed": True, "snapshot_id": undo_id})
+
+
+def offset_items(planned: GroupPlan, result: ItemResult | None) -> Iterator[Item]:
+    """Return an item for each partition of a group."""
+    plan_item = planned.item
+    for row in planned.rows:
+        is_written = plan_item is not None and (
+            row.at in plan_item.wanted or plan_item.action is Action.DELETE_GROUP
+        )
+        error = error_item(row.error)
+        if error is None and is_written and result is not None:
+            error = _error_of(result, row.at)
+        yield {
+            "item_id": None if plan_item is None else plan_item.item_id,
+            "group_id": row.group_id,
+            "topic": row.topic or None,
+            "partition": None if row.partition < 0 else row.partition,
+            "prior_offset": None if row.prior is None else row.prior.offset,
+            "new_offset": None if row.new is None else row.new.offset,
+            "delta": row.delta,
+            "lag_after": row.lag_after,
+            "notes": [note.value for note in row.notes],
+            "result": _result_word(result, error, is_written),
+            "log_start_offset": row.log_start,
+            "log_end_offset": row.log_end,
+            "leader_epoch": None if row.new is None else row.new.leader_epoch,
+            "metadata": None if row.new is None else row.new.metadata,
+            "error": error,
+        }
+
+
+def member_items(planned: GroupPlan, result: ItemResult | None) -> Iterator[Item]:
+    """Yield an item for each member to remove."""
+    if planned.item is None:
+        return
+    for member in planned.item.members:
+        error = None if result is None else _error_of(result, member)
+        yield {
+            "item_id": planned.item.item_id,
+            "group_id": planned.group_id,
+            "member_id": member.member_id or None,
+            "instance_id": member.instance_id,
+            "result": _result_word(result, error),
+            "error": error,
+        }
+
+
+def _error_of(result: ItemResult, part: TopicPartition | MemberEntry) -> Item | None:
+    """Return the error of a partition or member, or else that of the whole item."""
+    if part in result.errors:
+        return error_item(result.errors[part])
+    if result.errors or result.verdict not in _BAD_VERDICTS:
+        return None
+    return {"code": result.verdict.name, "message": "; ".join(result.reasons)}
+
+
+def _result_word(
+    result: ItemResult | None, error: Item | None, is_written: bool = True
+) -> str:
+    """Return the word for the result of a partition or member."""
+    verdict = None if result is None else result.verdict
+    if error is not None:
+        return "refused" if verdict is Verdict.REFUSED else "failed"
+    if not is_written:
+        return "nothing to do"
+    if verdict is None or verdict is Verdict.READY:
+        return "planned"
+    return "done" if verdict is Verdict.PARTIAL else str(verdict.value)
+
+
+def _reasons(results: Iterable[ItemResult]) -> Iterator[str]:
+    """Return a sentence for each group that was refused, failed, or was forced."""
+    for each in results:
+        how = "is written with --force"
+        if each.verdict in _BAD_VERDICTS:
+            how = {Verdict.REFUSED: "is refused"}.get(each.verdict, "failed")
+        if each.reasons:
+            yield f"group {each.item.group_id} {how}: {'; '.join(each.reasons)}"
+
+
+def planned_from_item(item: PlanItem) -> GroupPlan:
+    """Return an item of a plan file as rows; a plan file has no log offsets."""
+    prior = {entry.at: entry.committed for entry in item.seen.offsets}
+    wanted = item.wanted
+    if item.action is Action.DELETE_GROUP:
+        wanted = dict.fromkeys(prior)
+    rows = tuple(
+        ResetRow(
+            item.group_id,
+            *at,
+            prior=prior.get(at),
+            new=new,
+            notes=(Note.DELETED,) if new is None else (),
+        )
+        for at, new in wanted.items()
+    )
+    return GroupPlan(item.group_id, item, rows or (ResetRow(item.group_id, "", -1),))

@@ -1,0 +1,365 @@
+"""Lag of groups as rows, for all commands about lag: rows of single partitions, and
+sums by group, topic, member or host."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from coterie.cli.command import Run
+from coterie.cli.groups.selection import NO_GROUP, first_names, selection_failures
+from coterie.cli.output.outcome import (
+    Column,
+    Failure,
+    Item,
+    Json,
+    Outcome,
+    error_item,
+    show_duration,
+    show_error,
+)
+from coterie.client.admin.groups import GroupDescription, MemberDescription
+from coterie.errors import SettingError
+from coterie.operations.expiry import expiry_clock
+from coterie.operations.lag import (
+    GroupLagReport,
+    LagStatus,
+    PartitionLag,
+    group_lag,
+    with_time_lags,
+)
+from coterie.operations.lag_rollup import Rollup, RollupBy, roll_up
+from coterie.operations.selection import Condition, Selection, select_groups
+
+Rows: TypeAlias = tuple[Sequence[Column], Sequence[Item]]
+
+
+def is_wide(options: argparse.Namespace) -> bool:
+    """Return whether every column is shown."""
+    return bool(options.wide or options.output == "wide")
+
+
+async def lag_outcome(
+    run: Run,
+    selection: Selection,
+    schema: str,
+    make_rows: Callable[[GroupLagReport], Rows],
+) -> Outcome:
+    """Fetch the lag of the selected groups on the selected topics, and return the rows
+    that the options select, with totals and notes. Raises SettingError."""
+    options = run.options
+    selected = await select_groups(run.admin, selection, progress=run.progress)
+    topics, report = selection.topics or None, selected.report
+    # A selection by lag or topic has fetched the report already.
+    if report is None or options.read_committed:
+        report = await group_lag(
+            run.admin,
+            selected.ids,
+            topics=topics,
+            committed_only=options.read_committed,
+            progress=run.progress,
+        )
+    if topics is not None:
+        # Rows of other topics, and of members without partitions, are left out.
+        groups = (
+            replace(each, rows=tuple(row for row in each.rows if row.topic in topics))
+            for each in report.groups
+        )
+        report = GroupLagReport(tuple(groups))
+    if options.time_lag or is_wide(options):
+        report = await with_time_lags(run.admin, report, now_ms=run.io.now_ms())
+    columns, items = make_rows(report)
+    failed_items = [each for each in items if each["error"]]
+    groups_with_failed_item = {each["group_id"] for each in failed_items}
+    # A group's error that is also in one of its rows is not reported twice.
+    group_failures = (
+        Failure.of("group", each.group_id, each.error)
+        for each in report.groups
+        if each.error and not any(row.error is each.error for row in each.rows)
+    )
+    # The error column is shown by default only when there are errors.
+    error_column = Column("error", "ERROR", is_wide=not failed_items, show=show_error)
+    columns = (*columns, error_column)
+    totals = [each.total for each in report.groups if each.total is not None]
+    return Outcome(
+        schema=schema,
+        columns=columns,
+        items=filter_rows(items, options, columns),
+        failures=tuple(
+            each
+            for each in (*selection_failures(selected), *group_failures)
+            if each.kind != "group" or each.id not in groups_with_failed_item
+        ),
+        summary={
+            "groups": len(report.groups),
+            "lag": sum(totals) if totals else None,
+        },
+        notes=_notes(report),
+        is_condition_true=_exceeds_lag(options.fail_if_lag, items),
+    )
+
+
+def _exceeds_lag(text: str | None, items: Iterable[Item]) -> bool:
+    """Return whether the condition of --fail-if-lag is true for any item."""
+    if text is None:
+        return False
+    try:
+        condition = Condition.parse(text)
+    except ValueError as error:
+        raise SettingError(f"--fail-if-lag: {error}") from None
+    lags = [each["lag"] for each in items]
+    return any(condition.holds(each) for each in lags if isinstance(each, int))
+
+
+def filter_rows(
+    items: Sequence[Item], options: argparse.Namespace, columns: Sequence[Column]
+) -> tuple[Item, ...]:
+    """Apply --only-lagging, --sort and --top. Raises SettingError."""
+    rows = list(items)
+    if options.only_lagging:
+        rows = [
+            each
+            for each in rows
+            if each["error"] or (isinstance(lag := each["lag"], int) and lag > 0)
+        ]
+    if options.sort:
+        rows = _sort(rows, options.sort, columns)
+    if options.top:
+        rows = [
+            each
+            for at, each in enumerate(rows)
+            if at < options.top or each["error"] is not None
+        ]
+    return tuple(rows)
+
+
+def _sort(rows: Sequence[Item], wanted: str, columns: Sequence[Column]) -> list[Item]:
+    """Sort by a column, named by its title or key; unknown values last."""
+    keys = {each.title.lower(): each.key for each in columns}
+    keys |= {each.key: each.key for each in columns}
+    if (key := keys.get(wanted.lower())) is None:
+        known = ", ".join(each.key for each in columns)
+        raise SettingError(f"--sort: unknown column {wanted!r}; columns are {known}")
+
+    def rank(item: Item) -> tuple[bool, float, str]:
+        value = item[key]
+        if isinstance(value, int | float):
+            return False, -value, ""
+        return value is None, 0, str(value)
+
+    return sorted(rows, key=rank)
+
+
+def _notes(report: GroupLagReport) -> tuple[str, ...]:
+    """Return warnings about groups and commits that affect the meaning of the rows."""
+    if not report.groups:
+        return (NO_GROUP,)
+    described = [each.description for each in report.groups if each.description]
+    statuses = [row.lag_status for group in report.groups for row in group.rows]
+    sentences = {
+        LagStatus.BELOW_START: "warning: commits below the log start offset, so that "
+        "records were deleted before they were read",
+        LagStatus.BEYOND_END: "warning: commits beyond the log end offset, as after a "
+        "topic was deleted and created again",
+    }
+    return (
+        *_note_groups(described, "no active members in", lambda each: not each.members),
+        *_note_groups(
+            described,
+            "warning: owners may change, because of a rebalance in",
+            lambda each: each.state.is_rebalancing,
+        ),
+        *(
+            f"{sentence}: {statuses.count(status)} (--wide shows them)"
+            for status, sentence in sentences.items()
+            if status in statuses
+        ),
+    )
+
+
+def _note_groups(
+    groups: Iterable[GroupDescription],
+    sentence: str,
+    applies: Callable[[GroupDescription], bool],
+) -> list[str]:
+    names = [each.group_id for each in groups if applies(each)]
+    return [f"{sentence} {first_names(names)}"] if names else []
+
+
+PARTITION_COLUMNS: Final = (
+    Column("group_id", "GROUP"),
+    Column("topic", "TOPIC"),
+    Column("partition", "PARTITION"),
+    Column("committed_offset", "CURRENT-OFFSET"),
+    Column("log_start_offset", "LOG-START-OFFSET", is_wide=True),
+    Column("log_end_offset", "LOG-END-OFFSET"),
+    Column("lag", "LAG"),
+    Column("lag_status", "STATUS", is_wide=True),
+    Column("time_lag_ms", "TIME-LAG", is_wide=True, show=show_duration),
+    Column("time_lag_method", "METHOD", is_wide=True),
+    Column("time_lag_error_ms", "+/-", is_wide=True, show=show_duration),
+    Column("margin", "MARGIN", is_wide=True),
+    Column("expiry_clock", "EXPIRY", is_wide=True),
+    Column("member_id", "CONSUMER-ID"),
+    Column("member_epoch", "EPOCH", is_wide=True),
+    Column("instance_id", "INSTANCE-ID", is_wide=True),
+    Column("host", "HOST"),
+    Column("client_id", "CLIENT-ID"),
+    Column("rack_id", "RACK", is_wide=True),
+)
+"""The columns; those that are not wide are those of kafka-consumer-groups.sh, in its
+order.
+"""
+
+
+def partition_rows(report: GroupLagReport) -> Rows:
+    """Return a row for each partition, and for each member without partitions."""
+    return PARTITION_COLUMNS, tuple(
+        _partition_item(row, group.description, members)
+        for group in report.groups
+        for members in [
+            {each.member_id: each for each in group.description.members}
+            if group.description
+            else {}
+        ]
+        for row in group.rows
+    )
+
+
+def _partition_item(
+    row: PartitionLag,
+    group: GroupDescription | None,
+    members: dict[str, MemberDescription],
+) -> Item:
+    owner = members.get(row.member_id) if row.member_id is not None else None
+    commit, method = row.committed, row.time_lag_method
+    clock = expiry_clock(group, row.topic) if group and row.topic and commit else None
+    return {
+        "group_id": row.group_id,
+        **group_keys(group),
+        "topic": row.topic,
+        "partition": row.partition,
+        "committed_offset": commit.offset if commit else None,
+        "leader_epoch": commit.leader_epoch if commit else None,
+        "metadata": commit.metadata if commit else None,
+        "log_start_offset": row.log_start,
+        "log_end_offset": row.log_end,
+        "lag": row.lag,
+        "lag_raw": row.lag_raw,
+        "lag_status": row.lag_status.value if row.topic is not None else None,
+        "time_lag_ms": row.time_lag_ms,
+        "time_lag_method": method.value if method else None,
+        "time_lag_error_ms": row.time_lag_error_ms,
+        "last_commit_ms": None,
+        "margin": row.margin,
+        "expiry_clock": clock.value if clock else None,
+        "member_id": row.member_id,
+        "member_epoch": owner.epoch if owner else None,
+        "instance_id": row.instance_id,
+        "client_id": row.client_id,
+        "host": row.host,
+        "rack_id": owner.rack_id if owner else None,
+        "error": error_item(row.error),
+    }
+
+
+def group_keys(group: GroupDescription | None) -> dict[str, Json]:
+    """Return the part of an item that describes its group."""
+    return {
+        "group_type": group.type.value if group else None,
+        "state": group.state.value if group else None,
+        "coordinator_id": group.coordinator.node_id if group else None,
+    }
+
+
+_KEYS: Final = {
+    RollupBy.TOPIC: (Column("topic", "TOPIC"),),
+    RollupBy.MEMBER: (
+        Column("member_id", "CONSUMER-ID"),
+        Column("client_id", "CLIENT-ID"),
+    ),
+    RollupBy.HOST: (Column("host", "HOST"),),
+    RollupBy.GROUP: (
+        Column("state", "STATE"),
+        Column("members", "#MEMBERS"),
+        Column("topics", "#TOPICS"),
+        Column("coordinator", "COORDINATOR", is_wide=True),
+        Column("assignor", "ASSIGNOR", is_wide=True),
+        Column("group_epoch", "EPOCH", is_wide=True),
+        Column("target_assignment_epoch", "TARGET-EPOCH", is_wide=True),
+        Column("generation_id", "GENERATION", is_wide=True),
+        Column("leader_id", "LEADER", is_wide=True),
+    ),
+}
+_SUMS: Final = (
+    Column("partitions", "#PARTITIONS"),
+    Column("lagging", "#LAGGING", is_wide=True),
+    Column("uncommitted", "#UNCOMMITTED", is_wide=True),
+    Column("unknown", "#UNKNOWN", is_wide=True),
+    Column("lag", "LAG"),
+    Column("lag_max", "MAX-LAG"),
+    Column("time_lag_ms", "MAX-TIME-LAG", is_wide=True, show=show_duration),
+)
+
+
+def rollup_rows(report: GroupLagReport, by: RollupBy) -> Rows:
+    """Return a row for each sum."""
+    return rollup_columns(by), rollup_items(report, by)
+
+
+def rollup_columns(by: RollupBy) -> tuple[Column, ...]:
+    """Return the columns of a table of sums."""
+    return (Column("group_id", "GROUP"), *_KEYS[by], *_SUMS)
+
+
+def rollup_items(report: GroupLagReport, by: RollupBy) -> tuple[Item, ...]:
+    """Return an item for each sum."""
+    groups = {each.group_id: each.description for each in report.groups}
+    return tuple(
+        _rollup_item(each, groups[each.group_id], by)
+        for each in roll_up(report.groups, by)
+    )
+
+
+def _rollup_item(sums: Rollup, group: GroupDescription | None, by: RollupBy) -> Item:
+    keys: dict[str, Json] = {by.value: sums.key}
+    if by is RollupBy.GROUP:
+        keys = {
+            "members": len(group.members) if group else None,
+            "coordinator": str(group.coordinator) if group else None,
+            "assignor": group.assignor or None if group else None,
+            "group_epoch": group.group_epoch if group else None,
+            "target_assignment_epoch": group.assignment_epoch if group else None,
+            "generation_id": group.generation_id if group else None,
+            "leader_id": group.leader_id if group else None,
+            "topics": sums.topics,
+        }
+    elif by is RollupBy.MEMBER:
+        keys = {"member_id": sums.key, "client_id": sums.client_id}
+    return {
+        "group_id": sums.group_id,
+        **group_keys(group),
+        **keys,
+        "partitions": sums.partitions,
+        "lagging": sums.lagging,
+        "uncommitted": sums.uncommitted,
+        "unknown": sums.unknown,
+        "lag": sums.lag,
+        "lag_max": sums.lag_max,
+        "time_lag_ms": sums.time_lag_ms,
+        "error": error_item(sums.error),
+    }
+
+
+def _rate(value: Json) -> str:
+    return f"{value:.1f}" if isinstance(value, int | float) else "-"
+
+
+RATE_COLUMNS: Final = (
+    Column("read_per_s", "READ/S", show=_rate),
+    Column("written_per_s", "WRITTEN/S", show=_rate),
+    Column("catch_up_ms", "CATCH-UP", show=show_duration),
+)
+"""The further columns of `coterie groups watch`."""

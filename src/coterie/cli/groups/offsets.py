@@ -1,0 +1,448 @@
+"""`coterie groups offsets`: list, set, delete, export and import committed offsets."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
+from coterie.cli.connect import add_connection_options
+from coterie.cli.groups.selection import (
+    add_partition_option,
+    add_selection_options,
+    choose_groups,
+    create_file,
+    read_scope,
+    read_text,
+)
+from coterie.cli.groups.write import (
+    WRITE_OPTIONS,
+    kafka_command,
+    repeat_option,
+    writes,
+)
+from coterie.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from coterie.cli.command import Run
+    from coterie.cli.groups.change_rows import PlannedChange
+    from coterie.cli.output.outcome import Failure, Item, Outcome
+    from coterie.operations.current_groups import CurrentGroup
+    from coterie.operations.resets import Scenario
+    from coterie.types import GroupId, LogOffset, TopicPartition
+
+
+class FetchedOffsets(NamedTuple):
+    """The selected groups, each with its selected committed offsets."""
+
+    groups: tuple[CurrentGroup, ...]
+    failures: tuple[Failure, ...]
+
+
+async def fetch_offsets(run: Run) -> FetchedOffsets:
+    """Fetch the selected committed offsets of the selected groups."""
+    from dataclasses import replace
+
+    from coterie.cli.output.outcome import Failure
+    from coterie.client.admin.group_offsets import GroupOffsets
+    from coterie.errors import ApiError, CoterieError
+    from coterie.operations.current_groups import read_current_groups
+    from coterie.operations.selection import is_in_scope
+    from coterie.wire.error_codes import ErrorCode
+
+    scope = read_scope(run.options)
+    chosen = await choose_groups(run)
+    results = await read_current_groups(run.admin, chosen.ids)
+    errors: dict[GroupId, CoterieError] = dict(results.errors)
+    groups = []
+    for group_id in chosen.ids:
+        if group_id in errors:
+            continue
+        group = results.values[group_id]
+        if group.description is None and not group.committed:
+            errors[group_id] = ApiError(
+                ErrorCode.GROUP_ID_NOT_FOUND, "the group does not exist"
+            )
+            continue
+        fetched = group.offsets
+        offsets = GroupOffsets(
+            {
+                at: each
+                for at, each in fetched.offsets.items()
+                if is_in_scope(at, scope)
+            },
+            {at: each for at, each in fetched.errors.items() if is_in_scope(at, scope)},
+        )
+        groups.append(replace(group, offsets=offsets))
+    group_failures = (
+        Failure.of("group", each, errors[each]) for each in sorted(errors)
+    )
+    return FetchedOffsets(tuple(groups), (*chosen.failures, *group_failures))
+
+
+def _declare_listed_partitions(parser: argparse.ArgumentParser) -> None:
+    add_partition_option(parser, "partitions to list")
+
+
+async def list_offsets(run: Run) -> Outcome:
+    """Return a row for each committed offset."""
+    from coterie.cli.output.outcome import Column, Outcome, show_error
+
+    fetched = await fetch_offsets(run)
+    items = tuple(item for each in fetched.groups for item in _items(each))
+    has_errors = any(item["error"] for item in items)
+    return Outcome(
+        schema="coterie.groups.offsets.list",
+        columns=(
+            Column("group_id", "GROUP"),
+            Column("topic", "TOPIC"),
+            Column("partition", "PARTITION"),
+            Column("committed_offset", "OFFSET"),
+            Column("leader_epoch", "LEADER-EPOCH"),
+            Column("metadata", "METADATA"),
+            Column("error", "ERROR", is_wide=not has_errors, show=show_error),
+        ),
+        items=items,
+        failures=fetched.failures,
+    )
+
+
+def _items(group: CurrentGroup) -> Iterator[Item]:
+    from coterie.cli.output.outcome import error_item
+
+    for at in sorted({*group.committed, *group.offsets.errors}):
+        committed = group.committed.get(at)
+        yield {
+            "group_id": group.group_id,
+            "topic": at.topic,
+            "partition": at.partition,
+            "committed_offset": None if committed is None else committed.offset,
+            "leader_epoch": None if committed is None else committed.leader_epoch,
+            "metadata": None if committed is None else committed.metadata,
+            "error": error_item(group.offsets.errors.get(at)),
+        }
+
+
+LIST: Final = Command(
+    description="""\
+List committed offsets of groups, with leader epochs and metadata.
+
+Unlike `coterie groups lag`, it does not fetch log offsets.
+""",
+    examples="""\
+examples:
+  coterie groups offsets list billing
+      every offset of a group, with its metadata
+  coterie groups offsets list billing audit --partitions orders
+      one topic in two groups
+
+exit codes: 0 success, 1 something could not be read, 2 usage error
+""",
+    options=(add_selection_options, _declare_listed_partitions, *CLUSTER_OPTIONS),
+    run=on_cluster(list_offsets),
+)
+
+
+def _declare_export(parser: argparse.ArgumentParser) -> None:
+    add_partition_option(parser, "partitions to export")
+    parser.add_argument(
+        "--format",
+        choices=("json", "csv"),
+        default="json",
+        help="file format (default json)",
+    )
+    parser.add_argument(
+        "--to", metavar="FILE", default="-", help="path of a new file (default: stdout)"
+    )
+    parser.set_defaults(output="table", wide=False)
+
+
+async def export_offsets(run: Run) -> Outcome:
+    """Write the selected committed offsets to a file or stdout."""
+    from coterie.cli.output.outcome import Failure, Outcome
+
+    fetched = await fetch_offsets(run)
+    data = await _encode(run, fetched.groups)
+    if run.options.to == "-":
+        run.io.stdout.write(data.decode())
+    else:
+        create_file(run.options.to, data)
+    count = sum(len(each.committed) for each in fetched.groups)
+    groups = "1 group" if len(fetched.groups) == 1 else f"{len(fetched.groups)} groups"
+    offset_failures = (
+        Failure.of("offset", f"{each.group_id} {at.topic}-{at.partition}", error)
+        for each in fetched.groups
+        for at, error in each.offsets.errors.items()
+    )
+    return Outcome(
+        schema="coterie.groups.offsets.export",
+        columns=(),
+        items=(),
+        failures=(*fetched.failures, *offset_failures),
+        notes=(f"exported {count} offsets of {groups}",),
+    )
+
+
+async def _encode(run: Run, groups: Sequence[CurrentGroup]) -> bytes:
+    from coterie.operations.offset_files import CsvRow, write_csv, write_offsets_file
+    from coterie.operations.plan_files import utc_text
+
+    if run.options.format == "csv":
+        rows = (
+            CsvRow(each.group_id, at, committed.offset)
+            for each in groups
+            for at, committed in each.committed.items()
+        )
+        return write_csv(rows, with_group=len(groups) != 1).encode()
+    cluster = await run.admin.describe_cluster()
+    offsets = {each.group_id: each.committed for each in groups}
+    return write_offsets_file(offsets, utc_text(run.io.now_ms()), cluster.cluster_id)
+
+
+EXPORT: Final = Command(
+    description="""\
+Export committed offsets to a file that `coterie groups offsets import` reads.
+
+JSON contains metadata and leader epochs. CSV is the format that
+kafka-consumer-groups.sh reads with --reset-offsets --from-file: topic,partition,offset
+for one group, and group,topic,partition,offset for several.
+""",
+    examples="""\
+examples:
+  coterie groups offsets export billing > billing.json
+      one group, with metadata
+  coterie groups offsets export --glob 'billing-*' --to billing.json
+      several groups, into a new file
+  coterie groups offsets export billing --format csv --to billing.csv
+      for kafka-consumer-groups.sh
+
+exit codes: 0 success, 1 something could not be read, 2 usage error
+""",
+    options=(add_selection_options, _declare_export, add_connection_options),
+    run=on_cluster(export_offsets),
+)
+
+
+def declare_delete(parser: argparse.ArgumentParser) -> None:
+    """Declare the groups and the partitions."""
+    add_selection_options(parser)
+    add_partition_option(parser, "partitions to delete, required")
+
+
+async def plan_delete(run: Run) -> PlannedChange:
+    """Plan to delete committed offsets of the selected groups."""
+    from coterie.cli.groups.change_rows import PlannedChange
+    from coterie.operations.plans import plan_delete_offsets
+
+    scope = read_scope(run.options)
+    if scope is None:
+        raise SettingError(
+            "no partitions are selected; name some with --partitions, or delete the"
+            " whole group with `coterie groups delete`"
+        )
+    chosen = await choose_groups(run)
+    planned = await plan_delete_offsets(run.admin, chosen.ids, scope)
+    topics = repeat_option("--topic", run.options.partitions)
+    commands = (
+        kafka_command(run.options, "--delete-offsets", "--group", each, *topics)
+        for each in chosen.ids
+    )
+    return PlannedChange(planned, chosen.failures, chosen.summary, tuple(commands))
+
+
+DELETE: Final = Command(
+    description="""\
+Delete committed offsets of some partitions; the groups are kept.
+
+The coordinator refuses to delete offsets of a topic that a member is subscribed to. The
+old offsets are saved first: `coterie groups undo` restores them. Without --execute, the
+change is only shown.
+""",
+    examples="""\
+examples:
+  coterie groups offsets delete billing --partitions refunds
+      show the offsets that would be deleted
+  coterie groups offsets delete billing --partitions refunds --partitions orders:7 \\
+      --execute
+      a whole topic, and one partition of another
+
+exit codes: 0 success, 1 an offset could not be deleted, 2 usage error
+""",
+    options=(declare_delete, *WRITE_OPTIONS),
+    run=writes(plan_delete),
+)
+
+
+def declare_set(parser: argparse.ArgumentParser) -> None:
+    """Declare the group, the offsets and the metadata."""
+    parser.add_argument("group", metavar="GROUP", help="group id")
+    parser.add_argument(
+        "offsets",
+        metavar="TOPIC:P=OFFSET",
+        nargs="+",
+        help="new offset of a partition, as in orders:0=1500",
+    )
+    parser.add_argument(
+        "--metadata", metavar="TEXT", help="metadata to commit with the offsets"
+    )
+
+
+async def plan_set(run: Run) -> PlannedChange:
+    """Plan to commit exact offsets for one group."""
+    from coterie.cli.groups.change_rows import PlannedChange
+    from coterie.operations.plan_files import Action
+    from coterie.operations.plans import plan_offsets
+    from coterie.operations.resets import ToExact
+
+    options = run.options
+    offsets = read_offsets(options.offsets)
+    scenario = ToExact(offsets, options.metadata)
+    planned = await plan_offsets(run.admin, Action.SET, {options.group: scenario})
+    count = "1 offset" if len(offsets) == 1 else f"{len(offsets)} offsets"
+    commands = (
+        kafka_command(
+            options,
+            *("--reset-offsets", "--group", options.group),
+            *("--topic", f"{at.topic}:{at.partition}", "--to-offset", str(offset)),
+            "--execute",
+        )
+        for at, offset in offsets.items()
+    )
+    return PlannedChange(
+        planned,
+        summary=f"{count} of {options.group}",
+        kafka_commands=tuple(commands),
+    )
+
+
+def read_offsets(texts: list[str]) -> Mapping[TopicPartition, LogOffset]:
+    """Parse offsets of the form TOPIC:P=OFFSET. Raises SettingError."""
+    from coterie.operations.selection import TopicSelector
+    from coterie.types import TopicPartition
+
+    offsets: dict[TopicPartition, LogOffset] = {}
+    for text in texts:
+        place, equals, number = text.rpartition("=")
+        is_offset = number.isascii() and number.isdigit() and int(number) < 2**63
+        selector = TopicSelector.parse(place) if equals and place else None
+        if not is_offset or selector is None or len(selector.partitions or ()) != 1:
+            raise SettingError(
+                f"{text!r} is not TOPIC:P=OFFSET; write for example topic:0=1500"
+            )
+        at = TopicPartition(selector.topic, (selector.partitions or (0,))[0])
+        if at in offsets:
+            raise SettingError(f"{at.topic}:{at.partition} is given twice")
+        offsets[at] = int(number)
+    return offsets
+
+
+SET: Final = Command(
+    description="""\
+Commit exact offsets for a group without members; it is created if it does not exist.
+
+Offsets are not clamped to the log; a note marks those outside it. Without --metadata
+the metadata is kept. Without --execute, the change is only shown.
+""",
+    examples="""\
+examples:
+  coterie groups offsets set billing orders:0=1500 orders:1=1498
+      show the change
+  coterie groups offsets set billing orders:0=1500 --metadata 'by hand' --execute
+      write it, with a remark in the metadata
+
+exit codes: 0 success, 1 an offset could not be set, 2 usage error
+""",
+    options=(declare_set, *WRITE_OPTIONS),
+    run=writes(plan_set),
+)
+
+
+def declare_import(parser: argparse.ArgumentParser) -> None:
+    """Declare the file and the groups."""
+    parser.add_argument(
+        "file", metavar="FILE", help="path of a JSON or CSV file; - for stdin"
+    )
+    parser.add_argument(
+        "--group",
+        metavar="GROUP",
+        help="one group of the file; for CSV without group ids, the group of all lines",
+    )
+    parser.add_argument(
+        "--as",
+        dest="new_id",
+        metavar="GROUP",
+        help="group to commit for, instead of the file's",
+    )
+
+
+async def plan_import(run: Run) -> PlannedChange:
+    """Plan to commit the offsets of a file."""
+    from coterie.cli.groups.change_rows import PlannedChange
+    from coterie.operations.plan_files import Action
+    from coterie.operations.plans import plan_offsets
+
+    options = run.options
+    scenarios = read_scenarios(options)
+    planned = await plan_offsets(run.admin, Action.SET, scenarios)
+    count = "1 group" if len(scenarios) == 1 else f"{len(scenarios)} groups"
+    groups = repeat_option("--group", scenarios)
+    command = ("--reset-offsets", *groups, "--from-file", "offsets.csv", "--execute")
+    return PlannedChange(
+        planned,
+        summary=f"offsets of {count} are in {options.file}",
+        kafka_commands=(kafka_command(options, *command),),
+    )
+
+
+def read_scenarios(options: argparse.Namespace) -> Mapping[GroupId, Scenario]:
+    """Return the offsets of each selected group of the file. Raises SettingError."""
+    from coterie.operations.offset_files import read_csv, read_offsets_file
+    from coterie.operations.resets import ToCommits, ToExact
+
+    text = read_text(options.file)
+    scenarios: dict[GroupId, Scenario]
+    if text.lstrip().startswith("{"):
+        exported = read_offsets_file(text.encode())
+        scenarios = {each: ToCommits(offsets) for each, offsets in exported.items()}
+    else:
+        rows = read_csv(text, options.group)
+        scenarios = {each: ToExact(offsets) for each, offsets in rows.items()}
+    if options.group is not None:
+        if options.group not in scenarios:
+            raise SettingError(f"{options.file} has no offsets of {options.group!r}")
+        scenarios = {options.group: scenarios[options.group]}
+    if options.new_id is not None:
+        if len(scenarios) != 1:
+            raise SettingError("--as needs one group; select it with --group")
+        scenarios = {options.new_id: next(iter(scenarios.values()))}
+    if not scenarios:
+        raise SettingError(f"{options.file} has no offsets")
+    return scenarios
+
+
+IMPORT: Final = Command(
+    description="""\
+Commit the offsets of a file for groups that have no members.
+
+The file is from `coterie groups offsets export`, or CSV from kafka-consumer-groups.sh.
+Offsets are not clamped to the log; a note marks those outside it. Without --execute,
+the change is only shown.
+""",
+    examples="""\
+examples:
+  coterie groups offsets import billing.json
+      show the change
+  coterie groups offsets import billing.json --execute
+      write it, for every group of the file
+  coterie groups offsets import billing.json --group billing --as billing-v2 --execute
+      one group of the file, under another id
+  coterie groups offsets import billing.csv --group billing --execute
+      lines of topic,partition,offset, which do not name the group
+
+exit codes: 0 success, 1 an offset could not be set, 2 usage error
+""",
+    options=(declare_import, *WRITE_OPTIONS),
+    run=writes(plan_import),
+)

@@ -1,1 +1,0 @@
-"""The commands about what groups committed, one verb a file."""

@@ -1,0 +1,229 @@
+"""The options that select groups and partitions, the same for every command.
+
+`read_selection` turns the options into a `Selection` of `operations.selection`;
+`choose_groups` also evaluates it, for commands that write.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from coterie.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from coterie.cli.command import Run
+    from coterie.cli.output.outcome import Failure
+    from coterie.client.admin.groups import GroupState, GroupType
+    from coterie.operations.selection import Scope, Selection, SelectionResult
+    from coterie.types import GroupId
+
+StateOrType = TypeVar("StateOrType", "GroupState", "GroupType")
+
+NO_GROUP: Final = "no group is selected"
+_LISTED_NAMES_MAX: Final = 5
+"""The largest number of group ids in a note."""
+
+
+def add_selection_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that select groups; `read_selection` reads them."""
+    parser.add_argument("groups", metavar="GROUP", nargs="*", help="group id")
+    group = parser.add_argument_group(
+        "selection",
+        "Group ids and patterns add groups; the other options restrict the result. "
+        "Options may be repeated, and values separated by commas.",
+    )
+    add = group.add_argument
+    add("--all", action="store_true", help="every group")
+    add(
+        "--regex",
+        metavar="RE",
+        action="append",
+        help="regular expression for the whole id",
+    )
+    add("--glob", metavar="GLOB", action="append", help="glob for ids, as in orders-*")
+    add("--file", metavar="FILE", action="append", help="file of ids; - for stdin")
+    add("--exclude", metavar="GLOB", action="append", help="glob for excluded ids")
+    add("--state", metavar="STATE", action="append", help="group state")
+    add("--type", metavar="TYPE", action="append", help="classic, consumer, ...")
+    add(
+        "--protocol",
+        metavar="NAME",
+        action="append",
+        help="protocol type: consumer, connect, ..., or simple for groups that no "
+        "member ever joined",
+    )
+    add("--topic", metavar="TOPIC", action="append", help="a topic that groups read")
+    add("--lag", metavar="COND", help="condition on the total lag, as in '>1000'")
+    add("--empty", action="store_true", help="groups without members: --state Empty")
+    add(
+        "--orphaned",
+        action="store_true",
+        help="groups with commits only for topics that no longer exist",
+    )
+
+
+def read_selection(
+    options: argparse.Namespace, *, must_choose: bool = False
+) -> Selection:
+    """Return the selection that the options describe. Raises SettingError.
+
+    With `must_choose`, a selection of every group is accepted only with --all.
+    """
+    from coterie.client.admin.groups import GroupState, GroupType
+    from coterie.operations.selection import Condition, Selection
+
+    states = [_read_word(GroupState, "state", each) for each in _split(options.state)]
+    types = [_read_word(GroupType, "type", each) for each in _split(options.type)]
+    try:
+        lag = None if options.lag is None else Condition.parse(options.lag)
+    except ValueError as error:
+        raise SettingError(f"--lag: {error}") from None
+    selection = Selection(
+        ids=(
+            *options.groups,
+            *(
+                line
+                for file in options.file or ()
+                for line in read_text(file).splitlines()
+                if line
+            ),
+        ),
+        regexes=tuple(_read_regex(each) for each in options.regex or ()),
+        globs=tuple(options.glob or ()),
+        excludes=tuple(options.exclude or ()),
+        states=frozenset([*states, *([GroupState.EMPTY] if options.empty else [])]),
+        types=frozenset(types),
+        # The protocol type of a simple group is empty.
+        protocols=frozenset(
+            "" if each == "simple" else each for each in _split(options.protocol)
+        ),
+        topics=frozenset(_split(options.topic)),
+        lag=lag,
+        is_orphaned=options.orphaned,
+    )
+    names_groups = bool(selection.ids or selection.regexes or selection.globs)
+    if options.file and not names_groups:
+        raise SettingError(f"--file: {options.file[0]} contains no group id")
+    if options.all and names_groups:
+        raise SettingError("--all selects every group; do not name groups as well")
+    if must_choose and selection.selects_all and not options.all:
+        raise SettingError(
+            "no group is selected; name groups, give a pattern, or use --all"
+        )
+    return selection
+
+
+def _split(values: Iterable[str] | None) -> list[str]:
+    return [part for value in values or () for part in value.split(",") if part]
+
+
+def _read_regex(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise SettingError(
+            f"--regex: {text!r} is not a regular expression: {error}"
+        ) from None
+
+
+def _read_word(kind: type[StateOrType], option: str, text: str) -> StateOrType:
+    """Return the state or type with this name. Raises SettingError when unknown."""
+    value = kind.read(text)
+    if value.name == "UNKNOWN" and text.lower() != "unknown":
+        known = ", ".join(each.value for each in kind)
+        raise SettingError(
+            f"--{option}: unknown {option} {text!r}; {option}s are {known}"
+        )
+    return value
+
+
+class ChosenGroups(NamedTuple):
+    """The groups that a writing command changes."""
+
+    ids: tuple[GroupId, ...]
+    failures: tuple[Failure, ...]
+    """Failures of groups and nodes while the selection was evaluated."""
+    summary: str
+    """A sentence with the number of groups and the first ids."""
+
+
+async def choose_groups(run: Run) -> ChosenGroups:
+    """Return the selected groups. Raises SettingError when none is named and --all is
+    missing."""
+    from coterie.operations.selection import select_groups
+
+    selection = read_selection(run.options, must_choose=True)
+    selected = await select_groups(run.admin, selection, progress=run.progress)
+    ids = selected.ids
+    summary = NO_GROUP
+    if ids:
+        verb = "groups are" if len(ids) > 1 else "group is"
+        summary = f"{len(ids)} {verb} selected: {first_names(ids)}"
+    return ChosenGroups(ids, selection_failures(selected), summary)
+
+
+def first_names(ids: Sequence[GroupId]) -> str:
+    """Return the first ids of a list of groups, and the number of the others."""
+    rest = len(ids) - _LISTED_NAMES_MAX
+    names = ", ".join(ids[:_LISTED_NAMES_MAX])
+    return names + (f" and {rest} more" if rest > 0 else "")
+
+
+def selection_failures(selected: SelectionResult) -> tuple[Failure, ...]:
+    """Return the failures of nodes and groups during the evaluation of a selection."""
+    from coterie.cli.output.outcome import Failure
+
+    nodes = selected.node_errors.items()
+    groups = selected.errors.items()
+    return (
+        *(Failure.of("node", node_id, error) for node_id, error in sorted(nodes)),
+        *(Failure.of("group", group_id, error) for group_id, error in sorted(groups)),
+    )
+
+
+def add_partition_option(parser: argparse._ActionsContainer, text: str) -> None:
+    """Declare --partitions; `read_scope` reads it."""
+    parser.add_argument(
+        "--partitions",
+        metavar="TOPIC[:P,...]",
+        action="append",
+        help=f"{text}: a topic, or some of its partitions as in orders:0,1; may be "
+        "repeated",
+    )
+
+
+def read_scope(options: argparse.Namespace) -> Scope:
+    """Return the partitions of --partitions; without it, all committed ones.
+
+    Raises SettingError.
+    """
+    from coterie.operations.selection import ALL_COMMITTED, TopicSelector
+
+    if not options.partitions:
+        return ALL_COMMITTED
+    return tuple(TopicSelector.parse(each) for each in options.partitions)
+
+
+def read_text(file: str) -> str:
+    """Return the text of a file, or of stdin for "-". Raises SettingError."""
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    except OSError as error:
+        raise SettingError(f"cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingError(f"cannot read {file}: it is not UTF-8") from error
+
+
+def create_file(file: str, data: bytes) -> None:
+    """Write a file that must not exist yet. Raises SettingError."""
+    try:
+        with Path(file).open("xb") as opened:
+            opened.write(data)
+    except OSError as error:
+        raise SettingError(f"cannot write {file}: {error.strerror}") from error

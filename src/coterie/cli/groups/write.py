@@ -1,0 +1,176 @@
+"""Commands that write to groups: plan, preview, confirm, snapshot, apply.
+
+A command supplies `plan(run)`, which returns a `PlannedChange` and writes nothing.
+`coterie groups plan` calls the same function and writes a plan file instead. Rules:
+nothing is written without --execute or --yes; at a terminal --execute asks first; the
+committed offsets are saved in a snapshot before the first write.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from coterie.cli.command import (
+    CLUSTER_OPTIONS,
+    EXECUTE_HINT,
+    add_execute_options,
+    run_on_cluster,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from coterie.cli.command import Run
+    from coterie.cli.groups.change_rows import PlannedChange
+    from coterie.cli.output.emit import CommandIO
+    from coterie.cli.output.outcome import Outcome
+    from coterie.operations.apply import OnResult
+    from coterie.operations.plan_files import ItemResult, PlanItem
+    from coterie.operations.snapshots import SnapshotWriter
+
+PlanFunction: TypeAlias = "Callable[[Run], Awaitable[PlannedChange]]"
+
+_KAFKA_SCRIPT: Final = "kafka-consumer-groups.sh"
+
+
+def add_write_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of every command that writes to groups."""
+    group = add_execute_options(parser)
+    add = group.add_argument
+    add(
+        "--force",
+        action="store_true",
+        help="write even to groups that changed since they were read",
+    )
+    add(
+        "--snapshots",
+        metavar="DIR",
+        help="directory of the snapshots that `coterie groups undo` restores "
+        "(default: coterie/snapshots in $XDG_STATE_HOME, or in ~/.local/state)",
+    )
+    add_kafka_option(group)
+
+
+def add_kafka_option(parser: argparse._ActionsContainer) -> None:
+    """Declare --print-kafka-command."""
+    parser.add_argument(
+        "--print-kafka-command",
+        action="store_true",
+        help="also print the equivalent kafka-consumer-groups.sh command",
+    )
+
+
+WRITE_OPTIONS: Final = (add_write_options, *CLUSTER_OPTIONS)
+
+
+def writes(plan: PlanFunction) -> Callable[[argparse.Namespace], int]:
+    """Return a `run` function that applies the change that `plan` returns."""
+    return partial(run_on_cluster, work=partial(_plan_and_apply, plan))
+
+
+async def _plan_and_apply(plan: PlanFunction, run: Run) -> Outcome:
+    from coterie.cli.groups.change_rows import preview_outcome, written_outcome
+    from coterie.operations.plans import items_of
+
+    change = await plan(run)
+    items = items_of(change.planned)
+    if not items or not may_write(run):
+        hint = EXECUTE_HINT if items else ""
+        return preview_outcome(run, change, change.summary, hint)
+    if not confirm_write(run, preview_outcome(run, change), change.summary, len(items)):
+        return preview_outcome(run, change, "nothing was written")
+    snapshot = await open_snapshot(run)
+    results = await apply_with_progress(run, items, snapshot)
+    return written_outcome(run, change, results, snapshot)
+
+
+def may_write(run: Run) -> bool:
+    """Return whether --execute or --yes was given."""
+    return bool(run.options.execute or run.options.yes)
+
+
+def confirm_write(run: Run, preview: Outcome, summary: str, count: int) -> bool:
+    """Print the groups to write to, and at a terminal ask for confirmation.
+
+    Return True without a question when --yes was given or there is no terminal.
+    """
+    from coterie.cli.output.emit import confirm, is_interactive, write_message
+
+    write_message(run.io, summary)
+    if run.options.yes or not is_interactive(run.io):
+        return True
+    groups = "1 group" if count == 1 else f"{count} groups"
+    return confirm(run.io, preview, run.options, f"Write to {groups}?")
+
+
+async def apply_with_progress(
+    run: Run,
+    items: Sequence[PlanItem],
+    snapshot: SnapshotWriter,
+    on_result: OnResult | None = None,
+) -> tuple[ItemResult, ...]:
+    """Apply plan items and show a progress bar."""
+    from coterie.operations.apply import apply_items
+
+    done = 0
+
+    def count_result(result: ItemResult) -> None:
+        nonlocal done
+        done += 1
+        run.progress(done, len(items))
+        if on_result is not None:
+            on_result(result)
+
+    return await apply_items(
+        run.admin, items, snapshot, force=run.options.force, on_result=count_result
+    )
+
+
+async def open_snapshot(run: Run, plan_id: str = "") -> SnapshotWriter:
+    """Return the writer of the snapshot of this run."""
+    from coterie.operations.plan_files import utc_text
+    from coterie.operations.snapshots import SnapshotHead, SnapshotWriter
+
+    cluster = await run.admin.describe_cluster()
+    head = SnapshotHead(
+        new_id(run.io),
+        utc_text(run.io.now_ms()),
+        cluster.cluster_id,
+        f"coterie {run.options.command}",
+        plan_id,
+    )
+    return SnapshotWriter(snapshot_directory(run.options), head)
+
+
+def new_id(io: CommandIO) -> str:
+    """Return an id for a plan or a snapshot: the time and a random suffix."""
+    import secrets
+
+    return f"{io.clock():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def snapshot_directory(options: argparse.Namespace) -> Path:
+    """Return the directory of --snapshots, or the default below XDG_STATE_HOME."""
+    import os
+    from pathlib import Path
+
+    if options.snapshots:
+        return Path(options.snapshots)
+    state = os.environ.get("XDG_STATE_HOME")
+    base = Path(state) if state else Path.home() / ".local" / "state"
+    return base / "coterie" / "snapshots"
+
+
+def kafka_command(options: argparse.Namespace, *arguments: str) -> str:
+    """Return a command line of kafka-consumer-groups.sh, quoted for a shell."""
+    bootstrap = options.bootstrap_server or "HOST:PORT"
+    return shlex.join([_KAFKA_SCRIPT, "--bootstrap-server", bootstrap, *arguments])
+
+
+def repeat_option(option: str, values: Iterable[str]) -> list[str]:
+    """Return the arguments that give an option once for each value."""
+    return [word for value in values for word in (option, value)]

@@ -1,0 +1,262 @@
+"""`--list` and `--describe`, and the groups that other actions select.
+
+Committed offsets are fetched before log end offsets, in few requests for all groups. A
+row that could not be read in full has hyphens; its error goes to stderr.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final
+
+from coterie.cli.kafka_consumer_groups import tables
+from coterie.cli.kafka_consumer_groups.command_line import (
+    CommandLine,
+    UsageError,
+    selectors,
+)
+from coterie.cli.kafka_consumer_groups.java import (
+    as_exception,
+    hash_map_order,
+    string_hash,
+)
+from coterie.cli.kafka_consumer_groups.report import Report, error, output, warning
+from coterie.cli.kafka_consumer_groups.tables import MISSING, Extras, OffsetRow
+from coterie.client.admin.admin_client import AdminClient
+from coterie.client.admin.groups import (
+    GroupDescription,
+    GroupListing,
+    GroupState,
+    GroupType,
+)
+from coterie.errors import ApiError, CoterieError
+from coterie.operations.lag import GroupLag, LagStatus, PartitionLag, group_lag
+from coterie.operations.selection import TopicSelector
+from coterie.types import GroupId
+from coterie.wire.error_codes import ErrorCode
+
+COMMAND_FAILED: Final = "Executing consumer group command failed due to "
+_TYPES: Final = (GroupType.CLASSIC, GroupType.CONSUMER)
+_STATES: Final = (
+    GroupState.PREPARING_REBALANCE,
+    GroupState.COMPLETING_REBALANCE,
+    GroupState.STABLE,
+    GroupState.DEAD,
+    GroupState.EMPTY,
+    GroupState.ASSIGNING,
+    GroupState.RECONCILING,
+)
+_PROTOCOL_TYPES: Final = {"", "consumer"}
+
+
+async def list_consumer_groups(
+    admin: AdminClient,
+    states: Collection[GroupState] = (),
+    types: Collection[GroupType] = (),
+) -> tuple[list[GroupListing], Report]:
+    """Return the consumer groups of the cluster, and errors of brokers.
+
+    Share groups, streams groups and groups of other protocol types, such as those of
+    Kafka Connect, are left out.
+    """
+    listings = await admin.list_groups(states=states, types=types)
+    report = Report.of(
+        error(f"the groups of broker {node_id} are not listed: {each}")
+        for node_id, each in sorted(listings.errors.items())
+    )
+    groups = [
+        each
+        for each in listings.groups
+        if each.type in {None, *_TYPES} and each.protocol_type in _PROTOCOL_TYPES
+    ]
+    return groups, report
+
+
+async def selected_groups(
+    admin: AdminClient, line: CommandLine
+) -> tuple[tuple[GroupId, ...], Report]:
+    """Return the groups of `--group`, or with `--all-groups` all consumer groups."""
+    if not line.has("all-groups"):
+        return line.all("group"), Report()
+    groups, report = await list_consumer_groups(admin)
+    return tuple(each.group_id for each in groups), report
+
+
+def in_order(group_ids: Iterable[GroupId], line: CommandLine) -> list[GroupId]:
+    """Return groups by name; with --strict, in the HashMap order of Java."""
+    ordered = sorted(group_ids)
+    return hash_map_order(ordered, string_hash) if line.is_strict else ordered
+
+
+async def list_groups(admin: AdminClient, line: CommandLine) -> Report:
+    """Run `--list`: ids, or with `--type` and `--state` columns and filters."""
+    types, states = wanted_types(line), wanted_states(line)
+    groups, report = await list_consumer_groups(admin, states, types)
+    by_id = {each.group_id: each for each in groups}
+    groups = [by_id[group_id] for group_id in in_order(by_id, line)]
+    if not line.has("type", "state"):
+        return report + output("".join(f"{each.group_id}\n" for each in groups))
+    columns = {"with_type": line.has("type"), "with_state": line.has("state")}
+    return report + output(tables.group_list(groups, **columns))
+
+
+def wanted_states(line: CommandLine) -> tuple[GroupState, ...]:
+    """Return the states of `--state`, in any case (C-47). Raises UsageError."""
+    text = line.one("state") or ""
+    states = [GroupState.read(each.strip()) for each in text.split(",") if text]
+    if not set(states) <= set(_STATES):
+        valid = ", ".join(each.value for each in _STATES)
+        raise UsageError(f"Invalid state list '{text}'. Valid states are: {valid}")
+    return tuple(dict.fromkeys(states))
+
+
+def wanted_types(line: CommandLine) -> tuple[GroupType, ...]:
+    """Return the types of `--type`, in any case (C-47). Raises UsageError."""
+    text = line.one("type") or ""
+    types = [GroupType.read(each.strip()) for each in text.split(",") if text]
+    if not set(types) <= set(_TYPES):
+        valid = ", ".join(each.value.capitalize() for each in _TYPES)
+        raise UsageError(f"Invalid types list '{text}'. Valid types are: {valid}")
+    return tuple(dict.fromkeys(types))
+
+
+async def describe_each(
+    admin: AdminClient,
+    line: CommandLine,
+    table: Callable[[GroupDescription, Extras], str],
+) -> Report:
+    """Run `--describe` with --members or --state: a table for each group, by name."""
+    group_ids, report = await selected_groups(admin, line)
+    described = await admin.describe_groups(group_ids)
+    reports = [report]
+    for group_id in sorted(group_ids):
+        if (failure := described.errors.get(group_id)) is not None:
+            reports.append(_no_table(group_id, failure, line))
+            continue
+        group = described.values[group_id]
+        if group.state is GroupState.DEAD:
+            reports.append(_dead(group_id, line))
+        else:
+            text = table(group, _extras(line))
+            reports.append(_state_notice(group) + output(text))
+    return Report.of(reports)
+
+
+async def describe_offsets(admin: AdminClient, line: CommandLine) -> Report:
+    """Run `--describe`, with or without `--offsets`."""
+    chosen = selectors(line)
+    group_ids, report = await selected_groups(admin, line)
+    topics = {each.topic for each in chosen} or None
+    lags = await group_lag(admin, sorted(group_ids), topics=topics)
+    each_group = (_describe_lag(group, chosen, line) for group in lags.groups)
+    return Report.of((report, *each_group))
+
+
+def _describe_lag(
+    group: GroupLag, chosen: Sequence[TopicSelector], line: CommandLine
+) -> Report:
+    """Return the notices, warnings and table of one group."""
+    if group.description is None or group.error is not None:
+        assert group.error is not None, "a group has a description or an error"
+        return _no_table(group.group_id, group.error, line)
+    if group.description.state is GroupState.DEAD:
+        return _dead(group.group_id, line)
+    rows = [row for row in group.rows if _is_shown(row, chosen, line)]
+    table = tables.offsets([_offset_row(row, line) for row in rows], _extras(line))
+    warnings = (_row_warning(row, line) for row in rows)
+    return Report.of(
+        (_state_notice(group.description), *warnings, output(table if rows else ""))
+    )
+
+
+def _extras(line: CommandLine) -> Extras:
+    return Extras(verbose=line.has("verbose"), additions=not line.is_strict)
+
+
+def _is_shown(
+    row: PartitionLag, chosen: Sequence[TopicSelector], line: CommandLine
+) -> bool:
+    # A member without partitions has a row here (A-72), but not in
+    # kafka-consumer-groups.sh.
+    if row.topic is None:
+        return not chosen and not line.is_strict
+    return not chosen or any(
+        row.topic == each.topic
+        and (each.partitions is None or row.partition in each.partitions)
+        for each in chosen
+    )
+
+
+def _offset_row(row: PartitionLag, line: CommandLine) -> OffsetRow:
+    # A partition without an owner has hyphens; an owner's unknown value stays None.
+    without_owner = MISSING if row.member_id is None else None
+    commit = row.committed
+    return OffsetRow(
+        group_id=row.group_id,
+        topic=row.topic,
+        partition=row.partition,
+        leader_epoch=None if commit is None else commit.leader_epoch,
+        current_offset=None if commit is None else commit.offset,
+        log_end_offset=row.log_end,
+        lag=row.lag_raw if line.is_strict else row.lag,
+        consumer_id=row.member_id or without_owner,
+        host=row.host or without_owner,
+        client_id=row.client_id or without_owner,
+    )
+
+
+def _row_warning(row: PartitionLag, line: CommandLine) -> Report:
+    """Return the error of a row, or a warning about a commit outside the log."""
+    place = f"{row.topic}-{row.partition}"
+    if row.error is not None:
+        return error(f"Consumer group '{row.group_id}', {place}: {row.error}")
+    if line.is_strict or row.committed is None:
+        return Report()
+    if row.lag_status is LagStatus.BELOW_START:
+        reason = (
+            f"but its log starts at {row.log_start}: the records between are deleted"
+        )
+    elif row.lag_status is LagStatus.BEYOND_END:
+        reason = f"but its log ends at {row.log_end}"
+    else:
+        return Report()
+    return warning(
+        f"\nWarning: Consumer group '{row.group_id}' is at offset "
+        f"{row.committed.offset} of {place}, {reason}."
+    )
+
+
+def _state_notice(group: GroupDescription) -> Report:
+    """Return the notice about a group's state, printed before its table (A-74)."""
+    if group.state is GroupState.EMPTY:
+        return warning(f"\nConsumer group '{group.group_id}' has no active members.")
+    if group.state.is_rebalancing:
+        return warning(f"\nWarning: Consumer group '{group.group_id}' is rebalancing.")
+    if group.state is not GroupState.STABLE:
+        return error(
+            f"Expected a valid consumer group state, but found '{group.state.value}'."
+        )
+    return Report()
+
+
+def _no_table(group_id: GroupId, failure: CoterieError, line: CommandLine) -> Report:
+    """Return the error of a group that cannot be described (I-11); other groups are
+    still printed.
+    """
+    is_missing = (
+        isinstance(failure, ApiError) and failure.code == ErrorCode.GROUP_ID_NOT_FOUND
+    )
+    if line.is_strict:
+        text = as_exception(failure)
+        if is_missing:
+            text = f"{text.partition(':')[0]}: Group {group_id} not found."
+        return error(COMMAND_FAILED + text, on_stdout=True)
+    if is_missing:
+        return _dead(group_id, line)
+    return error(f"Consumer group '{group_id}' cannot be described: {failure}")
+
+
+def _dead(group_id: GroupId, line: CommandLine) -> Report:
+    """Return the error for a group in state Dead (A-74, A-75)."""
+    text = f"Consumer group '{group_id}' does not exist."
+    return error(text, on_stdout=line.is_strict)

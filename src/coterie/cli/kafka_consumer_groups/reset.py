@@ -1,0 +1,249 @@
+"""`--reset-offsets`: new committed offsets for groups without members (C-60..C-63).
+
+All groups are planned first, then each is written. A group with a partition that cannot
+be reset is not written at all; other groups are. Without `--execute` nothing is
+written. With --strict, errors go to stdout as in kafka-consumer-groups.sh.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from coterie.cli.kafka_consumer_groups import tables
+from coterie.cli.kafka_consumer_groups.command_line import CommandLine, selectors
+from coterie.cli.kafka_consumer_groups.describe import (
+    COMMAND_FAILED,
+    in_order,
+    selected_groups,
+)
+from coterie.cli.kafka_consumer_groups.java import (
+    as_exception,
+    hash_map_order,
+    message_of,
+    partition_hash,
+)
+from coterie.cli.kafka_consumer_groups.report import (
+    Part,
+    Report,
+    error,
+    output,
+    refusal,
+    warning,
+)
+from coterie.client.admin.admin_client import AdminClient
+from coterie.errors import ApiError, CoterieError, OperationRefused, SettingError
+from coterie.operations.offset_files import CsvRow, read_csv, write_csv
+from coterie.operations.resets import (
+    GroupReset,
+    Note,
+    ResetRow,
+    Scenario,
+    ShiftBy,
+    ToCurrent,
+    ToEarliest,
+    ToLatest,
+    ToOffset,
+    ToRows,
+    by_duration,
+    drop_metadata,
+    plan_resets,
+    to_datetime,
+    write_offsets,
+)
+from coterie.operations.selection import ALL_COMMITTED
+from coterie.types import GroupId, LogOffset, TopicPartition
+from coterie.wire.error_codes import ErrorCode
+
+_NO_PARTITION: Final = -1
+_EXECUTION_EXCEPTION: Final = "java.util.concurrent.ExecutionException: "
+_PARTITION_ERRORS: Final[Mapping[ErrorCode | None, str]] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "do not exist",
+    ErrorCode.LEADER_NOT_AVAILABLE: "have no leader",
+}
+
+
+def read_scenario(line: CommandLine) -> Scenario | Mapping[GroupId, ToRows]:
+    """Return the scenario of the options; for --from-file, one for each group.
+
+    Raises SettingError.
+    """
+    if (path := line.one("from-file")) is not None:
+        groups = line.all("group")
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeError) as failure:
+            raise SettingError(f"Unable to read file {path}: {failure}") from failure
+        plan = read_csv(text, groups[0] if len(groups) == 1 else None)
+        return {group_id: ToRows(offsets) for group_id, offsets in plan.items()}
+    if (offset := line.number("to-offset")) is not None:
+        return ToOffset(offset)
+    if (records := line.number("shift-by")) is not None:
+        return ShiftBy(records)
+    if (at := line.one("to-datetime")) is not None:
+        return to_datetime(at)
+    if (duration := line.one("by-duration")) is not None:
+        return by_duration(duration, time.time_ns() // 1_000_000)
+    if line.has("to-earliest"):
+        return ToEarliest()
+    return ToLatest() if line.has("to-latest") else ToCurrent()
+
+
+async def reset_offsets(admin: AdminClient, line: CommandLine) -> Report:
+    """Run `--reset-offsets`."""
+    try:
+        chosen = read_scenario(line)
+    except SettingError as failure:
+        return _error(line, str(failure))
+    group_ids, report = await selected_groups(admin, line)
+    ordered = in_order(group_ids, line)
+    scenarios: dict[GroupId, Scenario] = {}
+    for each in ordered:
+        if not isinstance(chosen, Mapping):
+            scenarios[each] = chosen
+        elif each in chosen:
+            scenarios[each] = chosen[each]
+    scope = ALL_COMMITTED if line.has("all-topics") else selectors(line)
+    plans = await plan_resets(admin, scenarios, scope)
+    resets = {each.group_id: each for each in plans}
+    reports = [report]
+    planned: dict[GroupId, Mapping[TopicPartition, LogOffset]] = {}
+    for group_id in ordered:
+        if group_id not in scenarios:
+            planned[group_id] = {}
+            reports.append(_error(line, f"No reset plan for group {group_id} found"))
+            continue
+        reset = _order_rows(resets[group_id], line)
+        group_report = _describe_plan(reset, scenarios[group_id], line)
+        if not group_report.failed and line.has("execute"):
+            group_report += await _write(admin, reset, line)
+        reports.append(group_report)
+        if not group_report.failed or isinstance(reset.error, OperationRefused):
+            planned[group_id] = {
+                row.at: row.new.offset for row in reset.rows if row.new is not None
+            }
+    report = Report.of(reports)
+    has_results = bool(planned) or not report.failed
+    return report + output(_results(planned, line) if has_results else "")
+
+
+def _order_rows(reset: GroupReset, line: CommandLine) -> GroupReset:
+    """Return the rows by name; with --strict, in the HashMap order of Java."""
+    if not line.is_strict:
+        return reset
+    rows = {row.at: row for row in reset.rows}
+    # In one hash bucket the order is that of insertion: the order of the response.
+    fetched = () if reset.current is None else reset.current.offsets.offsets
+    inserted = dict.fromkeys((*(each for each in fetched if each in rows), *rows))
+    ordered = hash_map_order(inserted, partition_hash)
+    return replace(reset, rows=tuple(rows[each] for each in ordered))
+
+
+async def _write(admin: AdminClient, reset: GroupReset, line: CommandLine) -> Report:
+    """Commit every row without its metadata, as kafka-consumer-groups.sh does."""
+    rows = drop_metadata(reset.rows)
+    offsets = {row.at: row.new for row in rows if row.new is not None}
+    results = await write_offsets(admin, reset.group_id, offsets)
+    for failure in results.errors.values():
+        return _group_error(line, reset.group_id, failure, message_of(failure))
+    return Report()
+
+
+def _results(
+    planned: Mapping[GroupId, Mapping[TopicPartition, LogOffset]], line: CommandLine
+) -> str:
+    if not line.has("export"):
+        return tables.new_offsets(planned)
+    rows = (
+        CsvRow(group_id, partition, offset)
+        for group_id, offsets in planned.items()
+        for partition, offset in offsets.items()
+    )
+    return write_csv(rows, with_group=len(line.all("group")) != 1) + "\n"
+
+
+def _describe_plan(reset: GroupReset, scenario: Scenario, line: CommandLine) -> Report:
+    """Return the notes on a group's plan; failed when it must not be written."""
+    failure = reset.error
+    if isinstance(failure, OperationRefused):
+        return _error(line, str(failure))
+    if failure is not None:
+        as_apache = _EXECUTION_EXCEPTION + as_exception(failure)
+        return _group_error(line, reset.group_id, failure, as_apache)
+    failed_rows = [row for row in reset.rows if row.error is not None]
+    if failed_rows:
+        return _describe_failed_rows(line, failed_rows, scenario)
+    return Report.of(_row_note(row, scenario, line) for row in reset.rows)
+
+
+def _row_note(row: ResetRow, scenario: Scenario, line: CommandLine) -> Report:
+    """Return a warning when the new offset is not the requested one (C-62)."""
+    assert row.new is not None, "a row without an error has an offset"
+    if Note.NO_LATER_RECORD in row.notes:
+        text = (
+            f"\nWarn: Partition {row.partition} from topic {row.topic} is empty. "
+            "Falling back to latest known offset.\n"
+        )
+        return Report((Part(text, is_stderr=not line.is_strict),))
+    if Note.CLAMPED not in row.notes:
+        return Report()
+    if isinstance(scenario, ToOffset):
+        requested = scenario.offset
+    elif isinstance(scenario, ToRows):
+        requested = scenario.offsets[row.at]
+    else:
+        assert isinstance(scenario, ShiftBy), "other scenarios are never clamped"
+        assert row.prior is not None, "a row without a commit cannot be shifted"
+        requested = row.prior.offset + scenario.records
+    is_above = requested > row.new.offset
+    compared = "higher than latest" if is_above else "lower than earliest"
+    return warning(
+        f"WARN: New offset ({requested}) is {compared} offset for topic partition "
+        f"{row.topic}-{row.partition}. Value will be set to {row.new.offset}"
+    )
+
+
+def _describe_failed_rows(
+    line: CommandLine, failed_rows: list[ResetRow], scenario: Scenario
+) -> Report:
+    """Return the first kind of error of a group with the partitions that have it."""
+    row = failed_rows[0]
+    failure = row.error
+    assert failure is not None, "only rows with an error are given"
+    if isinstance(scenario, ShiftBy) and isinstance(failure, OperationRefused):
+        return refusal(
+            f"Cannot shift offset for partition {row.topic}-{row.partition} since "
+            "there is no current committed offset\n"
+        )
+    code = failure.code if isinstance(failure, ApiError) else None
+    what = _PARTITION_ERRORS.get(code)
+    if what is None or row.partition == _NO_PARTITION:
+        return _group_error(line, row.group_id, failure, message_of(failure))
+    names = ",".join(
+        f"{each.topic}-{each.partition}"
+        for each in failed_rows
+        if isinstance(each.error, ApiError) and each.error.code == code
+    )
+    text = f'The partitions "{names}" {what}'
+    if line.is_strict:
+        return _error(line, COMMAND_FAILED + text)
+    return _error(
+        line, f"Offsets of consumer group '{row.group_id}' are not reset: {text}"
+    )
+
+
+def _group_error(
+    line: CommandLine, group_id: GroupId, failure: CoterieError, as_apache: str
+) -> Report:
+    if line.is_strict:
+        return _error(line, COMMAND_FAILED + as_apache)
+    return _error(
+        line, f"Offsets of consumer group '{group_id}' are not reset: {failure}"
+    )
+
+
+def _error(line: CommandLine, text: str) -> Report:
+    return error(text, on_stdout=line.is_strict)

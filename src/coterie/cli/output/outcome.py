@@ -1,0 +1,183 @@
+"""The result of a command as data: the items of one table, and failures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+from coterie.errors import ApiError, CoterieError
+
+Json: TypeAlias = (
+    bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
+)
+Item: TypeAlias = Mapping[str, Json]
+"""One item, with keys in snake_case. Scripts rely on the keys: every item has all of
+them, and a key is renamed or removed only with a new schema version."""
+
+
+_MISSING: Final = "-"
+_SECOND: Final = 1_000
+_MINUTE: Final = 60 * _SECOND
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+
+
+class Exit(IntEnum):
+    """The exit codes of every command."""
+
+    OK = 0
+    FAILED = 1
+    """The run or at least one item failed."""
+    USAGE = 2
+    CONDITION = 3
+    """A --fail-if condition is true. It takes precedence over FAILED."""
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table."""
+
+    key: str
+    """The key of the value in each item."""
+    title: str
+    is_wide: bool = False
+    """Whether the column is shown only with --wide."""
+    show: Callable[[Json], str] | None = None
+    """The function that formats a value; `show_value` when None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error reported outside the rows, with its subject, such as a group or file."""
+
+    kind: str
+    id: str
+    code: str
+    message: str
+
+    @classmethod
+    def of(cls, kind: str, identity: object, error: CoterieError) -> Failure:
+        """Return the failure for an exception."""
+        return cls(kind, str(identity), error_name(error), str(error))
+
+    def as_item(self) -> dict[str, Json]:
+        """Return the failure as an item of the envelope's `errors`."""
+        return {
+            "kind": self.kind,
+            "id": self.id,
+            "code": self.code,
+            "message": self.message,
+        }
+
+    def __str__(self) -> str:
+        if not self.id:
+            return self.message
+        about = f"{self.kind} {self.id}: {self.code}: "
+        return about + self.message.removeprefix(about)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The result that a command returns to be written by `emit`.
+
+    A failed item has its error under the key "error" (`error_item`). Failures without
+    an item are in `failures`.
+    """
+
+    schema: str
+    """The kind of the items, as in "coterie.group"."""
+    columns: tuple[Column, ...]
+    items: tuple[Item, ...]
+    failures: tuple[Failure, ...] = ()
+    summary: Mapping[str, Json] = field(default_factory=dict)
+    cluster_id: str | None = None
+    context: Mapping[str, Json] = field(default_factory=dict)
+    """Further keys of the envelope, such as the source of the items."""
+    schema_version: int = 1
+    notes: tuple[str, ...] = ()
+    """Sentences for stderr."""
+    is_condition_true: bool = False
+
+    @property
+    def failed(self) -> int:
+        """The number of failed items and of failures without an item."""
+        return len(self.failures) + sum(1 for each in self.items if each.get("error"))
+
+    @property
+    def exit_code(self) -> Exit:
+        """The exit code of the command."""
+        if self.is_condition_true:
+            return Exit.CONDITION
+        return Exit.FAILED if self.failed else Exit.OK
+
+
+def failed_outcome(error: CoterieError) -> Outcome:
+    """Return the outcome of a run that failed before it had any items."""
+    failure = Failure.of("run", "", error)
+    return Outcome(schema="coterie.failure", columns=(), items=(), failures=(failure,))
+
+
+def error_name(error: CoterieError) -> str:
+    """Return the name of Kafka's error code, or of the exception's class."""
+    return error.code.name if isinstance(error, ApiError) else type(error).__name__
+
+
+def error_item(error: CoterieError | None) -> Item | None:
+    """Return the value of an item's key "error"."""
+    if error is None:
+        return None
+    return {"code": error_name(error), "message": str(error)}
+
+
+def show_error(value: Json) -> str:
+    """Return the text of an item's error in a cell."""
+    return str(value["code"]) if isinstance(value, Mapping) else _MISSING
+
+
+def show(column: Column, item: Item) -> str:
+    """Return a cell as one line of text; "-" for an unknown value."""
+    value = item.get(column.key)
+    return printable(column.show(value) if column.show else show_value(value))
+
+
+def show_value(value: Json) -> str:
+    """Return the text of a value."""
+    if value is None or value == "":
+        return _MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        pairs = (f"{key}:{show_value(each)}" for key, each in value.items())
+        return ";".join(pairs) or _MISSING
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(show_value(each) for each in value) or _MISSING
+    return str(value)
+
+
+def show_duration(value: Json) -> str:
+    """Format a duration in at most two units: 850ms, 12.3s, 5m12s, 2h05m."""
+    if not isinstance(value, int):
+        return _MISSING
+    if value < _SECOND:
+        return f"{value}ms"
+    if value < _MINUTE:
+        return f"{value // 100 / 10:.1f}s"
+    if value < _HOUR:
+        return f"{value // _MINUTE}m{value % _MINUTE // _SECOND:02}s"
+    if value < _DAY:
+        return f"{value // _HOUR}h{value % _HOUR // _MINUTE:02}m"
+    return f"{value // _DAY}d{value % _DAY // _HOUR:02}h"
+
+
+def printable(text: str) -> str:
+    """Escape control characters. A client chooses its own client.id, which could
+    otherwise contain control sequences for the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode()
+        for each in text
+    )

@@ -1,0 +1,191 @@
+"""Options that several `coterie pipeline` commands share, and their values.
+
+Each `add_*` function declares options; the function after it reads them. Nothing heavy
+is imported at the top, because `--help` imports this module.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from typing import TYPE_CHECKING, Final
+
+from coterie.cli.connect import add_connection_options
+from coterie.errors import SettingError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from coterie.pipeline.jobs.ingest import StepLimits
+    from coterie.pipeline.sources.source import Source
+    from coterie.pipeline.spark_session import Engine
+
+_IN_PROCESS_BELOW: Final = 20_000
+"""Fewer records are decoded faster in this process than by Spark's workers."""
+
+
+def add_lake_option(parser: argparse.ArgumentParser) -> None:
+    """Declare --lake."""
+    parser.add_argument(
+        "--lake",
+        required=True,
+        metavar="DIR",
+        help="directory of the tables that `coterie pipeline run` wrote",
+    )
+
+
+# The log.
+
+
+def add_source_options(
+    parser: argparse.ArgumentParser, *, is_required: bool = True
+) -> None:
+    """Declare --from and the options of a connection to a cluster."""
+    parser.add_argument(
+        "--from",
+        required=is_required,
+        dest="source",
+        metavar="SOURCE",
+        help="log to read: kafka:HOST:PORT, store:DIR (the data of a Coterie server) or"
+        " segments:DIR (log segments; may be a URI); the prefix may be omitted when the"
+        " rest is unambiguous",
+    )
+    add_connection_options(parser, names_cluster=False)
+
+
+def open_source_option(options: argparse.Namespace) -> Source:
+    """Open the source that --from names, and write warnings to stderr.
+
+    For a cluster, the connection settings have the same sources as in other commands:
+    options, environment, profile and file. Raises SettingError.
+    """
+    from coterie.pipeline.sources.source import open_source, parse_source_name
+
+    kind, where = parse_source_name(options.source)
+    if kind != "kafka":
+        return open_source(options.source)
+    from coterie.cli.connect import read_portable_settings
+
+    options.bootstrap_server = where
+    return open_source(options.source, settings=read_portable_settings(options))
+
+
+# Spark.
+
+
+def add_engine_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the Spark session."""
+    group = parser.add_argument_group(
+        "Spark", "docs/pipeline-cluster.md describes the set-up of a cluster"
+    )
+    where = group.add_mutually_exclusive_group()
+    where.add_argument(
+        "--master",
+        default="local[2]",
+        metavar="URL",
+        help="local[N] for N cores of this machine, or a cluster: spark://HOST:PORT,"
+        " yarn, k8s://URL (default local[2])",
+    )
+    where.add_argument(
+        "--remote",
+        metavar="sc://HOST:PORT",
+        help="Spark Connect server; needs no Java on this machine",
+    )
+    group.add_argument(
+        "--memory",
+        default="4g",
+        metavar="SIZE",
+        help="memory of Spark's driver; with local[N] all of Spark's (default 4g)",
+    )
+    group.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="Spark configuration property; may be repeated",
+    )
+
+
+def engine_of(options: argparse.Namespace) -> Engine:
+    """Return the Spark engine of the options. Raises SettingError."""
+    from coterie.pipeline.spark_session import Engine
+
+    settings = {}
+    for text in options.conf:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise SettingError(
+                f"--conf {text}: expected KEY=VALUE, as in spark.executor.memory=4g"
+            )
+        settings[name] = value
+    return Engine(
+        master=options.master,
+        remote=options.remote,
+        memory=options.memory,
+        settings=settings,
+    )
+
+
+def step_limits(engine: Engine) -> StepLimits:
+    """Return the limits of an ingest step on this engine."""
+    from coterie.pipeline.jobs.ingest import StepLimits
+
+    in_process_below = _IN_PROCESS_BELOW if engine.is_local else 0
+    return StepLimits(tasks=engine.workers, in_process_below=in_process_below)
+
+
+def start_spark(engine: Engine) -> SparkSession:
+    """Start Spark, which takes some seconds; show a message at a terminal."""
+    from coterie.pipeline.spark_session import start_session
+
+    if sys.stderr.isatty():
+        sys.stderr.write(f"starting Spark ({engine.remote or engine.master}) ...\n")
+    return start_session(engine)
+
+
+# Numbers and times.
+
+_SPAN: Final = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_SPAN_UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1_000)
+TIME_HELP: Final = (
+    "a date-time such as 2026-11-21T10:00:00Z, or a time span before the lake's newest"
+    " record: 90s, 5m, 2h30m, 7d"
+)
+
+
+def read_limit(text: str) -> int | None:
+    """Parse a number of rows for argparse; None for 0, which means no limit."""
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of rows; expected 0 (all rows) or more"
+        )
+    return int(text) or None
+
+
+def read_partition(text: str) -> int:
+    """Parse a partition number for argparse."""
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a partition; expected 0 or more"
+        )
+    return int(text)
+
+
+def read_time_ms(text: str, newest_ms: int) -> int:
+    """Parse the value of --at or --since; return ms since 1970.
+
+    A time span counts back from `newest_ms`. Raises SettingError.
+    """
+    from coterie.operations.times import read_datetime_ms
+
+    match = _SPAN.fullmatch(text)
+    if text and match:
+        counts = (int(count or 0) for count in match.groups())
+        return newest_ms - sum(
+            count * unit for count, unit in zip(counts, _SPAN_UNITS_MS, strict=True)
+        )
+    try:
+        return read_datetime_ms(text.strip().replace(" ", "T"))
+    except SettingError:
+        raise SettingError(f"{text!r} is not a time: expected {TIME_HELP}") from None

@@ -1,0 +1,276 @@
+"""Read the sources of connection settings: options, environment, profile, file.
+
+An earlier source takes precedence over a later one, and all over the defaults. The
+profile "default" is read only when neither a profile nor a file is named, so that a
+named one is not mixed with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Iterator, Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from coterie.client.settings.collected import CollectedSettings, Source, nearest
+from coterie.client.settings.keys import (
+    ALIASES,
+    KEYS,
+    Kind,
+    canonical,
+    is_private_key,
+    is_secret,
+)
+from coterie.errors import SettingError
+
+_PREFIX: Final = "COTERIE_"
+
+
+def _variable(name: str) -> str:
+    return _PREFIX + name.upper().replace(".", "_").replace("-", "_")
+
+
+_VARIABLES: Final = {
+    "COTERIE_BOOTSTRAP_SERVER": "bootstrap.servers",
+    **{_variable(name): name for name in (*ALIASES, *KEYS, "sasl.jaas.config")},
+}
+"""The setting of each environment variable."""
+COMMAND_CONFIG: Final = "COTERIE_COMMAND_CONFIG"
+PROFILE: Final = "COTERIE_PROFILE"
+PROFILES: Final = "COTERIE_PROFILES"
+_DEFAULT_PROFILE: Final = "default"
+_BASE_FILE: Final = "command.config"
+"""The key of a profile that names a file with further settings."""
+
+
+class Profile(NamedTuple):
+    """A profile: its settings, and the file with further settings."""
+
+    file: Path
+    source: Source
+    settings: dict[str, str]
+    command_config: Path | None
+
+
+def read_sources(
+    options: argparse.Namespace, environ: Mapping[str, str] = os.environ
+) -> CollectedSettings:
+    """Return the settings of all sources. Raises SettingError for a source that cannot
+    be read and for an unknown setting."""
+    collected = CollectedSettings()
+    named = _option(options, "command_config") or environ.get(COMMAND_CONFIG)
+    profile = _profile(options, environ, is_file_named=bool(named))
+    file = Path(named).expanduser() if named else profile and profile.command_config
+    if file:
+        _read_file(collected, file)
+    if profile:
+        for name, value in profile.settings.items():
+            collected.add(name, value, profile.source)
+        _check_mode(collected, profile.file)
+    _read_environment(collected, environ)
+    _read_flags(collected, options)
+    return collected
+
+
+def _option(options: argparse.Namespace, name: str) -> Any:
+    """Return the value of an option; None when the command does not have it."""
+    return getattr(options, name, None)
+
+
+# Options.
+
+
+def _read_flags(collected: CollectedSettings, options: argparse.Namespace) -> None:
+    for assignment in _option(options, "overrides") or ():
+        name, equals, value = assignment.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise SettingError(
+                f"-X {assignment} is not KEY=VALUE; write for example -X client.id=me"
+            )
+        if is_secret(name) or is_private_key(value):
+            raise SettingError(
+                f"-X {name}: all users of this machine can read a secret on a command "
+                "line; put it into a profile, the file of --command-config, or "
+                f"{_variable(canonical(name))}"
+            )
+        collected.add(name, value.strip(), Source("flag", "-X"))
+    if servers := _option(options, "bootstrap_server"):
+        collected.add(
+            "bootstrap.servers", servers, Source("flag", "--bootstrap-server")
+        )
+    if timeout_ms := _option(options, "timeout"):
+        where = Source("flag", "--timeout")
+        collected.add("default.api.timeout.ms", str(timeout_ms), where)
+
+
+# The environment.
+
+
+def _read_environment(collected: CollectedSettings, environ: Mapping[str, str]) -> None:
+    for variable, name in _VARIABLES.items():
+        if variable in environ:
+            collected.add(name, environ[variable], Source("env", variable))
+    known = [*_VARIABLES, COMMAND_CONFIG, PROFILE, PROFILES]
+    for variable in sorted(environ):
+        if variable.startswith(_PREFIX) and variable not in known:
+            near = nearest(variable, known)
+            hint = f"; did you mean {near}?" if near else ""
+            collected.notes.append(
+                f"environment variable {variable} is not a setting{hint}"
+            )
+
+
+# The file of --command-config.
+
+
+def _read_file(collected: CollectedSettings, file: Path) -> None:
+    for key, value, line in read_properties(file):
+        collected.add(key, value, Source("file", f"{file} line {line}"))
+    _check_mode(collected, file)
+
+
+def _check_mode(collected: CollectedSettings, file: Path) -> None:
+    """Add a warning when other users can read a file with secrets."""
+    if os.name != "posix" or not collected.has_secret_from(str(file)):
+        return
+    if file.stat().st_mode & 0o077:
+        collected.warnings.append(
+            f"{file} contains secrets and other users can read it; chmod 600 {file}"
+        )
+
+
+# Profiles.
+
+
+def profiles_file(environ: Mapping[str, str]) -> Path:
+    """Return the path of the profiles file."""
+    if PROFILES in environ:
+        return Path(environ[PROFILES]).expanduser()
+    base = environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return (Path(base) / "coterie" / "profiles.toml").expanduser()
+
+
+def _profile(
+    options: argparse.Namespace, environ: Mapping[str, str], *, is_file_named: bool
+) -> Profile | None:
+    name = _option(options, "profile") or environ.get(PROFILE)
+    file = profiles_file(environ)
+    if not name and (is_file_named or not file.is_file()):
+        return None
+    profiles = _read_profiles(file)
+    if not name and _DEFAULT_PROFILE not in profiles:
+        return None
+    name = name or _DEFAULT_PROFILE
+    if not isinstance(profiles.get(name), dict):
+        known = ", ".join(sorted(profiles)) or "none"
+        near = nearest(name, profiles)
+        hint = f"did you mean {near}? " if near else ""
+        raise SettingError(
+            f"there is no profile {name} in {file}; {hint}profiles: {known}"
+        )
+    source = Source("profile", f"{name} in {file}")
+    settings = {
+        key: _text(key, value, source) for key, value in _flat(profiles[name], "")
+    }
+    base_file = settings.pop(_BASE_FILE, None)
+    for key, value in settings.items():
+        if (known_key := KEYS.get(canonical(key))) and known_key.kind is Kind.PATH:
+            settings[key] = str(_beside(file, value))
+    return Profile(
+        file, source, settings, _beside(file, base_file) if base_file else None
+    )
+
+
+def _read_profiles(file: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        with file.open("rb") as opened:
+            return tomllib.load(opened)
+    except OSError as error:
+        raise SettingError(
+            f"cannot read the profiles in {file}: {error.strerror}"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{file} is not TOML: {error}") from error
+
+
+def _beside(file: Path, named: str) -> Path:
+    """Resolve a path in a profile, relative to the directory of the profiles file."""
+    return file.parent / Path(named).expanduser()
+
+
+def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, object]]:
+    """Flatten nested tables to dotted keys: TOML parses `client.id = "me"` as a nested
+    table."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _text(key: str, value: object, source: Source) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str() | int():
+            return str(value)
+        case list() if all(isinstance(each, str) for each in value):
+            return ",".join(value)
+    raise SettingError(f"{source}: {key} must be text, a number, or true or false")
+
+
+# Java properties files.
+
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+
+
+class Property(NamedTuple):
+    """A property, and the line on which it begins."""
+
+    key: str
+    value: str
+    line: int
+
+
+def read_properties(file: Path) -> list[Property]:
+    r"""Return the properties of a file in their order. Raises SettingError.
+
+    The syntax is that of `java.util.Properties`: Latin-1, escapes like `\u00e4`, a
+    backslash at the end of a continued line, and `=`, `:` or spaces as separator.
+    """
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise SettingError(f"cannot read {file}: {error.strerror}") from error
+    return parse_properties(data.decode("latin-1"), str(file))
+
+
+def parse_properties(text: str, where: str) -> list[Property]:
+    """Return the properties of a text in their order. Raises SettingError."""
+    from javaproperties import InvalidUEscapeError, KeyValue, parse
+
+    properties, line = [], 1
+    try:
+        for element in parse(StringIO(text, newline="")):
+            if isinstance(element, KeyValue):
+                try:
+                    (element.key + element.value).encode()
+                except UnicodeEncodeError:
+                    raise SettingError(
+                        f"{where} line {line}: an escape in {element.key!a} is half of "
+                        "a surrogate pair; the other half must follow it"
+                    ) from None
+                properties.append(Property(element.key, element.value, line))
+            line += len(_LINE_END.findall(element.source))
+    except InvalidUEscapeError as error:
+        raise SettingError(
+            f"{where} line {line} or after: {error.escape!r} is not a character; "
+            r"\u needs four hexadecimal digits, and a backslash is written \\"
+        ) from error
+    return properties

@@ -1,0 +1,108 @@
+"""`coterie topics consumers`: the groups that read a topic, and their lag."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
+from coterie.cli.groups.lag import add_row_options
+
+if TYPE_CHECKING:
+    from coterie.cli.command import Run
+    from coterie.cli.groups.lag_report import Rows
+    from coterie.cli.output.outcome import Item, Outcome
+    from coterie.operations.lag import GroupLag, GroupLagReport
+
+
+def _declare_topics(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topics", metavar="TOPIC", nargs="+", help="topic name")
+
+
+async def list_consumers(run: Run) -> Outcome:
+    """Return a row for each topic and each group that reads it."""
+    from dataclasses import replace
+
+    from coterie.cli.groups.lag_report import lag_outcome, rollup_columns
+    from coterie.cli.output.outcome import Column, Failure
+    from coterie.operations.lag_rollup import RollupBy
+    from coterie.operations.selection import Selection, reads
+
+    topics = tuple(dict.fromkeys(run.options.topics))
+    has_readers = False
+
+    def make_rows(report: GroupLagReport) -> Rows:
+        nonlocal has_readers
+        group, *sums = rollup_columns(RollupBy.GROUP)
+        columns = (
+            Column("topic", "TOPIC"),
+            group,
+            *(each for each in sums if each.key != "topics"),
+        )
+        items = tuple(
+            _item(topic, each)
+            for topic in topics
+            for each in report.groups
+            if reads(each, {topic})
+        )
+        has_readers = bool(items)
+        return columns, items
+
+    selection = Selection(topics=frozenset(topics))
+    outcome = await lag_outcome(run, selection, "coterie.topics.consumers", make_rows)
+    described = await run.admin.describe_topics(topics)
+    missing = (
+        Failure.of("topic", topic, error) for topic, error in described.errors.items()
+    )
+    outcome = replace(outcome, failures=(*outcome.failures, *missing))
+    if has_readers:
+        return outcome
+    return replace(outcome, notes=(f"no group reads {', '.join(topics)}",))
+
+
+def _item(topic: str, group: GroupLag) -> Item:
+    """Return the item of one group and one topic, with sums. Members count if they own
+    a partition of the topic or subscribed to it by name.
+    """
+    from dataclasses import replace
+
+    from coterie.cli.groups.lag_report import rollup_items
+    from coterie.operations.lag import GroupLagReport
+    from coterie.operations.lag_rollup import RollupBy
+
+    rows = tuple(row for row in group.rows if row.topic == topic)
+    (sums,) = rollup_items(GroupLagReport((replace(group, rows=rows),)), RollupBy.GROUP)
+    members = group.description.members if group.description else ()
+    readers = sum(
+        1
+        for each in members
+        if topic in (each.subscribed_topics or ())
+        or any(topic == owned.topic for owned in each.assignment)
+    )
+    others = {key: value for key, value in sums.items() if key != "topics"}
+    return {"topic": topic, **others, "members": readers}
+
+
+CONSUMERS: Final = Command(
+    description="""\
+List the groups that read a topic, with their lag.
+
+A group reads a topic when it has committed offsets for it, or a member owns one of its
+partitions or subscribed to it by name. A deleted topic can still have groups with
+committed offsets.
+""",
+    examples="""\
+examples:
+  coterie topics consumers payments
+      the groups that read one topic
+  coterie topics consumers payments refunds --sort lag --wide
+      several topics, the greatest lag first, with the lag in time
+  coterie topics consumers payments --output csv
+      for a spreadsheet
+
+exit codes: 0 success, 1 something could not be read or a topic does not exist, 2 usage
+error, 3 --fail-if-lag is true
+""",
+    options=(_declare_topics, add_row_options, *CLUSTER_OPTIONS),
+    run=on_cluster(list_consumers),
+)

@@ -1,1 +1,0 @@
-"""The commands about topics, one verb a file."""

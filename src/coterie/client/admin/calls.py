@@ -1,0 +1,136 @@
+"""The deadline and the retries of an admin call, and calls to the controller.
+
+Rules of this file: a change is retried only when it certainly had no effect: the
+controller could not be reached, or the response was NOT_CONTROLLER. When a response is
+lost, the outcome is unknown and the error is raised to the caller; so a request in
+flight is not cut off by the deadline of the whole call but by its own time-out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from coterie.client.admin.groups import ClusterDescription, Node
+from coterie.client.cluster import Cluster
+from coterie.client.connection import ANY_VERSION, BrokerConnection
+from coterie.client.options import ClientOptions
+from coterie.errors import ClientError, CoterieError, RequestTimedOut
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.schema import Message, Versions
+
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+
+class Deadline:
+    """The end of a call that starts now: `api_timeout_ms` from here, in the running
+    loop's time."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._limit_ms = cluster.options.api_timeout_ms
+        self._at_s = asyncio.get_running_loop().time() + self._limit_ms / 1000
+
+    def leaves(self, delay_s: float) -> bool:
+        """Return whether at least `delay_s` seconds are left."""
+        return asyncio.get_running_loop().time() + delay_s <= self._at_s
+
+    async def limit(self, job: Callable[[], Awaitable[T]]) -> T:
+        """Await a job. Raises RequestTimedOut at the deadline."""
+        try:
+            async with asyncio.timeout_at(self._at_s):
+                return await job()
+        except TimeoutError:
+            message = f"no response within the call's {self._limit_ms} ms"
+            raise RequestTimedOut(message) from None
+
+    async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Await a job, and retry it after retriable errors. At the deadline, raise its
+        last error, which is more specific than a time-out.
+        """
+        failures: list[CoterieError] = []
+
+        async def once() -> T:
+            try:
+                return await attempt()
+            except CoterieError as error:
+                failures.append(error)
+                raise
+
+        try:
+            return await self.limit(lambda: self._cluster.retrying(once))
+        except RequestTimedOut as error:
+            raise (failures or [error])[-1] from None
+
+
+def in_chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield the items in order, `size` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def backoff_s(options: ClientOptions, attempt: int) -> float:
+    """Return the backoff after the `attempt`-th attempt (s), which doubles each
+    time."""
+    delay_ms = options.retry_backoff_ms * (1 << min(attempt - 1, 16))
+    return min(delay_ms, options.retry_backoff_max_ms) / 1000
+
+
+async def describe_cluster(
+    cluster: Cluster, deadline: Deadline | None = None
+) -> ClusterDescription:
+    """Describe the cluster by Metadata, which every version of Kafka serves."""
+    deadline = deadline or Deadline(cluster)
+    metadata = await deadline.retrying(lambda: cluster.metadata([]))
+    nodes = (
+        Node(each.node_id, each.host, each.port, each.rack) for each in metadata.brokers
+    )
+    return ClusterDescription(
+        metadata.cluster_id, metadata.controller_id, tuple(sorted(nodes))
+    )
+
+
+async def call_controller(
+    cluster: Cluster,
+    request: Message,
+    response: type[M],
+    codes: Callable[[M], Iterable[int]],
+    *,
+    wanted: Versions = ANY_VERSION,
+) -> M:
+    """Send a request to the controller and return its response. `codes` returns the
+    error codes in a response.
+
+    Raises the errors of `BrokerConnection.call`.
+    """
+
+    async def connect() -> BrokerConnection:
+        # With KRaft any broker forwards the request to the controller (KIP-590).
+        controller_id = (await cluster.metadata([])).controller_id
+        return await cluster.connection(controller_id if controller_id >= 0 else None)
+
+    deadline = Deadline(cluster)
+    received: M | None = None
+    attempt = 1
+    while True:
+        try:
+            connection = await deadline.retrying(connect)
+        except ClientError:
+            if received is None:
+                raise
+            return received
+        received = await connection.call(request, response, wanted=wanted)
+        delay_s = backoff_s(cluster.options, attempt)
+        is_elsewhere = set(codes(received)) == {ErrorCode.NOT_CONTROLLER}
+        if not is_elsewhere or not deadline.leaves(delay_s):
+            return received
+        await asyncio.sleep(delay_s)
+        attempt += 1
+
+
+def broker_timeout_ms(options: ClientOptions) -> int:
+    """Return the time-out to send to a broker for a change (ms): less than the client's
+    request time-out, so that the broker responds with its own time-out error first."""
+    return options.request_timeout_ms * 3 // 4

@@ -1,1 +1,0 @@
-"""What an admin asks of groups: list them, describe one, delete one."""

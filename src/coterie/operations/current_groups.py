@@ -1,0 +1,117 @@
+"""The current groups before a write: state, members and committed offsets.
+
+Stable offsets are requested, so a partition with an open transaction is an error
+instead of an old offset (KIP-447).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
+from coterie.client.admin.groups import GroupDescription, GroupState
+from coterie.client.admin.results import Results
+from coterie.errors import ApiError, CoterieError, OperationRefused
+from coterie.types import GroupId, TopicPartition
+from coterie.wire.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from coterie.client.admin.admin_client import AdminClient
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentGroup:
+    """The state of one group at the time of the read."""
+
+    group_id: GroupId
+    description: GroupDescription | None
+    """None when the group does not exist."""
+    offsets: GroupOffsets
+
+    @property
+    def state(self) -> GroupState:
+        """The group's state; Dead when it does not exist."""
+        return GroupState.DEAD if self.description is None else self.description.state
+
+    @property
+    def committed(self) -> Mapping[TopicPartition, CommittedOffset]:
+        """The committed offsets, sorted."""
+        return {
+            partition: offset
+            for partition, offset in sorted(self.offsets.offsets.items())
+            if offset is not None
+        }
+
+
+async def read_current_groups(
+    admin: AdminClient,
+    group_ids: Iterable[GroupId],
+    also: Mapping[GroupId, Collection[TopicPartition]] | None = None,
+) -> Results[GroupId, CurrentGroup]:
+    """Read groups, missing ones included, with all their committed offsets.
+
+    `also` names partitions to read even without a commit: an open transaction may be
+    about to commit them.
+    """
+    wanted = tuple(dict.fromkeys(group_ids))
+    if not wanted:
+        return Results()
+    described = await admin.describe_groups(wanted)
+    errors = {
+        each: error
+        for each, error in described.errors.items()
+        if not _is_missing_group(error)
+    }
+    readable = [each for each in wanted if each not in errors]
+    all_offsets = await _read_offsets(admin, dict.fromkeys(readable, None))
+    named = {
+        group_id: sorted(set(partitions) - set(all_offsets.values[group_id].offsets))
+        for group_id, partitions in (also or {}).items()
+        if group_id in all_offsets.values
+    }
+    more = await _read_offsets(
+        admin, {each: partitions for each, partitions in named.items() if partitions}
+    )
+    errors |= {**all_offsets.errors, **more.errors}
+    groups = {}
+    for group_id in readable:
+        if group_id in errors:
+            continue
+        offsets = all_offsets.values[group_id]
+        if (extra := more.values.get(group_id)) is not None:
+            offsets = GroupOffsets(
+                {**offsets.offsets, **extra.offsets}, {**offsets.errors, **extra.errors}
+            )
+        description = described.values.get(group_id)
+        groups[group_id] = CurrentGroup(group_id, description, offsets)
+    return Results(groups, errors)
+
+
+async def _read_offsets(
+    admin: AdminClient, wanted: Mapping[GroupId, Collection[TopicPartition] | None]
+) -> Results[GroupId, GroupOffsets]:
+    """Fetch committed offsets; a missing group has none."""
+    if not wanted:
+        return Results()
+    fetched = await admin.list_groups_offsets(wanted, require_stable=True)
+    missing = [each for each, err in fetched.errors.items() if _is_missing_group(err)]
+    return Results(
+        {**fetched.values, **dict.fromkeys(missing, GroupOffsets({}))},
+        {each: err for each, err in fetched.errors.items() if each not in missing},
+    )
+
+
+def _is_missing_group(error: CoterieError) -> bool:
+    return isinstance(error, ApiError) and error.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def refuse_active(group: CurrentGroup) -> None:
+    """Raise OperationRefused when the group may have members (C-61, E29-07)."""
+    if group.state.is_active:
+        # The message is that of Kafka's ConsumerGroupCommand.
+        raise OperationRefused(
+            f"Assignments can only be reset if the group '{group.group_id}' is "
+            f"inactive, but the current state is {group.state.value}."
+        )

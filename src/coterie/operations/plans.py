@@ -1,0 +1,384 @@
+"""Creation of plan items from the current groups, and comparison of items with groups
+that may have changed since.
+
+Creating items does not write. A group or partition with an error is not in the plan;
+the others are.
+
+For the comparison, a planned partition may have its old offset or the planned one: so
+an interrupted plan can be applied again, and a second application changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from coterie.client.admin.group_changes import MemberToRemove
+from coterie.client.admin.group_offsets import CommittedOffset
+from coterie.client.admin.groups import MemberDescription
+from coterie.client.admin.results import Results
+from coterie.errors import ApiError, CoterieError, OperationRefused
+from coterie.operations.current_groups import CurrentGroup, read_current_groups
+from coterie.operations.plan_files import (
+    Action,
+    ExpectedGroup,
+    MemberEntry,
+    PlanItem,
+    entries_of,
+    item_id_of,
+)
+from coterie.operations.resets import (
+    Note,
+    ResetRow,
+    Scenario,
+    ToCommits,
+    drop_metadata,
+    plan_resets,
+)
+from coterie.operations.selection import ALL_COMMITTED, Scope, is_in_scope
+from coterie.types import GroupId, TopicPartition
+from coterie.wire.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from coterie.client.admin.admin_client import AdminClient
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """The plan for one group."""
+
+    group_id: GroupId
+    item: PlanItem | None = None
+    """None when there is nothing to do, and with an error."""
+    rows: tuple[ResetRow, ...] = ()
+    """The rows for review; a row's error leaves the others in the item."""
+    error: CoterieError | None = None
+    """The reason why the group has no item."""
+
+
+def items_of(plans: Sequence[GroupPlan]) -> tuple[PlanItem, ...]:
+    """Return the items of plans that have one."""
+    return tuple(each.item for each in plans if each.item is not None)
+
+
+async def plan_offsets(
+    admin: AdminClient,
+    action: Action,
+    scenarios: Mapping[GroupId, Scenario],
+    scope: Scope = ALL_COMMITTED,
+    *,
+    keeps_metadata: bool = True,
+) -> tuple[GroupPlan, ...]:
+    """Plan the commits of reset scenarios for groups without members."""
+    plans = []
+    for reset in await plan_resets(admin, scenarios, scope):
+        rows = reset.rows if keeps_metadata else drop_metadata(reset.rows)
+        error, current = reset.error, reset.current
+        if current is not None and current.state.is_active:
+            error = _active_group_error(current)
+        elif current is not None and not rows and current.description is None:
+            error = ApiError(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                "there is no such group; name partitions to create it",
+            )
+        if error is not None or current is None:
+            plans.append(GroupPlan(reset.group_id, error=error))
+            continue
+        wanted = {row.at: row.new for row in rows if row.is_write}
+        item = plan_item(action, current, wanted) if wanted else None
+        plans.append(GroupPlan(reset.group_id, item, rows))
+    return tuple(plans)
+
+
+async def plan_clone(
+    admin: AdminClient,
+    source: GroupId,
+    destination: GroupId,
+    topics: Collection[str] = (),
+) -> GroupPlan:
+    """Plan to commit the offsets of one group for another, with metadata and leader
+    epochs. `topics` restricts the offsets to some topics."""
+    try:
+        group = (await read_current_groups(admin, [source])).one(source)
+        for error in group.offsets.errors.values():
+            raise error
+    except CoterieError as error:
+        return GroupPlan(destination, error=error)
+    commits = {
+        at: offset
+        for at, offset in group.committed.items()
+        if not topics or at.topic in topics
+    }
+    if not commits:
+        refusal = OperationRefused(f"group {source} has no offsets to clone")
+        return GroupPlan(destination, error=refusal)
+    (plan,) = await plan_offsets(admin, Action.CLONE, {destination: ToCommits(commits)})
+    if plan.item is None:
+        return plan
+    return replace(plan, item=replace(plan.item, source=source))
+
+
+async def plan_delete_groups(
+    admin: AdminClient, group_ids: Iterable[GroupId]
+) -> tuple[GroupPlan, ...]:
+    """Plan the deletion of groups without members, with their offsets."""
+    ids = tuple(dict.fromkeys(group_ids))
+    groups = await read_current_groups(admin, ids)
+    plans = []
+    for group_id in ids:
+        try:
+            group = _existing(group_id, groups)
+            if group.state.is_active:
+                raise _active_group_error(group)
+            for error in group.offsets.errors.values():
+                raise error
+        except CoterieError as error:
+            plans.append(GroupPlan(group_id, error=error))
+            continue
+        rows = _deletions(group, group.committed) or (ResetRow(group_id, "", -1),)
+        item = plan_item(Action.DELETE_GROUP, group, {})
+        plans.append(GroupPlan(group_id, item, rows))
+    return tuple(plans)
+
+
+def _active_group_error(group: CurrentGroup) -> ApiError:
+    return ApiError(
+        ErrorCode.NON_EMPTY_GROUP,
+        f"the group has members, its state is {group.state.value}: stop them, or"
+        " remove them with `coterie groups remove-members`",
+    )
+
+
+async def plan_delete_offsets(
+    admin: AdminClient, group_ids: Iterable[GroupId], scope: Scope
+) -> tuple[GroupPlan, ...]:
+    """Plan the deletion of committed offsets of topics that no member subscribes to."""
+    ids = tuple(dict.fromkeys(group_ids))
+    named = {
+        TopicPartition(each.topic, partition)
+        for each in scope or ()
+        for partition in each.partitions or ()
+    }
+    groups = await read_current_groups(admin, ids, dict.fromkeys(ids, named))
+    plans = []
+    for group_id in ids:
+        try:
+            group = _existing(group_id, groups)
+        except CoterieError as error:
+            plans.append(GroupPlan(group_id, error=error))
+            continue
+        errors = group.offsets.errors
+        selected = sorted(
+            {at for at in (*group.committed, *errors) if is_in_scope(at, scope)}
+        )
+        deleted = [at for at in selected if at in group.committed]
+        rows = (
+            *_deletions(group, deleted),
+            *(
+                ResetRow(group_id, *at, error=errors[at])
+                for at in selected
+                if at in errors
+            ),
+            *(
+                ResetRow(group_id, *at, notes=(Note.NO_COMMIT,))
+                for at in sorted(named.difference(selected))
+            ),
+        )
+        item = None
+        if deleted:
+            item = plan_item(Action.DELETE_OFFSETS, group, dict.fromkeys(deleted))
+        plans.append(GroupPlan(group_id, item, rows))
+    return tuple(plans)
+
+
+async def plan_remove_members(
+    admin: AdminClient,
+    group_id: GroupId,
+    members: Collection[MemberToRemove] | None,
+) -> GroupPlan:
+    """Plan the removal of members; None removes all current members, static ones by
+    instance id, because their member id changes when they rejoin."""
+    groups = await read_current_groups(admin, [group_id])
+    try:
+        group = _existing(group_id, groups)
+    except CoterieError as error:
+        return GroupPlan(group_id, error=error)
+    current = () if group.description is None else group.description.members
+    if members is None:
+        entries = tuple(
+            MemberEntry(each.member_id)
+            if each.instance_id is None
+            else MemberEntry(instance_id=each.instance_id)
+            for each in current
+        )
+    else:
+        entries = tuple(
+            MemberEntry(each.member_id, each.instance_id) for each in members
+        )
+    for entry in entries:
+        if not any(matches_member(entry, each) for each in current):
+            unknown = ApiError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"there is no member {entry.instance_id or entry.member_id!r}: `coterie"
+                f" groups members {group_id}` lists the members",
+            )
+            return GroupPlan(group_id, error=unknown)
+    item = plan_item(Action.REMOVE_MEMBERS, group, {}, entries) if entries else None
+    return GroupPlan(group_id, item)
+
+
+def _existing(
+    group_id: GroupId, groups: Results[GroupId, CurrentGroup]
+) -> CurrentGroup:
+    group = groups.one(group_id)
+    if group.description is None and not group.committed:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
+    return group
+
+
+def _deletions(
+    group: CurrentGroup, partitions: Iterable[TopicPartition]
+) -> tuple[ResetRow, ...]:
+    return tuple(
+        ResetRow(group.group_id, *at, prior=group.committed[at], notes=(Note.DELETED,))
+        for at in partitions
+    )
+
+
+def plan_item(
+    action: Action,
+    group: CurrentGroup,
+    wanted: Mapping[TopicPartition, CommittedOffset | None],
+    members: tuple[MemberEntry, ...] = (),
+) -> PlanItem:
+    """Return an item that expects the group in its current state."""
+    return PlanItem(
+        item_id_of(action, group.group_id),
+        action,
+        group.group_id,
+        expected_group(group),
+        entries_of(wanted),
+        members,
+    )
+
+
+def expected_group(group: CurrentGroup) -> ExpectedGroup:
+    """Return the current state of a group as a plan contains it."""
+    offsets = entries_of(group.committed)
+    described = group.description
+    if described is None:
+        return ExpectedGroup(exists=False, state=group.state.value, offsets=offsets)
+    return ExpectedGroup(
+        exists=True,
+        state=described.state.value,
+        type=described.type.value,
+        group_epoch=described.group_epoch,
+        assignment_epoch=described.assignment_epoch,
+        generation_id=described.generation_id,
+        members=tuple(sorted(member.member_id for member in described.members)),
+        offsets=offsets,
+    )
+
+
+def changes_since(item: PlanItem, group: CurrentGroup) -> tuple[str, ...]:
+    """Return one sentence for each change of the group since the plan was made."""
+    unreadable = tuple(
+        f"{at.topic}-{at.partition} cannot be read: {error}"
+        for at, error in sorted(group.offsets.errors.items())
+    )
+    wanted, description = item.wanted, group.description
+    # A simple group whose commits are all planned was created by this plan, when it was
+    # applied before and interrupted.
+    is_created_by_plan = (
+        not item.seen.exists
+        and description is not None
+        and description.is_simple
+        and bool(group.committed)
+        and all(wanted.get(at) == offset for at, offset in group.committed.items())
+    )
+    if is_created_by_plan:
+        return unreadable
+    changes = (*_changes_of_group(item.seen, group), *unreadable)
+    if item.action is Action.REMOVE_MEMBERS:  # members commit at any time
+        return changes
+    return (*changes, *_changes_of_offsets(item, group))
+
+
+def _changes_of_group(expected: ExpectedGroup, group: CurrentGroup) -> Iterator[str]:
+    actual = expected_group(group)
+    if expected.exists != actual.exists:
+        yield "the group is new" if actual.exists else "the group is gone"
+        return
+    for name in ("state", "type", "group_epoch", "assignment_epoch", "generation_id"):
+        before, after = getattr(expected, name), getattr(actual, name)
+        # Apache Kafka returns no generation.
+        is_known = after is not None or name != "generation_id"
+        if before is not None and before != after and is_known:
+            yield f"{name.replace('_', ' ')} was {before} and is {after}"
+    joined = sorted(set(actual.members) - set(expected.members))
+    if joined:
+        yield f"joined: {', '.join(joined)}"
+
+
+def _changes_of_offsets(item: PlanItem, group: CurrentGroup) -> Iterator[str]:
+    expected = {entry.at: entry.committed for entry in item.seen.offsets}
+    wanted = item.wanted
+    compared = {*expected, *group.committed}
+    if item.action is Action.DELETE_OFFSETS:  # members may commit for other topics
+        compared &= wanted.keys()
+    for at in sorted(compared):
+        before, after = expected.get(at), group.committed.get(at)
+        if at in group.offsets.errors or after in (before, wanted.get(at, before)):
+            continue
+        was, now = _offset_text(before), _offset_text(after)
+        change = f"was at {was} and is at {now}"
+        if was == now:
+            change = "was committed again with other metadata"
+        yield f"{at.topic}-{at.partition} {change}"
+
+
+def _offset_text(committed: CommittedOffset | None) -> str:
+    if committed is None:
+        return "no commit"
+    epoch = committed.leader_epoch
+    return f"{committed.offset}" + ("" if epoch is None else f" (epoch {epoch})")
+
+
+def is_done(item: PlanItem, group: CurrentGroup) -> bool:
+    """Return whether the group is already in the planned state."""
+    match item.action:
+        case Action.DELETE_GROUP:
+            return group.description is None and not group.committed
+        case Action.REMOVE_MEMBERS:
+            return not pending_members(item, group)
+        case _:
+            return not pending_offsets(item, group)
+
+
+def pending_offsets(
+    item: PlanItem, group: CurrentGroup
+) -> Mapping[TopicPartition, CommittedOffset | None]:
+    """Return the offsets that remain to be committed or, with None, deleted."""
+    return {
+        at: wanted
+        for at, wanted in item.wanted.items()
+        if at in group.offsets.errors or group.committed.get(at) != wanted
+    }
+
+
+def pending_members(item: PlanItem, group: CurrentGroup) -> tuple[MemberEntry, ...]:
+    """Return the members that remain to be removed."""
+    current = () if group.description is None else group.description.members
+    return tuple(
+        entry
+        for entry in item.members
+        if any(matches_member(entry, each) for each in current)
+    )
+
+
+def matches_member(entry: MemberEntry, member: MemberDescription) -> bool:
+    """Return whether an entry identifies a member."""
+    if entry.instance_id is not None:
+        return entry.instance_id == member.instance_id
+    return entry.member_id == member.member_id

@@ -1,0 +1,392 @@
+"""Decode rows of the table `records` to silver rows one by one, with the coordinator's
+own record classes. The vectorized decoder of `decode` is tested against this one.
+
+A record that cannot be decoded becomes a row of `quarantine`, never an error (K-01,
+E22-04). Bytes after the end of a key or a value are ignored, as in Apache Kafka's
+reader.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from coterie.broker.coordinator.record_serde import TYPES, decode_record
+from coterie.broker.coordinator.records import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from coterie.broker.coordinator.result import Record
+from coterie.errors import LogCorrupt, MalformedFrame
+from coterie.pipeline.tables.silver import (
+    CLASSIC_GROUP_RECORDS,
+    CONSUMER_GROUP_RECORDS,
+    OFFSET_COMMITS,
+    QUARANTINE,
+    TOMBSTONES,
+)
+from coterie.pipeline.tables.table import RECORD_COLUMNS, Table
+from coterie.wire.codec import decode as decode_message
+from coterie.wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from coterie.wire.schema import ZERO_UUID, Message
+
+SILVER_TABLES: Final = (
+    OFFSET_COMMITS,
+    CLASSIC_GROUP_RECORDS,
+    CONSUMER_GROUP_RECORDS,
+    TOMBSTONES,
+    QUARANTINE,
+)
+"""The tables that records are decoded to."""
+ABORTED: Final = "aborted"
+CONSUMER: Final = "consumer"
+"""The protocol type whose subscriptions and assignments can be decoded."""
+TIME_MS_MAX: Final = 253_402_300_799_999
+"""The end of the year 9999: Python and Spark have no later times."""
+_NONE: Final = -1
+"""Kafka's value for an absent number."""
+_INT16: Final = struct.Struct(">h")
+_SHARE_GROUP_TYPES: Final = range(9, 16)
+_STREAMS_GROUP_TYPES_FROM: Final = 17
+
+Row = dict[str, Any]
+_Embedded = TypeVar("_Embedded", bound=Message)
+
+
+class UnreadableRecord(NamedTuple):
+    """The reason and message in the table `quarantine` for a record that cannot be
+    decoded, and the record type from the first bytes of its key.
+    """
+
+    reason: str
+    message: str
+    record_type: int | None
+
+
+def decode_by_row(records: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
+    """Decode rows of the table `records`; return the rows of each silver table by name.
+
+    Transaction markers and records of aborted transactions are left out (K-08).
+    """
+    found = decode_rows(records, visible_rows(records))
+    return {name: rows for name, (_, rows) in found.items()}
+
+
+def visible_rows(records: Any) -> Any:
+    """Return the indexes of records that a read_committed consumer would return."""
+    is_control = np.asarray(records["is_control"].to_numpy(zero_copy_only=False))
+    outcome = records["outcome"]
+    if outcome.null_count == len(outcome):
+        return np.flatnonzero(~is_control)
+    aborted = np.array([each == ABORTED for each in outcome.to_pylist()], np.bool_)
+    return np.flatnonzero(~(is_control | aborted))
+
+
+def decode_rows(records: Any, which: Any) -> dict[str, tuple[Any, Any]]:
+    """Decode the rows at some indexes; return, for each silver table, its rows and the
+    index of the record of each row.
+    """
+    found: dict[str, tuple[list[int], list[Row]]] = {
+        table.name: ([], []) for table in SILVER_TABLES
+    }
+    columns = ("key", "value", "is_transactional", "producer_id")
+    some = (records[name].take(pa.array(which)).to_pylist() for name in columns)
+    for index, *record in zip(which.tolist(), *some, strict=True):
+        key, value, is_transactional, producer_id = record
+        result = decode_key_value(key, value)
+        if isinstance(result, UnreadableRecord):
+            table = QUARANTINE
+            row = {**result._asdict(), "key": key, "value": value}
+        else:
+            table, row = silver_row(result[0], *result[1])
+        if table is OFFSET_COMMITS:
+            row["is_transactional"] = is_transactional
+            row["producer_id"] = producer_id if is_transactional else None
+        indexes, rows = found[table.name]
+        indexes.append(index)
+        rows.append(row)
+    return {
+        table.name: (
+            np.array(found[table.name][0], np.int64),
+            _batch(table, records, *found[table.name]),
+        )
+        for table in SILVER_TABLES
+    }
+
+
+def decode_key_value(
+    key: bytes | None, value: bytes | None
+) -> tuple[int, Record] | UnreadableRecord:
+    """Decode one record; return its type and content."""
+    if key is None:
+        return UnreadableRecord("no_key", "a record without a key", None)
+    if len(key) < _INT16.size:
+        return UnreadableRecord(
+            "bad_key", f"a key of {len(key)} bytes has no type", None
+        )
+    (record_type,) = _INT16.unpack_from(key)
+    if record_type not in TYPES:
+        message = f"Kafka has no type {record_type}"
+        if record_type in _SHARE_GROUP_TYPES:
+            message = f"type {record_type} is of share groups"
+        elif record_type >= _STREAMS_GROUP_TYPES_FROM:
+            message = f"type {record_type} is of streams groups, or of a newer Kafka"
+        return UnreadableRecord("unknown_type", message, record_type)
+    try:
+        record = decode_record(key, value)
+    except LogCorrupt as error:
+        return UnreadableRecord(
+            _reason(record_type, key, value), str(error), record_type
+        )
+    assert record is not None
+    return record_type, record
+
+
+def _reason(record_type: int, key: bytes, value: bytes | None) -> str:
+    """Return the value of the column `reason` of `quarantine` for a record that cannot
+    be decoded.
+    """
+    try:
+        decode_record(key, None)
+    except LogCorrupt:
+        return "bad_key"
+    if value is None or len(value) < _INT16.size:
+        return "bad_value"
+    known = _INT16.unpack_from(value)[0] in TYPES[record_type][1].VERSIONS
+    return "bad_value" if known else "unknown_version"
+
+
+def _batch(
+    table: Table,
+    records: Any,
+    indexes: Sequence[int],
+    rows: Sequence[Mapping[str, Any]],
+) -> Any:
+    """Return rows with the columns of their records added."""
+    shared = {column.name for column in RECORD_COLUMNS} & set(records.schema.names)
+    places = pa.array(indexes, pa.int64())
+    own = [field for field in table.schema if field.name not in shared]
+    fields = [pa.field(each.name, each.type) for each in own]
+    columns = dict(
+        zip(
+            (each.name for each in own),
+            pa.array(rows, pa.struct(fields)).flatten(),
+            strict=True,
+        )
+    )
+    arrays = [
+        columns[name] if name in columns else records[name].take(places)
+        for name in table.schema.names
+    ]
+    return pa.record_batch(arrays, schema=table.schema)
+
+
+def silver_row(
+    record_type: int, key: Any, value: Message | None, version: int
+) -> tuple[Table, Row]:
+    """Return the table of a record and its columns besides RECORD_COLUMNS."""
+    match key:
+        case OffsetCommitKey():
+            row: Row = {
+                "group_id": key.group,
+                "topic": key.topic,
+                "partition": key.partition,
+            }
+        case GroupMetadataKey():
+            row = {"group_id": key.group}
+        case ConsumerGroupRegularExpressionKey():
+            row = {"group_id": key.group_id, "regex": key.regular_expression}
+        case _:
+            row = {"group_id": key.group_id}
+            if hasattr(key, "member_id"):
+                row["member_id"] = key.member_id
+    if value is None:
+        return TOMBSTONES, row | {"record_type": record_type}
+    if isinstance(value, OffsetCommitValue):
+        return OFFSET_COMMITS, row | {
+            "committed_offset": value.offset,
+            "leader_epoch": _optional(value.leader_epoch),
+            "metadata": value.metadata,
+            "commit_ts": time_us(value.commit_timestamp),
+            "expire_ts": time_us(value.expire_timestamp),
+            "topic_id": _topic_id(value.topic_id),
+            "value_version": version,
+        }
+    if isinstance(value, GroupMetadataValue):
+        decodes = value.protocol_type == CONSUMER
+        return CLASSIC_GROUP_RECORDS, row | {
+            "protocol_type": value.protocol_type,
+            "generation": value.generation,
+            "protocol": value.protocol,
+            "leader_id": value.leader,
+            "state_ts": time_us(value.current_state_timestamp),
+            "members": [_member(each, decodes=decodes) for each in value.members],
+            "value_version": version,
+        }
+    columns = {"record_type": record_type, **_consumer_group_columns(value)}
+    return CONSUMER_GROUP_RECORDS, row | columns
+
+
+def _member(member: MemberMetadata, *, decodes: bool) -> Row:
+    assigned = assigned_partitions(member.assignment) if decodes else None
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "rebalance_timeout_ms": _optional(member.rebalance_timeout),
+        "session_timeout_ms": member.session_timeout,
+        "subscription": member.subscription,
+        "subscribed_topics": (
+            subscribed_topics(member.subscription) if decodes else None
+        ),
+        "assignment": member.assignment,
+        "assigned": assigned,
+    }
+
+
+def _consumer_group_columns(value: Message) -> Row:
+    match value:
+        case ConsumerGroupMetadataValue():
+            return {
+                "group_epoch": value.epoch,
+                "metadata_hash": value.metadata_hash,
+                "created_ts": time_us(value.creation_time_ms),
+            }
+        case ConsumerGroupPartitionMetadataValue():
+            topics = [
+                {
+                    "topic_id": _topic_id(each.topic_id),
+                    "topic": each.topic_name,
+                    "partitions": each.num_partitions,
+                }
+                for each in value.topics
+            ]
+            return {"topics_metadata": topics}
+        case ConsumerGroupMemberMetadataValue():
+            classic = value.classic_member_metadata
+            return {
+                "instance_id": value.instance_id,
+                "rack_id": value.rack_id,
+                "client_id": value.client_id,
+                "client_host": value.client_host,
+                "subscribed_topics": value.subscribed_topic_names,
+                "subscribed_regex": value.subscribed_topic_regex,
+                "rebalance_timeout_ms": _optional(value.rebalance_timeout_ms),
+                "server_assignor": value.server_assignor,
+                "session_timeout_ms": classic and classic.session_timeout_ms,
+                "classic_protocols": classic
+                and [
+                    {"name": each.name, "metadata": each.metadata}
+                    for each in classic.supported_protocols
+                ],
+            }
+        case ConsumerGroupTargetAssignmentMetadataValue():
+            computed_ms = value.assignment_timestamp or _NONE
+            return {
+                "assignment_epoch": value.assignment_epoch,
+                "assignment_ts": time_us(computed_ms),
+            }
+        case ConsumerGroupTargetAssignmentMemberValue():
+            return {"assigned": _partitions(value.topic_partitions)}
+        case ConsumerGroupCurrentMemberAssignmentValue():
+            return {
+                "assigned": _partitions(value.assigned_partitions),
+                "pending_revocation": _partitions(value.partitions_pending_revocation),
+                "member_epoch": value.member_epoch,
+                "previous_member_epoch": value.previous_member_epoch,
+                "member_state": value.state,
+            }
+        case ConsumerGroupRegularExpressionValue():
+            return {
+                "regex_topics": value.topics,
+                "regex_version": value.version,
+                "regex_ts": time_us(value.timestamp),
+            }
+    raise AssertionError(f"{type(value).__name__} is no value of a consumer group")
+
+
+def _optional(number: int) -> int | None:
+    return None if number == _NONE else number
+
+
+def _topic_id(topic_id: bytes) -> str | None:
+    return None if topic_id == ZERO_UUID else topic_id.hex()
+
+
+def _partitions(topics: Iterable[Any]) -> list[Row]:
+    return [
+        {"topic_id": _topic_id(each.topic_id), "topic": None, "partition": partition}
+        for each in topics
+        for partition in each.partitions
+    ]
+
+
+def time_us(time_ms: int) -> int | None:
+    """Return microseconds; None for -1 (absent) and for values out of range: clients
+    may write any number.
+    """
+    return time_ms * 1000 if 0 <= time_ms <= TIME_MS_MAX else None
+
+
+# Consumers of classic groups encode these messages in the metadata and assignment
+# fields. The coordinator does not validate them, so they may be any bytes.
+
+
+def subscribed_topics(data: bytes) -> list[str] | None:
+    """Return the topics of an embedded subscription; None when it cannot be decoded."""
+    decoded = decode_embedded(ConsumerProtocolSubscription, data)
+    return None if decoded is None else list(decoded[0].topics)
+
+
+def assigned_partitions(data: bytes) -> list[Row] | None:
+    """Return the partitions of an embedded assignment; None when it cannot be decoded.
+
+    Empty bytes are an empty assignment, as in Kafka's tools.
+    """
+    if not data:
+        return []
+    decoded = decode_embedded(ConsumerProtocolAssignment, data)
+    if decoded is None:
+        return None
+    return [
+        {"topic_id": None, "topic": each.topic, "partition": partition}
+        for each in decoded[0].assigned_partitions
+        for partition in each.partitions
+    ]
+
+
+def decode_embedded(kind: type[_Embedded], data: bytes) -> tuple[_Embedded, int] | None:
+    """Decode an embedded message; return it with its version, or None.
+
+    Newer versions only append fields, so a version that is newer than ours is decoded
+    as our newest (E20-21).
+    """
+    if len(data) < _INT16.size:
+        return None
+    (version,) = _INT16.unpack_from(data)
+    if version < 0:
+        return None
+    try:
+        version = min(version, kind.VERSIONS.high)
+        return decode_message(kind, version, data, _INT16.size)[0], version
+    except MalformedFrame:
+        return None

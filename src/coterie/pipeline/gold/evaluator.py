@@ -1,0 +1,287 @@
+"""Evaluation of groups, minute by minute, in Spark's Python workers.
+
+The input is Arrow batches of events, the output Arrow batches of group_status rows.
+This module does not import Spark, so workers need not load it. The events of one group
+are consecutive and in the order of time; batches may be cut anywhere. The state of a
+partition is a window of its last commits and end offsets, as in Burrow.
+
+A group is evaluated at the end of each minute with a sample of one of its partitions,
+before any event at the start of the next minute is applied.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+from coterie.pipeline.gold.settings import BurrowRules
+from coterie.pipeline.gold.verdict import (
+    BURROW_CODES,
+    GROUP_VERDICTS,
+    Commit,
+    PartitionState,
+    Verdict,
+    burrow_verdict,
+    evaluate,
+    group_effect,
+    group_verdict,
+)
+from coterie.pipeline.tables.gold_groups import GROUP_STATUS
+
+# Kinds of events.
+COMMIT: Final = 1
+OWNER: Final = 2
+SAMPLE: Final = 3
+_MINUTE_MS: Final = 60_000
+_BATCH_ROWS: Final = 10_000
+_NAMES: Final = [column.name for column in GROUP_STATUS.columns]
+_TYPES: Final = [column.type for column in GROUP_STATUS.columns]
+Partition: TypeAlias = tuple[str, int]
+"""Topic and partition."""
+
+
+class Event(NamedTuple):
+    """An event on a partition: one row of the input.
+
+    A column that does not apply to the kind of event is None. The `offset` of a
+    tombstone and the `member_id` of a partition without an owner are None, too.
+    """
+
+    group_id: str
+    topic: str
+    partition: int
+    kind: int
+    at_ms: int
+    topic_id: str | None = None
+    offset: int | None = None
+    is_reset: bool | None = None
+    member_id: str | None = None
+    start: int = 0
+    """Samples only, as the next three."""
+    end: int = 0
+    life: int | None = None
+    previous_life_ms: int | None = None
+
+
+class Status(NamedTuple):
+    """The columns of group_status after its key."""
+
+    verdict: Verdict
+    burrow_code: int
+    rule: str
+    window_commits: int
+    complete: float
+    lag: int | None
+    committed_offset: int | None
+    log_end_offset: int | None
+
+
+class PartitionWindow:
+    """The last commits and end offsets of one partition, for one group."""
+
+    def __init__(self, rules: BurrowRules) -> None:
+        self._rules = rules
+        self._commits: deque[Commit] = deque(maxlen=rules.intervals)
+        self._ends: deque[int] = deque(maxlen=rules.intervals)
+        self._committed: Event | None = None
+        self._owner: Event | None = None
+        self._sample: Event | None = None
+
+    def add_commit(self, commit: Event) -> None:
+        """Apply a commit or a tombstone."""
+        if commit.offset is None:
+            self._clear_commits()
+            return
+        self._committed = commit
+        at_ms = commit.at_ms
+        last = self._commits[-1] if self._commits else None
+        if last is not None and at_ms - last.at_ms < self._rules.min_distance_ms:
+            at_ms = last.at_ms
+            self._commits.pop()
+        lag = None if self._sample is None else max(0, self._ends[-1] - commit.offset)
+        self._commits.append(Commit(commit.offset, at_ms, lag, bool(commit.is_reset)))
+
+    def set_owner(self, owner: Event) -> None:
+        self._owner = owner
+
+    def add_sample(self, sample: Event) -> None:
+        """Apply a sample. When the topic was created again, drop the commits and the
+        owner of the earlier topic with that name."""
+        if self._sample is not None and self._sample.life != sample.life:
+            # Commits after the last sample of the deleted topic may be commits for the
+            # new topic. They stay, without a lag: it was measured from the end of the
+            # deleted topic.
+            since_ms = sample.previous_life_ms
+            kept = [
+                commit._replace(lag=None)
+                for commit in self._commits
+                if since_ms is None or commit.at_ms > since_ms
+            ]
+            self._ends.clear()
+            self._commits.clear()
+            self._commits.extend(kept)
+        self._sample = sample
+        self._ends.append(sample.end)
+        if self._committed and not _is_about_same_topic(self._committed, sample):
+            self._clear_commits()
+        if self._owner and not _is_about_same_topic(self._owner, sample):
+            self._owner = None
+
+    def status(self, now_ms: int, *, has_members: bool) -> Status | None:
+        """Evaluate the partition; None without a sample, or without both a commit and
+        an owner. `has_members` is true when the group ever had an owner."""
+        is_owned = self._owner is not None and self._owner.member_id is not None
+        sample, committed = self._sample, self._committed
+        if sample is None or (committed is None and not is_owned):
+            return None
+        offset = None if committed is None else committed.offset
+        next_offset = None if offset is None else max(offset, sample.start)
+        lag = None if next_offset is None else max(0, sample.end - next_offset)
+        state = PartitionState(
+            now_ms,
+            has_commit=offset is not None,
+            messages_lost=0 if offset is None else max(0, sample.start - offset),
+            is_owned=is_owned if has_members else None,
+        )
+        window, ends, rules = list(self._commits), list(self._ends), self._rules
+        evaluation = evaluate(window, lag, ends, state, rules)
+        # Burrow ignores partitions without a commit: they count as OK. It measures lag
+        # from the committed offset, even if that is below the log start offset.
+        burrow = Verdict.OK
+        if offset is not None:
+            raw_lag = max(0, sample.end - offset)
+            burrow = burrow_verdict(window, raw_lag, ends, now_ms, rules).verdict
+        return Status(
+            verdict=evaluation.verdict,
+            burrow_code=BURROW_CODES[burrow],
+            rule=evaluation.rule,
+            window_commits=len(window),
+            complete=len(window) / rules.intervals,
+            lag=lag,
+            committed_offset=offset,
+            log_end_offset=sample.end,
+        )
+
+    def _clear_commits(self) -> None:
+        self._committed = None
+        self._commits.clear()
+
+
+def _is_about_same_topic(event: Event, sample: Event) -> bool:
+    if event.topic_id is not None and sample.topic_id is not None:
+        return event.topic_id == sample.topic_id
+    since_ms = sample.previous_life_ms
+    return since_ms is None or event.at_ms > since_ms
+
+
+def status_batches(rules: BurrowRules, batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield batches of group_status rows from batches of events."""
+    group = _Group("", rules)
+    rows: list[tuple[Any, ...]] = []
+    for batch in batches:
+        for event in map(Event, *(column.to_pylist() for column in batch.columns)):
+            if event.group_id != group.group_id:
+                rows += group.rows_until(None)
+                group = _Group(event.group_id, rules)
+            rows += group.rows_until(event.at_ms)
+            group.apply(event)
+        if len(rows) >= _BATCH_ROWS:
+            yield _batch(rows)
+            rows = []
+    rows += group.rows_until(None)
+    yield _batch(rows)
+
+
+class _Group:
+    """The state of the partitions of one group."""
+
+    def __init__(self, group_id: str, rules: BurrowRules) -> None:
+        self.group_id = group_id
+        self._rules = rules
+        self._windows: dict[Partition, PartitionWindow] = {}
+        self._has_members = False
+        self._due_ms: int | None = None
+        """End of the first minute with a sample since the last evaluation."""
+
+    def apply(self, event: Event) -> None:
+        partition = (event.topic, event.partition)
+        window = self._windows.get(partition)
+        if window is None:
+            window = self._windows[partition] = PartitionWindow(self._rules)
+        if event.kind == COMMIT:
+            window.add_commit(event)
+        elif event.kind == OWNER:
+            self._has_members = True
+            window.set_owner(event)
+        else:
+            window.add_sample(event)
+            if self._due_ms is None:
+                self._due_ms = (event.at_ms // _MINUTE_MS + 1) * _MINUTE_MS
+
+    def rows_until(self, at_ms: int | None) -> list[tuple[Any, ...]]:
+        """Evaluate the group if a minute ended by this time. `at_ms` is None after the
+        last event.
+        """
+        due_ms = self._due_ms
+        if due_ms is None or (at_ms is not None and at_ms < due_ms):
+            return []
+        self._due_ms = None
+        statuses = {
+            partition: status
+            for partition, window in self._windows.items()
+            if (status := window.status(due_ms, has_members=self._has_members))
+        }
+        if not statuses:
+            return []
+        whole = _group_status(statuses, self._rules)
+        return [
+            (self.group_id, *key, due_ms * 1_000, *status)
+            for key, status in (((None, None), whole), *statuses.items())
+        ]
+
+
+def _group_status(statuses: dict[Partition, Status], rules: BurrowRules) -> Status:
+    """Return the verdict on a group: that of its partition with the worst verdict."""
+
+    def badness(partition: Partition) -> tuple[int, int, Partition]:
+        status = statuses[partition]
+        lag = -1 if status.lag is None else status.lag
+        severity = GROUP_VERDICTS.index(group_effect(status.verdict))
+        return severity, lag, partition
+
+    bad = sum(badness(partition)[0] > 0 for partition in statuses)
+    rule = "all partitions are OK"
+    if bad:
+        topic, number = worst = max(statuses, key=badness)
+        verdict = statuses[worst].verdict.value
+        rule = (
+            f"{verdict} on {topic}-{number};"
+            f" {bad} of {len(statuses)} partitions are not OK"
+        )
+    commits = sum(status.window_commits for status in statuses.values())
+    lags = [status.lag for status in statuses.values() if status.lag is not None]
+    # As in Burrow, the code of a group is at most ERR, even if a partition has a higher
+    # one.
+    code = max(status.burrow_code for status in statuses.values())
+    return Status(
+        verdict=group_verdict(status.verdict for status in statuses.values()),
+        burrow_code=min(code, BURROW_CODES[Verdict.ERR]),
+        rule=rule,
+        window_commits=commits,
+        complete=commits / (len(statuses) * rules.intervals),
+        lag=sum(lags) if lags else None,
+        committed_offset=None,
+        log_end_offset=None,
+    )
+
+
+def _batch(rows: list[tuple[Any, ...]]) -> Any:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(_NAMES)
+    arrays = [
+        pa.array([each.value for each in values] if name == "verdict" else values, kind)
+        for name, values, kind in zip(_NAMES, columns, _TYPES, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=_NAMES)

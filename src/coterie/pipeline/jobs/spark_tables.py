@@ -1,0 +1,127 @@
+"""Read the tables of a lake with Spark: SQL views, queries, and copies for other tools.
+
+Every table is a view with the table's name. Each view has three additional columns:
+`cluster_id`, `as_of_ts` (the time of the newest record in the lake) and
+`history_from_ts` (the time of the oldest).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from coterie.errors import LogError, SettingError
+from coterie.pipeline.lake.lake import File, Lake
+from coterie.pipeline.lake.storage import Storage
+from coterie.pipeline.spark_session import first_line
+from coterie.pipeline.tables.all_tables import TABLES
+from coterie.pipeline.tables.spark import empty_frame, spark_schema
+from coterie.pipeline.tables.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LISTING_KEYWORDS: Final = frozenset({"show", "list"})
+
+
+class QueryResult(NamedTuple):
+    """The first rows of a query's result."""
+
+    rows: Any
+    """An Arrow table; its column names are unique."""
+    is_complete: bool
+
+
+def read_files(
+    spark: SparkSession, storage: Storage, table: Table, files: Sequence[File]
+) -> DataFrame:
+    """Return files of a table as a DataFrame with the table's schema."""
+    if not files:
+        return empty_frame(spark, table)  # Spark refuses to read an empty list of paths
+    urls = [storage.url(file.path) for file in files]
+    return spark.read.schema(spark_schema(table)).parquet(*urls)
+
+
+def make_views(spark: SparkSession, lake: Lake, query: str) -> None:
+    """Create temporary views of the tables in a query.
+
+    No view is created for other tables, because each view takes some time; for a query
+    that lists tables (SHOW), all views are created.
+    """
+    from pyspark.sql import functions as F
+
+    words, version = set(re.findall(r"\w+", query.lower())), lake.version
+    for table in TABLES.values():
+        if table.name in words or words & _LISTING_KEYWORDS:
+            files = version.of(table.name).files
+            read_files(spark, lake.storage, table, files).select(
+                "*",
+                F.lit(lake.identity.cluster_id).cast("string").alias("cluster_id"),
+                F.lit(version.as_of_ts).cast("timestamp").alias("as_of_ts"),
+                F.lit(version.history_from_ts)
+                .cast("timestamp")
+                .alias("history_from_ts"),
+            ).createOrReplaceTempView(table.name)
+
+
+def run_sql(spark: SparkSession, query: str, limit: int | None) -> QueryResult:
+    """Run one query and return at most `limit` rows.
+
+    Raises SettingError when Spark cannot analyze the query, and LogError when its
+    execution fails.
+    """
+    import logging
+
+    from pyspark.errors import AnalysisException, ParseException, PySparkException
+    from pyspark.logger import PySparkLogger
+
+    # PySpark logs query errors to stderr in addition to raising them.
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        frame = spark.sql(query)
+        names: list[str] = []
+        for index, name in enumerate(frame.columns):
+            # The second column n becomes n_2.
+            earlier = frame.columns[:index].count(name)
+            names.append(f"{name}_{earlier + 1}" if earlier else name)
+        frame = frame.toDF(*names)
+        rows = (frame if limit is None else frame.limit(limit + 1)).toArrow()
+    except (AnalysisException, ParseException) as error:
+        raise SettingError(_summarize(error)) from None
+    except PySparkException as error:
+        raise LogError(_summarize(error)) from None
+    is_complete = limit is None or len(rows) <= limit
+    return QueryResult(rows.slice(0, limit), is_complete)
+
+
+def _summarize(error: Exception) -> str:
+    """Return Spark's message on one line, without the query text and stack trace."""
+    text = str(error).partition("\n\nJVM stacktrace")[0].partition("\n== SQL")[0]
+    return " ".join(text.partition("\n'")[0].split()).rstrip(";")
+
+
+def publish(
+    spark: SparkSession, lake: Lake, names: Iterable[str], form: str, to: str
+) -> None:
+    """Copy tables to folders of their names below `to`, replacing existing copies.
+
+    `form` is a format of `DataFrameWriter.format`: delta, iceberg, parquet. Its jars
+    must be in the session. Raises SettingError when Spark cannot write the format.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    target = Storage(to)
+    for name in names:
+        files = lake.version.of(name).files
+        frame = read_files(spark, lake.storage, TABLES[name], files)
+        try:
+            frame.write.format(form).mode("overwrite").save(target.url(name))
+        except (PySparkException, Py4JError) as error:
+            raise SettingError(
+                f"{name} cannot be written to {target} as {form}: {first_line(error)}"
+                " (the session needs the jars of this format:"
+                " --conf spark.jars.packages=...)"
+            ) from None

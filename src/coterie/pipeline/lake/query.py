@@ -1,0 +1,174 @@
+"""Query the tables of a lake with pyarrow, without Spark.
+
+Only the needed data is read: conditions are pushed down to the files, and of a long
+table only the newest rows are read with all their columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from coterie.errors import LogError
+from coterie.pipeline.lake.lake import Lake
+
+_LONG_TABLE_ROWS: Final = 100_000
+"""A query with a limit does not read all columns of a table of more rows."""
+
+
+@dataclass(frozen=True)
+class TableQuery:
+    """A query of one table: filter, order, limit."""
+
+    table: str
+    order: tuple[tuple[str, str], ...]
+    """Columns, each "ascending" or "descending"; null values come last."""
+    among: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """The accepted values of columns."""
+    where: Any = None
+    """A further condition, an Arrow expression."""
+    limit: int | None = None
+    first_of: tuple[str, ...] = ()
+    """Keep only the first row, in that order, of each combination of these columns."""
+    having: Any = None
+    """A condition on the rows that `first_of` kept."""
+    final_order: tuple[tuple[str, str], ...] = ()
+    """The order of the result, when it differs from `order`."""
+    columns: tuple[str, ...] | None = None
+    """The columns to read; None for all."""
+
+
+def run_query(lake: Lake, query: TableQuery) -> tuple[Any, int]:
+    """Return the rows as an Arrow table, and their number without the limit.
+
+    Raises LogError when the table does not exist or cannot be read.
+    """
+    table = lake.version.tables.get(query.table)
+    if table is None:
+        raise LogError(
+            f"the lake has no table {query.table}: the next `coterie pipeline run`"
+            " builds it"
+        )
+    condition, total = query.where, None
+    for column, values in query.among.items():
+        one = is_one_of(column, values)
+        condition = one if condition is None else condition & one
+    if query.limit and not query.first_of and table.rows > _LONG_TABLE_ROWS:
+        condition, total = _narrow(lake, query, condition)
+    rows = lake.read(query.table, query.columns, condition).sort_by(list(query.order))
+    if query.first_of:
+        rows = _first_rows(rows, query.first_of)
+        rows = rows if query.having is None else rows.filter(query.having)
+        rows = rows.sort_by(list(query.final_order)) if query.final_order else rows
+    return rows.slice(0, query.limit), len(rows) if total is None else total
+
+
+def is_one_of(column: str, values: Sequence[Any]) -> Any:
+    """Return the condition that a column has one of these values."""
+    # An empty list needs an explicit type.
+    return pc.field(column).isin(pa.array(values, None if values else pa.string()))
+
+
+def timestamp(ms: int) -> Any:
+    """Return a time in ms since 1970 as a timestamp of the tables' type."""
+    return pa.scalar(ms * 1_000, pa.timestamp("us", "UTC"))
+
+
+def _narrow(lake: Lake, query: TableQuery, condition: Any) -> tuple[Any, int]:
+    """Return a condition that only the first rows meet, and the number of all rows.
+
+    Reads one column of all rows, which is little compared with all columns.
+    """
+    assert query.limit is not None
+    (column, direction), *_ = query.order
+    values = lake.read(query.table, columns=[column], filters=condition)[column]
+    total = len(values)
+    if total - values.null_count < query.limit:
+        return condition, total
+    order = [(column, direction)]
+    table = pa.table({column: values})
+    last_index = pc.select_k_unstable(table, query.limit, order)[query.limit - 1]
+    last, this = values[last_index.as_py()], pc.field(column)
+    bound = this >= last if direction == "descending" else this <= last
+    return bound if condition is None else condition & bound, total
+
+
+def _first_rows(rows: Any, columns: tuple[str, ...]) -> Any:
+    index = pa.array(range(len(rows)), pa.int64())
+    numbered = rows.select(list(columns)).append_column("#", index)
+    first = numbered.group_by(list(columns), use_threads=False).aggregate(
+        [("#", "min")]
+    )
+    return rows.take(first["#_min"].combine_chunks().sort())
+
+
+# Reading the tables of a report, some of which may be missing in the lake.
+
+_LONG_HISTORY_ROWS: Final = 200_000
+_RECENT_DAYS: Final = 3
+_NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class TableReader:
+    """A reader of one lake version; a missing table has no rows and is recorded."""
+
+    lake: Lake
+    missing: set[str] = field(default_factory=set)
+    """The names of missing tables that were read."""
+
+    @property
+    def as_of(self) -> datetime:
+        """The time of the newest record."""
+        return self.lake.version.as_of_ts or _NO_TIME
+
+    def table(self, name: str, columns: Sequence[str], where: Any = None) -> Any:
+        """Return columns of a table as an Arrow table."""
+        if name not in self.lake.version.tables:
+            self.missing.add(name)
+        return self.lake.read(name, columns=columns, filters=where)
+
+    def rows(
+        self, name: str, columns: Sequence[str], where: Any = None
+    ) -> list[dict[str, Any]]:
+        """Return columns of a table as rows."""
+        rows: list[dict[str, Any]] = self.table(name, columns, where).to_pylist()
+        return rows
+
+    def query(self, query: TableQuery) -> tuple[list[dict[str, Any]], int]:
+        """Return the rows of a query, and their number without the limit."""
+        if query.table not in self.lake.version.tables:
+            self.missing.add(query.table)
+            return [], 0
+        rows, total = run_query(self.lake, query)
+        return rows.to_pylist(), total
+
+    def recent(self, name: str, column: str) -> Any:
+        """Return the condition for the last days of a long history; None for a short
+        one.
+        """
+        if self.lake.version.of(name).rows <= _LONG_HISTORY_ROWS:
+            return None
+        times = self.lake.read(name, columns=[column])[column]
+        newest: datetime | None = pc.max(times).as_py()
+        if newest is None:
+            return None
+        return pc.field(column) >= newest - timedelta(days=_RECENT_DAYS)
+
+    def topic_names(self) -> dict[str, str]:
+        """Return the known names of topics by id.
+
+        Records of consumer groups identify topics by id only.
+        """
+        names: dict[str, str] = {}
+        for name in ("current_offsets", "partition_end_samples"):
+            where = pc.field("topic_id").is_valid()
+            rows = self.table(name, ("topic_id", "topic"), where)
+            for row in rows.group_by(["topic_id", "topic"]).aggregate([]).to_pylist():
+                names[row["topic_id"]] = row["topic"]
+        return names

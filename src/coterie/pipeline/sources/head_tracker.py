@@ -1,0 +1,130 @@
+"""Track the head of a log partition in the driver: the stable offset, and the offsets
+at which ranges may end. The state stays in memory between calls, so each header is read
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from coterie.pipeline.segments.batch_headers import Ints
+from coterie.pipeline.segments.transactions import StableOffset, TransactionBatch
+from coterie.pipeline.sources.source import Cuts, Head, Hint
+
+_CUTS_PER_CHUNK: Final = 4_096
+"""Of a chunk with more batches about this many cuts are kept, to bound the memory."""
+
+
+class BatchPlace(NamedTuple):
+    """The place of a batch in a segment file."""
+
+    file: str
+    position: int
+    base_offset: int
+
+
+class BatchColumns(NamedTuple):
+    """Consecutive batches of a log partition, with one array for each field."""
+
+    bases: Ints
+    ends: Ints
+    """The offset after each batch."""
+    records: Ints
+    size_bytes: Ints
+    file: str | None = None
+    """The segment file; None for sources without files."""
+    positions: Ints | None = None
+
+    def place(self, index: int) -> BatchPlace | None:
+        """Return the place of a batch; None for sources without files."""
+        if self.file is None or self.positions is None:
+            return None
+        position, base = self.positions[index], self.bases[index]
+        return BatchPlace(self.file, int(position), int(base))
+
+
+class HeadTracker:
+    """The head of one log partition. See the module's docstring."""
+
+    def __init__(self, begin: int) -> None:
+        self.begin = begin
+        """The offset from which cuts are known."""
+        self.position = begin
+        """The offset up to which the log is scanned."""
+        self._stable = StableOffset()
+        self._before: BatchPlace | None = None
+        """The last batch before the first cut."""
+        self._cuts: list[BatchColumns] = []
+        """The last batch before each cut, chunk by chunk; records and bytes are those
+        since the cut before."""
+
+    def add(
+        self, batches: BatchColumns, transactional: Sequence[TransactionBatch]
+    ) -> None:
+        """Add the next batches; `transactional` are those in transactions."""
+        self._stable.add(transactional, batches.bases, batches.ends, self.position)
+        self.position = int(batches.ends[-1])
+        every = -(-len(batches.ends) // _CUTS_PER_CHUNK)
+        # Every n-th batch, counted from the last one, which is always included.
+        kept = np.arange(len(batches.ends) - 1, -1, -every)[::-1]
+        positions = batches.positions
+        self._cuts.append(
+            BatchColumns(
+                bases=batches.bases[kept],
+                ends=batches.ends[kept],
+                records=np.diff(np.cumsum(batches.records)[kept], prepend=0),
+                size_bytes=np.diff(np.cumsum(batches.size_bytes)[kept], prepend=0),
+                file=batches.file,
+                positions=None if positions is None else positions[kept],
+            )
+        )
+
+    def forget(self, begin: int) -> None:
+        """Drop the cuts up to `begin`, the position of the reader."""
+        while self._cuts and self._cuts[0].ends[-1] <= begin:
+            dropped = self._cuts.pop(0)
+            self._before = dropped.place(-1)
+            self.begin = int(dropped.ends[-1])
+
+    @property
+    def last_batch(self) -> Hint | None:
+        """The place of the last batch, from which the next scan continues."""
+        place = self._cuts[-1].place(-1) if self._cuts else self._before
+        return None if place is None else place._asdict()
+
+    def head(self, start_offset: int, end_offset: int | None = None) -> Head:
+        """Return the head; by default the end offset is the end of the scan."""
+        stable = self._stable.get(self.position)
+        end = self.position if end_offset is None else end_offset
+        return Head(start_offset, stable, end, self._cuts_until(stable))
+
+    def _cuts_until(self, stable: int) -> Cuts:
+        """Return the cuts up to the stable offset."""
+        # A copy, because batches may be added while ranges are planned.
+        before, chunks = self._before, tuple(self._cuts)
+        none = np.zeros(0, np.int64)
+        ends = np.concatenate([none, *(each.ends for each in chunks)])
+        records = np.concatenate([none, *(each.records for each in chunks)])
+        sizes = np.concatenate([none, *(each.size_bytes for each in chunks)])
+        upto = np.cumsum(sizes)
+        count = min(int(np.searchsorted(ends, stable)) + 1, len(ends))
+        firsts = np.cumsum([0, *(len(each.ends) for each in chunks)])
+
+        def hint(first: int, after: int) -> Hint | None:
+            """Return the place of the last batch before cut `first`, and the number of
+            bytes from there to cut `after - 1`."""
+            if first == 0:
+                place = before
+            else:
+                chunk = int(np.searchsorted(firsts, first - 1, side="right")) - 1
+                place = chunks[chunk].place(first - 1 - int(firsts[chunk]))
+            if place is None:
+                return None
+            size = int(upto[after - 1]) - (int(upto[first - 1]) if first else 0)
+            return {**place._asdict(), "size_bytes": size}
+
+        offsets = np.minimum(ends[:count], stable)
+        return Cuts(offsets, np.cumsum(records[:count]), upto[:count], hint)

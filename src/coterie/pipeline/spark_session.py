@@ -1,0 +1,137 @@
+"""Start Spark: locally by default, on a cluster with a master, or through Spark
+Connect.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from coterie.errors import SettingError
+from coterie.pipeline.java import cache_directory, find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG4J_CONFIG: Final = Path(__file__).with_name("log4j2.properties")
+_ALL_SETTINGS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+"""Settings of every session: the tables' types depend on them."""
+_CLUSTER_TASKS: Final = 16
+_LOCAL_SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Tables are read from lists of files, so Spark need not run a job to find them.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """The location of Spark (local, cluster or Spark Connect), and its settings."""
+
+    master: str = "local[2]"
+    """As spark-submit takes it: local[N], spark://HOST:PORT, yarn, k8s://..."""
+    remote: str | None = None
+    """sc://HOST:PORT of a Spark Connect server; no local Java is needed then."""
+    memory: str = "4g"
+    """Memory of the driver; a local Spark is only the driver."""
+    shuffle_partitions: int = 4
+    """Of a local Spark. A cluster has its own default."""
+    java_options: str = ""
+    """Java options of the driver, besides ours."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Spark settings; they override ours."""
+
+    @property
+    def workers(self) -> int:
+        """The number of tasks of a read: the cores of `local[N]`, or a fixed number for
+        a cluster.
+        """
+        cores = re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", self.master)
+        if cores and self.is_local:
+            return int(cores[1])
+        return os.cpu_count() or 1 if self.is_local else _CLUSTER_TASKS
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Spark runs in local processes started by this one."""
+        return self.remote is None and self.master.startswith("local")
+
+
+def start_session(engine: Engine = Engine()) -> SparkSession:
+    """Start Spark, or connect to a Spark Connect server.
+
+    Raises SettingError when PySpark or Java is missing, or the server is unreachable.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PySpark's own deprecation warnings
+            from py4j.protocol import Py4JError
+            from pyspark.errors import PySparkException
+            from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SettingError(
+            f"this needs Spark ({error}): pip install 'coterie[pipeline]'"
+        ) from None
+    builder = SparkSession.builder.appName("coterie")
+    for name, value in spark_settings(engine).items():
+        builder = builder.config(name, value)
+    try:
+        if engine.remote is not None:
+            return builder.remote(engine.remote).getOrCreate()
+        _prepare(os.environ, is_local=engine.is_local)
+        return builder.master(engine.master).getOrCreate()
+    except (PySparkException, Py4JError, OSError, ImportError) as error:
+        where = engine.remote or engine.master
+        raise SettingError(
+            f"Spark does not start ({where}): {first_line(error)}"
+        ) from None
+
+
+def spark_settings(engine: Engine) -> dict[str, str]:
+    """Return the Spark settings of an engine."""
+    settings = dict(_ALL_SETTINGS)
+    if engine.remote is None:
+        # The Java process reads these settings at its start only.
+        settings["spark.driver.memory"] = engine.memory
+        settings["spark.driver.extraJavaOptions"] = (
+            f"-Dlog4j2.configurationFile={_LOG4J_CONFIG.as_uri()} {engine.java_options}"
+        )
+        settings |= {
+            k: v for k, v in _LOCAL_SETTINGS.items() if engine.is_local or "ui" in k
+        }
+    if engine.is_local:
+        settings["spark.sql.shuffle.partitions"] = str(engine.shuffle_partitions)
+        settings["spark.sql.warehouse.dir"] = f"{tempfile.gettempdir()}/coterie-spark"
+    return settings | dict(engine.settings)
+
+
+def _prepare(environment: os._Environ[str], *, is_local: bool) -> None:
+    """Set the environment of the Java process and of the Python workers."""
+    environment["JAVA_HOME"] = str(find_java(environment, cache_directory(environment)))
+    # Spark's default is `python3` from the PATH, which may lack our packages.
+    environment.setdefault("PYSPARK_PYTHON", sys.executable)
+    environment.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if is_local:
+        environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def first_line(error: BaseException) -> str:
+    """Return the line of a Spark error with the cause."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    if lines[0].startswith("An error occurred while calling") and len(lines) > 1:
+        return lines[1].removeprefix(": ")
+    return lines[0]

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from coterie.broker.coordinator.classic import heartbeat, join, leave, sync
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire.messages.leave_group import LeaveGroupRequest
+from coterie.wire.messages.sync_group import SyncGroupRequest
+from tests.broker.coordinator.driver import Driver
+
+CONTEXT = Driver()._context(1, -1, "", "")
+RETURNED = [
+    (3, 15),
+    (19, 15),
+    (20, 15),
+    (7, 15),
+    (6, 16),
+    (56, 16),
+    (10, -1),
+    (18, -1),
+    (4, -1),
+    (27, 27),
+    (25, 25),
+]
+
+
+@pytest.mark.fact("E19-18")
+@pytest.mark.parametrize(("code", "returned"), RETURNED)
+def test_log_errors_are_translated_to_coordinator_errors(
+    code: int, returned: int
+) -> None:
+    error = ErrorCode(code)
+    answers = [
+        join.refuse(JoinGroupRequest(member_id="m"), CONTEXT, error),
+        sync.refuse(SyncGroupRequest(), CONTEXT, error),
+        heartbeat.refuse(HeartbeatRequest(), CONTEXT, error),
+        leave.refuse(LeaveGroupRequest(), CONTEXT, error),
+    ]
+    assert [answer.error_code for answer in answers] == [returned] * 4  # type: ignore[attr-defined]
+
+
+def test_a_refused_join_echoes_the_member_id() -> None:
+    request = JoinGroupRequest(member_id="m")
+    assert join.refuse(request, CONTEXT, ErrorCode.UNKNOWN_MEMBER_ID).member_id == "m"
+
+
+@pytest.mark.fact("H-121")
+def test_classic_heartbeats_succeed_while_the_shard_loads() -> None:
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert heartbeat.refuse(HeartbeatRequest(), CONTEXT, loading).error_code == 0
+
+
+@pytest.mark.fact("H-121")
+def test_a_heartbeat_returns_coordinator_errors_unchanged() -> None:
+    for code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
+        assert heartbeat.refuse(HeartbeatRequest(), CONTEXT, code).error_code == code

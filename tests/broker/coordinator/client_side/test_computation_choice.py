@@ -1,0 +1,149 @@
+"""Choice of the computing member when members join and leave (E13-08, E13-10)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coterie.broker.coordinator.consumer.draft import ConsumerDraft
+from coterie.broker.coordinator.consumer.member import Member
+from coterie.wire.error_codes import ErrorCode
+from tests.broker.coordinator.client_side.computing import (
+    COMPUTATION,
+    ON,
+    Computing,
+    offer,
+)
+from tests.broker.coordinator.consumer.groups import received_assignment, topic_id
+
+ALL_OF_FOO = {"foo": range(6)}
+
+
+@pytest.fixture
+def driver() -> Computing:
+    return Computing(settings=ON)
+
+
+def computes(driver: Computing, who: str, **fields: Any) -> bool:
+    """Return whether the response to a member's heartbeat requests a computation."""
+    sent = driver.beat(who, **fields)
+    assert not sent.error
+    computes: bool = sent.response.should_compute_assignment
+    return computes
+
+
+@pytest.mark.fact("E13-08", "E13-34")
+def test_a_computation_of_a_member_that_left_and_rejoined_is_refused(
+    driver: Computing,
+) -> None:
+    driver.enter("m")
+    handed_out = driver.prepare("m").response.group_epoch
+    driver.heartbeat("m", -1)
+    assert driver.group.assignment_epoch > handed_out
+    assert driver.enter("m").response.should_compute_assignment
+    late = driver.install("m", {"m": ALL_OF_FOO}, epoch=handed_out)
+    assert late.error == ErrorCode.INVALID_ASSIGNMENT
+    assert not driver.wrote
+
+
+@pytest.mark.fact("E13-08", "E13-10")
+@pytest.mark.parametrize("how", ["leaves", "expires"])
+def test_the_computation_timeout_of_a_removed_member_is_cancelled(
+    driver: Computing, how: str
+) -> None:
+    driver.enter("m", rebalance_timeout_ms=1_000_000)
+    driver.enter("n")
+    assert COMPUTATION in driver.timers
+    if how == "leaves":
+        driver.heartbeat("m", -1)
+    else:
+        driver.advance(30_000)
+        driver.beat("n")
+        driver.advance(30_000)
+    assert driver.group.members.keys() == {"n"}
+    assert COMPUTATION not in driver.timers
+    assert computes(driver, "n")
+
+
+@pytest.mark.fact("E13-10")
+def test_another_member_computes_while_a_static_member_is_absent(
+    driver: Computing,
+) -> None:
+    driver.enter("m", instance_id="i")
+    driver.enter("n")
+    driver.heartbeat("m", -2, instance_id="i")
+    assert computes(driver, "n")
+    driver.advance(10_001)
+    assert computes(driver, "n"), "n is the only member left"
+
+
+@pytest.mark.fact("E9-14", "E13-42")
+def test_a_replacing_static_member_takes_over_the_computation(
+    driver: Computing,
+) -> None:
+    driver.enter("m", instance_id="i")
+    driver.prepare("m")
+    assert not driver.install("m", {"m": ALL_OF_FOO}).error
+    driver.beat("m", instance_id="i")
+    driver.heartbeat("m", -2, instance_id="i")
+    back = driver.enter("m2", instance_id="i")
+    assert received_assignment(back) == {"foo": [0, 1, 2, 3, 4, 5]}
+    assert back.response.assignment.metadata_bytes == b"hello m"
+    assert not back.response.should_compute_assignment
+
+
+def test_the_first_member_of_a_group_with_only_offsets_can_compute(
+    driver: Computing,
+) -> None:
+    driver.commit({("foo", 0): 1}, generation_id_or_member_epoch=-1)
+    assert driver.enter("m").response.should_compute_assignment
+    assert not driver.prepare("m").error
+    assert not driver.install("m", {"m": ALL_OF_FOO}).error
+    assert not driver.state.classic_groups
+
+
+@pytest.mark.fact("E13-11")
+def test_clearing_an_assignor_error_is_reported_without_new_partitions(
+    driver: Computing,
+) -> None:
+    driver.enter("m")
+    driver.prepare("m")
+    assert not driver.install("m", {}, error=7).error
+    assert driver.beat("m").response.assignment.error == 7
+    assert computes(driver, "m", client_assignors=[offer(reason=1)])
+    driver.prepare("m")
+    assert not driver.install("m", {}).error
+    assignment = driver.beat("m").response.assignment
+    assert assignment is not None
+    assert (assignment.error, assignment.metadata_bytes) == (0, b"")
+
+
+@pytest.mark.fact("E13-11", "E12-02")
+def test_a_server_side_assignment_clears_the_assignor_error(driver: Computing) -> None:
+    driver.enter("m")
+    driver.prepare("m")
+    assert not driver.install("m", {}, error=7).error
+    driver.beat("m")
+    answer = driver.beat("m", client_assignors=[]).response
+    assert not answer.should_compute_assignment
+    assert answer.assignment is not None
+    assert answer.assignment.error == 0
+    assert driver.member("m").assigned[topic_id("foo")].keys() == set(range(6))
+
+
+def test_heartbeats_during_a_computation_do_not_scan_the_members(
+    driver: Computing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(9):
+        driver.enter(f"m{number}")
+
+    def walk(draft: ConsumerDraft) -> dict[str, Member]:
+        raise AssertionError("a heartbeat walks the members")
+
+    monkeypatch.setattr(ConsumerDraft, "members", walk)
+    computing = [f"m{n}" for n in range(9) if computes(driver, f"m{n}")]
+    assert computing == ["m0"]
+    assert not driver.enter("late").error
+    assert driver.group.state.value == "Assigning"
+    assert len(driver.group.offers) == 1

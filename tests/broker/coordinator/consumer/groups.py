@@ -1,0 +1,162 @@
+"""A test driver for one consumer group: its heartbeats and the records written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.broker.catalog.configs import GroupConfigs
+from coterie.broker.coordinator.consumer.group import ConsumerGroup
+from coterie.broker.coordinator.consumer.member import Member
+from coterie.broker.coordinator.result import Record, may_describe_all
+from coterie.settings import Settings
+from coterie.types import TopicId
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from tests.broker.coordinator.driver import Sent, Topics
+from tests.broker.coordinator.shard_driver import ShardDriver
+
+AT_ONCE = Settings(group_consumer_assignment_interval_ms=0)
+"""Settings under which each epoch bump computes its target assignment immediately."""
+Owned = Mapping[str, Collection[int]]
+
+
+def topic_id(name: str) -> TopicId:
+    """Return the id that `Topics` gives to a topic of this name."""
+    return name.encode().ljust(16, b"\0")
+
+
+@dataclass
+class GroupDriver(ShardDriver):
+    """A shard with one consumer group, "g". Topics foo and bar have 6 and 3 partitions.
+
+    The assignor is `uniform`, unless a test fixes the target assignment:
+    `assigns({"m": {"foo": [0]}})`.
+    """
+
+    settings: Settings = field(default_factory=lambda: AT_ONCE)
+    topics: Topics = field(default_factory=lambda: Topics({"foo": 6, "bar": 3}))
+    group_id: str = "g"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.scripted: Any = None
+        self.configs = GroupConfigs(self.settings)
+        self.may_describe: Callable[[str], bool] = may_describe_all
+
+    @property
+    def group(self) -> ConsumerGroup:
+        return self.state.consumer_groups[self.group_id]
+
+    def member(self, member_id: str = "m") -> Member:
+        return self.group.members[member_id]
+
+    def assigns(self, targets: Mapping[str, Owned] | Callable[..., Any]) -> None:
+        """Set the next target assignments, regardless of the subscriptions."""
+        self.scripted = targets
+
+    def _context(self, *args: Any) -> Any:
+        context = super()._context(*args)
+        environment = context.environment._replace(configs=self.configs)
+        if self.scripted is not None:
+            assign = self.scripted if callable(self.scripted) else self._as_scripted
+            environment = environment._replace(
+                assignors={**environment.assignors, "uniform": assign}
+            )
+        return context._replace(environment=environment, may_describe=self.may_describe)
+
+    def _as_scripted(self, spec: Any) -> Any:
+        return {
+            member_id: {topic_id(name): list(some) for name, some in owned.items()}
+            for member_id, owned in self.scripted.items()
+        }
+
+    def heartbeat(
+        self,
+        member_id: str = "m",
+        epoch: int = 0,
+        *,
+        owned: Owned | None = None,
+        version: int = 1,
+        **fields: Any,
+    ) -> Sent:
+        """Send a heartbeat; omitted fields are null."""
+        fields.setdefault("group_id", self.group_id)
+        topics = None
+        if owned is not None:
+            topics = [
+                TopicPartitions(topic_id=topic_id(name), partitions=list(some))
+                for name, some in owned.items()
+            ]
+        fields.setdefault("topic_partitions", topics)
+        request = ConsumerGroupHeartbeatRequest(
+            member_id=member_id, member_epoch=epoch, **fields
+        )
+        return self.send(request, version=version)
+
+    def join(
+        self, member_id: str = "m", topics: Sequence[str] = ("foo",), **fields: Any
+    ) -> Sent:
+        """Send a member's first heartbeat."""
+        fields.setdefault("rebalance_timeout_ms", 10_000)
+        return self.heartbeat(
+            member_id, 0, owned={}, subscribed_topic_names=list(topics), **fields
+        )
+
+    def settled(self, *members: str, rounds: int = 20) -> None:
+        """Send heartbeats of the members, with their assignments, until all
+        reconcile.
+        """
+        for _ in range(rounds):
+            for member_id in members:
+                member = self.member(member_id)
+                owned = {
+                    topic.rstrip(b"\0").decode(): list(held)
+                    for topic, held in member.assigned.items()
+                }
+                assert not self.heartbeat(member_id, member.epoch, owned=owned).error
+            if self.group.state.value == "Stable":
+                return
+        raise AssertionError("the group does not settle")
+
+    @property
+    def wrote(self) -> list[Record]:
+        """The records of the last step."""
+        return list(self.results[-1].records)
+
+    @property
+    def wrote_types(self) -> list[str]:
+        """The record types of the last step; a minus marks a tombstone."""
+        return [_word(record) for record in self.wrote]
+
+
+_WORDS = {
+    "ConsumerGroupMetadataKey": "epoch",
+    "ConsumerGroupMemberMetadataKey": "member",
+    "ConsumerGroupTargetAssignmentMetadataKey": "target-epoch",
+    "ConsumerGroupTargetAssignmentMemberKey": "target",
+    "ConsumerGroupCurrentMemberAssignmentKey": "current",
+    "ConsumerGroupRegularExpressionKey": "regex",
+    "GroupMetadataKey": "classic",
+    "OffsetCommitKey": "offset",
+}
+
+
+def _word(record: Record) -> str:
+    word = _WORDS[type(record.key).__name__]
+    return word if record.value is not None else f"-{word}"
+
+
+def received_assignment(sent: Sent) -> dict[str, list[int]] | None:
+    """Return the assignment of a response by topic name; None when it has none."""
+    assert sent.error == ErrorCode.NONE, (sent.error, sent.response.error_message)
+    if sent.response.assignment is None:
+        return None
+    return {
+        each.topic_id.rstrip(b"\0").decode(): each.partitions
+        for each in sent.response.assignment.topic_partitions
+    }

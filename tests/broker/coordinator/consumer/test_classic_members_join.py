@@ -1,0 +1,378 @@
+"""Joins of classic members to a consumer group (E20.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coterie.broker.coordinator.consumer.member import MemberState
+from coterie.broker.coordinator.consumer.record_builders import group_records
+from coterie.settings import Settings
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.join_group import JoinGroupRequestProtocol
+from tests.broker.coordinator.classic.members import (
+    heartbeat,
+    join,
+    join_request,
+    sync,
+)
+from tests.broker.coordinator.consumer.classic_requests import (
+    assigned,
+    offers,
+    rejoined,
+)
+from tests.broker.coordinator.consumer.groups import (
+    GroupDriver,
+    received_assignment,
+    topic_id,
+)
+from tests.broker.coordinator.driver import Sent
+
+FOO = topic_id("foo")
+ALL = {"foo": [0, 1, 2, 3, 4, 5]}
+FOUR = {"foo": [0, 1, 2, 3]}
+TWO = {"foo": [4, 5]}
+UNREVOKED = MemberState.UNREVOKED_PARTITIONS
+UNRELEASED = MemberState.UNRELEASED_PARTITIONS
+
+
+@pytest.fixture
+def driver() -> GroupDriver:
+    """A group in which m, a consumer protocol member, has all of foo."""
+    driver = GroupDriver()
+    assert received_assignment(driver.join("m")) == ALL
+    return driver
+
+
+def joins(driver: GroupDriver, **fields: Any) -> Sent:
+    """Join as a classic member that subscribes to foo."""
+    fields.setdefault("protocols", offers("foo"))
+    return join(driver, **fields)
+
+
+def test_an_unknown_member_id_with_owned_partitions_is_refused(
+    driver: GroupDriver,
+) -> None:
+    """Make a removed member abandon its partitions before it rejoins (KIP-848)."""
+    answer = joins(driver, member_id="gone", protocols=offers("foo", owned=TWO))
+    assert answer.error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert not driver.wrote
+    assert joins(driver, member_id="gone").error == 0
+    nothing = offers("foo", owned={"foo": []})
+    assert joins(driver, member_id="new", protocols=nothing).error == 0
+
+
+@pytest.mark.fact("E20-24", "E20-31", "E6-19", "F5-20", "E8-11")
+def test_a_classic_member_joins_immediately(driver: GroupDriver) -> None:
+    answer = joins(driver, protocols=offers("foo", names=["range", "roundrobin"]))
+    member_id = answer.response.member_id
+    assert answer.response.generation_id == 2
+    assert answer.response.protocol_type == "consumer"
+    assert answer.response.protocol_name == "range"
+    assert answer.response.leader == ""
+    assert answer.response.members == []
+    member = driver.member(member_id)
+    assert member.server_assignor is None
+    assert member.topic_names == ("foo",)
+    assert member.classic is not None
+    assert [name for name, _ in member.classic.protocols] == ["range", "roundrobin"]
+    assert driver.group.target(member_id) == {FOO: frozenset({3, 4, 5})}
+    assert driver.wrote_types[:2] == ["member", "epoch"]
+
+
+@pytest.mark.fact("E20-23")
+def test_a_classic_member_without_an_id_gets_a_uuid(driver: GroupDriver) -> None:
+    answer = driver.send(join_request(protocols=offers("foo")), version=4)
+    assert answer.error == ErrorCode.MEMBER_ID_REQUIRED
+    member_id = answer.response.member_id
+    assert len(member_id) == 22
+    assert not driver.wrote
+    assert not driver.results[-1].changes
+    assert not driver.results[-1].timers
+    joined = joins(driver, member_id=member_id)
+    assert (joined.error, joined.response.member_id) == (0, member_id)
+
+
+@pytest.mark.fact("E20-23")
+def test_before_version_4_a_member_joins_without_an_id(driver: GroupDriver) -> None:
+    answer = driver.send(join_request(protocols=offers("foo")), version=3)
+    assert answer.error == ErrorCode.NONE
+    assert answer.response.member_id in driver.group.members
+
+
+@pytest.mark.fact("E8-11", "E20-29")
+def test_a_join_sets_timers_from_its_own_timeouts(driver: GroupDriver) -> None:
+    answer = joins(driver, session_timeout_ms=7_000, rebalance_timeout_ms=8_000)
+    member_id = answer.response.member_id
+    now_ms = driver.now_ms
+    assert driver.timers["session", "g", member_id].fires_at_ms == now_ms + 7_000
+    assert driver.timers["sync", "g", member_id].fires_at_ms == now_ms + 8_000
+    assert ("join", "g", member_id) not in driver.timers
+    assert driver.member(member_id).rebalance_timeout_ms == 8_000
+
+
+def test_in_version_0_the_session_timeout_is_used_as_rebalance_timeout(
+    driver: GroupDriver,
+) -> None:
+    request = join_request(protocols=offers("foo"), session_timeout_ms=7_000)
+    member_id = driver.send(request, version=0).response.member_id
+    assert driver.member(member_id).rebalance_timeout_ms == 7_000
+
+
+@pytest.mark.fact("H-139", "E20-22")
+def test_a_full_group_refuses_a_classic_join() -> None:
+    driver = GroupDriver(settings=Settings(group_consumer_max_size=1))
+    driver.join("m")
+    answer = driver.send(join_request(protocols=offers("foo")))
+    assert answer.error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.join("m").error == ErrorCode.NONE
+    assert not driver.wrote_types
+
+
+@pytest.mark.fact("H-139", "E20-22")
+def test_a_full_group_accepts_a_rejoin_of_a_member() -> None:
+    driver = GroupDriver(settings=Settings(group_consumer_max_size=2))
+    driver.join("m")
+    member_id = joins(driver, group_instance_id="i").response.member_id
+    again = joins(driver, member_id=member_id, group_instance_id="i")
+    assert again.error == ErrorCode.NONE
+    assert joins(driver, group_instance_id="i").error == ErrorCode.NONE
+    full = ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert joins(driver, group_instance_id="j").error == full
+
+
+@pytest.mark.fact("H-139", "E20-22")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"protocol_type": "connect"},
+        {"protocols": offers("foo", names=["sticky"])},
+        {"protocols": []},
+    ],
+)
+def test_protocols_that_another_member_does_not_support_are_refused(
+    driver: GroupDriver, fields: dict[str, Any]
+) -> None:
+    joins(driver, protocols=offers("foo", names=["range", "roundrobin"]))
+    answer = joins(driver, **fields)
+    assert answer.error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert not driver.wrote
+
+
+@pytest.mark.fact("E20-22")
+def test_classic_members_are_counted_by_supported_protocol(
+    driver: GroupDriver,
+) -> None:
+    joins(driver, protocols=offers("foo", names=["a", "b"]))
+    protocols = offers("foo", names=["b", "c"])
+    assert not joins(driver, group_instance_id="i", protocols=protocols).error
+    assert driver.group.classic_protocols == {"a": 1, "b": 2, "c": 1}
+    protocols = offers("foo", names=["b"])
+    assert not joins(driver, group_instance_id="i", protocols=protocols).error
+    assert driver.group.classic_protocols == {"a": 1, "b": 2}
+
+
+@pytest.mark.fact("E20-21", "F5-19")
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_every_version_of_a_subscription_is_decoded(
+    driver: GroupDriver, version: int
+) -> None:
+    protocols = offers("foo", "bar", version=version, generation_id=77)
+    answer = joins(driver, protocols=protocols)
+    assert answer.error == ErrorCode.NONE
+    assert driver.member(answer.response.member_id).topic_names == ("bar", "foo")
+
+
+def test_a_later_subscription_version_is_decoded_as_the_latest_supported_version(
+    driver: GroupDriver,
+) -> None:
+    data = offers("foo", version=3, rack_id="r")[0].metadata
+    protocol = JoinGroupRequestProtocol(name="range", metadata=b"\0\x09" + data[2:])
+    member_id = joins(driver, protocols=[protocol]).response.member_id
+    assert driver.member(member_id).rack_id == "r"
+
+
+def test_a_malformed_subscription_is_refused(driver: GroupDriver) -> None:
+    protocol = JoinGroupRequestProtocol(name="range", metadata=b"\0\1\7")
+    answer = joins(driver, protocols=[protocol])
+    assert answer.error == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not driver.wrote
+
+
+@pytest.mark.fact("H-141", "E20-25")
+def test_an_eager_member_reaches_its_target_immediately(driver: GroupDriver) -> None:
+    driver.assigns({"c": ALL})
+    driver.heartbeat("m", -1)
+    driver.join("m")
+    joins(driver, member_id="c")
+    epoch = driver.member("m").epoch
+    driver.heartbeat("m", epoch, owned=ALL)
+    driver.heartbeat("m", epoch, owned={})
+    assert rejoined(driver, "c").response.generation_id == driver.group.epoch
+    assert driver.member("c").assigned[FOO].keys() == {0, 1, 2, 3, 4, 5}
+    driver.assigns({"c": FOUR, "n": TWO})
+    driver.join("n")
+    answer = rejoined(driver, "c", owned={})
+    assert answer.response.generation_id == driver.group.epoch
+    assert driver.member("c").state is MemberState.STABLE
+    assert driver.member("c").assigned[FOO].keys() == {0, 1, 2, 3}
+
+
+@pytest.fixture
+def owned_by_c() -> GroupDriver:
+    """A group in which classic member c has all of foo at epoch 2. The target of
+    epoch 3 assigns two of these partitions to n, which has none yet.
+    """
+    driver = GroupDriver()
+    driver.assigns({"c": ALL})
+    driver.join("n")
+    joins(driver, member_id="c")
+    driver.assigns({"c": FOUR, "n": TWO})
+    driver.heartbeat("n", 1, subscribed_topic_names=["foo", "bar"], owned={})
+    assert driver.member("c").assigned == {FOO: dict.fromkeys(range(6), 2)}
+    assert driver.group.assignment_epoch == 3
+    return driver
+
+
+@pytest.mark.fact("H-141", "E20-25", "E20-21")
+def test_a_cooperative_member_revokes_and_rejoins(owned_by_c: GroupDriver) -> None:
+    driver = owned_by_c
+    assert heartbeat(driver, "c", 2) == ErrorCode.REBALANCE_IN_PROGRESS
+    answer = rejoined(driver, "c", owned=ALL)
+    assert answer.response.generation_id == 2
+    assert driver.member("c").state is UNREVOKED
+    assert assigned(sync(driver, "c", 2).response.assignment) == FOUR
+    assert heartbeat(driver, "c", 2) == ErrorCode.REBALANCE_IN_PROGRESS
+    answer = rejoined(driver, "c", owned=FOUR)
+    assert answer.response.generation_id == 3
+    assert driver.member("c").state is MemberState.STABLE
+    assert heartbeat(driver, "c", 3) == ErrorCode.NONE
+    assert received_assignment(driver.heartbeat("n", 3, owned={})) == TWO
+
+
+@pytest.mark.fact("H-141", "E20-25")
+def test_partitions_that_a_joining_member_owns_are_not_assigned_to_others(
+    owned_by_c: GroupDriver,
+) -> None:
+    driver = owned_by_c
+    rejoined(driver, "c", owned=ALL)
+    rejoined(driver, "c", owned=ALL)
+    assert driver.member("c").state is UNREVOKED
+    assert ("rebalance", "g", "c") in driver.timers
+    assert received_assignment(driver.heartbeat("n", 3, owned={})) is None
+    driver.advance(60_000)
+    assert "c" not in driver.group.members
+
+
+def test_a_changed_subscription_triggers_a_rebalance(driver: GroupDriver) -> None:
+    member_id = joins(driver).response.member_id
+    epoch = driver.group.epoch
+    rejoined(driver, member_id, protocols=offers("foo", "bar"))
+    assert driver.group.epoch == epoch + 1
+    assert topic_id("bar") in driver.group.target(member_id)
+
+
+@pytest.mark.fact("E9-05")
+def test_a_static_classic_member_keeps_its_assignment(driver: GroupDriver) -> None:
+    before = joins(driver, group_instance_id="i").response.member_id
+    target = driver.group.target(before)
+    answer = joins(driver, group_instance_id="i")
+    after = answer.response.member_id
+    replaced = ["-current", "-target", "-member", "member", "target", "current"]
+    assert driver.wrote_types[:6] == replaced
+    assert driver.group.target(after) == target
+    assert before not in driver.group.members
+    for kind in ("session", "sync"):
+        assert (kind, "g", before) not in driver.timers
+        assert (kind, "g", after) in driver.timers
+    assert heartbeat(driver, before, 2, group_instance_id="i") == (
+        ErrorCode.FENCED_INSTANCE_ID
+    )
+
+
+def test_a_static_join_with_a_member_id_must_match_it(driver: GroupDriver) -> None:
+    member_id = joins(driver, group_instance_id="i").response.member_id
+    fenced = joins(driver, member_id="x", group_instance_id="i")
+    assert fenced.error == ErrorCode.FENCED_INSTANCE_ID
+    unknown = joins(driver, member_id=member_id, group_instance_id="j")
+    assert unknown.error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_can_change_to_the_classic_protocol(driver: GroupDriver) -> None:
+    driver.join("n", instance_id="i")
+    member_id = joins(driver, group_instance_id="i").response.member_id
+    assert "n" not in driver.group.members
+    assert driver.member(member_id).classic is not None
+    assert driver.heartbeat("n", 2, instance_id="i").error == (
+        ErrorCode.FENCED_INSTANCE_ID
+    )
+
+
+def test_a_member_that_changes_to_the_consumer_protocol_has_no_classic_timers(
+    driver: GroupDriver,
+) -> None:
+    member_id = joins(driver).response.member_id
+    driver.join("n")
+    heartbeat(driver, member_id, 2)
+    assert ("join", "g", member_id) in driver.timers
+    assert ("sync", "g", member_id) in driver.timers
+    driver.join(member_id)
+    assert driver.member(member_id).classic is None
+    assert ("join", "g", member_id) not in driver.timers
+    assert ("sync", "g", member_id) not in driver.timers
+
+
+@pytest.mark.fact("H-132", "E20-44", "E20-02")
+def test_an_empty_consumer_group_becomes_a_classic_group() -> None:
+    settings = Settings(group_consumer_migration_policy="disabled")
+    driver = GroupDriver(settings=settings)
+    driver.join("m")
+    driver.heartbeat("m", -1)
+    answer = driver.send(join_request(protocols=offers("foo")))
+    assert answer.error == ErrorCode.MEMBER_ID_REQUIRED
+    assert driver.wrote_types == ["-target-epoch", "-epoch", "classic"]
+    assert "g" not in driver.state.consumer_groups
+    member_id = answer.response.member_id
+    assert member_id in driver.groups["g"].pending_members
+    again = driver.send(join_request(member_id, protocols=offers("foo")))
+    driver.advance(settings.group_initial_rebalance_delay_ms)
+    assert again.response.leader == member_id
+    assert driver.reload().groups["g"].members == {}
+
+
+@pytest.mark.fact("H-132", "E20-44", "E20-45")
+def test_converting_an_empty_group_keeps_its_offsets(driver: GroupDriver) -> None:
+    assert driver.commit({("foo", 0): 3}, **_by("m", 1)) == {("foo", 0): 0}
+    driver.heartbeat("m", -1)
+    joins(driver)
+    driver.advance(driver.settings.group_initial_rebalance_delay_ms)
+    assert driver.offsets({"foo": [0]}) == {("foo", 0): 3}
+    assert driver.reload().groups["g"].state.value == "Empty"
+
+
+def _by(member_id: str, epoch: int) -> dict[str, Any]:
+    return {"member_id": member_id, "generation_id_or_member_epoch": epoch}
+
+
+def test_an_empty_group_returns_unknown_member_id(driver: GroupDriver) -> None:
+    driver.heartbeat("m", -1)
+    assert joins(driver, member_id="c").error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert "g" in driver.state.consumer_groups
+
+
+@pytest.mark.parametrize("timeout_ms", [1, 10_000_000])
+def test_an_invalid_session_timeout_is_refused(
+    driver: GroupDriver, timeout_ms: int
+) -> None:
+    answer = joins(driver, session_timeout_ms=timeout_ms)
+    assert answer.error == ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+@pytest.mark.fact("E2-02", "E20-03")
+def test_classic_members_survive_a_restart(owned_by_c: GroupDriver) -> None:
+    rejoined(owned_by_c, "c", owned=ALL)
+    loaded = owned_by_c.reload()
+    group = loaded.shard.state.consumer_groups["g"]
+    assert group_records(group) == group_records(owned_by_c.group)
+    assert loaded.timers["session", "g", "c"].fires_at_ms == loaded.now_ms + 10_000

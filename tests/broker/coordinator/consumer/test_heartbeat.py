@@ -1,0 +1,197 @@
+"""ConsumerGroupHeartbeat: joins, epochs, records and responses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from coterie.settings import Settings
+from coterie.wire.error_codes import ErrorCode
+from tests.broker.coordinator.consumer.groups import (
+    AT_ONCE,
+    GroupDriver,
+    received_assignment,
+)
+
+
+@pytest.fixture
+def driver() -> GroupDriver:
+    return GroupDriver()
+
+
+@pytest.mark.fact("H-20", "E22-20", "E6-01", "E3-01", "E3-02", "E7-38")
+def test_the_first_join_creates_the_group(driver: GroupDriver) -> None:
+    sent = driver.join("m", ["foo", "bar"])
+    assert received_assignment(sent) == {"foo": [0, 1, 2, 3, 4, 5], "bar": [0, 1, 2]}
+    assert sent.response.member_epoch == 1
+    words = ["member", "epoch", "target", "target-epoch", "current"]
+    assert driver.wrote_types == words
+    assert (driver.member().epoch, driver.member().previous_epoch) == (1, 0)
+    assert driver.group.state.value == "Stable"
+
+
+@pytest.mark.fact("H-03", "E10-02", "E10-04", "E7-25", "E11-04")
+def test_a_member_without_an_id_gets_one(driver: GroupDriver) -> None:
+    sent = driver.join("", ["nowhere"], version=0)
+    assert received_assignment(sent) == {}
+    assert len(sent.response.member_id) == 22
+    assert sent.response.member_id in driver.group.members
+
+
+@pytest.mark.fact("E7-15", "E10-02")
+def test_from_version_1_the_member_generates_its_id(driver: GroupDriver) -> None:
+    assert driver.join("", version=1).error == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.fact("H-04", "E7-21", "F5-05")
+def test_a_heartbeat_to_an_unknown_group_is_refused(driver: GroupDriver) -> None:
+    assert driver.heartbeat("m", 100).error == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.fact("H-05", "E7-26")
+def test_a_heartbeat_of_an_unknown_member_is_refused(driver: GroupDriver) -> None:
+    driver.join("m")
+    assert driver.heartbeat("n", 100).error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.fact("H-08", "E7-50", "E7-51", "E22-25")
+def test_the_assignment_is_returned_when_changed_or_requested(
+    driver: GroupDriver,
+) -> None:
+    everything = {"foo": [0, 1, 2, 3, 4, 5]}
+    assert received_assignment(driver.join("m")) == everything
+    assert received_assignment(driver.heartbeat("m", 1)) is None
+    assert not driver.wrote
+    full = driver.heartbeat(
+        "m",
+        1,
+        owned=everything,
+        subscribed_topic_names=["foo"],
+        rebalance_timeout_ms=10_000,
+    )
+    assert received_assignment(full) == everything
+    assert not driver.wrote
+
+
+@pytest.mark.fact("H-09", "E7-24", "E24-02")
+def test_a_full_group_refuses_a_join() -> None:
+    driver = GroupDriver(
+        settings=replace(AT_ONCE, group_consumer_max_size=1),
+    )
+    driver.join("m")
+    assert driver.join("n").error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert received_assignment(driver.heartbeat("m", 1)) is None
+
+
+@pytest.mark.fact("H-10", "E7-39", "E11-06")
+def test_a_failing_assignor_writes_nothing(driver: GroupDriver) -> None:
+    def fails(spec: object) -> None:
+        raise RuntimeError("no")
+
+    driver.assigns(fails)
+    sent = driver.join("m")
+    assert sent.error == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not driver.wrote
+    assert not driver.state.consumer_groups
+
+
+@pytest.mark.fact("H-21", "E6-05", "E22-22", "E6-33")
+def test_a_changed_subscription_computes_a_new_target(driver: GroupDriver) -> None:
+    driver.join("m", ["foo"])
+    sent = driver.heartbeat("m", 1, subscribed_topic_names=["foo", "bar"])
+    assert received_assignment(sent) == {"foo": [0, 1, 2, 3, 4, 5], "bar": [0, 1, 2]}
+    words = ["member", "epoch", "target", "target-epoch", "current"]
+    assert driver.wrote_types == words
+    assert driver.group.epoch == 2
+
+
+@pytest.mark.fact("H-22", "E22-21", "E7-40", "E4-04")
+def test_a_join_writes_the_targets_that_changed(driver: GroupDriver) -> None:
+    driver.join("m")
+    sent = driver.join("n")
+    assert received_assignment(sent) == {}
+    words = ["member", "epoch", "target", "target", "target-epoch", "current"]
+    assert driver.wrote_types == words
+    assert driver.group.state.value == "Reconciling"
+
+
+@pytest.mark.fact("H-23", "E7-60", "E22-26", "E6-02")
+def test_a_leave_removes_the_member(driver: GroupDriver) -> None:
+    driver.join("m")
+    driver.join("n")
+    driver.settled("m", "n")
+    sent = driver.heartbeat("n", -1)
+    assert (sent.response.member_id, sent.response.member_epoch) == ("n", -1)
+    assert sent.response.heartbeat_interval_ms == 0
+    assert driver.wrote_types == ["-current", "-target", "-member", "epoch"]
+    assert driver.group.epoch == 3
+    assert driver.group.state.value == "Assigning"
+    assert received_assignment(driver.heartbeat("m", 2)) == {"foo": [0, 1, 2, 3, 4, 5]}
+
+
+@pytest.mark.fact("F6-04", "E2-08", "E22-33")
+def test_an_empty_group_gets_its_target_epoch_immediately(driver: GroupDriver) -> None:
+    driver.join("m")
+    driver.heartbeat("m", -1)
+    assert driver.wrote_types[-2:] == ["epoch", "target-epoch"]
+    assert driver.group.epoch == driver.group.assignment_epoch == 2
+    assert driver.group.state.value == "Empty"
+
+
+@pytest.mark.fact("F6-01", "E7-33", "H-14")
+def test_a_rejoin_at_epoch_0_returns_the_whole_assignment(driver: GroupDriver) -> None:
+    driver.join("m")
+    assert received_assignment(driver.join("m")) == {"foo": [0, 1, 2, 3, 4, 5]}
+    assert driver.group.epoch == 1
+
+
+@pytest.mark.fact("E22-23", "E6-20")
+def test_a_changed_rack_and_rebalance_timeout_are_written_without_an_epoch_bump(
+    driver: GroupDriver,
+) -> None:
+    driver.join("m")
+    driver.heartbeat("m", 1, rack_id="r1", rebalance_timeout_ms=5)
+    assert driver.wrote_types == ["member"]
+    assert driver.group.epoch == 1
+
+
+@pytest.mark.fact("F6-03", "E6-07")
+def test_a_changed_preferred_assignor_bumps_the_group_epoch(
+    driver: GroupDriver,
+) -> None:
+    driver.join("m")
+    driver.heartbeat("m", 1, server_assignor="range")
+    assert driver.group.epoch == 2
+    driver.heartbeat("m", 2, server_assignor="range")
+    assert driver.group.epoch == 2
+
+
+@pytest.mark.fact("E3-09", "H-06")
+def test_a_retry_after_a_lost_response_returns_the_same_epoch(
+    driver: GroupDriver,
+) -> None:
+    driver.join("m")
+    driver.join("n")
+    driver.heartbeat("m", 1)
+    owned = {"foo": [*driver.member("m").assigned[b"foo".ljust(16, b"\0")]]}
+    driver.heartbeat("m", 1, owned=owned)
+    assert driver.member("m").epoch == 2
+    again = driver.heartbeat("m", 1, owned=owned)
+    assert again.response.member_epoch == 2
+    assert driver.heartbeat("m", 1).error == ErrorCode.FENCED_MEMBER_EPOCH
+    assert "m" in driver.group.members
+
+
+@pytest.mark.fact("E5-15")
+def test_revoked_partitions_are_not_reassigned_while_the_target_is_outdated() -> None:
+    driver = GroupDriver(settings=Settings())
+    driver.join("m", ["foo"])
+    driver.heartbeat("m", 1)
+    sent = driver.heartbeat("m", 1, subscribed_topic_names=["bar"])
+    assert received_assignment(sent) == {}
+    for _ in range(3):
+        assert received_assignment(driver.heartbeat("m", 1, owned={})) is None
+        assert not driver.member().assigned
+    driver.advance(driver.settings.group_consumer_assignment_interval_ms)
+    assert received_assignment(driver.heartbeat("m", 1, owned={})) == {"bar": [0, 1, 2]}

@@ -1,0 +1,172 @@
+"""Invalid fields of a heartbeat, checked in Kafka's order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coterie.broker.coordinator.consumer.heartbeat import check_heartbeat
+from coterie.errors import ApiError
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+
+ASSIGNORS = ("uniform", "range")
+JOIN: dict[str, Any] = {
+    "group_id": "group",
+    "member_id": "m",
+    "member_epoch": 0,
+    "rebalance_timeout_ms": 5_000,
+    "subscribed_topic_names": ["topic"],
+    "topic_partitions": [],
+}
+STAY: dict[str, Any] = {"group_id": "group", "member_id": "m", "member_epoch": 5}
+OWNED = [TopicPartitions(topic_id=b"a" * 16, partitions=[1])]
+
+
+def check(fields: dict[str, Any], api_version: int = 0, **changed: Any) -> None:
+    request = ConsumerGroupHeartbeatRequest(**{**fields, **changed})
+    check_heartbeat(request, api_version=api_version, assignors=ASSIGNORS)
+
+
+def refusal_of(
+    fields: dict[str, Any], api_version: int = 0, **changed: Any
+) -> ApiError:
+    with pytest.raises(ApiError) as refusal:
+        check(fields, api_version, **changed)
+    return refusal.value
+
+
+def invalid(fields: dict[str, Any], api_version: int = 0, **changed: Any) -> str:
+    """Return the message of an INVALID_REQUEST."""
+    refusal = refusal_of(fields, api_version, **changed)
+    assert refusal.code is ErrorCode.INVALID_REQUEST
+    return str(refusal)
+
+
+blanks = pytest.mark.parametrize("blank", ["", "  "])
+
+
+@blanks
+@pytest.mark.fact("H-01", "E7-05")
+def test_an_empty_group_id_is_refused(blank: str) -> None:
+    assert "GroupId" in invalid(JOIN, group_id=blank)
+
+
+@blanks
+@pytest.mark.fact("H-01", "E7-06")
+@pytest.mark.parametrize("field", ["instance_id", "rack_id"])
+def test_an_empty_instance_id_or_rack_id_is_refused(field: str, blank: str) -> None:
+    name = {"instance_id": "InstanceId", "rack_id": "RackId"}[field]
+    assert name in invalid({**JOIN, field: blank})
+
+
+@pytest.mark.fact("H-01", "E7-08")
+@pytest.mark.parametrize("epoch", [1, -1])
+def test_a_heartbeat_without_a_member_id_is_refused(epoch: int) -> None:
+    assert "MemberId" in invalid(STAY, member_epoch=epoch, member_id="")
+
+
+@pytest.mark.fact("H-01", "E7-09")
+def test_a_join_without_a_rebalance_timeout_is_refused() -> None:
+    assert "RebalanceTimeoutMs" in invalid(JOIN, rebalance_timeout_ms=-1)
+
+
+@pytest.mark.fact("H-01", "E7-10")
+@pytest.mark.parametrize("owned", [None, OWNED])
+def test_a_joining_member_must_send_empty_owned_partitions(
+    owned: list[TopicPartitions],
+) -> None:
+    assert "TopicPartitions" in invalid(JOIN, topic_partitions=owned)
+
+
+@pytest.mark.fact("H-01", "E7-11")
+def test_a_joining_member_must_send_a_subscription() -> None:
+    assert "SubscribedTopicNames" in invalid(JOIN, subscribed_topic_names=None)
+
+
+@pytest.mark.fact("H-02", "E7-07", "E7-11")
+def test_a_regular_expression_is_a_subscription() -> None:
+    check(JOIN, 1, subscribed_topic_names=None, subscribed_topic_regex="t.*")
+
+
+@pytest.mark.fact("E7-11")
+def test_a_subscription_to_no_topics_is_accepted() -> None:
+    check(JOIN, subscribed_topic_names=[])
+
+
+@pytest.mark.fact("H-01", "E7-12")
+@pytest.mark.parametrize(
+    ("changed", "name"),
+    [
+        ({"instance_id": None}, "InstanceId"),
+        ({"member_id": "", "instance_id": "i"}, "MemberId"),
+    ],
+)
+def test_a_temporary_leave_needs_an_instance_id(
+    changed: dict[str, Any], name: str
+) -> None:
+    assert name in invalid(STAY, member_epoch=-2, **changed)
+
+
+@pytest.mark.fact("E7-13")
+@pytest.mark.parametrize("epoch", [-3, -(2**31)])
+def test_an_epoch_below_minus_two_is_refused(epoch: int) -> None:
+    assert "MemberEpoch" in invalid(STAY, member_epoch=epoch)
+
+
+@pytest.mark.fact("H-01", "E7-14")
+@pytest.mark.parametrize("fields", [JOIN, STAY])
+def test_an_unknown_server_assignor_is_refused(fields: dict[str, Any]) -> None:
+    refusal = refusal_of(fields, server_assignor="sticky")
+    assert refusal.code is ErrorCode.UNSUPPORTED_ASSIGNOR
+    assert "uniform, range" in str(refusal)
+
+
+@blanks
+@pytest.mark.fact("E7-15", "E10-02")
+@pytest.mark.parametrize("fields", [JOIN, STAY])
+def test_from_version_1_a_join_needs_a_member_id(
+    fields: dict[str, Any], blank: str
+) -> None:
+    assert "MemberId" in invalid(fields, 1, member_id=blank)
+
+
+def test_in_version_0_a_member_may_join_without_an_id() -> None:
+    check(JOIN, 0, member_id="")
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "name"),
+    [
+        ({"group_id": ""}, {"instance_id": ""}, "GroupId"),
+        ({"instance_id": ""}, {"rack_id": ""}, "InstanceId"),
+        ({"rack_id": ""}, {"rebalance_timeout_ms": -1}, "RackId"),
+        ({"rebalance_timeout_ms": -1}, {"topic_partitions": None}, "RebalanceTimeout"),
+        ({"topic_partitions": None}, {"subscribed_topic_names": None}, "Partitions"),
+        ({"subscribed_topic_names": None}, {"server_assignor": "x"}, "Subscribed"),
+    ],
+)
+def test_the_first_error_in_kafkas_order_is_returned(
+    earlier: dict[str, Any], later: dict[str, Any], name: str
+) -> None:
+    assert name in invalid(JOIN, **earlier, **later)
+
+
+@pytest.mark.parametrize(
+    ("fields", "changed"),
+    [
+        (JOIN, {}),
+        (STAY, {}),
+        (STAY, {"member_epoch": -1}),
+        (STAY, {"member_epoch": -2, "instance_id": "i"}),
+        (JOIN, {"server_assignor": "range", "instance_id": "i", "rack_id": "r"}),
+    ],
+)
+def test_a_valid_heartbeat_is_accepted(
+    fields: dict[str, Any], changed: dict[str, Any]
+) -> None:
+    check(fields, 1, **changed)

@@ -1,0 +1,71 @@
+"""The member epochs that are accepted in a heartbeat."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.broker.coordinator.consumer.member import Member
+from coterie.broker.coordinator.consumer.members import check_member_epoch
+from coterie.broker.coordinator.consumer.reconcile import Owned
+from coterie.errors import ApiError
+from coterie.wire.error_codes import ErrorCode
+
+A, B = b"a" * 16, b"b" * 16
+
+
+def member_with(instance_id: str | None = None) -> Member:
+    """Return a member at epoch 100 with previous epoch 99."""
+    return Member(
+        member_id="m",
+        instance_id=instance_id,
+        epoch=100,
+        previous_epoch=99,
+        assigned={A: {1: 90, 2: 100}},
+    )
+
+
+both_kinds = pytest.mark.parametrize("instance_id", [None, "i"])
+
+
+@both_kinds
+@pytest.mark.fact("H-06", "E7-30", "E7-31", "E9-09")
+@pytest.mark.parametrize(
+    ("epoch", "owned"),
+    [
+        (200, None),
+        (101, {A: [1]}),
+        (50, {A: [1]}),
+        (99, None),
+        (99, {A: [1, 3]}),
+        (99, {B: [1]}),
+    ],
+)
+def test_a_wrong_epoch_is_fenced(
+    instance_id: str | None, epoch: int, owned: Owned | None
+) -> None:
+    with pytest.raises(ApiError) as refusal:
+        check_member_epoch(member_with(instance_id), epoch, owned)
+    assert refusal.value.code is ErrorCode.FENCED_MEMBER_EPOCH
+    assert f"({epoch})" in str(refusal.value)
+
+
+@both_kinds
+@pytest.mark.fact("H-06", "E7-31", "E9-09", "E3-09")
+@pytest.mark.parametrize("owned", [{}, {A: [2]}, {A: [2, 1]}, {B: []}])
+def test_the_previous_epoch_is_accepted_with_a_subset_of_the_assigned_partitions(
+    instance_id: str | None, owned: Owned
+) -> None:
+    check_member_epoch(member_with(instance_id), 99, owned)
+
+
+@both_kinds
+@pytest.mark.parametrize("owned", [None, {B: [7]}])
+def test_the_member_epoch_is_accepted_with_any_owned_partitions(
+    instance_id: str | None, owned: Owned | None
+) -> None:
+    check_member_epoch(member_with(instance_id), 100, owned)
+
+
+@pytest.mark.fact("E7-33")
+def test_a_known_member_can_always_rejoin() -> None:
+    check_member_epoch(member_with(), 0, {})

@@ -1,0 +1,161 @@
+"""Static members: leaving temporarily, returning and being replaced (E9)."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.broker.coordinator.assignors.spec import GroupSpec
+from coterie.broker.coordinator.consumer.member import MemberState
+from coterie.broker.coordinator.consumer.record_builders import group_records
+from coterie.wire.error_codes import ErrorCode
+from tests.broker.coordinator.consumer.groups import GroupDriver, received_assignment
+
+EVERYTHING = {"foo": [0, 1, 2, 3, 4, 5]}
+REPLACED = ["-current", "-target", "-member", "member", "target", "current"]
+
+
+@pytest.fixture
+def driver() -> GroupDriver:
+    """A group in which m, with instance id i, has all of foo."""
+    driver = GroupDriver()
+    assert received_assignment(driver.join("m", instance_id="i")) == EVERYTHING
+    return driver
+
+
+@pytest.mark.fact("H-70", "E9-02")
+def test_a_new_static_member_triggers_a_rebalance(driver: GroupDriver) -> None:
+    driver.join("n", instance_id="j")
+    assert driver.group.epoch == 2
+
+
+@pytest.mark.fact("H-73", "E7-63", "E22-27", "E6-15", "E3-04")
+def test_a_temporary_leave_keeps_the_members_state(driver: GroupDriver) -> None:
+    answer = driver.heartbeat("m", -2, instance_id="i")
+    assert (answer.response.member_id, answer.response.member_epoch) == ("m", -2)
+    assert driver.wrote_types == ["current"]
+    assert driver.group.epoch == 1
+    assert driver.member("m").epoch == -2
+    assert driver.group.target("m")
+
+
+@pytest.mark.fact("E9-11")
+def test_partitions_of_a_temporarily_absent_member_are_not_free(
+    driver: GroupDriver,
+) -> None:
+    driver.heartbeat("m", -2, instance_id="i")
+    assert received_assignment(driver.join("n")) == {}
+    assert driver.member("n").state is MemberState.UNRELEASED_PARTITIONS
+
+
+@pytest.mark.fact("H-71", "E9-05", "E9-06", "E22-28", "E6-16", "E9-01", "E9-14")
+def test_a_returning_static_member_gets_its_partitions_back(
+    driver: GroupDriver,
+) -> None:
+    driver.heartbeat("m", -2, instance_id="i")
+    assert received_assignment(driver.join("m2", instance_id="i")) == EVERYTHING
+    assert driver.wrote_types[:6] == REPLACED
+    assert driver.group.epoch == 1
+    assert driver.member("m2").epoch == 1
+    assert list(driver.group.members) == ["m2"]
+    assert ("session", "g", "m") not in driver.timers
+    assert ("session", "g", "m2") in driver.timers
+
+
+@pytest.mark.fact("H-72", "E9-07")
+def test_a_returning_static_member_with_other_topics_triggers_a_new_target(
+    driver: GroupDriver,
+) -> None:
+    driver.heartbeat("m", -2, instance_id="i")
+    answer = driver.join("m2", ["bar"], instance_id="i")
+    assert received_assignment(answer) == {"bar": [0, 1, 2]}
+    assert driver.group.epoch == driver.member("m2").epoch == 2
+
+
+@pytest.mark.fact("H-74", "E7-62")
+def test_a_permanent_leave_removes_a_static_member(driver: GroupDriver) -> None:
+    answer = driver.heartbeat("m", -1, instance_id="i")
+    assert answer.response.member_epoch == -1
+    assert not driver.group.members
+    assert not driver.group.static_members
+    assert driver.group.epoch == 2
+
+
+@pytest.mark.fact("H-75", "E9-03")
+def test_joining_with_an_instance_id_in_use_returns_unreleased_instance_id(
+    driver: GroupDriver,
+) -> None:
+    answer = driver.join("m2", instance_id="i")
+    assert answer.error == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert not driver.wrote
+    assert driver.heartbeat("m", 1, instance_id="i").error == ErrorCode.NONE
+
+
+@pytest.mark.fact("F6-10", "E9-04")
+def test_a_static_member_can_repeat_its_join_with_the_same_instance_id(
+    driver: GroupDriver,
+) -> None:
+    assert received_assignment(driver.join("m", instance_id="i")) == EVERYTHING
+    answer = driver.join("m", instance_id="j")
+    assert answer.error == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.fact("H-76", "E9-08", "E9-10")
+@pytest.mark.parametrize("epoch", [1, -1, -2])
+def test_an_instance_id_that_is_unknown_or_of_another_member_is_refused(
+    driver: GroupDriver, epoch: int
+) -> None:
+    unknown = driver.heartbeat("m", epoch, instance_id="j")
+    assert unknown.error == ErrorCode.UNKNOWN_MEMBER_ID
+    fenced = driver.heartbeat("n", epoch, instance_id="i")
+    assert fenced.error == ErrorCode.FENCED_INSTANCE_ID
+
+
+@pytest.mark.fact("H-07", "E9-09")
+def test_a_static_member_with_a_wrong_epoch_is_fenced(driver: GroupDriver) -> None:
+    for epoch in (0, 2):
+        driver.join("n", instance_id="j")
+        answer = driver.heartbeat("m", epoch + 2, instance_id="i")
+        assert answer.error == ErrorCode.FENCED_MEMBER_EPOCH
+    wrong = driver.heartbeat("n2", 1, instance_id="i")
+    assert wrong.error == ErrorCode.FENCED_INSTANCE_ID
+
+
+@pytest.mark.fact("E9-10")
+def test_a_temporary_leave_of_a_dynamic_member_is_refused(driver: GroupDriver) -> None:
+    driver.join("n")
+    assert driver.heartbeat("n", -2).error == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.fact("E7-61")
+def test_leaving_with_an_unknown_member_or_group_is_refused(
+    driver: GroupDriver,
+) -> None:
+    assert driver.heartbeat("x", -1).error == ErrorCode.UNKNOWN_MEMBER_ID
+    answer = driver.heartbeat("m", -1, group_id="nowhere")
+    assert answer.error == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.fact("E22-28", "E8-06")
+def test_a_static_replacement_survives_a_restart(driver: GroupDriver) -> None:
+    driver.heartbeat("m", -2, instance_id="i")
+    driver.join("m2", instance_id="i")
+    loaded = driver.reload()
+    group = loaded.shard.state.consumer_groups["g"]
+    assert group_records(group) == group_records(driver.group)
+
+
+@pytest.mark.fact("H-34", "E9-14")
+def test_a_returning_static_member_keeps_its_target_assignment(
+    driver: GroupDriver,
+) -> None:
+    asked: list[GroupSpec] = []
+
+    def assign(spec: GroupSpec) -> dict[str, dict[bytes, list[int]]]:
+        asked.append(spec)
+        return {}
+
+    before = driver.group.target("m")
+    driver.heartbeat("m", -2, instance_id="i")
+    driver.assigns(assign)
+    driver.join("m2", ["foo", "bar"], instance_id="i")
+    assert asked[0].members["m2"].partitions == before

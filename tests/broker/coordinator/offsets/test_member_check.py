@@ -1,0 +1,361 @@
+"""Validation of the member in commits and fetches of consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from coterie.broker.coordinator.consumer.group import ConsumerGroup
+from coterie.broker.coordinator.consumer.member import (
+    ClassicMemberInfo,
+    Member,
+    MemberState,
+)
+from coterie.broker.coordinator.consumer.record_builders import group_records
+from coterie.broker.coordinator.offsets.fetch import FetchOffsets
+from coterie.broker.coordinator.result import Result
+from coterie.wire.messages.offset_fetch import OffsetFetchRequestGroup
+from tests.broker.coordinator.consumer.groups import GroupDriver, topic_id
+
+FOO = topic_id("foo")
+F0, F1, F2, F3 = (("foo", partition) for partition in range(4))
+CLASSIC = ClassicMemberInfo(session_timeout_ms=10_000, protocols=(("range", b""),))
+UNKNOWN, ILLEGAL, UNSUPPORTED, FENCED, STALE = 25, 22, 35, 82, 113
+
+
+@pytest.fixture
+def driver() -> GroupDriver:
+    """A group of members "m" and "n" at epoch 5. "m" was assigned foo-0 at epoch 3 and
+    foo-1 at epoch 5. It must revoke foo-2, assigned at epoch 4. "n" has foo-3.
+    """
+    driver = GroupDriver()
+    put(driver, M, N)
+    return driver
+
+
+M = Member(
+    member_id="m",
+    epoch=5,
+    previous_epoch=4,
+    state=MemberState.UNREVOKED_PARTITIONS,
+    assigned={FOO: {0: 3, 1: 5}},
+    pending_revocation={FOO: {2: 4}},
+)
+N = Member(member_id="n", epoch=5, assigned={FOO: {3: 3}})
+
+
+def put(driver: GroupDriver, *members: Member) -> None:
+    """Replay the records of a group with these members."""
+    group = ConsumerGroup("g")
+    group.epoch = group.assignment_epoch = 6
+    for member in members:
+        group.put_member(member)
+    driver.settle(Result(records=tuple(group_records(group))))
+
+
+def commit(
+    driver: GroupDriver, epoch: int, member_id: str = "m", **options: Any
+) -> list[int]:
+    """Commit foo-0 to foo-3 as a member; return an error code for each."""
+    return _codes(driver.commit, epoch, member_id, options)
+
+
+def txn_commit(
+    driver: GroupDriver, epoch: int, member_id: str = "m", **options: Any
+) -> list[int]:
+    """Commit foo-0 to foo-3 within a transaction; return an error code for each."""
+    return _codes(driver.txn_commit, epoch, member_id, options)
+
+
+def _codes(
+    send: Any, epoch: int, member_id: str, options: Mapping[str, Any]
+) -> list[int]:
+    codes = send(
+        {F0: 10, F1: 11, F2: 12, F3: 13},
+        member_id=member_id,
+        generation_id_or_member_epoch=epoch,
+        **options,
+    )
+    return [*codes.values()]
+
+
+def fetch(
+    driver: GroupDriver, member_id: str | None, epoch: int, **options: Any
+) -> int:
+    """Fetch all offsets as a member; return the error code."""
+    asked = {"group_id": "g", "topics": None, **options}
+    group = OffsetFetchRequestGroup(member_id=member_id, member_epoch=epoch, **asked)
+    code: int = driver.send(FetchOffsets(group), version=9).error
+    return code
+
+
+# Commits.
+
+
+@pytest.mark.fact("E17-04", "H-87")
+@pytest.mark.parametrize("version", [9, 10])
+def test_a_commit_with_the_current_member_epoch_succeeds_for_any_partition(
+    driver: GroupDriver, version: int
+) -> None:
+    assert commit(driver, 5, version=version)[:3] == [0, 0, 0]
+    assert driver.offsets() == {F0: 10, F1: 11, F2: 12, F3: 13}
+
+
+@pytest.mark.fact("E17-02", "H-87", "E29-08")
+@pytest.mark.parametrize("version", range(2, 11))
+def test_a_commit_without_a_member_id_is_refused_while_members_exist(
+    driver: GroupDriver, version: int
+) -> None:
+    answers = driver.commit({F0: 1}, version=version)
+    assert [*answers.values()] == [UNKNOWN]
+    assert not driver.wrote
+
+
+@pytest.mark.fact("E17-02", "H-87")
+@pytest.mark.parametrize("version", range(2, 11))
+def test_any_commit_to_an_empty_group_is_accepted(version: int) -> None:
+    driver = GroupDriver()
+    driver.join("m")
+    driver.heartbeat("m", -1)
+    answers = driver.commit({F0: 1}, version=version)
+    assert [*answers.values()] == [0]
+    assert driver.offsets() == {F0: 1}
+    assert driver.group.state.value == "Empty"
+
+
+@pytest.mark.fact("E17-02")
+@pytest.mark.parametrize("epoch", [0, 5])
+def test_an_unknown_member_cannot_commit(driver: GroupDriver, epoch: int) -> None:
+    assert commit(driver, epoch, "gone") == [UNKNOWN] * 4
+    driver.heartbeat("m", -1)
+    driver.heartbeat("n", -1)
+    assert commit(driver, epoch, "gone") == [UNKNOWN] * 4
+
+
+@pytest.mark.fact("E17-03")
+@pytest.mark.parametrize("version", range(2, 9))
+def test_consumer_protocol_members_need_version_9_to_commit(
+    driver: GroupDriver, version: int
+) -> None:
+    assert commit(driver, 5, version=version) == [UNSUPPORTED] * 4
+    assert commit(driver, 4, version=version) == [UNSUPPORTED] * 4
+    assert commit(driver, 5, "gone", version=version) == [UNKNOWN] * 4
+    assert driver.offsets() == {}
+
+
+@pytest.mark.fact("E17-13")
+def test_an_instance_id_must_belong_to_the_member(driver: GroupDriver) -> None:
+    put(driver, replace(M, instance_id="i"), N)
+    assert commit(driver, 5, group_instance_id="i") == [0] * 4
+    assert commit(driver, 5, "n", group_instance_id="i") == [FENCED] * 4
+    assert commit(driver, 5, "old", group_instance_id="i") == [FENCED] * 4
+    assert commit(driver, 5, group_instance_id="j") == [UNKNOWN] * 4
+
+
+# Member epochs.
+
+
+@pytest.mark.fact("E17-04", "H-87")
+@pytest.mark.parametrize("epoch", [6, 100, -1, -2])
+def test_a_commit_with_a_newer_or_negative_member_epoch_is_stale(
+    driver: GroupDriver, epoch: int
+) -> None:
+    assert commit(driver, epoch) == [STALE] * 4
+    assert driver.offsets() == {}
+
+
+@pytest.mark.fact("E17-05", "F6-05")
+@pytest.mark.parametrize("version", [9, 10])
+@pytest.mark.parametrize(
+    ("epoch", "answers"),
+    [
+        (4, [0, STALE, 0, STALE]),
+        (3, [0, STALE, STALE, STALE]),
+        (2, [STALE] * 4),
+        (0, [STALE] * 4),
+    ],
+)
+def test_an_older_epoch_can_commit_partitions_assigned_by_that_epoch(
+    driver: GroupDriver, version: int, epoch: int, answers: list[int]
+) -> None:
+    assert commit(driver, epoch, version=version) == answers
+    accepted = {
+        (name, offset)
+        for name, offset, code in zip(
+            (F0, F1, F2, F3), (10, 11, 12, 13), answers, strict=True
+        )
+        if not code
+    }
+    assert set(driver.offsets().items()) == accepted
+
+
+@pytest.mark.fact("E17-05", "F6-05", "H-87")
+def test_a_commit_in_flight_during_an_epoch_bump_is_accepted() -> None:
+    driver = GroupDriver()
+    driver.assigns({"m": {"foo": [0, 1, 2, 3]}})
+    driver.join("m")
+    driver.assigns({"m": {"foo": [0, 1]}, "n": {"foo": [2, 3]}})
+    driver.join("n")
+    driver.heartbeat("m", 1)
+    assert commit(driver, 1) == [0] * 4
+    driver.heartbeat("m", 1, owned={"foo": [0, 1]})
+    assert driver.member("m").epoch == 2
+    assert commit(driver, 1) == [0, 0, STALE, STALE]
+    assert commit(driver, 2, "n") == [0] * 4
+
+
+def test_partition_errors_take_precedence_over_epoch_errors(
+    driver: GroupDriver,
+) -> None:
+    answers = driver.commit(
+        {("foo", 6): 1, ("nowhere", 0): 1, F1: 1, F0: {"committed_offset": 1}},
+        member_id="m",
+        generation_id_or_member_epoch=4,
+    )
+    assert answers == {("foo", 6): 3, ("nowhere", 0): 3, F1: STALE, F0: 0}
+
+
+@pytest.mark.fact("E17-04")
+def test_a_temporarily_absent_static_member_cannot_commit() -> None:
+    driver = GroupDriver()
+    driver.join("m", instance_id="i")
+    driver.heartbeat("m", -2, instance_id="i")
+    assert driver.member("m").epoch == -2
+    for epoch in (1, 0, -1, -2):
+        assert commit(driver, epoch) == [STALE] * 4
+
+
+# Members of the classic protocol.
+
+
+@pytest.mark.fact("E17-04", "E20-33", "H-87")
+@pytest.mark.parametrize("version", range(2, 11))
+def test_a_classic_member_commits_in_any_version(version: int) -> None:
+    driver = GroupDriver()
+    put(driver, replace(M, classic=CLASSIC), N)
+    assert commit(driver, 5, version=version) == [0] * 4
+    assert commit(driver, 6, version=version) == [ILLEGAL] * 4
+    assert commit(driver, -1, version=version) == [ILLEGAL] * 4
+    assert commit(driver, 2, version=version) == [ILLEGAL] * 4
+
+
+@pytest.mark.fact("E17-05")
+def test_a_classic_members_commit_in_flight_is_accepted() -> None:
+    driver = GroupDriver()
+    put(driver, replace(M, classic=CLASSIC), N)
+    assert commit(driver, 4) == [0, ILLEGAL, 0, ILLEGAL]
+
+
+# The session.
+
+
+@pytest.mark.fact("E17-10")
+def test_a_commit_does_not_extend_a_members_session() -> None:
+    driver = GroupDriver()
+    driver.join("m")
+    timers = dict(driver.timers)
+    driver.now_ms += 1_000
+    assert commit(driver, 1) == [0] * 4
+    assert driver.results[-1].timers == ()
+    assert driver.timers == timers
+    driver.advance(44_000)
+    assert not driver.group.members
+
+
+@pytest.mark.fact("E17-10")
+def test_a_commit_does_not_extend_a_classic_members_session() -> None:
+    driver = GroupDriver()
+    put(driver, replace(M, classic=CLASSIC))
+    assert commit(driver, 5) == [0] * 4
+    assert driver.results[-1].timers == ()
+
+
+# In transactions.
+
+
+@pytest.mark.fact("E17-15", "H-89")
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_below_version_6_a_producer_gets_illegal_generation(
+    driver: GroupDriver, version: int
+) -> None:
+    assert txn_commit(driver, 6, version=version) == [ILLEGAL] * 4
+    assert txn_commit(driver, 4, version=version) == [0, ILLEGAL, 0, ILLEGAL]
+    assert txn_commit(driver, 5, "gone", version=version) == [UNKNOWN] * 4
+    assert txn_commit(driver, -1, "m", version=version) == [ILLEGAL] * 4
+    assert txn_commit(driver, 5, version=version) == [0] * 4
+
+
+@pytest.mark.fact("E17-15", "F6-06")
+def test_from_version_6_a_producer_gets_stale_member_epoch(driver: GroupDriver) -> None:
+    assert txn_commit(driver, 6, version=6) == [STALE] * 4
+    assert txn_commit(driver, 4, version=6) == [0, STALE, 0, STALE]
+    assert txn_commit(driver, 5, "gone", version=6) == [UNKNOWN] * 4
+    assert txn_commit(driver, 5, version=6) == [0] * 4
+    assert txn_commit(driver, 5, group_id="none", version=6) == [69] * 4
+    assert driver.txn_commit({("nowhere", 0): 1}, version=6) == {("", 0): 100}
+
+
+def test_the_producer_of_a_classic_member_always_gets_illegal_generation() -> None:
+    driver = GroupDriver()
+    put(driver, replace(M, classic=CLASSIC))
+    assert txn_commit(driver, 6, version=6) == [ILLEGAL] * 4
+
+
+@pytest.mark.fact("E17-12", "E17-15")
+@pytest.mark.parametrize("version", [2, 5, 6])
+def test_a_transactional_commit_without_a_member_id_is_accepted(
+    driver: GroupDriver, version: int
+) -> None:
+    answers = driver.txn_commit({F0: 7}, version=version)
+    assert [*answers.values()] == [0]
+    driver.end_transaction(commit=True)
+    assert driver.offsets() == {F0: 7}
+
+
+@pytest.mark.fact("E17-13")
+def test_a_fenced_instance_cannot_commit_in_a_transaction(driver: GroupDriver) -> None:
+    put(driver, replace(M, instance_id="i"), N)
+    assert txn_commit(driver, 5, "n", group_instance_id="i") == [FENCED] * 4
+    assert txn_commit(driver, -1, "", group_instance_id="i") == [FENCED] * 4
+    assert txn_commit(driver, 5, group_instance_id="i") == [0] * 4
+
+
+# Fetches.
+
+
+@pytest.mark.fact("A-45", "H-95", "E17-14")
+@pytest.mark.parametrize("topics", [None, []])
+def test_a_member_fetches_with_its_epoch(driver: GroupDriver, topics: Any) -> None:
+    assert fetch(driver, "m", 5, topics=topics) == 0
+    assert fetch(driver, "m", 6, topics=topics) == STALE
+    assert fetch(driver, "m", 4, topics=topics) == STALE
+    assert fetch(driver, "", 5, topics=topics) == UNKNOWN
+    assert fetch(driver, "", -1, topics=topics) == UNKNOWN
+    assert fetch(driver, None, 5, topics=topics) == UNKNOWN
+
+
+@pytest.mark.fact("A-45")
+def test_a_fetch_without_a_member_id_is_accepted(driver: GroupDriver) -> None:
+    commit(driver, 5)
+    assert fetch(driver, None, -1) == 0
+    for version in (5, 8, 9, 10):
+        answers = driver.fetch({"foo": [1]}, version=version).topics
+        assert [part.committed_offset for part in answers[0].partitions] == [11]
+
+
+@pytest.mark.fact("A-46", "E17-14")
+def test_a_classic_member_fetches_with_its_generation() -> None:
+    driver = GroupDriver()
+    put(driver, replace(M, classic=CLASSIC))
+    assert fetch(driver, "m", 5) == 0
+    assert fetch(driver, "m", 6) == ILLEGAL
+
+
+@pytest.mark.fact("A-46", "A-41")
+def test_fetch_from_other_groups_ignores_the_member(driver: GroupDriver) -> None:
+    driver.commit({F0: 1}, group_id="simple")
+    assert fetch(driver, "x", 3, group_id="simple") == 0
+    assert fetch(driver, "x", 3, group_id="none") == 0

@@ -1,0 +1,336 @@
+"""A test driver for a whole shard: offset requests, transaction markers and reloads.
+
+In addition to the checks of `Driver`, it checks the invariants of the state after every
+step. `assert_same_durable` compares two states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from coterie.broker.coordinator.admin import DeleteGroup, DescribeGroup
+from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState
+from coterie.broker.coordinator.consumer.record_builders import group_records
+from coterie.broker.coordinator.offsets.deletion import TIMER_KEY, ExpireOffsets
+from coterie.broker.coordinator.offsets.fetch import FetchOffsets
+from coterie.broker.coordinator.offsets.store import GroupOffsets
+from coterie.broker.coordinator.record_serde import decode_record, encode_record
+from coterie.broker.coordinator.result import Origin, Record, Result, Ticket
+from coterie.broker.coordinator.shard import Shard
+from coterie.broker.coordinator.snapshot import (
+    entries,
+    read_offsets,
+    take_group,
+    take_transactions,
+)
+from coterie.broker.coordinator.state import State
+from coterie.settings import Settings
+from coterie.testing import invariants
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.broker.coordinator.driver import Driver, Sent, Topics, over_the_wire
+
+SETTINGS = Settings()
+WEEK_MS = SETTINGS.offsets_retention_minutes * 60_000
+SWEEP_MS = SETTINGS.offsets_retention_check_interval_ms
+
+Wanted = Mapping[str, Sequence[int]]
+"""The requested partitions by topic."""
+Named = Mapping[tuple[str, int], Any]
+"""The committed offset, or the fields of the request, by topic and partition."""
+
+
+class Marker(NamedTuple):
+    """A control record that ends a producer's transaction."""
+
+    producer_id: int
+    commit: bool
+
+
+@dataclass
+class ShardDriver(Driver):
+    """A `Driver` of a whole shard. Topics t and u have 4 partitions.
+
+    `history` is the log with transaction markers; `log` has only the records.
+    """
+
+    topics: Topics = field(default_factory=lambda: Topics({"t": 4, "u": 4}))
+    history: list[tuple[Record | Marker, Origin]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.shard is None:
+            self.shard = Shard(self.settings)
+
+    @property
+    def state(self) -> State:
+        state: State = self.shard.state
+        return state
+
+    def settle(self, result: Result, ticket: Ticket | None = None) -> None:
+        super().settle(result, ticket)
+        invariants.check(self.state)
+
+    def end_transaction(self, producer_id: int = 7, *, commit: bool) -> None:
+        """Write a marker, as the transaction coordinator does."""
+        marker = Marker(producer_id, commit)
+        self._keep_any(marker, Origin(len(self.history), self.now_ms, producer_id, 0))
+        invariants.check(self.state)
+
+    def sweep(self, after_ms: int = 0) -> None:
+        """Advance the clock without firing other timers, and expire offsets."""
+        self.now_ms += after_ms
+        self.fire(ExpireOffsets())
+        while self.timers[TIMER_KEY].fires_at_ms == self.now_ms:
+            self.fire(self.timers.pop(TIMER_KEY).request)
+
+    def reloaded(self, history: Any = None) -> ShardDriver:
+        """Return another driver whose shard loaded `history`, by default this log."""
+        driver = ShardDriver(
+            settings=self.settings, topics=self.topics, now_ms=self.now_ms
+        )
+        for entry, origin in self.history if history is None else history:
+            driver._keep_any(as_read(entry), origin)
+        driver.load()
+        return driver
+
+    def _keep(self, record: Record, origin: Origin) -> None:
+        self._keep_any(record, origin._replace(log_offset=len(self.history)))
+
+    def _keep_any(self, entry: Record | Marker, origin: Origin) -> None:
+        if isinstance(entry, Marker):
+            self.shard.replay_marker(
+                entry.producer_id,
+                origin.producer_epoch,
+                commit=entry.commit,
+                log_offset=origin.log_offset,
+            )
+        else:
+            self.shard.replay(entry, origin)
+            self.log.append(entry)
+            self.origins.append(origin)
+        self.history.append((entry, origin))
+
+    @property
+    def written(self) -> tuple[Record, ...]:
+        """The records of the newest step."""
+        return self.results[-1].records
+
+    def commit(
+        self, offsets: Named, *, version: int = 9, **fields: Any
+    ) -> dict[tuple[str, int], int]:
+        """Commit to group "g"; return the error code of each partition."""
+        topics = [
+            OffsetCommitRequestTopic(
+                name=topic,
+                topic_id=topic_id(topic),
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=partition,
+                        **{"committed_metadata": "", **values},
+                    )
+                    for partition, values in partitions.items()
+                ],
+            )
+            for topic, partitions in by_topic(offsets).items()
+        ]
+        request = OffsetCommitRequest(**{"group_id": "g", "topics": topics, **fields})
+        return codes(self.send(request, version=version))
+
+    def txn_commit(
+        self, offsets: Named, *, version: int = 5, **fields: Any
+    ) -> dict[tuple[str, int], int]:
+        """Commit to "g" in the transaction of producer 7; return the error codes."""
+        topics = [
+            TxnOffsetCommitRequestTopic(
+                name=topic,
+                topic_id=topic_id(topic),
+                partitions=[
+                    TxnOffsetCommitRequestPartition(
+                        partition_index=partition,
+                        **{"committed_metadata": "", **values},
+                    )
+                    for partition, values in partitions.items()
+                ],
+            )
+            for topic, partitions in by_topic(offsets).items()
+        ]
+        values = {"group_id": "g", "transactional_id": "tx", "producer_id": 7, **fields}
+        request = TxnOffsetCommitRequest(**{**values, "topics": topics})
+        return codes(self.send(request, version=version))
+
+    def fetch(
+        self,
+        wanted: Wanted | list[OffsetFetchRequestTopics] | None,
+        *,
+        stable: bool = False,
+        version: int = 9,
+        **fields: Any,
+    ) -> Any:
+        """Return the response for group "g" or `group_id`; None fetches all offsets."""
+        topics = wanted
+        if isinstance(wanted, Mapping):
+            topics = [
+                OffsetFetchRequestTopics(
+                    name=topic if version < 10 else "",
+                    topic_id=topic_id(topic) if version >= 10 else bytes(16),
+                    partition_indexes=[*partitions],
+                )
+                for topic, partitions in wanted.items()
+            ]
+        group = OffsetFetchRequestGroup(**{"group_id": "g", "topics": topics, **fields})
+        sent = self.send(FetchOffsets(group, stable), version=version)
+        if version < 8:
+            return sent.response
+        response = OffsetFetchResponse(groups=[sent.response])
+        return over_the_wire(response, version).groups[0]  # type: ignore[attr-defined]
+
+    def offsets(self, wanted: Wanted | None = None, **options: Any) -> dict[Any, int]:
+        """Return the fetched offset of each partition, or minus its error code."""
+        return {
+            (topic.name, each.partition_index): -each.error_code
+            or each.committed_offset
+            for topic in self.fetch(wanted, **options).topics
+            for each in topic.partitions
+        }
+
+    def delete_offsets(self, wanted: Wanted, group_id: str = "g") -> Sent:
+        """Send an OffsetDelete."""
+        topics = [
+            OffsetDeleteRequestTopic(
+                name=topic,
+                partitions=[
+                    OffsetDeleteRequestPartition(partition_index=partition)
+                    for partition in partitions
+                ],
+            )
+            for topic, partitions in wanted.items()
+        ]
+        return self.send(OffsetDeleteRequest(group_id=group_id, topics=topics))
+
+    def delete_group(self, group_id: str = "g", version: int = 3) -> Sent:
+        """Delete one group."""
+        return self.send(DeleteGroup(group_id), version=version)
+
+    def describe(self, group_id: str = "g", version: int = 6) -> Any:
+        """Describe one group."""
+        return self.send(DescribeGroup(group_id), version=version).response
+
+
+def topic_id(topic: str) -> bytes:
+    """Return the id that `Topics` gives to a topic of this name."""
+    return topic.encode().ljust(16, b"\0")
+
+
+def by_topic(offsets: Named) -> dict[str, dict[int, dict[str, Any]]]:
+    """Group offsets, or fields of the request, by topic and then by partition."""
+    topics: dict[str, dict[int, dict[str, Any]]] = {}
+    for (topic, partition), value in offsets.items():
+        fields = value if isinstance(value, dict) else {"committed_offset": value}
+        topics.setdefault(topic, {})[partition] = fields
+    return topics
+
+
+def codes(sent: Sent) -> dict[tuple[str, int], int]:
+    """Return the error code of each partition of a response."""
+    return {
+        (topic.name, partition.partition_index): int(partition.error_code)
+        for topic in sent.response.topics
+        for partition in topic.partitions
+    }
+
+
+def as_read(entry: Record | Marker) -> Record | Marker:
+    """Encode the record and return the decoded result; return a marker unchanged."""
+    if isinstance(entry, Marker):
+        return entry
+    record = decode_record(*encode_record(entry))
+    assert record is not None
+    return record
+
+
+def taken_over(state: State, as_of: int = 0) -> Shard:
+    """Return another shard, loaded from a snapshot of this state in the same way as by
+    the runtime.
+    """
+    shard = Shard(SETTINGS)
+    for group_id in (*state.classic_groups, *state.consumer_groups):
+        kept = take_group(state, group_id, as_of)
+        if kept is None:
+            continue
+        for record, origin in entries(kept.metadata):
+            shard.replay(record, origin)
+            shard.skip_records_before(group_id, origin.log_offset)
+        if kept.offsets:
+            adopt(shard.state, group_id, kept.offsets)
+    for record, origin in entries(take_transactions(state)):
+        shard.replay(record, origin)
+    shard.changed.clear()
+    return shard
+
+
+def adopt(state: State, group_id: str, offsets: bytes) -> list[str]:
+    """Defer decoding of a group's offsets; the returned list records each decoding."""
+    reads: list[str] = []
+
+    def load() -> GroupOffsets:
+        reads.append(group_id)
+        return read_offsets(offsets)
+
+    state.ensure_group(group_id)
+    state.offsets.stored.adopt(group_id, load)
+    return reads
+
+
+def assert_same_durable(live: State, loaded: State) -> None:
+    """Assert that the durable state is the same; rebalances in progress may be lost."""
+    assert loaded.group_records == live.group_records
+    assert loaded.offsets == live.offsets
+    durable = {
+        group_id
+        for group_id in live.classic_groups
+        if group_id in live.group_records or live.offsets.has(group_id)
+    }
+    assert loaded.classic_groups.keys() == durable
+    assert whole(loaded) == whole(live)
+    assert loaded.topic_index == live.topic_index
+    for group_id in durable:
+        group = live.classic_groups[group_id]
+        if group.state in (GroupState.EMPTY, GroupState.STABLE):
+            assert _settled(loaded.classic_groups[group_id]) == _settled(group)
+
+
+def whole(state: State) -> list[tuple[bytes, bytes | None]]:
+    """Return the encoded records of all consumer groups, sorted."""
+    groups = state.consumer_groups.values()
+    return sorted(
+        encode_record(record) for group in groups for record in group_records(group)
+    )
+
+
+def _settled(group: ClassicGroup) -> tuple[Any, ...]:
+    members = [
+        (member.member_id, member.group_instance_id, member.assignment)
+        for member in group.members.values()
+    ]
+    about = (group.state, group.generation, group.protocol_type, group.protocol_name)
+    return (*about, group.leader_id, group.state_timestamp_ms, members)

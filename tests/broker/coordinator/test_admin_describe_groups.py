@@ -1,0 +1,207 @@
+"""DescribeGroups for one group, in each state and version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coterie.broker.coordinator.admin import DescribeGroup
+from coterie.wire.codec import decode, encode
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsResponse,
+)
+from tests.broker.coordinator.classic.members import (
+    join,
+    joining_group,
+    leave,
+    protocols,
+    stable_group,
+    subscription,
+)
+from tests.broker.coordinator.consumer.groups import GroupDriver
+from tests.broker.coordinator.shard_driver import ShardDriver
+
+
+@pytest.fixture
+def driver() -> ShardDriver:
+    return ShardDriver()
+
+
+def on_the_wire(group: DescribedGroup, version: int) -> DescribedGroup:
+    """Return the group's description as a client of that version decodes it."""
+    data = encode(DescribeGroupsResponse(groups=[group]), version)
+    response, _ = decode(DescribeGroupsResponse, version, data)
+    return response.groups[0]
+
+
+def state_of(driver: ShardDriver) -> str:
+    state: str = driver.describe().group_state
+    return state
+
+
+@pytest.mark.fact("C-20")
+def test_the_states_have_kafkas_names(driver: ShardDriver) -> None:
+    assert state_of(driver) == "Dead"
+    driver.commit({("t", 0): 1})
+    assert state_of(driver) == "Empty"
+    [member_id] = joining_group(driver, 1)
+    assert state_of(driver) == "CompletingRebalance"
+    leave(driver, member_id)
+    assert state_of(driver) == "Empty"
+    stable_group(driver, 1)
+    assert state_of(driver) == "Stable"
+    join(driver)
+    assert state_of(driver) == "PreparingRebalance"
+
+
+@pytest.mark.fact("C-21", "H-118", "D-19")
+@pytest.mark.parametrize("version", range(6))
+def test_before_version_6_a_missing_group_is_described_as_dead(
+    driver: ShardDriver, version: int
+) -> None:
+    group = on_the_wire(driver.describe("gone", version), version)
+    assert (group.group_id, group.error_code) == ("gone", 0)
+    assert (group.group_state, group.members) == ("Dead", [])
+
+
+@pytest.mark.fact("C-21")
+def test_version_6_returns_group_id_not_found_for_a_missing_group(
+    driver: ShardDriver,
+) -> None:
+    group = on_the_wire(driver.describe("gone", 6), 6)
+    assert (group.group_id, group.error_code) == ("gone", 69)
+    assert group.error_message == "Group gone not found."
+    assert (group.group_state, group.members) == ("Dead", [])
+
+
+@pytest.mark.fact("C-23", "C-24", "H-118")
+@pytest.mark.parametrize("version", range(7))
+def test_a_stable_group_is_described_with_metadata_and_assignments(
+    driver: ShardDriver, version: int
+) -> None:
+    first, second = stable_group(driver, 2)
+    group = on_the_wire(driver.describe("g", version), version)
+    assert (group.error_code, group.error_message) == (0, None)
+    assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
+    assert [member.member_id for member in group.members] == [first, second]
+    assert [member.member_metadata for member in group.members] == [
+        subscription("t"),
+        subscription("t"),
+    ]
+    assert [member.member_assignment for member in group.members] == [
+        first.upper().encode(),
+        second.upper().encode(),
+    ]
+    assert {(each.client_id, each.client_host) for each in group.members} == {
+        ("client", "/127.0.0.1")
+    }
+
+
+def members_without_bytes(group: Any) -> int:
+    """Assert that no member has metadata or an assignment; return the member count."""
+    for member in group.members:
+        assert (member.member_metadata, member.member_assignment) == (b"", b"")
+        assert member.client_id == "client"
+    return len(group.members)
+
+
+@pytest.mark.fact("C-23", "H-118")
+def test_before_the_sync_members_have_no_metadata_or_assignment(
+    driver: ShardDriver,
+) -> None:
+    joining_group(driver, 2)
+    group = driver.describe()
+    assert members_without_bytes(group) == 2
+    assert (group.protocol_type, group.protocol_data) == ("consumer", "")
+
+
+@pytest.mark.fact("C-23")
+def test_during_a_rebalance_members_have_no_metadata_or_assignment(
+    driver: ShardDriver,
+) -> None:
+    stable_group(driver, 2)
+    join(driver)
+    group = driver.describe()
+    assert members_without_bytes(group) == 3
+    assert group.protocol_data == ""
+
+
+@pytest.mark.parametrize(("version", "shown"), [(3, None), (4, "i0")])
+def test_instance_ids_are_described_from_version_4(
+    driver: ShardDriver, version: int, shown: str | None
+) -> None:
+    stable_group(driver, 1, static=True)
+    [member] = on_the_wire(driver.describe("g", version), version).members
+    assert member.group_instance_id == shown
+
+
+@pytest.mark.fact("C-02", "C-05")
+@pytest.mark.parametrize(
+    ("version", "is_described"), [(4, False), (5, True), (6, True)]
+)
+def test_generation_and_leader_are_described(
+    driver: ShardDriver, version: int, is_described: bool
+) -> None:
+    leader, _ = stable_group(driver, 2)
+    group = on_the_wire(driver.describe("g", version), version)
+    generation = driver.groups["g"].generation
+    assert generation > 0
+    described = (group.generation_id, group.leader_id)
+    assert described == ((generation, leader) if is_described else (-1, None))
+
+
+@pytest.mark.fact("C-03", "C-05", "C-06")
+@pytest.mark.parametrize("form", [joining_group, stable_group])
+def test_topics_and_assignors_of_members_are_described_in_every_state(
+    driver: ShardDriver, form: Callable[..., list[str]]
+) -> None:
+    offered = protocols(sticky=subscription("u", "t"), range=subscription("t"))
+    form(driver, 1, protocols=offered)
+    [member] = on_the_wire(driver.describe(), 6).members
+    assert (member.member_metadata == b"") == (form is joining_group)
+    assert member.member_subscription == ["t", "u"]
+    assert member.member_protocols == ["sticky", "range"]
+
+
+@pytest.mark.fact("C-06")
+@pytest.mark.parametrize("fields", [{"protocol_type": "connect"}, {}])
+def test_a_malformed_subscription_is_described_without_topics(
+    driver: ShardDriver, fields: dict[str, Any]
+) -> None:
+    joining_group(driver, 1, protocols=protocols(range=b"\0"), **fields)
+    [member] = on_the_wire(driver.describe(), 6).members
+    assert member.member_subscription is None
+    assert member.member_protocols == ["range"]
+
+
+@pytest.mark.fact("C-26", "H-113")
+def test_an_error_response_has_only_group_id_and_error_code(
+    driver: ShardDriver,
+) -> None:
+    refusal = driver.shard.refuse(
+        DescribeGroup("g"), None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    )
+    assert refusal == DescribedGroup(group_id="g", error_code=14)
+
+
+@pytest.mark.fact("C-26")
+def test_the_empty_group_id_is_described(driver: ShardDriver) -> None:
+    assert driver.describe("", 5).group_state == "Dead"
+    driver.commit({("t", 0): 1}, group_id="")
+    assert driver.describe("", 6).error_code == 0
+
+
+@pytest.mark.fact("C-21")
+@pytest.mark.parametrize("version", range(7))
+def test_a_consumer_group_is_described_as_dead(version: int) -> None:
+    driver = GroupDriver()
+    driver.join("m")
+    group = on_the_wire(driver.describe("g", version), version)
+    assert (group.group_state, group.members) == ("Dead", [])
+    assert group.error_code == (69 if version >= 6 else 0)
+    message = "Group g is not a classic group." if version >= 6 else None
+    assert group.error_message == message

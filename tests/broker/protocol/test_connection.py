@@ -1,0 +1,290 @@
+"""The protocol of a connection, without a socket: response order, versions, errors."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.protocol.metadata import ApiVersionsResponse as KafkaPythonResponse
+
+from coterie.broker.protocol.connection import Connection, Request
+from coterie.wire.api import ADVERTISED, ApiKey, api_of
+from coterie.wire.codec import decode, encode
+from coterie.wire.framing import RequestHeaderV0, read_response, write_request
+from coterie.wire.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.produce import ProduceRequest
+from coterie.wire.schema import Message
+from tests.wire.hand import int16, int32, text
+
+FRAME_BYTES_MAX = 10_000
+
+
+def connection() -> Connection:
+    return Connection(FRAME_BYTES_MAX)
+
+
+def request_bytes(
+    request: Message, version: int, correlation_id: int, client_id: str | None = "me"
+) -> bytes:
+    front = RequestHeaderV0(request.API_KEY, version, correlation_id)
+    flexible = version in request.FLEXIBLE
+    return write_request(front, client_id, encode(request, version), flexible=flexible)
+
+
+def heartbeat(correlation_id: int, version: int = 4) -> bytes:
+    return request_bytes(HeartbeatRequest(group_id="g"), version, correlation_id)
+
+
+def correlation_ids(stream: bytes) -> list[int]:
+    found = []
+    while stream:
+        size = int.from_bytes(stream[:4], "big")
+        found.append(int.from_bytes(stream[4:8], "big"))
+        stream = stream[4 + size :]
+    return found
+
+
+@pytest.mark.fact("G1-01")
+@pytest.mark.parametrize("version", range(5))
+def test_a_request_is_decoded_and_its_response_encoded(version: int) -> None:
+    peer = connection()
+    (request,) = peer.receive_data(heartbeat(7, version))
+    assert (request.api_key, request.api_version) == (12, version)
+    assert (request.correlation_id, request.client_id) == (7, "me")
+    assert request.body == HeartbeatRequest(group_id="g")
+    peer.respond(request, HeartbeatResponse(error_code=27))
+    frame = peer.data_to_send()
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    correlation_id, at = read_response(frame[4:], tagged=version == 4)
+    assert correlation_id == 7
+    answer, end = decode(HeartbeatResponse, version, frame, 4 + at)
+    assert answer.error_code == 27
+    assert end == len(frame)
+
+
+@pytest.mark.parametrize("key", ADVERTISED)
+def test_every_served_version_of_an_api_is_decoded(key: ApiKey) -> None:
+    api = api_of(key)
+    peer = connection()
+    for version in range(api.served.low, api.served.high + 1):
+        (request,) = peer.receive_data(request_bytes(api.request(), version, version))
+        peer.respond(request, api.response())
+        flexible = version in api.response.FLEXIBLE and key is not ApiKey.API_VERSIONS
+        frame = peer.data_to_send()[4:]
+        correlation_id, at = read_response(frame, tagged=flexible)
+        assert correlation_id == version
+        assert decode(api.response, version, frame, at)[1] == len(frame)
+    assert peer.failure is None
+
+
+@pytest.mark.fact("G1-05")
+@given(st.permutations(range(6)))
+def test_responses_are_sent_in_the_order_of_requests(order: list[int]) -> None:
+    peer = connection()
+    requests = peer.receive_data(b"".join(heartbeat(index) for index in range(6)))
+    sent = b""
+    for index in order:
+        peer.respond(requests[index], HeartbeatResponse())
+        sent += peer.data_to_send()
+    assert correlation_ids(sent) == list(range(6))
+    assert peer.in_flight == 0
+
+
+@pytest.mark.fact("G1-05")
+def test_a_response_waits_for_earlier_responses() -> None:
+    peer = connection()
+    one, two = peer.receive_data(heartbeat(1) + heartbeat(2))
+    peer.respond(two, HeartbeatResponse())
+    assert peer.data_to_send() == b""
+    assert peer.in_flight == 2
+    peer.respond(one, HeartbeatResponse())
+    assert correlation_ids(peer.data_to_send()) == [1, 2]
+    assert peer.data_to_send() == b""
+
+
+@pytest.mark.fact("G1-06")
+def test_a_request_without_a_response_does_not_delay_later_responses() -> None:
+    peer = connection()
+    produce = request_bytes(ProduceRequest(acks=0), 9, 1)
+    silent, loud = peer.receive_data(produce + heartbeat(2))
+    peer.respond(loud, HeartbeatResponse())
+    peer.respond(silent, None)
+    assert correlation_ids(peer.data_to_send()) == [2]
+
+
+def test_a_second_response_to_a_request_is_an_error() -> None:
+    peer = connection()
+    one, two = peer.receive_data(heartbeat(1) + heartbeat(2))
+    peer.respond(two, HeartbeatResponse())
+    with pytest.raises(AssertionError, match="answered twice"):
+        peer.respond(two, HeartbeatResponse())
+    assert one.frame is None
+
+
+@pytest.mark.fact("G1-02")
+@pytest.mark.parametrize("version", [3, 4])
+def test_an_api_versions_response_has_header_v0(version: int) -> None:
+    peer = connection()
+    (request,) = peer.receive_data(request_bytes(ApiVersionsRequest(), version, 9))
+    peer.respond(request, ApiVersionsResponse())
+    body = encode(ApiVersionsResponse(), version)
+    assert peer.data_to_send() == int32(4 + len(body)) + int32(9) + body
+
+
+@pytest.mark.fact("G1-03", "G4-02")
+@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+def test_an_unsupported_api_versions_version_gets_a_v0_response(
+    version: int,
+) -> None:
+    peer = connection()
+    unknown = int16(18) + int16(version) + int32(9) + text("new") + b"\0whatever"
+    assert peer.receive_data(int32(len(unknown)) + unknown) == []
+    frame = peer.data_to_send()
+    assert frame[4:] == int32(9) + int16(35) + int32(1) + int16(18) + int16(0) + int16(
+        4
+    )
+    theirs = KafkaPythonResponse.decode(frame, version=4, header=True, framed=True)
+    assert theirs.error_code == 35
+    assert [key.max_version for key in theirs.api_keys] == [4]
+    assert peer.failure is None
+    (again,) = peer.receive_data(request_bytes(ApiVersionsRequest(), 3, 10))
+    assert again.api_version == 3
+
+
+@pytest.mark.fact("G1-03", "G1-05")
+def test_the_response_to_an_unknown_version_waits_for_earlier_responses() -> None:
+    peer = connection()
+    unknown = int16(18) + int16(99) + int32(2) + text("new")
+    stream = heartbeat(1) + int32(len(unknown)) + unknown + heartbeat(3)
+    first, last = peer.receive_data(stream)
+    assert peer.data_to_send() == b""
+    peer.respond(last, HeartbeatResponse())
+    peer.respond(first, HeartbeatResponse())
+    assert correlation_ids(peer.data_to_send()) == [1, 2, 3]
+
+
+NONSENSE = {
+    "negative frame": int32(-1),
+    "frame too large": int32(FRAME_BYTES_MAX + 1),
+    "no header": int32(3) + b"abc",
+    "unknown key": int32(10) + int16(999) + int16(0) + int32(1) + text(""),
+    "negative key": int32(10) + int16(-1) + int16(0) + int32(1) + text(""),
+    "unknown version": int32(10) + int16(12) + int16(5) + int32(1) + text(""),
+    "negative version": int32(10) + int16(12) + int16(-1) + int32(1) + text(""),
+    "old produce": int32(10) + int16(0) + int16(2) + int32(1) + text(""),
+    "client id": int32(10) + int16(12) + int16(0) + int32(1) + int16(5),
+    "body": int32(12) + int16(12) + int16(0) + int32(1) + text("") + b"\0\5",
+}
+
+
+@pytest.mark.fact("G1-04")
+@pytest.mark.parametrize("nonsense", NONSENSE.values(), ids=list(NONSENSE))
+def test_malformed_bytes_close_the_connection_after_earlier_responses(
+    nonsense: bytes,
+) -> None:
+    peer = connection()
+    requests = peer.receive_data(heartbeat(1) + nonsense + heartbeat(2))
+    assert [request.correlation_id for request in requests] == [1]
+    assert peer.failure is not None
+    assert str(peer.failure)
+    assert peer.receive_data(heartbeat(3)) == []
+    peer.respond(requests[0], HeartbeatResponse())
+    assert correlation_ids(peer.data_to_send()) == [1]
+
+
+def test_an_incomplete_request_is_buffered() -> None:
+    peer = connection()
+    stream = heartbeat(1)
+    assert peer.receive_data(stream[:-1]) == []
+    assert peer.failure is None
+    (request,) = peer.receive_data(stream[-1:])
+    assert request.correlation_id == 1
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_the_client_id_may_change_between_requests(version: int) -> None:
+    peer = connection()
+    names = ["one", "one", "oneself", "", None, "one"]
+    requests: list[Request] = []
+    for index, name in enumerate(names):
+        body = HeartbeatRequest(group_id="g")
+        requests += peer.receive_data(request_bytes(body, version, index, name))
+    assert [request.client_id for request in requests] == [n or "" for n in names]
+    assert all(request.body.group_id == "g" for request in requests)
+
+
+def test_tags_in_a_header_with_a_known_client_id_are_skipped() -> None:
+    peer = connection()
+    (first,) = peer.receive_data(heartbeat(1))
+    plain = heartbeat(2)[4:]
+    tagged = plain[:12] + b"\1\3\2ab" + plain[13:]
+    (second,) = peer.receive_data(int32(len(tagged)) + tagged)
+    assert second.body == first.body
+    assert peer.failure is None
+
+
+@given(st.binary(max_size=60), st.integers(0, 2**31))
+def test_arbitrary_bytes_are_decoded_or_fail_the_connection(
+    noise: bytes, seed: int
+) -> None:
+    chance = random.Random(seed)
+    stream = bytearray(heartbeat(1) + heartbeat(2) + noise)
+    stream[chance.randrange(len(stream))] = chance.randrange(256)
+    peer = connection()
+    found: list[Any] = []
+    found += peer.receive_data(bytes(stream[:40]))
+    found += peer.receive_data(bytes(stream[40:]))
+    assert all(isinstance(request, Request) for request in found)
+
+
+def fast_path_connection(known: dict[bytes, bytes]) -> Connection:
+    """Return a connection with a fast path for heartbeats."""
+    return Connection(
+        FRAME_BYTES_MAX, fast_path=known.get, fast_path_prefixes=(int16(12),)
+    )
+
+
+def test_a_known_frame_gets_its_response_from_the_memo() -> None:
+    answer = int32(4) + int32(1)
+    peer = fast_path_connection({heartbeat(1)[4:]: answer})
+    assert peer.receive_data(heartbeat(1)) == []
+    assert peer.data_to_send() == answer
+    assert peer.in_flight == 0
+
+
+def test_a_request_without_a_fast_path_response_keeps_its_raw_bytes() -> None:
+    peer = fast_path_connection({})
+    (request,) = peer.receive_data(heartbeat(1))
+    assert request.raw == heartbeat(1)[4:]
+
+
+def test_the_fast_path_is_called_for_its_prefixes_only() -> None:
+    produce = request_bytes(ProduceRequest(), 9, 1)
+    peer = fast_path_connection({produce[4:]: b"never"})
+    (request,) = peer.receive_data(produce)
+    assert request.raw is None
+
+
+@pytest.mark.fact("G1-05")
+def test_the_fast_path_does_not_overtake_earlier_requests() -> None:
+    peer = fast_path_connection({heartbeat(2)[4:]: int32(4) + int32(2)})
+    one, two = peer.receive_data(heartbeat(1) + heartbeat(2))
+    peer.respond(two, HeartbeatResponse())
+    peer.respond(one, HeartbeatResponse())
+    assert correlation_ids(peer.data_to_send()) == [1, 2]
+
+
+def test_an_unknown_api_versions_version_is_refused_with_a_fast_path() -> None:
+    peer = Connection(
+        FRAME_BYTES_MAX, fast_path=lambda _: None, fast_path_prefixes=(int16(18),)
+    )
+    unknown = int16(18) + int16(99) + int32(9) + text("new")
+    assert peer.receive_data(int32(len(unknown)) + unknown) == []
+    assert correlation_ids(peer.data_to_send()) == [9]

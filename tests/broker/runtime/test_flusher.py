@@ -1,0 +1,308 @@
+"""Writes of the flusher: one per loop iteration, in the worker thread or inline."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from coterie.broker.log.log import BatchInfo, LogPartition, StagedWrite
+from coterie.broker.log.memory import MemoryLog
+from coterie.broker.runtime.flusher import (
+    FAST_S,
+    SMALL_BYTES,
+    SMALL_OPERATIONS,
+    TRY_EVERY,
+    Flusher,
+    WritePace,
+)
+from coterie.errors import LogError
+from tests.broker.runtime.world import Loop
+
+SPACE = "test"
+
+
+class Bench:
+    """A flusher over a log in memory, in a loop that the test runs."""
+
+    def __init__(self) -> None:
+        self.log = MemoryLog(self._before_write)
+        self.loop = Loop()
+        self.flusher = Flusher(self.log, self.loop, threaded=False)
+        self.writes = 0
+        self.fails: LogError | None = None
+        self.calls: list[tuple[str, LogError | None]] = []
+
+    def put(self, name: str) -> None:
+        self.log.put(SPACE, name.encode(), b"1")
+
+    def wait(self, name: str) -> None:
+        self.flusher.when_durable(lambda error: self.calls.append((name, error)))
+
+    def _before_write(self) -> None:
+        self.writes += 1
+        if self.fails is not None:
+            raise self.fails
+
+
+def test_when_durable_calls_back_immediately_without_staged_writes() -> None:
+    bench = Bench()
+    bench.wait("a")
+    assert bench.calls == [("a", None)]
+    assert bench.writes == 0
+
+
+def test_all_appends_of_a_loop_iteration_are_one_write() -> None:
+    bench = Bench()
+    for name in "abc":
+        bench.put(name)
+        bench.wait(name)
+    assert bench.calls == []
+    bench.loop.turn()
+    assert bench.writes == 1
+    assert [name for name, _ in bench.calls] == ["a", "b", "c"]
+
+
+def test_sequence_numbers_count_writes() -> None:
+    bench = Bench()
+    assert (bench.flusher.durable_sequence, bench.flusher.next_sequence) == (0, 1)
+    bench.put("a")
+    bench.wait("a")
+    bench.loop.settle()
+    assert (bench.flusher.durable_sequence, bench.flusher.next_sequence) == (1, 2)
+
+
+def test_appends_staged_by_a_callback_are_written_in_the_next_iteration() -> None:
+    bench = Bench()
+    bench.put("a")
+
+    def stage_more(_: LogError | None) -> None:
+        bench.put("b")
+        bench.wait("b")
+
+    bench.flusher.when_durable(stage_more)
+    bench.loop.settle()
+    assert bench.writes == 2
+    assert bench.calls == [("b", None)]
+
+
+def test_a_failed_write_fails_every_callback_and_stores_nothing() -> None:
+    bench = Bench()
+    order: list[str] = []
+    bench.flusher.on_failure(lambda _: order.append("listener"))
+    bench.fails = LogError("no")
+    bench.put("a")
+    bench.flusher.when_durable(lambda _: order.append("waiter"))
+    bench.wait("a")
+    bench.loop.settle()
+    assert bench.calls == [("a", bench.fails)]
+    assert order == ["listener", "waiter"]
+    bench.fails = None
+    bench.flusher.flush()
+    assert bench.log.get(SPACE, b"a") is None
+
+
+def test_writes_continue_after_a_failed_write() -> None:
+    bench = Bench()
+    bench.fails = LogError("no")
+    bench.put("a")
+    bench.wait("a")
+    bench.loop.settle()
+    bench.fails = None
+    bench.put("b")
+    bench.wait("b")
+    bench.loop.settle()
+    assert bench.calls[-1] == ("b", None)
+    assert bench.log.get(SPACE, b"b") == b"1"
+
+
+def test_flush_writes_immediately_and_raises_the_error() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.flusher.flush()
+    assert bench.log.get(SPACE, b"a") == b"1"
+    bench.fails = LogError("no")
+    bench.put("b")
+    with pytest.raises(LogError):
+        bench.flusher.flush()
+
+
+class GatedLog(MemoryLog):
+    """A log whose writes block until the test opens the gate."""
+
+    def __init__(self) -> None:
+        super().__init__(self._wait)
+        self.gate = threading.Event()
+        self.threads: list[str] = []
+
+    def _wait(self) -> None:
+        self.threads.append(threading.current_thread().name)
+        assert self.gate.wait(10)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Run the event loop until a condition holds."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+@pytest.mark.asyncio
+async def test_the_event_loop_runs_while_the_worker_writes() -> None:
+    log = GatedLog()
+    flusher = Flusher(log, asyncio.get_running_loop())
+    calls: list[str] = []
+    log.put(SPACE, b"a", b"1")
+    flusher.when_durable(lambda _: calls.append("a"))
+    await until(lambda: bool(log.threads))
+    assert log.threads == ["flusher"]
+    log.put(SPACE, b"b", b"1")
+    flusher.when_durable(lambda _: calls.append("b"))
+    assert calls == []
+    log.gate.set()
+    await until(lambda: len(calls) == 2)
+    assert calls == ["a", "b"]
+    assert len(log.threads) == 2
+    flusher.close()
+
+
+@pytest.mark.asyncio
+async def test_when_durable_waits_for_the_write_in_progress() -> None:
+    log = GatedLog()
+    flusher = Flusher(log, asyncio.get_running_loop())
+    calls: list[str] = []
+    log.put(SPACE, b"a", b"1")
+    flusher.when_durable(lambda _: None)
+    await until(lambda: bool(log.threads))
+    flusher.when_durable(lambda _: calls.append("later"))
+    assert calls == []
+    log.gate.set()
+    await until(lambda: calls == ["later"])
+    flusher.close()
+
+
+@pytest.mark.asyncio
+async def test_a_failed_write_drops_the_records_staged_during_it() -> None:
+    log = GatedLog()
+    flusher = Flusher(log, asyncio.get_running_loop())
+    calls: list[LogError | None] = []
+    before = log.before_write
+
+    def fail() -> None:
+        assert before is not None
+        before()
+        raise LogError("no")
+
+    log.before_write = fail
+    partition = LogPartition(b"t" * 16, 0)
+    log.create(partition)
+    flusher.when_durable(calls.append)
+    await until(lambda: bool(log.threads))
+    log.put(SPACE, b"b", b"1")
+    flusher.when_durable(calls.append)
+    log.gate.set()
+    await until(lambda: len(calls) == 2)
+    assert all(error is not None for error in calls)
+    assert not log.has_staged()
+    flusher.close()
+
+
+@pytest.mark.asyncio
+async def test_an_unexpected_exception_in_a_write_is_a_failed_write(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def bug() -> None:
+        raise ZeroDivisionError
+
+    log = MemoryLog(bug)
+    flusher = Flusher(log, asyncio.get_running_loop())
+    calls: list[LogError | None] = []
+    log.put(SPACE, b"a", b"1")
+    flusher.when_durable(calls.append)
+    await until(lambda: bool(calls))
+    assert "ZeroDivisionError" in str(calls[0])
+    assert "a write failed: a bug in the log" in caplog.text
+    flusher.close()
+
+
+@pytest.mark.asyncio
+async def test_flush_waits_for_the_worker() -> None:
+    log = GatedLog()
+    log.gate.set()
+    flusher = Flusher(log, asyncio.get_running_loop())
+    calls: list[LogError | None] = []
+    log.put(SPACE, b"a", b"1")
+    flusher.when_durable(calls.append)
+    await until(lambda: bool(log.threads) or bool(calls))
+    log.put(SPACE, b"b", b"1")
+    flusher.when_durable(calls.append)
+    flusher.flush()
+    assert calls == [None, None]
+    assert log.get(SPACE, b"b") == b"1"
+    flusher.close()
+
+
+WHERE = LogPartition(b"t" * 16, 0)
+
+
+def staged(batches: int = 1, size: int = 10) -> StagedWrite:
+    log = MemoryLog()
+    log.create(WHERE)
+    log.flush()
+    for at in range(batches):
+        log.append(WHERE, bytes(size), BatchInfo(at, at, 0, size))
+    return log.take()
+
+
+def after(seconds: float, writes: int = 40) -> WritePace:
+    pace = WritePace()
+    for _ in range(writes):
+        pace.record(staged(), seconds)
+    return pace
+
+
+def test_a_new_disk_is_assumed_slow_until_measured() -> None:
+    assert not WritePace().fits_loop(staged())
+    assert after(FAST_S / 5).fits_loop(staged(SMALL_OPERATIONS))
+
+
+def test_writes_to_a_slow_disk_use_the_worker_thread() -> None:
+    assert not after(FAST_S * 2).fits_loop(staged())
+
+
+def test_many_or_large_batches_use_the_worker_thread() -> None:
+    pace = after(FAST_S / 5)
+    assert not pace.fits_loop(staged(SMALL_OPERATIONS + 1))
+    assert not pace.fits_loop(staged(2, SMALL_BYTES // 2 + 1))
+
+
+def test_truncation_uses_the_worker_thread() -> None:
+    log = MemoryLog()
+    log.create(WHERE)
+    log.flush()
+    log.truncate(WHERE, 0)
+    assert not after(FAST_S / 5).fits_loop(log.take())
+
+
+def test_the_duration_of_a_large_write_is_ignored() -> None:
+    pace = after(FAST_S / 5)
+    pace.record(staged(SMALL_OPERATIONS + 1), 60)
+    assert pace.fits_loop(staged())
+
+
+def test_a_slow_write_moves_writes_to_the_worker_until_the_average_drops() -> None:
+    pace = after(FAST_S / 5)
+    pace.record(staged(), 50 * FAST_S)
+    assert not pace.fits_loop(staged())
+    for _ in range(30):
+        pace.record(staged(), FAST_S / 5)
+    assert pace.fits_loop(staged())
+
+
+def test_a_slow_disk_is_measured_again_periodically() -> None:
+    pace = after(FAST_S * 2)
+    small = staged()
+    tries = [pace.fits_loop(small) for _ in range(3 * TRY_EVERY)]
+    assert tries.count(True) == 3

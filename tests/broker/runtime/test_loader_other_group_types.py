@@ -1,0 +1,49 @@
+"""Groups of other types in a log that was written by another server."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from coterie.broker.coordinator.admin import DescribeGroup
+from coterie.broker.log.log import BatchInfo
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.record_batch import LogRecord, encode_batch
+from tests.broker.runtime.world import World
+
+CONSUMER_GROUP_METADATA = 3
+SHARE_GROUP_METADATA = 11
+GROUP = "modern"
+
+
+def write(world: World, record_type: int) -> None:
+    """Append the group metadata record of a type, at epoch 1."""
+    name = GROUP.encode()
+    key = struct.pack(">hh", record_type, len(name)) + name
+    value = struct.pack(">hib", 0, 1, 0)  # version, epoch, no tagged fields
+    where = world.driven(GROUP).where
+    offset = world.log.bounds(where).next_offset
+    record = LogRecord(offset, world.clock(), key, value, ())
+    batch = encode_batch([record], base_offset=offset)
+    world.log.append(where, batch, BatchInfo(offset, offset, 0, len(batch)))
+    world.log.flush()
+
+
+@pytest.mark.parametrize("record_type", [CONSUMER_GROUP_METADATA, SHARE_GROUP_METADATA])
+@pytest.mark.fact("C-22")
+def test_a_group_of_another_type_is_described_like_a_missing_group(
+    record_type: int,
+) -> None:
+    world = World()
+    write(world, record_type)
+    loaded = world.reopened()
+    old = loaded.call(DescribeGroup(GROUP), GROUP, 5)
+    new = loaded.call(DescribeGroup(GROUP), GROUP, 6)
+    missing = loaded.call(DescribeGroup("nobody"), "nobody", 6)
+    assert (old.error_code, old.group_state) == (0, "Dead")
+    assert (new.error_code, new.group_state) == (
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        "Dead",
+    )
+    assert (missing.error_code, missing.group_state) == (new.error_code, "Dead")

@@ -1,0 +1,57 @@
+"""Producer state of a partition after a restart."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.broker.runtime import partitions
+from coterie.broker.runtime.partitions import PRODUCERS_SPACE
+from coterie.wire.record_batch import Producer
+from tests.broker.server.apis.fake_broker import FakeBroker, batch_of, produce_request
+
+BATCHES = 25
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
+    monkeypatch.setattr(partitions, "SAVE_EVERY_BATCHES", 10)
+    made = FakeBroker()
+    made.create("a")
+    for sequence in range(BATCHES):
+        assert send(made, sequence) == sequence
+    return made
+
+
+def send(broker: FakeBroker, sequence: int) -> int:
+    batch = batch_of(b"x", producer=Producer(7, 0, sequence))
+    response = broker.call(produce_request(batch), 12)
+    [part] = response.responses[0].partition_responses
+    assert part.error_code == 0
+    offset: int = part.base_offset
+    return offset
+
+
+def test_only_batches_after_the_saved_producer_state_are_read_at_restart(
+    broker: FakeBroker,
+) -> None:
+    broker.restart()
+    partition = broker.data.partition("a", 0)
+    assert partition is not None
+    read: list[int] = []
+    batch_infos = broker.log.batch_infos
+
+    def counted(where: object, offset: int = 0) -> object:
+        read.append(offset)
+        return batch_infos(where, offset)  # type: ignore[arg-type]
+
+    broker.log.batch_infos = counted  # type: ignore[method-assign,assignment]
+    assert send(broker, BATCHES - 1) == BATCHES - 1
+    assert send(broker, BATCHES) == BATCHES
+    assert read == [20]
+
+
+def test_saved_producer_state_is_deleted_with_its_topic(broker: FakeBroker) -> None:
+    assert len(list(broker.log.items(PRODUCERS_SPACE))) == 1
+    broker.data.stage([broker.catalog.delete_topic("a")])
+    broker.log.flush()
+    assert list(broker.log.items(PRODUCERS_SPACE)) == []

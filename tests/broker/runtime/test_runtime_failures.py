@@ -1,0 +1,195 @@
+"""Failed flushes and bugs: pending requests fail and the shard is reloaded."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from coterie.broker.coordinator.shard import Shard
+from coterie.broker.log.log import LogPartition
+from coterie.broker.runtime.shards import Phase
+from coterie.errors import LogError, LogFull
+from coterie.settings import Settings
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.record_batch import decode_records
+from tests.broker.runtime.world import (
+    TOPIC_ID,
+    World,
+    commit_error,
+    commit_request,
+    consumer_join,
+    fetch_request,
+    join_request,
+)
+
+# A failing disk.
+
+
+@pytest.mark.fact("H-155", "H-25", "E15-05")
+def test_a_join_whose_write_fails_leaves_no_member() -> None:
+    world = World(settings=Settings(group_consumer_assignment_interval_ms=0))
+    assert world.call(consumer_join("m"), "g", 1).error_code == ErrorCode.NONE
+    world.disk_fails = LogError("broken")
+    refused = world.call(consumer_join("n"), "g", 1)
+    assert refused.error_code == ErrorCode.NOT_COORDINATOR
+    assert world.driven("g").phase is Phase.ACTIVE
+    group = world.driven("g").shard.state.consumer_groups["g"]
+    assert list(group.members) == ["m"]
+    assert group.is_refresh_due(world.loop.now_ms)
+    world.disk_fails = None
+    assert world.call(consumer_join("n"), "g", 1).member_epoch == 2
+
+
+@pytest.mark.fact("E23-13")
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (LogError("broken"), ErrorCode.NOT_COORDINATOR),
+        (LogFull("full"), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_a_failed_flush_fails_requests_and_reloads_the_shard(
+    error: LogError, code: int
+) -> None:
+    world = World()
+    world.call(commit_request("g", 5), "g")
+    world.disk_fails = error
+    assert commit_error(world.call(commit_request("g", 6), "g")) == code
+    assert world.driven("g").phase is Phase.ACTIVE
+    assert world.offset("g") == 5
+    world.disk_fails = None
+    assert commit_error(world.call(commit_request("g", 7), "g")) == 0
+    assert world.offset("g") == 7
+
+
+def test_a_full_disk_fails_writes_and_serves_reads() -> None:
+    world = World()
+    world.call(commit_request("g", 5), "g")
+    world.disk_fails = LogFull("full")
+    for offset in range(10):
+        refused = world.call(commit_request("g", offset), "g")
+        assert commit_error(refused) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert world.offset("g") == 5
+
+
+def test_a_failed_flush_does_not_reload_shards_without_writes() -> None:
+    world = World()
+    world.disk_fails = LogError("broken")
+    others = [each for each in world.runtime.shards if each is not world.driven("g")]
+    before = [each.shard for each in others]
+    world.call(commit_request("g", 5), "g")
+    assert [each.shard for each in others] == before
+
+
+@pytest.mark.fact("E23-11")
+def test_a_failed_flush_fails_pending_requests() -> None:
+    world = World()
+    joined = world.submit(join_request("g"), "g", 3)
+    world.disk_fails = LogError("broken")
+    world.call(commit_request("g", 5), "g")
+    assert joined[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_read_that_waits_for_a_failed_write_fails() -> None:
+    world = World()
+    world.disk_fails = LogError("broken")
+    world.submit(commit_request("g", 5), "g")
+    answers = world.submit(fetch_request("g"), "g")
+    world.loop.settle()
+    assert answers[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.fact("E23-09", "E23-13")
+def test_a_slow_write_fails_its_requests_with_a_timeout() -> None:
+    world = World()
+    world.flusher._start = lambda: None  # type: ignore[method-assign]
+    answers = world.submit(commit_request("g", 5), "g")
+    world.loop.advance(4.9)
+    assert answers == []
+    world.loop.advance(1.1)
+    assert commit_error(answers[0]) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_slow_write_that_succeeds_gets_one_response() -> None:
+    world = World()
+    start = world.flusher._start
+    world.flusher._start = lambda: None  # type: ignore[method-assign]
+    answers = world.submit(commit_request("g", 5), "g")
+    world.loop.advance(10)
+    start()
+    world.loop.settle()
+    assert len(answers) == 1
+    assert world.offset("g") == 5
+
+
+# Bugs.
+
+
+class Buggy(Shard):
+    """A shard with a bug in one group."""
+
+    def replay(self, record: Any, origin: Any) -> None:
+        assert record.key.group != "bug", "a bug"
+        super().replay(record, origin)
+
+
+class BuggyWorld(World):
+    def make_shard(self) -> Shard:
+        return Buggy(self.settings)
+
+
+@pytest.mark.fact("E23-08")
+def test_a_bug_in_a_replay_stops_and_reloads_the_shard(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = BuggyWorld(shard_count=1)
+    world.call(commit_request("g", 5), "g")
+    with caplog.at_level(logging.ERROR):
+        answers = world.submit(commit_request("bug", 1), "bug")
+    assert commit_error(answers[0]) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "a bug" in caplog.text
+    refused = world.submit(commit_request("g", 6), "g")
+    assert commit_error(refused[0]) in {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+    world.loop.settle()
+    assert world.offset("g") == 5
+    [batch] = world.log.read(LogPartition(TOPIC_ID, 0), 0, 1 << 20)
+    assert len(decode_records(batch)) == 1
+
+
+def test_writes_before_a_bug_are_kept_and_get_responses(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = BuggyWorld(shard_count=1)
+    earlier = world.submit(commit_request("g", 5), "g")
+    world.submit(commit_request("bug", 1), "bug")
+    world.loop.settle()
+    assert commit_error(earlier[0]) == 0
+    assert world.offset("g") == 5
+
+
+@pytest.mark.fact("E23-02")
+def test_a_shard_that_fails_to_load_responds_not_coordinator_and_retries(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(shard_count=1)
+    world.call(commit_request("g", 5), "g")
+    broken = world.reopened(starts=False)
+    good_read = broken.log.read
+
+    def bad_read(*_: Any) -> Any:
+        raise LogError("cannot read")
+
+    broken.log.read = bad_read  # type: ignore[method-assign,assignment]
+    broken.start()
+    broken.loop.settle()
+    assert broken.phases == {Phase.STOPPED}
+    refused = broken.call(commit_request("g", 6), "g")
+    assert commit_error(refused) == ErrorCode.NOT_COORDINATOR
+    broken.log.read = good_read  # type: ignore[method-assign]
+    broken.loop.advance(6)
+    assert broken.offset("g") == 5

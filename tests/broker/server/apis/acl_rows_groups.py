@@ -1,0 +1,331 @@
+"""Rows of groups and transactions (E27)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from coterie.auth.acl import Operation
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from coterie.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from coterie.wire.messages.consumer_group_install_assignment import (
+    ConsumerGroupInstallAssignmentRequest,
+)
+from coterie.wire.messages.consumer_group_prepare_assignment import (
+    ConsumerGroupPrepareAssignmentRequest,
+)
+from coterie.wire.messages.delete_groups import DeleteGroupsRequest
+from coterie.wire.messages.describe_groups import DescribeGroupsRequest
+from coterie.wire.messages.end_txn import EndTxnRequest
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.list_groups import ListGroupsRequest
+from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.broker.server.apis.acl_rows import (
+    NO_CLUSTER,
+    NO_GROUP,
+    NO_TOPIC,
+    NO_TRANSACTION,
+    Row,
+    by_name,
+    by_topic,
+    cluster,
+    group,
+    refusal,
+    top,
+    topic,
+    transaction,
+)
+
+DELETE, DESCRIBE = Operation.DELETE, Operation.DESCRIBE
+READ, WRITE = Operation.READ, Operation.WRITE
+NOT_ATTEMPTED: Final = 55
+
+
+def add_partitions(version: int) -> AddPartitionsToTxnRequest:
+    topics = [AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in ("t", "u")]
+    if version > 3:
+        transaction = AddPartitionsToTxnTransaction(transactional_id="x", topics=topics)
+        return AddPartitionsToTxnRequest(transactions=[transaction])
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="x", v3_and_below_topics=topics
+    )
+
+
+def partitions_added(response: Any) -> object:
+    return by_topic(
+        response.results_by_topic_v3_and_below,
+        "results_by_partition",
+        "partition_error_code",
+    )
+
+
+def txn_commit() -> TxnOffsetCommitRequest:
+    part = TxnOffsetCommitRequestPartition(committed_metadata="")
+    topics = [
+        TxnOffsetCommitRequestTopic(name=name, partitions=[part]) for name in ("t", "u")
+    ]
+    return TxnOffsetCommitRequest(transactional_id="x", group_id="g", topics=topics)
+
+
+OF_MEMBERS = [
+    Row(
+        "JoinGroup",
+        lambda _: JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        ),
+        lambda response: int(response.error_code),
+        79,
+        {group(READ): NO_GROUP},
+        9,
+        facts=("E27-05",),
+    ),
+    Row(
+        "SyncGroup",
+        lambda _: SyncGroupRequest(group_id="g", generation_id=1, member_id="m"),
+        lambda response: int(response.error_code),
+        25,
+        {group(READ): NO_GROUP},
+        4,
+        facts=("E27-05",),
+    ),
+    Row(
+        "Heartbeat",
+        lambda _: HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
+        lambda response: int(response.error_code),
+        25,
+        {group(READ): NO_GROUP},
+        4,
+        facts=("E27-05",),
+    ),
+    Row(
+        "LeaveGroup",
+        lambda _: LeaveGroupRequest(
+            group_id="g", members=[MemberIdentity(member_id="m")]
+        ),
+        lambda response: (response.error_code, len(response.members)),
+        (0, 1),
+        {group(READ): (NO_GROUP, 0)},
+        5,
+        facts=("E27-05",),
+    ),
+    Row(
+        "ConsumerGroupHeartbeat",
+        lambda _: ConsumerGroupHeartbeatRequest(
+            group_id="c", member_id="m", member_epoch=5, subscribed_topic_names=["t"]
+        ),
+        lambda response: int(response.error_code),
+        25,
+        {group(READ, "c"): NO_GROUP, topic(DESCRIBE): NO_TOPIC},
+        1,
+        facts=("E7-03", "F5-29", "E27-01"),
+    ),
+    Row(
+        "PrepareAssignment",
+        lambda _: ConsumerGroupPrepareAssignmentRequest(group_id="c", member_id="m"),
+        top,
+        0,
+        {group(READ, "c"): NO_GROUP},
+        0,
+        settings={"group_consumer_client_assignors_enable": True},
+        facts=("E27-02",),
+    ),
+    Row(
+        "InstallAssignment",
+        lambda _: ConsumerGroupInstallAssignmentRequest(group_id="c", member_id="m"),
+        top,
+        0,
+        {group(READ, "c"): NO_GROUP},
+        0,
+        settings={"group_consumer_client_assignors_enable": True},
+        facts=("E27-02",),
+    ),
+]
+
+OF_GROUPS = [
+    Row(
+        "FindCoordinator",
+        lambda _: FindCoordinatorRequest(coordinator_keys=["g", "none"]),
+        lambda response: by_name(response.coordinators, "key"),
+        {"g": 0, "none": 0},
+        {
+            group(DESCRIBE): {"g": NO_GROUP, "none": 0},
+            group(DESCRIBE, "none"): {"g": 0, "none": NO_GROUP},
+        },
+        4,
+        facts=("B-13", "E27-11"),
+    ),
+    Row(
+        "FindCoordinator of one",
+        lambda _: FindCoordinatorRequest(key="g"),
+        top,
+        0,
+        {group(DESCRIBE): NO_GROUP},
+        3,
+        facts=("B-13", "E27-11"),
+    ),
+    Row(
+        "FindCoordinator of a transaction",
+        lambda _: FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]),
+        lambda response: by_name(response.coordinators, "key"),
+        {"x": 0},
+        {transaction(DESCRIBE): {"x": NO_TRANSACTION}},
+        4,
+        facts=("B-13", "E27-11"),
+    ),
+    Row(
+        "FindCoordinator of a share",
+        lambda _: FindCoordinatorRequest(key_type=2, coordinator_keys=["s"]),
+        lambda response: by_name(response.coordinators, "key"),
+        {"s": 0},
+        {cluster(Operation.CLUSTER_ACTION): {"s": NO_CLUSTER}},
+        6,
+        facts=("B-13",),
+    ),
+    Row(
+        "DescribeGroups",
+        lambda _: DescribeGroupsRequest(groups=["g", "none"]),
+        lambda response: by_name(response.groups, "group_id"),
+        {"g": 0, "none": 0},
+        {
+            group(DESCRIBE): {"g": NO_GROUP, "none": 0},
+            group(DESCRIBE, "none"): {"g": 0, "none": NO_GROUP},
+        },
+        6,
+        facts=("C-25", "E27-03"),
+    ),
+    Row(
+        "ConsumerGroupDescribe",
+        lambda _: ConsumerGroupDescribeRequest(group_ids=["c"]),
+        lambda response: [
+            (refusal(found.error_code), len(found.members)) for found in response.groups
+        ],
+        [(0, 1)],
+        {group(DESCRIBE, "c"): [(NO_GROUP, 0)], topic(DESCRIBE): [(NO_TOPIC, 0)]},
+        1,
+        facts=("E16-06", "F5-29", "E27-03"),
+    ),
+    Row(
+        "ListGroups",
+        lambda _: ListGroupsRequest(),
+        lambda response: (
+            top(response),
+            {"c", "g"} & {found.group_id for found in response.groups},
+        ),
+        (0, {"c", "g"}),
+        {group(DESCRIBE): (0, {"c"}), group(DESCRIBE, "c"): (0, {"g"})},
+        5,
+        alternatives=((cluster(DESCRIBE),),),
+        facts=("E27-04",),
+    ),
+    Row(
+        "DeleteGroups",
+        lambda _: DeleteGroupsRequest(groups_names=["none", "gone"]),
+        lambda response: {
+            found.group_id: int(found.error_code) for found in response.results
+        },
+        {"none": 69, "gone": 69},
+        {
+            group(DELETE, "none"): {"none": NO_GROUP, "gone": 69},
+            group(DELETE, "gone"): {"none": 69, "gone": NO_GROUP},
+        },
+        2,
+        facts=("D-34", "E27-09"),
+    ),
+]
+
+OF_TRANSACTIONS = [
+    Row(
+        "InitProducerId",
+        lambda _: InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=60_000
+        ),
+        top,
+        0,
+        {cluster(Operation.IDEMPOTENT_WRITE): NO_CLUSTER},
+        4,
+        alternatives=((topic(WRITE, "nowhere"),),),
+    ),
+    Row(
+        "InitProducerId of a transaction",
+        lambda _: InitProducerIdRequest(
+            transactional_id="x", transaction_timeout_ms=60_000
+        ),
+        top,
+        0,
+        {transaction(WRITE): NO_TRANSACTION},
+        4,
+    ),
+    Row(
+        "AddPartitionsToTxn",
+        lambda _: add_partitions(3),
+        partitions_added,
+        {"t": 0, "u": 0},
+        {
+            transaction(WRITE): {"t": NO_TRANSACTION, "u": NO_TRANSACTION},
+            topic(WRITE): {"t": NO_TOPIC, "u": NOT_ATTEMPTED},
+            topic(WRITE, "u"): {"t": NOT_ATTEMPTED, "u": NO_TOPIC},
+        },
+        3,
+    ),
+    Row(
+        "AddPartitionsToTxn of brokers",
+        lambda _: add_partitions(4),
+        top,
+        0,
+        {cluster(Operation.CLUSTER_ACTION): NO_CLUSTER},
+        4,
+    ),
+    Row(
+        "AddOffsetsToTxn",
+        lambda _: AddOffsetsToTxnRequest(transactional_id="x", group_id="g"),
+        top,
+        0,
+        {transaction(WRITE): NO_TRANSACTION, group(READ): NO_GROUP},
+        3,
+        facts=("E27-10",),
+    ),
+    Row(
+        "TxnOffsetCommit",
+        lambda _: txn_commit(),
+        lambda response: by_topic(response.topics),
+        {"t": 0, "u": 0},
+        {
+            transaction(WRITE): {"t": NO_TRANSACTION, "u": NO_TRANSACTION},
+            group(READ): {"t": NO_GROUP, "u": NO_GROUP},
+            topic(READ): {"t": NO_TOPIC, "u": 0},
+            topic(READ, "u"): {"t": 0, "u": NO_TOPIC},
+        },
+        3,
+        facts=("E27-06",),
+    ),
+    Row(
+        "EndTxn",
+        lambda _: EndTxnRequest(transactional_id="x"),
+        top,
+        0,
+        {transaction(WRITE): NO_TRANSACTION},
+        3,
+    ),
+]
+
+ROWS: Final = [*OF_MEMBERS, *OF_GROUPS, *OF_TRANSACTIONS]

@@ -1,0 +1,265 @@
+"""FindCoordinator, ApiVersions, and disabled protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from coterie.auth.acl import Operation, ResourceType
+from coterie.settings import Settings
+from coterie.wire.api import ADVERTISED, IMPLEMENTED
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.api_versions import ApiVersionsRequest
+from coterie.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest
+from tests.broker.server.apis.in_process_server import InProcessServer
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[InProcessServer]:
+    with InProcessServer() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[InProcessServer]:
+    with InProcessServer(node_count=3) as opened:
+        yield opened
+
+
+def find(
+    server: InProcessServer, keys: list[str], kind: int = GROUP, version: int = 6
+) -> Any:
+    request = FindCoordinatorRequest(key_type=kind, coordinator_keys=keys)
+    return server.call(request, version).coordinators
+
+
+# FindCoordinator.
+
+
+@pytest.mark.fact("B-01")
+@pytest.mark.parametrize("version", range(4))
+def test_find_coordinator_before_version_4_has_the_coordinator_at_the_top_level(
+    server: InProcessServer, version: int
+) -> None:
+    found = server.call(FindCoordinatorRequest(key="g"), version)
+    assert (found.error_code, found.node_id) == (0, 1)
+    assert (found.host, found.port) == ("localhost", 9093)
+
+
+@pytest.mark.fact("B-02", "B-04", "B-10", "B-18")
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_each_key_has_a_result_in_request_order_even_if_it_is_repeated(
+    three: InProcessServer, version: int
+) -> None:
+    keys = ["a", "b", "a", "", "\N{GRINNING FACE}"]
+    found = find(three, keys, version=version)
+    assert [each.key for each in found] == keys
+    assert found[0] == found[2]
+    assert {each.error_code for each in found} == {0}
+
+
+@pytest.mark.fact("B-16")
+def test_the_coordinator_is_the_leader_of_the_groups_partition(
+    three: InProcessServer,
+) -> None:
+    keys = [three.group_in(shard) for shard in range(5)]
+    nodes = [each.node_id for each in find(three, keys)]
+    assert nodes == [1, 2, 3, 1, 2]
+
+
+@pytest.mark.fact("B-17")
+def test_a_missing_group_has_a_coordinator(server: InProcessServer) -> None:
+    assert find(server, ["never heard of"])[0].error_code == 0
+
+
+def test_a_transactional_id_has_a_coordinator(server: InProcessServer) -> None:
+    assert find(server, ["x"], TRANSACTION)[0].error_code == 0
+
+
+@pytest.mark.fact("B-14")
+@pytest.mark.parametrize(("kind", "version"), [(9, 6), (-1, 4), (SHARE, 5)])
+def test_a_key_of_an_unknown_type_is_an_invalid_request(
+    server: InProcessServer, kind: int, version: int
+) -> None:
+    [found] = find(server, ["k"], kind, version)
+    assert found.error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.fact("B-11", "B-12")
+def test_a_find_coordinator_error_has_a_message_only_before_version_4(
+    server: InProcessServer,
+) -> None:
+    [found] = find(server, ["k"], 9)
+    assert (found.node_id, found.host, found.port) == (-1, "", -1)
+    assert found.error_message is None
+    old = server.call(FindCoordinatorRequest(key="k", key_type=9), 3)
+    assert (old.node_id, old.host, old.port) == (-1, "", -1)
+    assert old.error_message
+
+
+@pytest.mark.fact("B-10", "B-13")
+def test_finding_a_group_coordinator_needs_describe_on_the_group() -> None:
+    denied = (Operation.DESCRIBE, ResourceType.GROUP, "no")
+    with InProcessServer(denied) as server:
+        codes = [each.error_code for each in find(server, ["no", "yes"])]
+    assert codes == [ErrorCode.GROUP_AUTHORIZATION_FAILED, 0]
+
+
+@pytest.mark.fact("B-13")
+def test_finding_a_transaction_coordinator_needs_describe_on_the_id() -> None:
+    denied = (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "no")
+    with InProcessServer(denied) as server:
+        [found] = find(server, ["no"], TRANSACTION)
+    assert found.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+@pytest.mark.fact("B-13")
+def test_finding_a_share_coordinator_needs_cluster_action() -> None:
+    denied = (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster")
+    with InProcessServer(denied) as server:
+        [found] = find(server, ["g:t:0"], SHARE)
+    assert found.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.mark.fact("B-15")
+def test_without_an_offsets_topic_no_coordinator_is_available(
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server.broker.runtime, "shards", [])
+    [found] = find(server, ["g"])
+    assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+# Groups of another node.
+
+
+def test_a_node_that_does_not_coordinate_a_group_responds_not_coordinator(
+    three: InProcessServer,
+) -> None:
+    group_id = three.group_in(1)
+    request = HeartbeatRequest(group_id=group_id, generation_id=1, member_id="m")
+    codes = [three.call(request, 4, node).error_code for node in range(3)]
+    no = ErrorCode.NOT_COORDINATOR
+    assert codes == [no, ErrorCode.UNKNOWN_MEMBER_ID, no]
+
+
+# ApiVersions.
+
+
+@pytest.mark.fact("G4-13")
+def test_api_versions_lists_every_advertised_api(server: InProcessServer) -> None:
+    answer = server.call(ApiVersionsRequest(), 0)
+    listed = {
+        each.api_key: (each.min_version, each.max_version) for each in answer.api_keys
+    }
+    assert listed == {int(key): tuple(ADVERTISED[key]) for key in ADVERTISED}
+    for key in (10, 11, 12, 13, 14, 3, 0):
+        assert listed[key][0] == 0
+
+
+@pytest.mark.fact("E30-03")
+def test_the_consumer_protocol_is_advertised_when_disabled(
+    server: InProcessServer,
+) -> None:
+    keys = {each.api_key for each in server.call(ApiVersionsRequest(), 0).api_keys}
+    assert {68, 69} <= keys
+
+
+@pytest.mark.fact("G1-11")
+@pytest.mark.parametrize(
+    ("name", "software_version", "code"),
+    [
+        ("apache-kafka-java", "4.3.0", 0),
+        ("librdkafka", "2.11.1-RC1", 0),
+        ("a", "1", 0),
+        ("", "1", ErrorCode.INVALID_REQUEST),
+        ("a", "", ErrorCode.INVALID_REQUEST),
+        ("-a", "1", ErrorCode.INVALID_REQUEST),
+        ("a-", "1", ErrorCode.INVALID_REQUEST),
+        ("a b", "1", ErrorCode.INVALID_REQUEST),
+        ("a", "1\n", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_an_invalid_client_software_name_is_refused(
+    server: InProcessServer, name: str, software_version: str, code: int
+) -> None:
+    request = ApiVersionsRequest(
+        client_software_name=name, client_software_version=software_version
+    )
+    assert server.call(request, 3).error_code == code
+
+
+@pytest.mark.fact("G1-11")
+def test_api_versions_before_version_3_has_no_client_software_name(
+    server: InProcessServer,
+) -> None:
+    assert server.call(ApiVersionsRequest(), 2).error_code == 0
+
+
+@pytest.mark.fact("E30-02")
+def test_group_version_is_0_when_the_consumer_protocol_is_disabled() -> None:
+    named = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    settings = Settings(group_coordinator_rebalance_protocols=("classic",))
+    with InProcessServer(settings=settings) as server:
+        finalized = server.call(named, 4).finalized_features
+    assert [each.name for each in finalized] == ["transaction.version"]
+
+
+@pytest.mark.fact("E30-01", "E30-02", "F5-17")
+def test_features_are_listed_from_version_3_on(server: InProcessServer) -> None:
+    named = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    newest = server.call(named, 4)
+    supported = {each.name: each.min_version for each in newest.supported_features}
+    assert supported == {"group.version": 0, "transaction.version": 0}
+    finalized = {
+        each.name: each.max_version_level for each in newest.finalized_features
+    }
+    assert finalized == {"group.version": 1, "transaction.version": 2}
+    assert server.call(named, 3).supported_features == []
+    assert server.call(ApiVersionsRequest(), 2).finalized_features == []
+
+
+@pytest.mark.fact("E13-40")
+def test_private_apis_are_listed_when_enabled() -> None:
+    settings = Settings(group_consumer_client_assignors_enable=True)
+    with InProcessServer(settings=settings) as server:
+        answer = server.call(ApiVersionsRequest(), 2)
+    advertised = {each.api_key for each in answer.api_keys}
+    assert advertised == {int(key) for key in IMPLEMENTED}
+
+
+# Disabled protocols.
+
+
+def test_sasl_requests_on_a_listener_without_sasl_are_illegal(
+    server: InProcessServer,
+) -> None:
+    handshake = server.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    assert handshake.error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert handshake.mechanisms == []
+    token = server.call(SaslAuthenticateRequest(auth_bytes=b"\0me\0pass"), 2)
+    assert token.error_code == ErrorCode.ILLEGAL_SASL_STATE
+
+
+@pytest.mark.fact("E30-03", "H-11", "E7-01")
+def test_a_disabled_consumer_protocol_responds_unsupported_version() -> None:
+    settings = Settings(group_coordinator_rebalance_protocols=("classic",))
+    with InProcessServer(settings=settings) as server:
+        heartbeat = server.call(ConsumerGroupHeartbeatRequest(group_id="g"), 1)
+        assert heartbeat.error_code == ErrorCode.UNSUPPORTED_VERSION
+        described = server.call(ConsumerGroupDescribeRequest(group_ids=["g", "h"]), 1)
+    answers = [(each.group_id, each.error_code) for each in described.groups]
+    assert answers == [("g", 35), ("h", 35)]

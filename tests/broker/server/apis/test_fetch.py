@@ -1,0 +1,494 @@
+"""Fetch: results, limits, waiting and sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coterie.broker.catalog.batch_validation import read_batch
+from coterie.broker.log.log import LogPartition
+from coterie.broker.runtime.partitions import Partition, info_of
+from coterie.errors import LogError
+from coterie.wire.compression import Codec
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from coterie.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
+from coterie.wire.record_batch import (
+    TRANSACTIONAL,
+    Producer,
+    decode_records,
+    read_header,
+    split_batches,
+)
+from tests.broker.server.apis.fake_broker import (
+    FakeBroker,
+    FakePeer,
+    allow_only,
+    batch_of,
+    produce_request,
+)
+
+BY_NAME = 12
+LATEST = 18
+COMMITTED = 1
+
+
+def request_of(
+    *offsets: int | None,
+    topic: str = "a",
+    topic_id: bytes = bytes(16),
+    partition_max_bytes: int = 1 << 20,
+    leader_epoch: int = -1,
+    **options: Any,
+) -> FetchRequest:
+    """Return a Fetch request: the first offset is for partition 0, and so on."""
+    parts = [
+        FetchPartition(
+            partition=index,
+            fetch_offset=offset,
+            partition_max_bytes=partition_max_bytes,
+            current_leader_epoch=leader_epoch,
+        )
+        for index, offset in enumerate(offsets)
+        if offset is not None
+    ]
+    topics = [FetchTopic(topic=topic, topic_id=topic_id, partitions=parts)]
+    return FetchRequest(topics=topics if parts else [], **options)
+
+
+def send(broker: FakeBroker, *batches: bytes | None, topic: str = "a") -> None:
+    response = broker.call(produce_request(*batches, topic=topic), BY_NAME)
+    for part in response.responses[0].partition_responses:
+        assert part.error_code == 0
+
+
+def parts_of(response: Any) -> dict[int, Any]:
+    return {
+        part.partition_index: part
+        for topic in response.responses
+        for part in topic.partitions
+    }
+
+
+def values_of(part: Any) -> list[bytes | None]:
+    return [
+        record.value
+        for _, batch in split_batches(part.records)
+        for record in decode_records(batch)
+    ]
+
+
+def get(
+    broker: FakeBroker, request: FetchRequest, version: int = BY_NAME
+) -> dict[int, Any]:
+    return parts_of(broker.call(request, version))
+
+
+@pytest.fixture
+def broker() -> FakeBroker:
+    made = FakeBroker()
+    made.create("a", partition_count=3)
+    return made
+
+
+def test_produced_records_are_fetched(broker: FakeBroker) -> None:
+    send(broker, batch_of(b"x", b"y"))
+    send(broker, batch_of(b"z"))
+    part = get(broker, request_of(0))[0]
+    assert values_of(part) == [b"x", b"y", b"z"]
+    assert part.high_watermark == 3
+    assert part.last_stable_offset == 3
+    assert part.log_start_offset == 0
+    assert part.aborted_transactions is None
+
+
+def test_a_fetch_from_inside_a_batch_gets_the_whole_batch(broker: FakeBroker) -> None:
+    send(broker, batch_of(b"x", b"y"))
+    assert values_of(get(broker, request_of(1))[0]) == [b"x", b"y"]
+
+
+def test_unflushed_records_are_not_fetched(broker: FakeBroker) -> None:
+    broker.loop.holds = True
+    broker.start_call(produce_request(batch_of(b"x")), BY_NAME)
+    part = get(broker, request_of(0))[0]
+    assert (part.records, part.high_watermark) == (b"", 0)
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "code"),
+    [
+        (request_of(1), BY_NAME, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (request_of(-1), BY_NAME, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (
+            request_of(0, topic="no-such"),
+            BY_NAME,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ),
+        (
+            request_of(None, None, None, 0),
+            BY_NAME,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ),
+        (request_of(0, topic_id=b"x" * 16), LATEST, ErrorCode.UNKNOWN_TOPIC_ID),
+        (request_of(0, leader_epoch=1), BY_NAME, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_an_out_of_range_fetch_fails_immediately(
+    broker: FakeBroker, request_: FetchRequest, version: int, code: ErrorCode
+) -> None:
+    request_.max_wait_ms, request_.min_bytes = 1_000, 1
+    [part] = get(broker, request_, version).values()
+    assert part.error_code == code
+    assert part.records == b""
+    assert part.high_watermark == -1
+
+
+def test_a_topic_is_named_by_id_from_v13_on(broker: FakeBroker) -> None:
+    send(broker, batch_of(b"x"))
+    topic_id = broker.catalog.topics["a"].topic_id
+    response = broker.call(request_of(0, topic="", topic_id=topic_id), LATEST)
+    assert response.responses[0].topic_id == topic_id
+    assert values_of(parts_of(response)[0]) == [b"x"]
+
+
+def test_another_nodes_partition_is_refused_with_its_leader() -> None:
+    broker = FakeBroker(nodes=2)
+    topic_id = broker.create("a", partition_count=2)
+    request = request_of(None, 0, topic_id=topic_id)
+    response = broker.call(request, LATEST, node=0)
+    part = parts_of(response)[1]
+    assert part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert part.current_leader.leader_id == 2
+    assert [found.node_id for found in response.node_endpoints] == [2]
+
+
+def test_zstd_batches_are_refused_before_version_10(broker: FakeBroker) -> None:
+    send(broker, batch_of(b"x", codec=Codec.ZSTD))
+    part = get(broker, request_of(0), 9)[0]
+    assert part.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert get(broker, request_of(0), 10)[0].error_code == ErrorCode.NONE
+
+
+# Limits.
+
+
+def test_at_least_one_batch_is_returned_with_any_limits(
+    broker: FakeBroker,
+) -> None:
+    send(broker, batch_of(b"x" * 1_000))
+    send(broker, batch_of(b"y"))
+    part = get(broker, request_of(0, max_bytes=1, partition_max_bytes=1))[0]
+    assert values_of(part) == [b"x" * 1_000]
+
+
+def test_the_partition_limit_applies_after_the_first_batch(broker: FakeBroker) -> None:
+    batch = batch_of(b"x")
+    for _ in range(3):
+        send(broker, batch)
+    limit = 2 * len(batch)
+    part = get(broker, request_of(0, partition_max_bytes=limit))[0]
+    assert len(values_of(part)) == 2
+
+
+def test_the_request_limit_applies_to_all_partitions(broker: FakeBroker) -> None:
+    batch = batch_of(b"x")
+    send(broker, batch, batch, batch)
+    parts = get(broker, request_of(0, 0, 0, max_bytes=len(batch)))
+    assert [len(part.records) for part in parts.values()] == [len(batch), 0, 0]
+
+
+# Waiting.
+
+
+def wait(broker: FakeBroker, request: FetchRequest, version: int = BY_NAME) -> FakePeer:
+    call = broker.start_call(request, version)
+    assert call.response is None
+    return call
+
+
+def test_an_empty_fetch_waits_for_max_wait_ms(broker: FakeBroker) -> None:
+    call = wait(broker, request_of(0, max_wait_ms=500, min_bytes=1))
+    broker.scheduler.advance(0.499)
+    assert call.response is None
+    broker.scheduler.advance(0.001)
+    assert parts_of(call.response)[0].records == b""
+
+
+def test_an_append_completes_a_waiting_fetch(broker: FakeBroker) -> None:
+    call = wait(broker, request_of(0, max_wait_ms=500, min_bytes=1))
+    send(broker, batch_of(b"x"))
+    assert values_of(parts_of(call.response)[0]) == [b"x"]
+    assert broker.scheduler.waiting == 0
+
+
+def test_an_append_to_another_partition_completes_no_fetch(broker: FakeBroker) -> None:
+    call = wait(broker, request_of(0, max_wait_ms=500, min_bytes=1))
+    send(broker, None, batch_of(b"x"))
+    assert call.response is None
+
+
+def test_a_fetch_waits_for_min_bytes(broker: FakeBroker) -> None:
+    batch = batch_of(b"x")
+    send(broker, batch)
+    call = wait(broker, request_of(0, 0, max_wait_ms=500, min_bytes=3 * len(batch)))
+    send(broker, None, batch)
+    assert call.response is None
+    send(broker, batch)
+    assert len(parts_of(call.response)[0].records) == 2 * len(batch)
+
+
+def test_a_fetch_with_enough_bytes_completes_immediately(broker: FakeBroker) -> None:
+    send(broker, batch_of(b"x"))
+    request = request_of(0, max_wait_ms=500, min_bytes=1)
+    assert values_of(get(broker, request)[0]) == [b"x"]
+
+
+def test_deleting_the_topic_completes_a_waiting_fetch(broker: FakeBroker) -> None:
+    topic_id = broker.catalog.topics["a"].topic_id
+    request = request_of(0, topic_id=topic_id, max_wait_ms=500, min_bytes=1)
+    call = wait(broker, request, LATEST)
+    delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="a")])
+    broker.call(delete, 6)
+    assert parts_of(call.response)[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_a_completed_fetch_is_removed_from_its_partitions(broker: FakeBroker) -> None:
+    wait(broker, request_of(0, max_wait_ms=500, min_bytes=1))
+    broker.scheduler.advance(1)
+    partition = broker.data.partition("a", 0)
+    assert partition is not None
+    assert partition.polls == set()
+
+
+# Sessions (KIP-227).
+
+
+def open_session(broker: FakeBroker, *offsets: int) -> int:
+    response = broker.call(request_of(*offsets, session_epoch=0), BY_NAME)
+    assert response.session_id > 0
+    assert len(parts_of(response)) == len(offsets)
+    session_id: int = response.session_id
+    return session_id
+
+
+def more(broker: FakeBroker, session_id: int, epoch: int, **options: Any) -> Any:
+    request = request_of(session_id=session_id, session_epoch=epoch, **options)
+    return broker.call(request, BY_NAME)
+
+
+def test_a_session_returns_only_changed_partitions(broker: FakeBroker) -> None:
+    session_id = open_session(broker, 0, 0, 0)
+    assert parts_of(more(broker, session_id, 1)) == {}
+    send(broker, None, batch_of(b"x"))
+    response = more(broker, session_id, 2)
+    assert response.session_id == session_id
+    assert list(parts_of(response)) == [1]
+
+
+def test_a_session_accepts_new_offsets_and_partitions(broker: FakeBroker) -> None:
+    session_id = open_session(broker, 0)
+    send(broker, batch_of(b"x"), batch_of(b"y"))
+    request = request_of(1, 0, session_id=session_id, session_epoch=1)
+    parts = get(broker, request)
+    assert parts[0].records == b""
+    assert values_of(parts[1]) == [b"y"]
+
+
+def test_a_session_removes_forgotten_partitions(broker: FakeBroker) -> None:
+    session_id = open_session(broker, 0, 0)
+    send(broker, batch_of(b"x"), batch_of(b"y"))
+    forgotten = [ForgottenTopic(topic="a", partitions=[0])]
+    response = more(broker, session_id, 1, forgotten_topics_data=forgotten)
+    assert list(parts_of(response)) == [1]
+
+
+def test_a_partition_that_returned_records_moves_to_the_end(broker: FakeBroker) -> None:
+    session_id = open_session(broker, 0, 0)
+    batch = batch_of(b"x")
+    send(broker, batch, batch)
+    first = more(broker, session_id, 1, max_bytes=1)
+    second = more(broker, session_id, 2, max_bytes=1)
+    full = [
+        [index for index, part in parts_of(response).items() if part.records]
+        for response in (first, second)
+    ]
+    assert full == [[0], [1]]
+
+
+@pytest.mark.parametrize("epoch", [2, 7])
+def test_a_wrong_session_epoch_is_refused(broker: FakeBroker, epoch: int) -> None:
+    session_id = open_session(broker, 0)
+    response = more(broker, session_id, epoch)
+    assert response.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_an_unknown_session_is_refused(broker: FakeBroker) -> None:
+    response = more(broker, 99, 1)
+    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_the_final_epoch_closes_a_session(broker: FakeBroker) -> None:
+    session_id = open_session(broker, 0)
+    request = request_of(0, session_id=session_id, session_epoch=-1)
+    assert broker.call(request, BY_NAME).session_id == 0
+    response = more(broker, session_id, 1)
+    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_session_without_partitions_is_closed(broker: FakeBroker) -> None:
+    session_id = open_session(broker, 0)
+    forgotten = [ForgottenTopic(topic="a", partitions=[0])]
+    response = more(broker, session_id, 1, forgotten_topics_data=forgotten)
+    assert response.session_id == 0
+
+
+def test_a_session_uses_either_names_or_ids(broker: FakeBroker) -> None:
+    session_id = open_session(broker, 0)
+    request = request_of(session_id=session_id, session_epoch=1)
+    response = broker.call(request, LATEST)
+    assert response.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_a_fetch_gets_no_session_when_the_session_cache_is_full() -> None:
+    broker = FakeBroker(max_incremental_fetch_session_cache_slots=1)
+    broker.create("a")
+    first = open_session(broker, 0)
+    request = request_of(0, session_epoch=0)
+    assert broker.call(request, BY_NAME).session_id == 0
+    broker.scheduler.advance(120)
+    assert broker.call(request, BY_NAME).session_id > 0
+    response = more(broker, first, 1)
+    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_future_last_fetched_epoch_is_diverging(broker: FakeBroker) -> None:
+    send(broker, batch_of(b"x"))
+    request = request_of(0, max_wait_ms=500, min_bytes=1 << 20)
+    request.topics[0].partitions[0].last_fetched_epoch = 3
+    part = get(broker, request)[0]
+    assert (part.diverging_epoch.epoch, part.diverging_epoch.end_offset) == (0, 1)
+    assert part.records == b""
+
+
+def test_fetch_needs_read_on_the_topic(broker: FakeBroker) -> None:
+    broker.authorizer = allow_only()
+    code = get(broker, request_of(0))[0].error_code
+    assert code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_read_error_of_the_disk_is_kafka_storage_error(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise LogError("unreadable")
+
+    send(broker, batch_of(b"x"))
+    monkeypatch.setattr(broker.log, "read", fail)
+    code = get(broker, request_of(0))[0].error_code
+    assert code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_read_committed_returns_nothing_of_an_open_transaction(
+    broker: FakeBroker,
+) -> None:
+    send(broker, batch_of(b"x"))
+    producer = Producer(7, 0, 0)
+    partition = broker.data.partition("a", 0)
+    assert partition is not None
+    batch = read_batch(
+        batch_of(b"y", producer=producer, attributes=TRANSACTIONAL), BY_NAME
+    )
+    broker.data.append(partition, batch)
+    broker.log.flush()
+    part = get(broker, request_of(0, isolation_level=COMMITTED))[0]
+    assert values_of(part) == [b"x"]
+    assert part.last_stable_offset == 1
+
+
+def test_a_commit_completes_a_waiting_fetch_of_the_offsets_topic(
+    broker: FakeBroker,
+) -> None:
+    topic = broker.data.ensure_offsets_topic(bytes(15) + b"\x99")
+    broker.log.flush()
+    request = request_of(0, topic=topic.name, max_wait_ms=500, min_bytes=1)
+    call = wait(broker, request)
+    where = LogPartition(topic.topic_id, 0)
+    batch = batch_of(b"x")
+    broker.log.append(where, batch, info_of(read_header(batch)))
+    broker.log.flush()
+    broker.data.notify_growth(where, len(batch))
+    assert values_of(parts_of(call.response)[0]) == [b"x"]
+
+
+def test_a_session_does_not_read_unchanged_partitions(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id = open_session(broker, 0, 0, 0)
+    more(broker, session_id, 1)
+    reads: list[int] = []
+    read = Partition.read
+
+    def counted(self: Partition, *arguments: Any, **options: Any) -> Any:
+        reads.append(self.name.partition)
+        return read(self, *arguments, **options)
+
+    monkeypatch.setattr(Partition, "read", counted)
+    more(broker, session_id, 2)
+    assert reads == []
+    send(broker, None, batch_of(b"x"))
+    assert list(parts_of(more(broker, session_id, 3))) == [1]
+    assert reads == [1]
+
+
+def test_a_session_returns_deleted_records_and_deleted_topics(
+    broker: FakeBroker,
+) -> None:
+    send(broker, batch_of(b"x"))
+    session_id = open_session(broker, 1)
+    assert parts_of(more(broker, session_id, 1)) == {}
+    partition = broker.data.partition("a", 0)
+    assert partition is not None
+    broker.data.delete_records(partition, 1)
+    broker.loop.end_turn()
+    assert parts_of(more(broker, session_id, 2))[0].log_start_offset == 1
+    broker.data.stage([broker.catalog.delete_topic("a")])
+    code = parts_of(more(broker, session_id, 3))[0].error_code
+    assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_session_that_changes_isolation_level_reads_again(
+    broker: FakeBroker,
+) -> None:
+    send(broker, batch_of(b"x"))
+    session_id = open_session(broker, 1)
+    assert parts_of(more(broker, session_id, 1)) == {}
+    producer = Producer(7, 0, 0)
+    partition = broker.data.partition("a", 0)
+    assert partition is not None
+    batch = batch_of(b"y", producer=producer, attributes=TRANSACTIONAL)
+    appended = broker.data.append(partition, read_batch(batch, BY_NAME))
+    broker.data.settle([appended], lambda _: None)
+    broker.loop.end_turn()
+    response = more(broker, session_id, 2, isolation_level=COMMITTED)
+    assert values_of(parts_of(response)[0]) == []
+    assert values_of(parts_of(more(broker, session_id, 3))[0]) == [b"y"]
+
+
+def test_a_bug_in_one_waiting_fetch_does_not_affect_others(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = request_of(0, max_wait_ms=500, min_bytes=1)
+    call = wait(broker, request)
+
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(Partition, "read", fail)
+    send(broker, batch_of(b"x"))
+    assert call.is_closed

@@ -1,0 +1,109 @@
+"""Requests of members: authorization and invalid group ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from coterie.auth.acl import Operation, ResourceType
+from coterie.wire.api import ADVERTISED, ApiKey
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+)
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire.schema import Message
+from tests.broker.server.apis.in_process_server import InProcessServer
+
+
+@pytest.fixture
+def server() -> Iterator[InProcessServer]:
+    with InProcessServer() as server:
+        yield server
+
+
+def join(group_id: str) -> Message:
+    protocol = JoinGroupRequestProtocol(name="range", metadata=b"")
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
+
+
+MEMBER_REQUESTS: list[Callable[[str], Message]] = [
+    join,
+    lambda group_id: SyncGroupRequest(
+        group_id=group_id,
+        member_id="m",
+        protocol_type="consumer",
+        protocol_name="range",
+    ),
+    lambda group_id: HeartbeatRequest(group_id=group_id, member_id="m"),
+    lambda group_id: LeaveGroupRequest(
+        group_id=group_id, members=[MemberIdentity(member_id="m")]
+    ),
+]
+
+
+def heartbeat(group_id: str, *topics: str) -> Message:
+    """Return the first heartbeat of a member of the consumer protocol."""
+    return ConsumerGroupHeartbeatRequest(
+        group_id=group_id,
+        member_id="m",
+        rebalance_timeout_ms=10_000,
+        subscribed_topic_names=[*topics],
+        topic_partitions=[],
+    )
+
+
+@pytest.mark.fact("E7-02")
+@pytest.mark.parametrize("make", [*MEMBER_REQUESTS, heartbeat])
+def test_a_member_needs_read_on_its_group(make: Callable[[str], Message]) -> None:
+    with InProcessServer((Operation.READ, ResourceType.GROUP, "no")) as server:
+        request = make("no")
+        refused = server.call(request, ADVERTISED[ApiKey(request.API_KEY)].high)
+        assert refused.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+        allowed = server.call(make("yes"), ADVERTISED[ApiKey(request.API_KEY)].high)
+        assert allowed.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+@pytest.mark.fact("H-120")
+@pytest.mark.parametrize("make", MEMBER_REQUESTS)
+def test_the_empty_group_id_is_invalid_for_members(
+    server: InProcessServer, make: Callable[[str], Message]
+) -> None:
+    request = make("")
+    refused = server.call(request, ADVERTISED[ApiKey(request.API_KEY)].high)
+    assert refused.error_code == ErrorCode.INVALID_GROUP_ID
+
+
+@pytest.mark.fact("H-119")
+@pytest.mark.parametrize("version", range(6))
+def test_leaving_an_unknown_group_gets_unknown_member_id(
+    server: InProcessServer, version: int
+) -> None:
+    request = LeaveGroupRequest(
+        group_id="nobody", member_id="m", members=[MemberIdentity(member_id="m")]
+    )
+    answer = server.call(request, version)
+    if version < 3:
+        assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    else:
+        assert answer.error_code == 0
+        assert [each.error_code for each in answer.members] == [25]
+
+
+@pytest.mark.fact("E7-03")
+def test_a_subscription_needs_describe_on_each_topic() -> None:
+    with InProcessServer((Operation.DESCRIBE, ResourceType.TOPIC, "u")) as server:
+        assert server.call(heartbeat("g", "t", "u"), 1).error_code == 29
+        assert server.call(heartbeat("g", "t"), 1).error_code == 0

@@ -1,0 +1,57 @@
+"""`coterie groups delete` and `coterie groups remove-members`."""
+
+from __future__ import annotations
+
+import pytest
+
+from .write_shell import WriteShell, shell
+
+__all__ = ["shell"]
+
+
+@pytest.mark.fact("D-40", "D-41")
+def test_groups_are_deleted_and_each_failure_is_reported(shell: WriteShell) -> None:
+    assert shell.write("delete g live nobody h") == (
+        "GROUP  TOPIC  PARTITION  PRIOR  NEW  DELTA  LAG-AFTER  NOTE     RESULT\n"
+        "g      a              0      5  -    -      -          deleted  done\n"
+        "g      b              0      7  -    -      -          deleted  done\n"
+        "h      a              0      9  -    -      -          deleted  done\n"
+    )
+    assert shell.code == 1
+    assert "group live: NON_EMPTY_GROUP: the group has members" in shell.error
+    assert "group nobody: GROUP_ID_NOT_FOUND" in shell.error
+    assert list(shell.admin.groups) == ["live"]
+
+
+def test_delete_is_a_dry_run_by_default(shell: WriteShell) -> None:
+    shell("delete g")
+    assert shell.code == 0
+    assert "g" in shell.admin.groups
+
+
+def test_a_group_without_offsets_can_be_deleted(shell: WriteShell) -> None:
+    shell.admin.groups["g"].offsets.clear()
+    (row,) = shell.write("delete g").splitlines()[1:]
+    assert row.split() == ["g", *"-------", "done"]
+    assert "g" not in shell.admin.groups
+
+
+def test_members_are_removed(shell: WriteShell) -> None:
+    assert shell.write("remove-members live --member m1") == (
+        "GROUP  CONSUMER-ID  INSTANCE-ID  RESULT\n"
+        "live   m1           -            done\n"
+    )
+    assert shell.error == "1 member of live is selected\n"
+    assert shell.admin.groups["live"].members == ("m2",)
+    assert shell("remove-members live --all").splitlines()[1].endswith("planned")
+    shell("remove-members g --all")
+    assert "there is nothing to do" in shell.error
+
+
+@pytest.mark.parametrize("line", ["live", "live --all --member m1"])
+def test_remove_members_requires_member_ids_or_all_members(
+    shell: WriteShell, line: str
+) -> None:
+    shell(f"remove-members {line}")
+    assert shell.code == 2
+    assert "use either --all" in shell.error

@@ -1,0 +1,155 @@
+"""A broker with scripted responses, on a loopback socket, in the test's event loop.
+
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.METADATA] = lambda request: MetadataResponse()
+        cluster = Cluster(broker.bootstrap, OPTIONS)
+
+A response may be a message, raw bytes, HANG_UP, or SILENCE.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self
+
+from coterie.broker.protocol.connection import Connection
+from coterie.client.notifier import Notifier
+from coterie.client.options import ClientOptions
+from coterie.wire.api import ADVERTISED, ApiKey
+from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from coterie.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from coterie.wire.schema import Versions
+
+HANG_UP: Final = object()
+SILENCE: Final = object()
+WAIT_S: Final = 30
+OPTIONS: Final = ClientOptions(retry_backoff_ms=1, retry_backoff_max_ms=2)
+BRIEF: Final = ClientOptions(
+    retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=50
+)
+"""Retries that soon end."""
+IMPATIENT: Final = ClientOptions(
+    retry_backoff_ms=1,
+    retry_backoff_max_ms=2,
+    connect_timeout_ms=20,
+    request_timeout_ms=20,
+    api_timeout_ms=50,
+)
+"""Time-outs for tests without responses."""
+
+
+class ScriptedBroker:
+    """A broker with scripted responses. `asked` holds the received requests, without
+    ApiVersions."""
+
+    def __init__(self, node_id: int = 1) -> None:
+        self.node_id = node_id
+        self.asked: list[Any] = []
+        self.versions: dict[ApiKey, Versions] = dict(ADVERTISED)
+        self.connection_count = 0
+        self.answers: dict[int, Callable[[Any], Any]] = {
+            ApiKey.API_VERSIONS: lambda _: self.api_versions(),
+            ApiKey.FIND_COORDINATOR: self.found,
+        }
+        self._notifier = Notifier()
+        self._writers: list[asyncio.StreamWriter] = []
+        self._tasks: list[asyncio.Task[Any] | None] = []
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port: int = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.close()
+        # asyncio makes the transport of an accepted connection in later iterations of
+        # the event loop; without them it would never be closed.
+        for _ in range(5):
+            await asyncio.sleep(0)
+        for writer in self._writers:
+            writer.close()
+        await asyncio.gather(*filter(None, self._tasks), return_exceptions=True)
+        closing = [writer.wait_closed() for writer in self._writers]
+        await asyncio.gather(*closing, return_exceptions=True)
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def asked_of(self, kind: type[Any]) -> list[Any]:
+        """Return the received requests of one type."""
+        return [request for request in self.asked if isinstance(request, kind)]
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Wait until the condition holds, checking it after each request."""
+        async with asyncio.timeout(WAIT_S):
+            await self._notifier.wait_until(is_so)
+
+    async def until_connected(self) -> None:
+        """Wait for a connection."""
+        await self.until(lambda: self.connection_count > 0)
+
+    def api_versions(self) -> ApiVersionsResponse:
+        return ApiVersionsResponse(
+            api_keys=[
+                ApiVersion(api_key=key, min_version=low, max_version=high)
+                for key, (low, high) in self.versions.items()
+            ]
+        )
+
+    def found(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        """Return a response with this broker as the coordinator."""
+        where: dict[str, Any] = {
+            "node_id": self.node_id,
+            "host": "127.0.0.1",
+            "port": self.port,
+        }
+        return FindCoordinatorResponse(
+            **where,
+            coordinators=[
+                Coordinator(key=key, **where) for key in request.coordinator_keys
+            ],
+        )
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.connection_count += 1
+        self._notifier.notify()
+        self._writers.append(writer)
+        self._tasks.append(asyncio.current_task())
+        connection = Connection(1 << 20)
+        while data := await reader.read(1 << 16):
+            for request in connection.receive_data(data):
+                if request.api_key != ApiKey.API_VERSIONS:
+                    self.asked.append(request.body)
+                    self._notifier.notify()
+                said = self.answers[request.api_key](request.body)
+                if said is HANG_UP:
+                    writer.close()
+                    return
+                if isinstance(said, bytes):
+                    # The raw bytes replace the response of the connection.
+                    connection._pending.remove(request)
+                    writer.write(said)
+                elif said is not SILENCE:
+                    connection.respond(request, said)
+            writer.write(connection.data_to_send())
+        writer.close()
+
+
+def in_turn(*said: Any) -> Callable[[Any], Any]:
+    """Return a responder with one response for each request; the last one repeats."""
+    rest = list(said)
+    return lambda _: rest.pop(0) if len(rest) > 1 else rest[0]

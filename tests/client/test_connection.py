@@ -1,0 +1,269 @@
+"""One client connection: versions, pipelining, and closing."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+import pytest
+
+from coterie.client.connection import Address, BrokerConnection
+from coterie.client.options import ClientOptions
+from coterie.errors import (
+    ClientError,
+    ConnectionLost,
+    MalformedFrame,
+    RequestTimedOut,
+    UnsupportedByBroker,
+)
+from coterie.wire.api import ApiKey
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from coterie.wire.schema import Versions
+from tests.client.scripted_broker import (
+    HANG_UP,
+    IMPATIENT,
+    OPTIONS,
+    SILENCE,
+    WAIT_S,
+    ScriptedBroker,
+    in_turn,
+)
+
+pytestmark = pytest.mark.asyncio
+
+
+async def connect(
+    broker: ScriptedBroker, options: ClientOptions = OPTIONS
+) -> BrokerConnection:
+    return await BrokerConnection.open(Address("127.0.0.1", broker.port), options)
+
+
+async def connect_with_short_timeouts(broker: ScriptedBroker) -> BrokerConnection:
+    """Open a connection with short time-outs."""
+    connection = await connect(broker)
+    connection._options = IMPATIENT
+    return connection
+
+
+async def heartbeat(connection: BrokerConnection, generation: int = 0) -> int:
+    request = HeartbeatRequest(group_id="g", generation_id=generation)
+    answer = await connection.call(request, HeartbeatResponse)
+    return answer.error_code
+
+
+async def test_a_request_is_sent_in_the_highest_common_version() -> None:
+    async with ScriptedBroker() as broker:
+        broker.versions[ApiKey.HEARTBEAT] = Versions(0, 2)
+        broker.versions[ApiKey.LIST_GROUPS] = Versions(2, 99)
+        connection = await connect(broker)
+        assert connection.version_of(HeartbeatRequest) == 2
+        assert connection.version_of(ListGroupsRequest) == 5
+        assert connection.version_of(ListGroupsRequest, Versions(0, 3)) == 3
+        connection.close()
+
+
+async def test_a_missing_common_version_is_reported_with_both_ranges() -> None:
+    async with ScriptedBroker() as broker:
+        broker.versions[ApiKey.HEARTBEAT] = Versions(7, 9)
+        del broker.versions[ApiKey.LIST_GROUPS]
+        connection = await connect(broker)
+        with pytest.raises(UnsupportedByBroker, match="7 to 9; 0 to 4 is needed"):
+            await heartbeat(connection)
+        with pytest.raises(UnsupportedByBroker, match="does not serve ListGroups"):
+            await connection.call(ListGroupsRequest(), ListGroupsResponse)
+        connection.close()
+
+
+@pytest.mark.fact("G1-03")
+async def test_api_versions_falls_back_to_an_older_version() -> None:
+    # The broker responds in version 0, which the client did not request.
+    size_and_id = struct.pack(">ii", 4 + 2 + 4 + 6, 0)
+    refusal = size_and_id + struct.pack(">hi3h", 35, 1, ApiKey.API_VERSIONS, 0, 2)
+    async with ScriptedBroker() as broker:
+        answer = broker.api_versions()
+        broker.answers[ApiKey.API_VERSIONS] = in_turn(refusal, answer)
+        connection = await connect(broker)
+        assert connection.version_of(HeartbeatRequest) == 4
+        connection.close()
+
+
+async def test_a_rejected_api_versions_request_fails_the_connection() -> None:
+    async with ScriptedBroker() as broker:
+        answer = broker.api_versions()
+        answer.error_code = 42
+        broker.answers[ApiKey.API_VERSIONS] = in_turn(answer)
+        with pytest.raises(UnsupportedByBroker, match="INVALID_REQUEST"):
+            await connect(broker)
+
+
+async def test_requests_are_pipelined_and_each_gets_its_own_response() -> None:
+    def code_of(request: HeartbeatRequest) -> HeartbeatResponse:
+        return HeartbeatResponse(error_code=request.generation_id)
+
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.HEARTBEAT] = code_of
+        connection = await connect(broker)
+        calls = [heartbeat(connection, number) for number in range(50)]
+        assert await asyncio.gather(*calls) == list(range(50))
+        connection.close()
+
+
+async def test_a_cancelled_caller_does_not_affect_other_responses() -> None:
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.HEARTBEAT] = lambda request: HeartbeatResponse(
+            error_code=request.generation_id
+        )
+        connection = await connect(broker)
+        first = asyncio.create_task(heartbeat(connection, 1))
+        second = asyncio.create_task(heartbeat(connection, 2))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert await second == 2
+        connection.close()
+
+
+async def test_a_request_time_out_closes_the_connection() -> None:
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(SILENCE)
+        connection = await connect_with_short_timeouts(broker)
+        with pytest.raises(RequestTimedOut, match="Heartbeat v4 in 20 ms"):
+            await heartbeat(connection)
+        with pytest.raises(ConnectionLost, match="Heartbeat v4"):
+            await heartbeat(connection)
+        assert not connection.is_open
+
+
+async def test_requests_pending_at_a_time_out_fail_with_connection_lost() -> None:
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(SILENCE)
+        connection = await connect_with_short_timeouts(broker)
+        told = await asyncio.gather(
+            heartbeat(connection), heartbeat(connection), return_exceptions=True
+        )
+        assert {type(error) for error in told} <= {RequestTimedOut, ConnectionLost}
+        assert RequestTimedOut in {type(error) for error in told}
+
+
+async def test_a_closed_connection_fails_all_pending_requests() -> None:
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(SILENCE, HANG_UP)
+        connection = await connect(broker)
+        told = await asyncio.gather(
+            heartbeat(connection), heartbeat(connection), return_exceptions=True
+        )
+        assert [type(error) for error in told] == [ConnectionLost] * 2
+
+
+@pytest.mark.parametrize(
+    ("nonsense", "message"),
+    [
+        (b"\0\0\0\x02hi", "response header"),
+        (b"\0\0\0\x06\0\0\0\x63\0\0", "a response to request 99"),
+        (b"\xff\xff\xff\xff", "frame of -1 bytes"),
+        (b"\0\0\0\x06\0\0\0\x01\0\0", "HeartbeatResponse"),
+    ],
+)
+async def test_malformed_responses_close_the_connection(
+    nonsense: bytes, message: str
+) -> None:
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(nonsense)
+        connection = await connect(broker)
+        with pytest.raises(MalformedFrame, match=message):
+            await heartbeat(connection)
+        assert not connection.is_open
+
+
+async def test_an_unexpected_response_closes_the_connection() -> None:
+    async with ScriptedBroker() as broker:
+        said = HeartbeatResponse()
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(said)
+        connection = await connect(broker)
+        connection.data_received(b"\0\0\0\x04\0\0\0\x07")
+        assert isinstance(connection.failure, MalformedFrame)
+        with pytest.raises(ConnectionLost, match="a response to no request"):
+            await heartbeat(connection)
+
+
+async def test_a_closed_connection_raises() -> None:
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(SILENCE)
+        connection = await connect(broker)
+        call = asyncio.create_task(heartbeat(connection))
+        await asyncio.sleep(0)
+        connection.close()
+        with pytest.raises(ConnectionLost, match="was closed"):
+            await call
+
+
+async def test_an_unreachable_broker_is_reported_with_its_address() -> None:
+    async with ScriptedBroker() as broker:
+        pass
+    with pytest.raises(
+        ConnectionLost, match=rf"127.0.0.1:{broker.port} cannot"
+    ) as lost:
+        await connect(broker)
+    assert str(lost.value).endswith("cannot be reached: connection refused")
+
+
+async def test_a_missing_api_versions_response_times_out() -> None:
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.API_VERSIONS] = in_turn(SILENCE)
+        with pytest.raises(ConnectionLost, match="cannot be reached"):
+            await connect(broker, IMPATIENT)
+
+
+async def test_a_throttled_client_delays_its_next_request() -> None:
+    """Delay the next request by the throttle time of the previous response
+    (KIP-219)."""
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(
+            HeartbeatResponse(throttle_time_ms=600_000), HeartbeatResponse()
+        )
+        connection = await connect(broker)
+        assert await heartbeat(connection) == 0
+        connection._options = IMPATIENT
+        with pytest.raises(RequestTimedOut):
+            await heartbeat(connection)
+        assert len(broker.asked) == 1
+
+
+async def test_backpressure_delays_requests() -> None:
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.HEARTBEAT] = in_turn(HeartbeatResponse())
+        connection = await connect(broker)
+        connection.pause_writing()
+        call = asyncio.create_task(heartbeat(connection))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert broker.asked == []
+        connection.resume_writing()
+        async with asyncio.timeout(WAIT_S):
+            assert await call == 0
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("broker:9092", Address("broker", 9092)),
+        (" [::1]:1 ", Address("::1", 1)),
+    ],
+)
+async def test_an_address_is_parsed_and_formatted(text: str, address: Address) -> None:
+    assert Address.parse(text) == address
+    assert str(address) == text.strip()
+
+
+async def test_a_listener_protocol_in_an_address_is_ignored() -> None:
+    assert Address.parse("SASL_SSL://broker:9092") == Address("broker", 9092)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["broker", ":9092", "broker:", "broker:x", "broker:65536", "broker:\u0663", "x://"],
+)
+async def test_an_invalid_address_is_refused(text: str) -> None:
+    with pytest.raises(ClientError, match="write HOST:PORT"):
+        Address.parse(text)

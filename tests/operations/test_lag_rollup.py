@@ -1,0 +1,54 @@
+"""The rates of groups between two reports."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coterie.operations.lag import GroupLag, group_lag
+from coterie.operations.lag_rollup import ConsumptionRate, consumption_rate
+from coterie.types import TopicPartition
+
+from .fake_admin import FakeAdmin, FakeLog, group
+
+
+def lag_of(**places: tuple[int, int]) -> GroupLag:
+    """Return a group with the commit and the log end of each topic."""
+    logs = {
+        TopicPartition(topic, 0): FakeLog.of(0, end)
+        for topic, (_, end) in places.items()
+    }
+    admin = FakeAdmin(logs=logs)
+    admin.add(
+        group("g"), **{topic: committed for topic, (committed, _) in places.items()}
+    )
+    (found,) = asyncio.run(group_lag(admin, ["g"])).groups
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ((0, 100), (40, 110), ConsumptionRate(20.0, 5.0, 4_667)),
+        ((0, 100), (5, 110), ConsumptionRate(2.5, 5.0, None)),
+        ((0, 100), (100, 100), ConsumptionRate(50.0, 0.0, 0)),
+        ((90, 100), (10, 100), ConsumptionRate()),
+    ],
+)
+def test_rates_are_computed_from_two_reports(
+    before: tuple[int, int], after: tuple[int, int], expected: ConsumptionRate
+) -> None:
+    assert consumption_rate(lag_of(t=before), lag_of(t=after), 2_000) == expected
+
+
+def test_rates_cover_partitions_known_in_both_reports() -> None:
+    before, after = lag_of(t=(0, 10)), lag_of(t=(5, 10), u=(900, 1_000))
+    assert consumption_rate(before, after, 1_000).read_per_s == 5.0
+
+
+def test_a_rate_without_elapsed_time_or_offsets_is_unknown() -> None:
+    assert consumption_rate(lag_of(t=(0, 9)), lag_of(t=(1, 9)), 0) == ConsumptionRate()
+    assert (
+        consumption_rate(lag_of(u=(0, 9)), lag_of(t=(1, 9)), 1_000) == ConsumptionRate()
+    )

@@ -1,0 +1,132 @@
+"""Gold tables built from silver tables in memory, in one run or in several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from coterie.pipeline.gold.settings import GoldSettings
+from coterie.pipeline.gold.table_inputs import GoldTable
+from coterie.pipeline.tables.all_tables import TABLES
+from coterie.pipeline.tables.spark import empty_frame, spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Tables = Mapping[str, Any]
+"""Arrow tables by name."""
+
+
+@dataclass
+class MemoryInputs:
+    """The inputs of one build; a table that is not given has no rows."""
+
+    spark: SparkSession
+    settings: GoldSettings
+    gold: GoldTable
+    all_rows: Tables
+    new_rows: Tables
+    rows_before: Tables
+
+    def all(self, name: str) -> DataFrame:
+        self._check(name)
+        return self._frame(name, self.all_rows)
+
+    def new(self, name: str) -> DataFrame:
+        self._check(name)
+        return self._frame(name, self.new_rows)
+
+    def before(self, name: str | None = None) -> DataFrame:
+        self._check(name)
+        return self._frame(name or self.gold.table.name, self.rows_before)
+
+    def _check(self, name: str | None) -> None:
+        assert name in (None, *self.gold.inputs), f"{name} is no declared input"
+
+    def _frame(self, name: str, tables: Tables) -> DataFrame:
+        rows = tables.get(name)
+        if not rows:
+            return empty_frame(self.spark, TABLES[name])
+        rows = rows.combine_chunks()
+        return self.spark.createDataFrame(rows, spark_schema(TABLES[name]))
+
+
+@dataclass
+class MemoryLake:
+    """A lake in memory, and the gold tables that every run builds."""
+
+    spark: SparkSession
+    golds: Sequence[GoldTable]
+    settings: GoldSettings = field(default_factory=GoldSettings)
+    tables: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, fresh: Tables) -> MemoryLake:
+        """Run the pipeline over new silver rows and build the gold tables.
+
+        `fresh` may contain tables of `_REPLACED`; each replaces the previous table.
+        """
+        before = dict(self.tables)
+        added = dict(fresh)
+        for name, rows in fresh.items():
+            if name in before and name not in _REPLACED:
+                self.tables[name] = pa.concat_tables([before[name], rows])
+            else:
+                self.tables[name] = rows
+        for gold in self.golds:
+            name = gold.table.name
+            inputs = MemoryInputs(
+                self.spark, self.settings, gold, self.tables, added, before
+            )
+            rows = arrow_of(gold.build(inputs), gold)
+            if gold.appends:
+                added[name] = rows
+                rows = (
+                    pa.concat_tables([before[name], rows]) if name in before else rows
+                )
+            self.tables[name] = rows
+        return self
+
+
+_REPLACED = frozenset(
+    {"partition_ownership_history", "member_sessions", "current_groups"}
+)
+
+
+def arrow_of(frame: DataFrame, gold: GoldTable) -> Any:
+    """Return the built rows, sorted by key. Assert that they match the declaration:
+    required columns are not null, and keys are unique."""
+    rows = frame.toArrow().cast(gold.table.schema)
+    keys = rows.select(list(gold.table.key))
+    assert keys.group_by(keys.column_names).aggregate([]).num_rows == len(rows)
+    return rows.sort_by([(name, "ascending") for name in gold.table.key])
+
+
+def parts_of(tables: Tables, ends: Sequence[Mapping[int, int]]) -> list[dict[str, Any]]:
+    """Split silver tables at the given offsets of each log partition.
+
+    Return one dictionary for each part; the last part ends at the log end. Gold tables
+    are not split.
+    """
+    whole = {name: rows for name, rows in tables.items() if name in _REPLACED}
+    rest = {name: rows for name, rows in tables.items() if name not in _REPLACED}
+    parts = []
+    for until in ends:
+        taken = {name: _where(rows, until) for name, rows in rest.items()}
+        parts.append(
+            whole | {name: rest[name].filter(each) for name, each in taken.items()}
+        )
+        rest = {
+            name: rows.filter(pc.invert(taken[name])) for name, rows in rest.items()
+        }
+    return [*parts, whole | rest]
+
+
+def _where(rows: Any, until: Mapping[int, int]) -> Any:
+    column = "from_offset" if "from_offset" in rows.column_names else "log_offset"
+    partitions = rows["log_partition"].to_pylist()
+    bounds = [until.get(each, 0) for each in partitions]
+    return pc.less(rows[column], pa.array(bounds, pa.int64()))

@@ -1,0 +1,61 @@
+"""A run that kills itself at a given moment: killed_run.py MOMENT LAKE LOG.
+
+The moments of its first commit are `writing` (while files are written), `written`
+(before the version is created) and `committed` (before the pointer is updated). The
+moment `building` is before Spark builds the second gold table.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from coterie.pipeline.jobs import ingest
+from coterie.pipeline.jobs.run import Job, read_log, run_once
+from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.lake.storage import Storage
+from coterie.pipeline.spark_session import Engine, start_session
+from tests.pipeline.conftest import SMALL_JOBS
+from tests.pipeline.jobs.lakes import job
+
+_RECORDS = 500
+
+
+def die(*_: Any) -> NoReturn:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("still alive")
+
+
+def patch(kind: type[object], method: str) -> None:
+    setattr(kind, method, die)
+
+
+def build(one: Job) -> None:
+    one.spark = start_session(
+        Engine(memory="1g", shuffle_partitions=2, java_options=SMALL_JOBS)
+    )
+    first, second, *rest = one.gold
+    one.gold = (first, replace(second, build=die), *rest)
+    run_once(one)
+
+
+def main(moment: str, lake: str, log: str) -> None:
+    one = job(Path(lake), Path(log), max_records=_RECORDS)
+    if moment == "building":
+        build(one)
+    match moment:
+        case "writing":
+            patch(ingest._TaskFiles, "close")
+        case "written":
+            patch(Lake, "commit")
+        case "committed":
+            patch(Storage, "replace")
+    read_log(one)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,86 @@
+"""Tests for samples of partitions' ends from a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from coterie.errors import SettingError
+from coterie.pipeline.sources.partition_ends import read_samples, sample_partition_ends
+from coterie.pipeline.sources.source import open_source
+from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
+from tests.pipeline.sources.logs import plain
+from tests.pipeline.sources.logs import write as write_log
+
+LINE = {
+    "topic": "t",
+    "topic_id": "ab" * 16,
+    "partition": 1,
+    "at_ms": 1_700_000_000_123,
+    "log_start_offset": 3,
+    "end_offset": 42,
+}
+
+
+def write(folder: Path, *lines: object) -> Path:
+    file = folder / "ends.jsonl"
+    texts = (each if isinstance(each, str) else json.dumps(each) for each in lines)
+    file.write_text("\n".join(texts) + "\n")
+    return file
+
+
+def test_a_line_becomes_a_row(tmp_path: Path) -> None:
+    more = {"last_stable_offset": 40, "leader_id": 7, "partition_count": 2}
+    file = write(tmp_path, LINE, {**LINE, **more}, "", {**LINE, "topic_id": None})
+    table = read_samples(file)
+    assert table.schema == PARTITION_END_SAMPLES.schema
+    first, second, third = table.to_pylist()
+    assert first.pop("sample_ts").isoformat() == "2023-11-14T22:13:20.123000+00:00"
+    assert first == {
+        "topic": "t",
+        "topic_id": "ab" * 16,
+        "partition": 1,
+        "log_start_offset": 3,
+        "high_watermark": 42,
+        "last_stable_offset": None,
+        "leader_id": None,
+        "leader_epoch": None,
+        "partition_count": None,
+        "round_trip_ms": None,
+    }
+    assert more.items() <= second.items()
+    assert third["topic_id"] is None
+
+
+def test_an_empty_file_has_no_samples(tmp_path: Path) -> None:
+    table = read_samples(write(tmp_path))
+    assert (table.schema, len(table)) == (PARTITION_END_SAMPLES.schema, 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line 2 is no sample"),
+        ({"topic": "t"}, "partition"),
+        ({**LINE, "end_offset": 2}, "impossible offsets: a log from 3 to 2"),
+        ({**LINE, "at_ms": -1}, "no time in ms"),
+        ({**LINE, "partition": 2**31}, "2147483648 is no partition number"),
+    ],
+)
+def test_an_invalid_line_is_named_in_the_error(
+    tmp_path: Path, line: object, message: str
+) -> None:
+    with pytest.raises(SettingError, match=message):
+        read_samples(write(tmp_path, LINE, line))
+
+
+def test_a_missing_file_is_named_in_the_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"gone\.jsonl cannot be read"):
+        read_samples(tmp_path / "gone.jsonl")
+
+
+def test_segments_have_no_samples(tmp_path: Path) -> None:
+    source = open_source(f"segments:{write_log(tmp_path, {0: [plain(0)]})}")
+    assert sample_partition_ends(source) == PARTITION_END_SAMPLES.schema.empty_table()

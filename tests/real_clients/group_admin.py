@@ -1,0 +1,34 @@
+"""The coordinator's description of a group, and requests on behalf of a member."""
+
+from __future__ import annotations
+
+from confluent_kafka import ConsumerGroupType
+
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tests.broker.server.harness import WireClient
+from tests.real_clients.confluent_admin import admin_client, describe_group
+
+LEAVE_GROUP_EPOCH = -1
+
+
+def member_ids(bootstrap: str, group: str) -> set[str]:
+    """Return the ids of a group's members."""
+    admin = admin_client(bootstrap)  # keep it alive: its futures need it
+    return {member.member_id for member in describe_group(admin, group).members}
+
+
+def is_classic(bootstrap: str, group: str) -> bool:
+    """Return whether a group is a classic group rather than a consumer group."""
+    admin = admin_client(bootstrap)
+    return describe_group(admin, group).type == ConsumerGroupType.CLASSIC
+
+
+def leave_on_behalf_of(bootstrap: str, group: str, member_id: str) -> None:
+    """Send the leave heartbeat of a consumer group member from another connection."""
+    host, _, port = bootstrap.partition(":")
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=group, member_id=member_id, member_epoch=LEAVE_GROUP_EPOCH
+    )
+    with WireClient(host, int(port)) as client:
+        assert client.call(request).error_code == ErrorCode.NONE

@@ -1,0 +1,211 @@
+"""Check the language of the project: banned words, first words, citations.
+
+Names, docstrings, comments, help texts, tests and pages use the terms of Kafka and of
+Python's own documentation. `BANNED` maps each rejected word to its replacement; the
+list grows when a reviewer finds another.
+
+`python -m tools.language --sample 100 --seed 7` prints a random sample of docstrings,
+comments, help texts and test names for a reviewer to read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import random
+import re
+import sys
+import tokenize
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from tools.sources import Finding, Function, Source, read_sources
+
+BANNED: Final[Mapping[str, str]] = {
+    "somebody": "the principal, the client, the member",
+    "whoever": "the member that, the caller that",
+    "anew": "again",
+    "shall": "must, or the target assignment",
+    "let go": "revoke a partition, send a response, release a resource",
+    "lets go": "revokes, sends, releases",
+    "who may": "authorization, ACL binding",
+    "who calls": "principal",
+    "to be had": "available",
+    "asked for wrongly": "usage error",
+}
+EXEMPT: Final = frozenset(
+    {"tools/language.py", "tests/tools/test_language.py", "docs/facts.tsv", "LICENSE"}
+)
+"""Files that list the words, the facts, which quote the KIPs, and the licence.
+
+The pages of docs/conformance/ repeat the facts, so they are exempt too.
+"""
+
+FIRST_WORDS: Final = frozenset(
+    {"a", "all", "an", "each", "every", "how", "the", "what", "when", "where"}
+    | {"whether", "which", "who", "whose", "why"}
+)
+"""A function's docstring starts with a verb, so with none of these (PEP 257)."""
+
+NOUN_DECORATORS: Final = frozenset(
+    {"property", "cached_property", "fixture", "setter", "overload"}
+)
+"""Decorators of functions that are read as data: their docstring is a noun phrase."""
+
+PRIVATE_CITATIONS: Final = re.compile(
+    r"(?:spark|perf|peer-tools|peer-servers|gateway|style|design|language)\.md"
+    r"|(?<!by )\bdesign:|\bhabit \d|\bpeer-tools\b|\bpeer-servers\b"
+)
+CITED_PAGE: Final = re.compile(r"[\w./-]*\w\.md\b")
+CITED_FACT: Final = re.compile(r"(?<![\w-])([A-K]\d{0,2}-\d{2,3})(?![\w-])")
+CITED_DECISION: Final = re.compile(r"\bdecisions? (\d{4})\b")
+
+
+def banned_words(source: Source) -> Iterator[Finding]:
+    """Refuse words with a standard replacement, in text and in names."""
+    if source.path in EXEMPT or source.path.startswith("docs/conformance/"):
+        return
+    for number, line in enumerate(source.lines, start=1):
+        for match in _BANNED_PATTERN.finditer(line):
+            word = match[0].replace("_", " ").lower()
+            advice = f"{match[0]!r}: say {BANNED[word]}"
+            yield source.finding(number, "banned word", advice)
+
+
+def _pattern(words: Iterable[str]) -> re.Pattern[str]:
+    alternatives = "|".join(word.replace(" ", "[ _]") for word in words)
+    return re.compile(rf"(?<![A-Za-z])(?:{alternatives})(?![A-Za-z])", re.IGNORECASE)
+
+
+_BANNED_PATTERN: Final = _pattern(BANNED)
+
+
+def imperative_docstrings(source: Source) -> Iterator[Finding]:
+    """Refuse function docstrings that start with an article, a question word, or a
+    character that is not a letter.
+
+    Ruff's D401 refuses wrong forms of verbs ("Returns"); it accepts nouns.
+    """
+    for function in source.functions:
+        text = ast.get_docstring(function)
+        if not text or _reads_as_data(function):
+            continue
+        first = text.split()[0]
+        if first.lower() in FIRST_WORDS or not first[0].isalpha():
+            advice = f"{function.name} starts with {first!r}: start with a verb"
+            yield source.finding(function.lineno, "docstring", advice)
+
+
+def _reads_as_data(function: Function) -> bool:
+    for node in function.decorator_list:
+        target = node.func if isinstance(node, ast.Call) else node
+        name = target.attr if isinstance(target, ast.Attribute) else None
+        if isinstance(target, ast.Name):
+            name = target.id
+        if name in NOUN_DECORATORS:
+            return True
+    return False
+
+
+def citations_resolve(sources: Iterable[Source]) -> Iterator[Finding]:
+    """Refuse citations of pages, facts and decisions that are not in this
+    repository.
+    """
+    sources = list(sources)
+    paths = {source.path for source in sources}
+    tables = [source for source in sources if source.path == "docs/facts.tsv"]
+    facts = {line.partition("\t")[0] for table in tables for line in table.lines}
+    names = {path.rpartition("/")[2] for path in paths}
+    decisions = {
+        name[:4] for name in names if re.match(r"\d{4}-", name) and name.endswith("md")
+    }
+    for source in sources:
+        if source.path in EXEMPT or not source.path.endswith((".py", ".md", ".toml")):
+            continue
+        for number, line in enumerate(source.lines, start=1):
+            wrong = [match[0] for match in PRIVATE_CITATIONS.finditer(line)]
+            if source.path.endswith(".py"):
+                wrong += [
+                    page
+                    for page in CITED_PAGE.findall(line)
+                    if page not in paths
+                    and page.rpartition("/")[2] not in names
+                    and not source.path.startswith("tests/")
+                ]
+            if facts and not source.path.startswith("tests/tools/"):
+                wrong += [id_ for id_ in CITED_FACT.findall(line) if id_ not in facts]
+            wrong += [
+                id_ for id_ in CITED_DECISION.findall(line) if id_ not in decisions
+            ]
+            for citation in wrong:
+                advice = f"{citation!r} leads nowhere: name a KIP, a class of Apache "
+                advice += "Kafka, a file of this repository or a fact row"
+                yield source.finding(number, "citation", advice)
+
+
+def texts(source: Source) -> Iterator[tuple[int, str, str]]:
+    """Yield line, kind and text of the prose in a Python file.
+
+    The kinds are docstring, comment (consecutive lines are one comment), help and test
+    name.
+    """
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(source.tree):
+        if isinstance(node, owners) and (text := ast.get_docstring(node)):
+            yield node.body[0].lineno, "docstring", text
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                if name.startswith("test_") and source.path.startswith("tests/"):
+                    yield node.lineno, "test name", name
+            case ast.keyword(
+                arg="help" | "description", value=ast.Constant(value=str(text))
+            ):
+                yield node.value.lineno, "help", text
+    yield from _comments(source)
+
+
+def _comments(source: Source) -> Iterator[tuple[int, str, str]]:
+    if not source.path.endswith(".py"):
+        return
+    block: list[str] = []
+    first = last = 0
+    for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        line = token.start[0]
+        if block and line != last + 1:
+            yield first, "comment", "\n".join(block)
+            block = []
+        if not block:
+            first = line
+        block.append(token.string.lstrip("# "))
+        last = line
+    if block:
+        yield first, "comment", "\n".join(block)
+
+
+def sample(sources: Iterable[Source], size: int, seed: int) -> list[str]:
+    """Return a random sample of the prose, equal for equal seeds."""
+    population = [
+        f"{source.path}:{line} [{kind}]\n{text}"
+        for source in sources
+        for line, kind, text in texts(source)
+    ]
+    drawn = random.Random(seed)  # noqa: S311 - a sample is no secret
+    return drawn.sample(population, min(size, len(population)))
+
+
+def main() -> int:
+    """Print a sample for a reviewer."""
+    parser = argparse.ArgumentParser(prog="tools.language", description=__doc__)
+    parser.add_argument("--sample", type=int, default=100, metavar="N")
+    parser.add_argument("--seed", type=int, required=True)
+    options = parser.parse_args()
+    for number, text in enumerate(sample(read_sources(), options.sample, options.seed)):
+        print(f"{number + 1}. {text}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
