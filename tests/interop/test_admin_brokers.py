@@ -185,7 +185,11 @@ async def test_configurations_are_described_set_and_reset(
     async with asyncio.timeout(WAIT_S):
         while await session() != ("50000", ConfigSource.GROUP):
             pass  # a Kafka broker applies the change after its controller
-    assert group in await admin.list_config_resources([ConfigResourceType.GROUP])
+        # It applies the change to configs before it publishes its image of the metadata.
+        while group not in await admin.list_config_resources(
+            [ConfigResourceType.GROUP]
+        ):
+            pass
     found = await admin.describe_configs([own, gone, nameless], names=["retention.ms"])
     [retention] = found.one(own)
     assert (retention.value, retention.is_default) == ("77", False)
