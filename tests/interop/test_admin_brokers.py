@@ -185,7 +185,7 @@ async def test_configurations_are_described_set_and_reset(
     async with asyncio.timeout(WAIT_S):
         while await session() != ("50000", ConfigSource.GROUP):
             pass  # a Kafka broker applies the change after its controller
-        # It applies the change to configs before it publishes its image of the metadata.
+        # Kafka applies a change before it publishes the image that is listed.
         while group not in await admin.list_config_resources(
             [ConfigResourceType.GROUP]
         ):
