@@ -231,9 +231,12 @@ class ShardDriver(Driver):
         """Delete one group."""
         return self.send(DeleteGroup(group_id), version=version)
 
-    def describe(self, group_id: str = "g", version: int = 6) -> Any:
+    def describe(
+        self, group_id: str = "g", version: int = 6, with_private_fields: bool = True
+    ) -> Any:
         """Describe one group."""
-        return self.send(DescribeGroup(group_id), version=version).response
+        request = DescribeGroup(group_id, with_private_fields)
+        return self.send(request, version=version).response
 
 
 def topic_id(topic: str) -> bytes:

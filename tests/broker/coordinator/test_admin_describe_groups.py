@@ -24,6 +24,7 @@ from tests.broker.coordinator.classic.members import (
 )
 from tests.broker.coordinator.consumer.groups import GroupDriver
 from tests.broker.coordinator.shard_driver import ShardDriver
+from tests.wire.judges import KafkaPythonJudge
 
 
 @pytest.fixture
@@ -165,6 +166,23 @@ def test_topics_and_assignors_of_members_are_described_in_every_state(
     assert (member.member_metadata == b"") == (form is joining_group)
     assert member.member_subscription == ["t", "u"]
     assert member.member_protocols == ["sticky", "range"]
+
+
+@pytest.mark.fact("C-11")
+@pytest.mark.parametrize("version", [5, 6])
+def test_private_fields_that_are_not_requested_are_absent(
+    driver: ShardDriver, version: int
+) -> None:
+    stable_group(driver, 2)
+    group = driver.describe("g", version, with_private_fields=False)
+    assert (group.generation_id, group.leader_id) == (-1, None)
+    fields = [
+        (each.member_subscription, each.member_protocols) for each in group.members
+    ]
+    assert fields == [(None, None)] * 2
+    read = KafkaPythonJudge(DescribeGroupsResponse, version)
+    data = encode(DescribeGroupsResponse(groups=[group]), version)
+    assert read.write(read.read(data)) == data
 
 
 @pytest.mark.fact("C-06")

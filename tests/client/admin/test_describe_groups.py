@@ -249,6 +249,14 @@ async def test_fields_of_coterie_are_none_on_other_brokers() -> None:
     assert (member.target_assignment, member.is_classic) == (None, None)
 
 
+@pytest.mark.fact("C-11")
+async def test_the_fields_of_coterie_are_requested() -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
+        await admin.describe_groups(["g"])
+        (request,) = coordinators.asked(DescribeGroupsRequest)
+        assert request.include_private_fields
+
+
 @pytest.mark.fact("C-02", "C-03", "C-05")
 async def test_the_tagged_fields_of_coterie_are_decoded() -> None:
     told = classic_member(

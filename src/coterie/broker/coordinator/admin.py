@@ -5,8 +5,8 @@
   GROUP_ID_NOT_FOUND where older versions describe an unknown group, or one of another
   type, as Dead without an error (KIP-1043, C-21). Our tagged fields of KIP-181
   (generation, leader, subscription and protocols of each member) are filled in every
-  state of the group; other clients ignore them. They contain no member metadata in
-  bytes, which stays hidden until the group is stable (C-23).
+  state of the group, for requests that ask for them. They contain no member metadata
+  in bytes, which stays hidden until the group is stable (C-23).
 - ConsumerGroupDescribe, key 69, for one consumer group. v1 has the type of each member
   (KIP-1099). The response has only the name of the preferred assignor, as in Apache
   Kafka (E16-13).
@@ -111,6 +111,7 @@ class DescribeGroup(NamedTuple):
     """One group of a DescribeGroups request."""
 
     group_id: GroupId
+    with_private_fields: bool = False
 
 
 def describe_group(state: State, request: DescribeGroup, context: Context) -> Result:
@@ -132,20 +133,19 @@ def describe_group(state: State, request: DescribeGroup, context: Context) -> Re
             )
         return Result(_dead_group(group_id))
     protocol = group.protocol_name if group.state is GroupState.STABLE else None
-    return Result(
-        DescribedGroup(
-            group_id=group.group_id,
-            group_state=group.state.value,
-            protocol_type=group.protocol_type or "",
-            protocol_data=protocol or "",
-            members=[
-                _described_classic_member(group, member, protocol)
-                for member in group.members.values()
-            ],
-            generation_id=group.generation,
-            leader_id=group.leader_id,
-        )
+    described = DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol or "",
+        members=[
+            _described_classic_member(member, protocol)
+            for member in group.members.values()
+        ],
     )
+    if request.with_private_fields:
+        _add_private_fields(described, group, protocol)
+    return Result(described)
 
 
 def refuse_describe_group(
@@ -174,21 +174,31 @@ def _dead_group(group_id: GroupId) -> DescribedGroup:
 
 
 def _described_classic_member(
-    group: ClassicGroup, member: ClassicMember, protocol: str | None
+    member: ClassicMember, protocol: str | None
 ) -> DescribedGroupMember:
     described = DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        member_protocols=[name for name, _ in member.protocols],
     )
     if protocol is not None:
         described.member_metadata = member.metadata(protocol)
         described.member_assignment = member.assignment
-    if group.uses_consumer_protocol:
-        described.member_subscription = _subscribed_topics(member, protocol)
     return described
+
+
+def _add_private_fields(
+    described: DescribedGroup, group: ClassicGroup, protocol: str | None
+) -> None:
+    """Add the fields of KIP-181's draft (C-02, C-03)."""
+    described.generation_id = group.generation
+    described.leader_id = group.leader_id
+    members = zip(described.members, group.members.values(), strict=True)
+    for described_member, member in members:
+        described_member.member_protocols = [name for name, _ in member.protocols]
+        if group.uses_consumer_protocol:
+            described_member.member_subscription = _subscribed_topics(member, protocol)
 
 
 def _subscribed_topics(

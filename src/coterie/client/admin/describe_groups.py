@@ -9,9 +9,9 @@ version 6, DescribeGroups returns it as a group in the state Dead (E29-03).
 
 The subscription and the assignment of a classic member are opaque bytes of the embedded
 consumer protocol, which brokers do not check. Bytes that cannot be decoded count as
-absent. A Coterie broker adds tagged fields (KIP-181): generation, leader, and each
-member's topics and assignors; from other brokers the topics are known for stable groups
-only (C-12).
+absent. A Coterie broker adds tagged fields when the request asks for them (KIP-181):
+generation, leader, and each member's topics and assignors; from other brokers the
+topics are known for stable groups only (C-12).
 """
 
 from __future__ import annotations
@@ -101,7 +101,9 @@ async def describe_groups(
         if rest:
             classic_groups = await cluster.call(
                 DescribeGroupsRequest(
-                    groups=rest, include_authorized_operations=with_operations
+                    groups=rest,
+                    include_authorized_operations=with_operations,
+                    include_private_fields=True,
                 ),
                 DescribeGroupsResponse,
                 node_id=node.node_id,

@@ -8,9 +8,10 @@ v5: flexible (KIP-482).
 v6: GROUP_ID_NOT_FOUND and a message instead of a group in state Dead (KIP-1043).
 
 The draft of KIP-181 had four more fields in a version 2, which Kafka later used for
-something else (C-11). From v5 on they are private tagged fields, which other clients
-skip: the generation and its leader, and each member's subscribed topics and offered
-assignors.
+something else (C-11). From v5 on they are private tagged fields: the generation and its
+leader, and each member's subscribed topics and offered assignors. A response has them
+only if the request asks for them, by the private tagged field `include_private_fields`,
+which other brokers skip. Some clients cannot skip tagged fields.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from coterie.wire.schema import (
 class DescribeGroupsRequest(Message, key=15, versions="0-6", flexible="5+"):
     groups: list[str] = array("string")
     include_authorized_operations: bool = boolean("3+")
+    include_private_fields: bool = boolean("5+", tag=PRIVATE_TAG, tagged="5+")
 
 
 class DescribedGroupMember(Struct):

@@ -361,6 +361,22 @@ def test_each_described_group_has_its_own_result() -> None:
         assert groups[2].group_state == "Empty"
 
 
+@pytest.mark.fact("C-11")
+@pytest.mark.parametrize("version", [5, 6])
+def test_private_fields_are_returned_on_request(
+    server: InProcessServer, version: int
+) -> None:
+    commit(server, t=1)
+    generations = []
+    for is_requested in (False, True):
+        request = DescribeGroupsRequest(
+            groups=["g"], include_private_fields=is_requested
+        )
+        [group] = server.call(request, version).groups
+        generations.append(group.generation_id)
+    assert generations == [-1, 0]
+
+
 @pytest.mark.fact("C-25")
 def test_authorized_operations_are_returned_on_request() -> None:
     with InProcessServer(DELETE_G, (Operation.DESCRIBE, GROUP, "s")) as server:

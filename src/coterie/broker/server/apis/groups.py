@@ -161,7 +161,8 @@ def describe_groups(call: Call) -> None:
     for at, group_id in enumerate(group_ids):
         respond = collector.part(at)
         if call.authorize_group(Operation.DESCRIBE, group_id):
-            submit_to_coordinator(call, group_id, DescribeGroup(group_id), respond)
+            request = DescribeGroup(group_id, call.request.include_private_fields)
+            submit_to_coordinator(call, group_id, request, respond)
         else:
             code = ErrorCode.GROUP_AUTHORIZATION_FAILED
             respond(DescribedGroup(group_id=group_id, error_code=code))
