@@ -121,6 +121,8 @@ class Settings:
     # Connections.
     socket_request_max_bytes: int = 104_857_600
     """Largest request."""
+    socket_request_without_records_max_bytes: int = 16_777_216
+    """Coterie only: largest request of an API other than Produce."""
     max_connections: int = INT32_MAX
     max_in_flight_requests_per_connection: int = 1_000
     """Coterie only: number of unanswered requests at which reading pauses."""

@@ -65,6 +65,44 @@ def test_the_largest_frame_is_read() -> None:
     assert FrameReader(30).feed(framed(bytes(30))) == [bytes(30)]
 
 
+PRODUCE_KEY, OTHER_KEY = int16(0), int16(3)
+
+
+def test_only_a_produce_request_may_be_larger_than_the_limit() -> None:
+    produced = PRODUCE_KEY + bytes(98)
+    assert FrameReader(30, 100).feed(framed(produced)) == [produced]
+    for other in (OTHER_KEY + bytes(29), PRODUCE_KEY + bytes(99)):
+        reader = FrameReader(30, 100)
+        assert reader.feed(framed(b"good", other)) == [b"good"]
+        assert str(len(other)) in str(reader.failure)
+
+
+@pytest.mark.parametrize("cut", range(7))
+def test_a_large_frame_is_refused_when_its_api_key_arrives(cut: int) -> None:
+    front = int32(90) + OTHER_KEY
+    reader = FrameReader(30, 100)
+    assert reader.feed(front[:cut]) == []
+    assert (reader.failure is None) == (cut < 5 + OTHER_KEY.startswith(b"\0"))
+    assert reader.feed(front[cut:]) == []
+    assert "90 bytes; at most 30" in str(reader.failure)
+
+
+@pytest.mark.parametrize("cut", range(10))
+def test_a_large_produce_request_may_arrive_in_pieces(cut: int) -> None:
+    stream = framed(PRODUCE_KEY + bytes(88)) + framed(b"next")
+    reader = FrameReader(30, 100)
+    assert reader.feed(stream[:cut]) == []
+    assert reader.feed(stream[cut:50]) == []
+    assert reader.feed(stream[50:]) == [PRODUCE_KEY + bytes(88), b"next"]
+    assert reader.failure is None
+
+
+def test_a_frame_larger_than_every_limit_is_refused_by_its_size_alone() -> None:
+    reader = FrameReader(30, 100)
+    assert reader.feed(int32(101)) == []
+    assert "101 bytes; at most 100" in str(reader.failure)
+
+
 @pytest.mark.fact("G1-01")
 def test_a_request_header_has_key_version_correlation_id_and_client_id() -> None:
     frame = write_request(FRONT, "me", b"body", flexible=False)

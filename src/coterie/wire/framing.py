@@ -31,18 +31,24 @@ def frame_of(payload: bytes) -> bytes:
     return _SIZE.pack(len(payload)) + payload
 
 
+_PRODUCE: Final = b"\0\0"
+"""The API key of Produce, the first bytes of its frames."""
+
+
 class FrameReader:
     """A reader that splits received bytes into frames of at most `frame_bytes_max`
-    bytes.
+    bytes; frames that begin with the API key of Produce, the only request that carries
+    records, have at most `produce_bytes_max`.
 
     It never raises. After an invalid size `failure` is set: the frames before it are
     still returned, and later bytes are ignored.
     """
 
-    def __init__(self, frame_bytes_max: int) -> None:
+    def __init__(self, frame_bytes_max: int, produce_bytes_max: int = 0) -> None:
         self.failure: MalformedFrame | None = None
         self.waiting_bytes = 0
         self.frame_bytes_max = frame_bytes_max
+        self.produce_bytes_max = produce_bytes_max
         self._chunks: list[bytes] = []
         self._wanted = SIZE_BYTES
 
@@ -63,10 +69,16 @@ class FrameReader:
         while end - at >= SIZE_BYTES and self.failure is None:
             (size,) = _SIZE.unpack_from(data, at)
             if not 0 <= size <= self.frame_bytes_max:
-                self.failure = MalformedFrame(
-                    f"frame of {size} bytes; at most {self.frame_bytes_max} accepted"
-                )
-                break
+                key = data[at + SIZE_BYTES : at + SIZE_BYTES + len(_PRODUCE)]
+                limit = self._limit(key)
+                if not 0 <= size <= limit:
+                    self.failure = MalformedFrame(
+                        f"frame of {size} bytes; at most {limit} accepted"
+                    )
+                    break
+                if len(key) < len(_PRODUCE):
+                    self._wanted = SIZE_BYTES + len(_PRODUCE)
+                    break
             if end - at - SIZE_BYTES < size:
                 self._wanted = SIZE_BYTES + size
                 break
@@ -74,6 +86,13 @@ class FrameReader:
             at += SIZE_BYTES + size
         self._keep(data, at)
         return frames
+
+    def _limit(self, key: bytes) -> int:
+        """Return the size limit of a frame that begins with `key`, which is shorter
+        than an API key when the rest was not received yet."""
+        if _PRODUCE.startswith(key):
+            return max(self.frame_bytes_max, self.produce_bytes_max)
+        return self.frame_bytes_max
 
     def _keep(self, data: bytes, at: int) -> None:
         self.waiting_bytes = 0 if self.failure else len(data) - at

@@ -26,13 +26,14 @@ from coterie.wire.messages.produce import (
 from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.broker.server.harness import ThreadServer, WireClient
 
-FRAMES_MAX = 100_000
+FRAMES_MAX, OTHER_FRAMES_MAX = 100_000, 60_000
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ThreadServer]:
     with ThreadServer(
         socket_request_max_bytes=FRAMES_MAX,
+        socket_request_without_records_max_bytes=OTHER_FRAMES_MAX,
         message_max_bytes=50_000,
         max_in_flight_requests_per_connection=8,
         group_initial_rebalance_delay_ms=20,
@@ -59,6 +60,10 @@ HEADER = struct.Struct(">hhih")
     [
         (struct.pack(">i", -1), "frame of -1 bytes"),
         (struct.pack(">i", FRAMES_MAX + 1), f"frame of {FRAMES_MAX + 1} bytes"),
+        (
+            struct.pack(">i", OTHER_FRAMES_MAX + 1) + HEADER.pack(3, 0, 1, -1),
+            f"frame of {OTHER_FRAMES_MAX + 1} bytes; at most {OTHER_FRAMES_MAX}",
+        ),
         (sized(b""), "0 bytes"),
         (sized(b"\0\0\0"), "3 bytes"),
         (sized(HEADER.pack(9_999, 0, 1, -1)), "unknown API key 9999"),
@@ -80,6 +85,24 @@ def test_an_invalid_frame_closes_the_connection_with_one_log_line(
         assert len(lines) == 1, lines
         assert message in lines[0]
         assert other.call(ApiVersionsRequest(), 0).error_code == 0
+
+
+def test_only_produce_has_the_larger_limit(server: ThreadServer) -> None:
+    large = bytes(OTHER_FRAMES_MAX + 1)
+    with server.client() as victim, server.client() as other:
+        produced = ProduceRequest(
+            acks=-1,
+            topic_data=[
+                TopicProduceData(
+                    name="none",
+                    partition_data=[PartitionProduceData(index=0, records=large)],
+                )
+            ],
+        )
+        (topic,) = other.call(produced, 9).responses
+        assert topic.partition_responses[0].error_code
+        victim.send(FindCoordinatorRequest(key="x" * (OTHER_FRAMES_MAX + 1)), 3)
+        assert victim.is_closed()
 
 
 def test_requests_before_an_invalid_frame_get_responses(client: WireClient) -> None:

@@ -100,6 +100,8 @@ class Connection:
     one at a time, and later frames are held until that request has its response
     (`has_held_frames`), which determines their decoding.
 
+    Produce requests may have `produce_bytes_max`, if it is more than `frame_bytes_max`.
+
     `fast_path` may return the response to a request from its bytes alone. It is called
     for frames that begin with one of `fast_path_prefixes` while no earlier response is
     pending.
@@ -114,6 +116,7 @@ class Connection:
         "_held_frames",
         "_out",
         "_pending",
+        "_produce_bytes_max",
         "_sasl",
         "failure",
     )
@@ -122,13 +125,15 @@ class Connection:
         self,
         frame_bytes_max: int,
         *,
+        produce_bytes_max: int = 0,
         fast_path: FastPath | None = None,
         fast_path_prefixes: tuple[bytes, ...] = (),
         sasl: Authentication | None = None,
     ) -> None:
         self.failure: MalformedFrame | None = None
-        self._frames = FrameReader(frame_bytes_max)
+        self._frames = FrameReader(frame_bytes_max, produce_bytes_max)
         self._frame_bytes_max = frame_bytes_max
+        self._produce_bytes_max = produce_bytes_max
         self._sasl = sasl
         self._held_frames: deque[bytes] = deque()
         self._pending: deque[Request] = deque()
@@ -205,9 +210,12 @@ class Connection:
         self, data: bytes, sasl: Authentication, requests: list[Request]
     ) -> None:
         held, frames = self._held_frames, self._frames
-        frames.frame_bytes_max = (
-            self._frame_bytes_max if sasl.is_complete else sasl.frame_bytes_max
-        )
+        if sasl.is_complete:
+            frames.frame_bytes_max = self._frame_bytes_max
+            frames.produce_bytes_max = self._produce_bytes_max
+        else:
+            frames.frame_bytes_max = sasl.frame_bytes_max
+            frames.produce_bytes_max = 0
         held.extend(frames.feed(data))
         while held and (sasl.is_complete or not self._pending):
             frame = held.popleft()

@@ -127,7 +127,11 @@ class ClientConnection(asyncio.Protocol):
         self._loop = loop
         self._heartbeats = HeartbeatMemo(node)
         self._connection = Connection(
-            settings.socket_request_max_bytes,
+            min(
+                settings.socket_request_max_bytes,
+                settings.socket_request_without_records_max_bytes,
+            ),
+            produce_bytes_max=settings.socket_request_max_bytes,
             fast_path=self._heartbeats.respond,
             fast_path_prefixes=HEARTBEAT_FRONTS,
             sasl=self.sasl,
