@@ -39,6 +39,14 @@ def test_a_member_without_an_id_gets_one(driver: GroupDriver) -> None:
     assert sent.response.member_id in driver.group.members
 
 
+@pytest.mark.parametrize("name", ["", " ", "a\0b", "x" * 300, "/é"])
+def test_any_name_may_be_subscribed(driver: GroupDriver, name: str) -> None:
+    sent = driver.join("m", ["foo", name, name])
+    assert received_assignment(sent) == {"foo": [0, 1, 2, 3, 4, 5]}
+    assert driver.heartbeat("m", -1).error == ErrorCode.NONE
+    assert not driver.group.members
+
+
 @pytest.mark.fact("E7-15", "E10-02")
 def test_from_version_1_the_member_generates_its_id(driver: GroupDriver) -> None:
     assert driver.join("", version=1).error == ErrorCode.INVALID_REQUEST

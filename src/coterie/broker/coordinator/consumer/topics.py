@@ -161,7 +161,6 @@ class TopicIndex:
 
     def _add(self, group_id: GroupId, topics: Iterable[TopicName], by: int) -> None:
         for topic in topics:
-            assert topic, "a topic has a name"
             groups = self._groups.setdefault(topic, Counter())
             groups[group_id] += by
             assert groups[group_id] >= 0, (topic, group_id)
