@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -9,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.broker.coordinator.result import CancelTimer, Timer
-from coterie.broker.runtime.timers import Timers, TimerTable
-from tests.broker.runtime.world import Loop
+from coterie.broker.runtime.timers import LATE_MS, Timers, TimerTable
+from tests.broker.runtime.world import Alarm, Loop
 
 
 class Bench:
@@ -141,6 +145,107 @@ def test_stop_cancels_the_event_loop_callback() -> None:
     bench.set("a", 100)
     bench.timers.stop()
     assert bench.loop.alarms == 0
+
+
+def wake_late(bench: Bench, late_ms: int) -> None:
+    """Run the callback of the next deadline too late, as after a pause."""
+    [(_, _, alarm)] = bench.loop._later
+    bench.loop._later.clear()
+    bench.loop.now_ms = alarm.at_ms + late_ms
+    alarm.callback()
+
+
+def test_a_late_callback_fires_behind_one_read_of_all_sockets() -> None:
+    bench = Bench()
+    for key in ("heard", "silent"):
+        bench.set(key, 500)
+    wake_late(bench, 10_000)
+    bench.loop.turn()  # asyncio polls here, and collects sockets behind this turn
+    bench.set("heard", 500)  # the callback of a socket
+    assert bench.fired == []
+    bench.loop.turn()
+    assert [key for _, key in bench.fired] == ["silent"]
+    bench.loop.advance(1)
+    assert bench.fired == [(10_500, "silent"), (11_000, "heard")]
+
+
+def test_a_late_callback_is_postponed_once() -> None:
+    bench = Bench()
+    bench.set("a", 500)
+    wake_late(bench, 10_000)
+    for _ in range(2):
+        bench.loop.now_ms += 10_000  # each turn takes long, too
+        bench.loop.turn()
+    assert bench.fired == [(30_500, "a")]
+
+
+def test_a_callback_that_is_not_late_is_not_postponed() -> None:
+    bench = Bench()
+    bench.set("a", 500)
+    wake_late(bench, LATE_MS - 1)
+    assert bench.fired == [(500 + LATE_MS - 1, "a")]
+
+
+def test_a_timer_set_while_the_callback_is_postponed_fires_in_time() -> None:
+    bench = Bench()
+    bench.set("a", 500)
+    wake_late(bench, 10_000)
+    bench.set("b", 100)
+    bench.set("c", 0)
+    bench.loop.settle()
+    assert [key for _, key in bench.fired] == ["a", "c"]
+    assert bench.loop.alarms == 1
+    bench.loop.advance(1)
+    assert bench.fired[2:] == [(10_600, "b")]
+
+
+def test_timers_that_stop_while_the_callback_is_postponed_do_not_fire() -> None:
+    bench = Bench()
+    bench.set("a", 500)
+    wake_late(bench, 10_000)
+    bench.timers.stop()
+    bench.loop.settle()
+    assert bench.fired == []
+    assert bench.loop.alarms == 0
+
+
+class NoTimers:
+    """The callbacks of a real loop, without its timers."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.call_soon = loop.call_soon
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> Alarm:
+        return Alarm(round(delay * 1000), callback)
+
+
+@pytest.mark.parametrize("name", ["asyncio", "uvloop"])
+def test_a_real_loop_reads_its_sockets_before_late_timers_fire(name: str) -> None:
+    order: list[str] = []
+    loop = pytest.importorskip(name).new_event_loop()
+    ours, theirs = socket.socketpair()
+
+    def read() -> None:
+        order.append(ours.recv(1).decode())
+        loop.remove_reader(ours)
+
+    def fire(request: Any) -> None:
+        order.append(request)
+        loop.stop()
+
+    def wake() -> None:
+        theirs.send(b"r")
+        timers.wake()
+
+    times = iter([0, *[10_000] * 5])
+    timers = Timers(NoTimers(loop), lambda: next(times))
+    table = TimerTable(timers, fire)
+    with ours, theirs, closing(loop):
+        loop.add_reader(ours, read)
+        table.change(Timer(("a",), 5, "fired"))
+        loop.call_later(0.001, wake)  # a timer of the loop, as `wake` is
+        loop.run_forever()
+    assert order == ["r", "fired"]
 
 
 KEYS = st.sampled_from("abcd")

@@ -30,6 +30,21 @@ class Scheduler(Protocol):
     def call_later(self, delay: float, callback: Callable[[], None]) -> TimerHandle:
         """Call `callback` after `delay` seconds."""
 
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> object:
+        """Call `callback` in the next iteration of the loop."""
+
+
+def after_reads(scheduler: Scheduler, callback: Callable[[], None]) -> None:
+    """Call `callback` after the loop has read from every socket that is readable now.
+
+    A loop that was late, because its process was stopped or its thread was busy, can
+    run its timers before it reads what arrived meanwhile: libuv does, and asyncio does
+    when the poll was interrupted. The next iteration of asyncio collects readable
+    sockets behind the callbacks that are already scheduled, and libuv runs those before
+    it polls; so only the iteration after the next is behind a whole poll on both.
+    """
+    scheduler.call_soon(scheduler.call_soon, callback)
+
 
 class EventLoop(Protocol):
     """The part of an event loop that background work needs."""

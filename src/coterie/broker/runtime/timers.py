@@ -3,16 +3,23 @@
 Moving a deadline later, as every heartbeat does, only writes the entry: the heap keeps
 the old time, and when that time comes the entry is pushed again. So renewing a session
 costs one dictionary lookup. The event loop holds one callback: the earliest deadline.
+
+A callback that comes late (the process was stopped, or a slow request held the loop) is
+postponed behind one read of all sockets, once: the heartbeats in them arrived in time,
+and must renew their sessions before these expire.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from coterie.broker.coordinator.result import CancelTimer, Timer, TimerKey
-from coterie.broker.runtime.system import Scheduler, TimerHandle
+from coterie.broker.runtime.system import Scheduler, TimerHandle, after_reads
+
+LATE_MS: Final = 50
+"""A callback that runs so long after its time is late. An idle loop needs 5 ms."""
 
 
 class Entry:
@@ -71,6 +78,7 @@ class Timers:
         self._pushes = 0
         self._handle: TimerHandle | None = None
         self._scheduled_ms = 0
+        self._is_postponed = False
 
     def stop(self) -> None:
         self._heap.clear()
@@ -84,12 +92,24 @@ class Timers:
         assert entry.table.entries[entry.key] is entry
         self._pushes += 1
         heapq.heappush(self._heap, (entry.deadline_ms, self._pushes, entry))
+        if self._is_postponed:
+            return  # the postponed callback schedules the next one
         if self._handle is None or entry.deadline_ms < self._scheduled_ms:
             self._schedule(entry.deadline_ms)
 
+    def wake(self) -> None:
+        """Fire the due timers; if the callback is late, read the sockets first."""
+        self._handle = None
+        if self._clock() - self._scheduled_ms < LATE_MS:
+            self.run_due()
+            return
+        assert not self._is_postponed
+        self._is_postponed = True
+        after_reads(self._scheduler, self.run_due)
+
     def run_due(self) -> None:
         """Fire the due timers, and schedule a callback for the next."""
-        self._handle = None
+        self._is_postponed = False
         now_ms = self._clock()
         due: list[Entry] = []
         while self._heap and self._heap[0][0] <= now_ms:
@@ -120,4 +140,4 @@ class Timers:
             self._handle.cancel()
         self._scheduled_ms = at_ms
         delay_ms = max(at_ms - self._clock(), 0)
-        self._handle = self._scheduler.call_later(delay_ms / 1000, self.run_due)
+        self._handle = self._scheduler.call_later(delay_ms / 1000, self.wake)

@@ -16,6 +16,7 @@ from coterie.broker.catalog.topics import OFFSETS_TOPIC
 from coterie.broker.catalog.transactions import Claim, Markers, Transaction, Transition
 from coterie.broker.runtime.data import Appended, DataPlane
 from coterie.broker.runtime.runtime import Runtime
+from coterie.broker.runtime.system import after_reads
 from coterie.errors import ApiError
 from coterie.types import ProducerId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
@@ -170,7 +171,10 @@ class TransactionPlane:
         self._timers.add(transaction.transactional_id)
         timed_out = partial(self._timed_out, transaction.transactional_id)
         delay_ms = max(transaction.expires_at_ms - self._data.clock(), after_ms)
-        self._data.scheduler.call_later(delay_ms / 1000, timed_out)
+        scheduler = self._data.scheduler
+        # An EndTxn that waits in a socket was sent in time.
+        wake = partial(after_reads, scheduler, timed_out)
+        scheduler.call_later(delay_ms / 1000, wake)
 
     def _timed_out(self, transactional_id: str) -> None:
         assert transactional_id in self._timers

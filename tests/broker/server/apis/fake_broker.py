@@ -49,7 +49,7 @@ class FakeTimer:
 class FakeScheduler:
     """A clock in seconds that only `advance` moves."""
 
-    end_turn: Callable[[], None]
+    loop: FakeLoop
     now: float = 1_000_000.0
     _heap: list[tuple[float, int, FakeTimer]] = field(default_factory=list)
     _order: count[int] = field(default_factory=count)
@@ -66,8 +66,11 @@ class FakeScheduler:
             self.now = max(self.now, at)
             if not timer.is_cancelled:
                 timer.callback()
-                self.end_turn()
+                self.loop.end_turn()
         self.now = until
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        self.loop.call_soon(callback, *args)
 
     @property
     def waiting(self) -> int:
@@ -186,7 +189,7 @@ class FakeBroker:
         self.settings = Settings(**settings)
         self.log = MemoryLog()
         self.loop = FakeLoop()
-        self.scheduler = FakeScheduler(self.loop.end_turn)
+        self.scheduler = FakeScheduler(self.loop)
         self.authorizer: Any = AllowAll()
         self.cluster_id = "test-cluster"
         self.nodes = [
@@ -222,7 +225,7 @@ class FakeBroker:
         """Restart with the flushed data only."""
         self.log = self.log.reopen()
         self.loop = FakeLoop()
-        self.scheduler = FakeScheduler(self.loop.end_turn, self.scheduler.now)
+        self.scheduler = FakeScheduler(self.loop, self.scheduler.now)
         self.start()
 
     def fail_next_write(self) -> None:

@@ -236,6 +236,21 @@ def test_a_transaction_that_times_out_is_aborted(
     assert client.end(committed=True, version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+def test_an_end_that_waits_in_a_socket_precedes_a_late_timeout(
+    broker: FakeBroker,
+) -> None:
+    client = Client(broker)
+    client.init(timeout_ms=5_000)
+    client.add(0)
+    client.send(b"x")
+    broker.loop.holds = True
+    broker.scheduler.advance(60)
+    broker.loop.holds = False
+    assert client.end(committed=True) is ErrorCode.NONE
+    assert committed(broker).aborted_transactions == []
+    assert committed(broker).last_stable_offset == 2
+
+
 def test_an_abort_whose_flush_failed_is_retried(broker: FakeBroker) -> None:
     client = Client(broker)
     client.init(timeout_ms=5_000)
