@@ -33,7 +33,8 @@ examples:
   coterie serve --memory --nodes 3
       start three Kafka nodes, on ports 9092, 9093 and 9094
   coterie serve --metrics-port 9644
-      serve metrics to Prometheus at http://127.0.0.1:9644/metrics
+      serve metrics to Prometheus at http://127.0.0.1:9644/metrics, and liveness and
+      readiness at /health and /ready; docs/monitoring.md describes them
 
 exit codes: 0 stopped by a signal, 1 could not start or continue, 2 usage error
 """
@@ -90,7 +91,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--metrics-port",
         metavar="PORT",
         type=_port,
-        help="port of the metrics for Prometheus, at /metrics; 0 selects a free port",
+        help="port of the metrics for Prometheus, at /metrics, and of /health and "
+        "/ready; 0 selects a free port",
     )
     parser.add_argument(
         "--advertised",

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import socket
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
-from coterie.broker.server.metrics import Endpoint, GroupMetrics
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
@@ -79,40 +76,10 @@ def test_renamed_partition_metrics_have_both_names(server: ThreadServer) -> None
     assert KAFKA + 'group_count{protocol="generic"}' in now
 
 
-@pytest.mark.parametrize(("path", "code"), [("/other", 404)])
-def test_other_paths_are_not_found(server: ThreadServer, path: str, code: int) -> None:
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        scrape(server, path)
-    assert caught.value.code == code
-    caught.value.close()
-
-
-def test_only_get_requests_are_served(server: ThreadServer) -> None:
-    port = server.server.metrics_port
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/", data=b"x")
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request)
-    assert caught.value.code == 405
-    caught.value.close()
-
-
 def test_without_a_port_no_metrics_are_served_or_counted() -> None:
     with ThreadServer() as server:
         assert server.server.metrics_port is None
         assert server.server.assembly.broker.runtime.metrics is None
-
-
-def test_a_connection_without_a_request_is_closed() -> None:
-    async def main() -> bytes:
-        endpoint = Endpoint(GroupMetrics(()), timeout_s=0)
-        port = await endpoint.start("127.0.0.1", 0)
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        content = await asyncio.wait_for(reader.read(), WAIT_S)
-        writer.close()
-        endpoint.close()
-        return content
-
-    assert asyncio.run(main()) == b""
 
 
 def test_an_open_metrics_connection_does_not_block_the_stop() -> None:

@@ -65,6 +65,8 @@ class DataPlane:
         self._flusher = flusher
         self._partitions: dict[LogPartition, Partition] = {}
         self._is_loading = False
+        self.is_loaded = False
+        """Whether the catalog was read completely."""
         self._reloaded: list[Callable[[], None]] = []
         catalog.watch(self._topic_changed)
 
@@ -74,12 +76,14 @@ class DataPlane:
         """Read the catalog from the log. Raises LogError."""
         assert not self._is_loading
         self._is_loading = True
+        self.is_loaded = False
         try:
             self.catalog.clear()
             for kind in EntryKind:
                 for key, value in self.log.items(space_of(kind)):
                     self.catalog.replay(decode_entry(kind, key, value))
             self.catalog.finish_load()
+            self.is_loaded = True
         finally:
             self._is_loading = False
 

@@ -95,6 +95,14 @@ class Flusher:
         """
         self.next_sequence = 1
         self.durable_sequence = 0
+        self.failures = 0
+        self.last_error: LogError | None = None
+        """The error of the newest write; None when it succeeded."""
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a write is in progress; its number is `next_sequence` - 1."""
+        return self._taken is not None
 
     def on_failure(self, listener: Callable[[LogError], None]) -> None:
         """Call `listener` after each failed write, once the log has dropped the write
@@ -171,10 +179,12 @@ class Flusher:
         if self.observe is not None:
             self.observe(seconds)
         waiting, self._in_flight, self._taken = self._in_flight, [], None
+        self.last_error = error
         if error is None:
             self._log.settle(taken)
             self.durable_sequence = self.next_sequence - 1
         else:
+            self.failures += 1
             _LOGGER.error(
                 "a flush failed, and all staged records are dropped: %s", error
             )

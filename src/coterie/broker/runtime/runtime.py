@@ -130,6 +130,8 @@ class Runtime:
         self._error_shard = Shard(environment.settings)
         self.metrics: Metrics | None = None
         """The counters to update with every result that writes; None without them."""
+        self.reloads = 0
+        """The number of times a stopped shard was loaded again."""
         self._growth_listeners: list[GrowthListener] = []
         self._is_stopped = False
         self._ticket = 0
@@ -468,6 +470,7 @@ class Runtime:
 
     def _reload(self, driven: DrivenShard) -> None:
         if driven.phase is Phase.STOPPED and not self._is_stopped:
+            self.reloads += 1
             driven.reset(self.make_shard())
             self._load(driven)
 

@@ -7,10 +7,12 @@ coordinates the groups in it.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from coterie.auth.acl import Operation, ResourceType
 from coterie.auth.authorizer import AclAuthorizer, Authorizer
 from coterie.broker.catalog.catalog import Catalog
 from coterie.broker.log.log import Log
@@ -45,6 +47,33 @@ class Node:
         return racks[self.node_id - 1] if self.node_id <= len(racks) else None
 
 
+class Counts:
+    """The counters of a broker's requests, connections and refusals since the start.
+
+    Requests have an entry for each API and version that was decoded, so their number is
+    bounded. The other keys are words of the code, never a client's.
+    """
+
+    __slots__ = (
+        "authentication_failures",
+        "authorization_refusals",
+        "connections_closed",
+        "heartbeats",
+        "requests",
+    )
+
+    def __init__(self) -> None:
+        self.requests: dict[tuple[int, int], int] = defaultdict(int)
+        """The number of requests by API key and version, except for `heartbeats`."""
+        self.heartbeats: dict[bytes, int] = defaultdict(int)
+        """The number of heartbeats with a stored response, by the bytes of their API
+        key and version."""
+        self.authorization_refusals: Counter[tuple[ResourceType, Operation]] = Counter()
+        self.authentication_failures: Counter[str] = Counter()
+        self.connections_closed: Counter[str] = Counter()
+        """The number of connections that the server closed, by the kind of error."""
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Broker:
     """The parts that all nodes of a process share.
@@ -67,6 +96,7 @@ class Broker:
     cluster_id: str
     secret: bytes = field(repr=False)
     nodes: list[Node] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
 
     def shard_of(self, group_id: GroupId) -> int:
         """Return the partition of `__consumer_offsets` that holds a group (B-16)."""

@@ -85,9 +85,12 @@ class Call:
     def authorize(
         self, operation: Operation, resource_type: ResourceType, name: str
     ) -> bool:
-        """Return whether an operation on a resource is authorized."""
-        authorizer = self.node.broker.authorizer
-        return authorizer.authorize(self._context(), operation, resource_type, name)
+        """Return whether an operation on a resource is authorized; count refusals."""
+        broker = self.node.broker
+        if broker.authorizer.authorize(self._context(), operation, resource_type, name):
+            return True
+        broker.counts.authorization_refusals[resource_type, operation] += 1
+        return False
 
     def authorize_by_resource_type(
         self, operation: Operation, resource_type: ResourceType
@@ -114,10 +117,11 @@ class Call:
 
     def authorized_operations(self, resource_type: ResourceType, name: str) -> int:
         """Return the authorized operations on a resource, one bit each (KIP-430)."""
+        authorize, context = self.node.broker.authorizer.authorize, self._context()
         return sum(
             1 << operation
             for operation in OPERATIONS[resource_type]
-            if self.authorize(operation, resource_type, name)
+            if authorize(context, operation, resource_type, name)
         )
 
     def _context(self) -> RequestContext:

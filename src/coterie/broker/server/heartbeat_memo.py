@@ -65,6 +65,7 @@ class HeartbeatMemo:
         self._authorizer = broker.authorizer
         self._configs = broker.catalog.group_configs
         self._clock = broker.clock
+        self._counts = broker.counts.heartbeats
         self._stored: dict[bytes, _Stored] = {}
 
     def respond(self, frame: bytes) -> bytes | None:
@@ -80,6 +81,7 @@ class HeartbeatMemo:
             or not stored.renew(self._clock())
         ):
             return None
+        self._counts[stored.front] += 1
         return stored.head + frame[_CORRELATION_AT:HEADER_V0_BYTES] + stored.tail
 
     def store(self, frame: bytes, request: _Request, response: bytes) -> None:

@@ -20,6 +20,7 @@ from coterie.broker.server.call import Call, Handler
 from coterie.broker.server.heartbeat_memo import HEARTBEAT_FRONTS, HeartbeatMemo
 from coterie.broker.server.security import Security
 from coterie.settings import Settings
+from coterie.wire.error_codes import ErrorCode
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -38,8 +39,14 @@ class Listener:
         self.security = security
         self._servers: list[asyncio.Server] = []
         self._connections: set[ClientConnection] = set()
+        self.refused_connections = 0
         self._sweep: asyncio.TimerHandle | None = None
         self._is_full = False
+
+    @property
+    def open_connections(self) -> int:
+        """The number of open connections."""
+        return len(self._connections)
 
     async def listen(self, node: Node, host: str, port: int) -> int:
         """Accept connections to a node; return the bound port (a free one for port 0).
@@ -83,6 +90,7 @@ class Listener:
                     self.settings.max_connections,
                 )
             self._is_full = True
+            self.refused_connections += 1
             return False
         self._connections.add(connection)
         return True
@@ -176,12 +184,14 @@ class ClientConnection(asyncio.Protocol):
                 timeout_s,
                 self._disconnect,
                 f"authentication timed out after {timeout_s:g} s",
+                "authentication timeout",
             )
             return
         try:
             self.principal = security.principal(transport)
         except ValueError as error:
-            self._disconnect(f"no principal in the client's certificate: {error}")
+            reason = f"no principal in the client's certificate: {error}"
+            self._disconnect(reason, "no principal")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Unregister the connection; later responses are dropped."""
@@ -197,7 +207,9 @@ class ClientConnection(asyncio.Protocol):
         if self.sasl is not None:
             self.sasl.expire_session(self.node.broker.clock())
         self._is_handling = True
+        counts = self.node.broker.counts.requests
         for request in connection.receive_data(data):
+            counts[request.api_key, request.api_version] += 1
             call = Call(
                 request.body, request.api_version, request.client_id, self, request
             )
@@ -248,13 +260,15 @@ class ClientConnection(asyncio.Protocol):
             self._schedule_write()
 
     def fail_authentication(self, token: Any, response: Any, reason: str) -> None:
+        failures = self.node.broker.counts.authentication_failures
+        failures[ErrorCode(response.error_code).name] += 1
         # The delay slows down password guessing.
         self._pause()
 
         def respond_and_disconnect() -> None:
             self.send_response(token, response)
             self._write()
-            self._disconnect(f"not authenticated: {reason}")
+            self._disconnect(f"not authenticated: {reason}", "not authenticated")
 
         delay_s = self._listener.security.failure_delay_s
         self._loop.call_later(delay_s, respond_and_disconnect)
@@ -346,9 +360,11 @@ class ClientConnection(asyncio.Protocol):
 
     # Disconnecting.
 
-    def _disconnect(self, reason: str) -> None:
-        """Log the reason and close the connection after an error of the client."""
+    def _disconnect(self, reason: str, kind: str = "invalid request") -> None:
+        """Log the reason and close the connection after an error of the client; count
+        it by its kind, which is a fixed word."""
         if not self._is_closing and self._transport is not None:
+            self.node.broker.counts.connections_closed[kind] += 1
             _LOGGER.warning("connection from %s closed: %s", self.client_host, reason)
             self._is_closing = True
             self._transport.close()

@@ -24,7 +24,8 @@ from coterie.settings import Settings
 from coterie.types import ScramCredential, ScramMechanism, SecurityProtocol
 
 if TYPE_CHECKING:
-    from coterie.broker.server.metrics import Endpoint
+    from coterie.broker.server.endpoint import Endpoint
+    from coterie.broker.server.health import Health
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ class Server:
         self._listener: Listener | None = None
         self._assembly: Assembly | None = None
         self._endpoint: Endpoint | None = None
+        self._health: Health | None = None
         self.metrics_port: int | None = None
         """The bound metrics port; None without metrics."""
 
@@ -101,7 +103,7 @@ class Server:
         try:
             self._create_users(passwords)
             await self._listen(self._listener)
-            await self._start_metrics()
+            await self._start_metrics(self._listener)
             assembly.start()
         except BaseException:
             self._listener.close()
@@ -155,25 +157,58 @@ class Server:
                 "and add one with coterie users add, or set sasl.users.file"
             )
 
-    async def _start_metrics(self) -> None:
+    async def _start_metrics(self, listener: Listener) -> None:
         port = self._plan.metrics_port
         if port is None:
             return
         # Imported here, as the library delays the start of a server without metrics.
-        from coterie.broker.server.metrics import Endpoint, GroupMetrics
+        from importlib.metadata import version
+
+        from coterie.broker.server.endpoint import Endpoint, Reply, json_reply
+        from coterie.broker.server.health import Health
+        from coterie.broker.server.metrics import GroupMetrics
+        from coterie.broker.server.server_metrics import Exposition, ServerMetrics
 
         broker = self.assembly.broker
         metrics = GroupMetrics(broker.runtime.shards)
         broker.runtime.metrics = metrics.metrics
         broker.flusher.observe = metrics.observe_flush
-        self._endpoint = Endpoint(metrics)
+        own = ServerMetrics(metrics.registry, broker, listener, self._plan.directory)
+        loop = asyncio.get_running_loop()
+        health = self._health = Health(
+            broker, loop, own.observe_delay, version("coterie")
+        )
+        own.monitor = health.monitor
+        exposition = Exposition(metrics.registry)
+
+        async def live() -> Reply:
+            is_ok, content = health.liveness()
+            return json_reply(content, is_ok=is_ok)
+
+        async def ready() -> Reply:
+            is_ok, content = health.readiness()
+            return json_reply(content, is_ok=is_ok)
+
+        self._endpoint = Endpoint(
+            {
+                b"/metrics": exposition.reply,
+                b"/": exposition.reply,
+                b"/health": live,
+                b"/ready": ready,
+            }
+        )
         self.metrics_port = await self._endpoint.start(self._plan.host, port)
-        _LOGGER.info("metrics on port %d, at /metrics", self.metrics_port)
+        health.monitor.start()
+        _LOGGER.info(
+            "metrics on port %d, at /metrics, /health and /ready", self.metrics_port
+        )
 
     async def stop(self) -> None:
         """Stop accepting, make everything durable, and close the log."""
         assert self._listener is not None
         self._listener.close()
+        if self._health is not None:
+            self._health.stop()
         if self._endpoint is not None:
             self._endpoint.close()
         try:

@@ -21,7 +21,7 @@ from coterie.broker.runtime.data import DataPlane
 from coterie.broker.runtime.fetch_sessions import FetchSessions
 from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.transactions import TransactionPlane
-from coterie.broker.server.broker import Broker, Node
+from coterie.broker.server.broker import Broker, Counts, Node
 from coterie.broker.server.call import Call
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.errors import LogFull
@@ -191,6 +191,7 @@ class FakeBroker:
         self.loop = FakeLoop()
         self.scheduler = FakeScheduler(self.loop)
         self.authorizer: Any = AllowAll()
+        self.counts = Counts()
         self.cluster_id = "test-cluster"
         self.nodes = [
             Node(node_id, "127.0.0.1", 9092, cast(Broker, self))

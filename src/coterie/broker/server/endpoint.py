@@ -1,0 +1,112 @@
+"""The HTTP endpoint of metrics and health, in the server's event loop.
+
+It is a listener like any other: the size of a request, the number of connections and
+the time of each one have fixed bounds. When all connections are in use, a new one
+replaces the oldest, so that idle connections cannot keep a scraper out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+_LOGGER = logging.getLogger(__name__)
+
+REQUEST_TIMEOUT_S: Final = 10.0
+"""The time from a connection to the end of its response."""
+REQUEST_BYTES_MAX: Final = 8_192
+CONNECTIONS_MAX: Final = 64
+BACKLOG: Final = 64
+
+
+class Reply(NamedTuple):
+    """The status line, the body and its type of an HTTP response."""
+
+    status: str
+    body: bytes
+    content_type: str = "text/plain"
+
+
+Route: TypeAlias = Callable[[], Awaitable[Reply]]
+
+
+def json_reply(content: Mapping[str, Any], *, is_ok: bool) -> Reply:
+    """Return a response of status 200 or 503 with a JSON body."""
+    status = "200 OK" if is_ok else "503 Service Unavailable"
+    return Reply(status, json.dumps(content).encode() + b"\n", "application/json")
+
+
+class Endpoint:
+    """An HTTP server of GET requests, with a function for each path."""
+
+    def __init__(
+        self, routes: Mapping[bytes, Route], timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> None:
+        self._routes = routes
+        self._timeout_s = timeout_s
+        self._server: asyncio.Server | None = None
+        self._connections: dict[asyncio.StreamWriter, None] = {}
+        """The open connections, the oldest first."""
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; return the port. Raises OSError when the address is unavailable."""
+        self._server = await asyncio.start_server(
+            self._serve, host, port, limit=REQUEST_BYTES_MAX, backlog=BACKLOG
+        )
+        listening: int = self._server.sockets[0].getsockname()[1]
+        return listening
+
+    def close(self) -> None:
+        """Stop listening and close all connections."""
+        if self._server is not None:
+            self._server.close()
+        for connection in self._connections:
+            connection.close()
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        if len(self._connections) >= CONNECTIONS_MAX:
+            oldest = next(iter(self._connections))
+            del self._connections[oldest]
+            oldest.transport.abort()
+        self._connections[writer] = None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(_encode(await self._reply(head)))
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
+            pass  # the client sent no HTTP request, was too slow or has disconnected
+        finally:
+            self._connections.pop(writer, None)
+            writer.transport.abort()
+
+    async def _reply(self, head: bytes) -> Reply:
+        method, path, *_ = (*head.split(b"\r\n", 1)[0].split(), b"", b"")
+        if method != b"GET":
+            return Reply("405 Method Not Allowed", b"only GET\n")
+        route = self._routes.get(path.partition(b"?")[0])
+        if route is None:
+            paths = b", ".join(self._routes)
+            return Reply("404 Not Found", b"the paths are " + paths + b"\n")
+        try:
+            return await route()
+        except OSError:
+            raise
+        except Exception:
+            _LOGGER.exception("a bug in serving %r", path)
+            return Reply("500 Internal Server Error", b"see the server's log\n")
+
+
+def _encode(reply: Reply) -> bytes:
+    head = (
+        f"HTTP/1.0 {reply.status}\r\nContent-Type: {reply.content_type}\r\n"
+        f"Content-Length: {len(reply.body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + reply.body

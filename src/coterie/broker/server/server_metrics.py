@@ -1,0 +1,195 @@
+"""The server's own metrics: event loop, requests, connections, refusals and the disk.
+
+The coordinator's metrics, with Kafka's names, are in metrics.py. Request counters have
+an entry for each API and version; every other label is a fixed word, so that clients
+cannot create time series.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from coterie.broker.server.broker import Broker
+from coterie.broker.server.endpoint import Reply
+from coterie.broker.server.health import LoopMonitor
+from coterie.broker.server.listener import Listener
+from coterie.wire.api import ApiKey
+
+_DELAY_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_SHARE: Final = 10
+"""Rendering takes at most one of this many parts of the event loop's time."""
+_PAUSE_MAX_S: Final = 5.0
+
+
+class ServerMetrics(Collector):
+    """The metrics of a server besides its groups.
+
+    `directory` is the data directory; None for a log in memory.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        broker: Broker,
+        listener: Listener,
+        directory: Path | None,
+    ) -> None:
+        self._broker = broker
+        self._listener = listener
+        self._directory = directory
+        self.observe_delay = Histogram(
+            "coterie_event_loop_delay_seconds",
+            "Delay of a callback that is due every 0.1 s.",
+            buckets=_DELAY_BUCKETS,
+            registry=registry,
+        ).observe
+        """A callback with a delay of the event loop in seconds."""
+        self.monitor: LoopMonitor | None = None
+        ProcessCollector(registry=registry)
+        registry.register(self)
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing, so that registering does not collect values."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics with their current values."""
+        broker, counts = self._broker, self._broker.counts
+        if self.monitor is not None:
+            yield _counter("event_loop_long_turns", self.monitor.long_turns)
+        yield _requests(counts.requests, counts.heartbeats)
+        yield _by_words(
+            "authorization_refused",
+            ("resource", "operation"),
+            {
+                (resource.name, operation.name): count
+                for (resource, operation), count in (
+                    counts.authorization_refusals.items()
+                )
+            },
+        )
+        failures = counts.authentication_failures
+        yield _by_words("authentication_failures", ("reason",), _words(failures))
+        closed = counts.connections_closed
+        yield _by_words("connections_closed", ("reason",), _words(closed))
+        yield _counter("connections_refused", self._listener.refused_connections)
+        yield _gauge("connections", self._listener.open_connections)
+        yield _counter("flush_failures", broker.flusher.failures)
+        yield _counter("shard_reloads", broker.runtime.reloads)
+        if self._directory is not None:
+            yield _gauge("log_bytes", _size_of(self._directory))
+            yield _gauge("disk_free_bytes", shutil.disk_usage(self._directory).free)
+
+
+class Exposition:
+    """The text of all metrics, rendered at most for a tenth of the time.
+
+    Requests that arrive during the pause after a rendering share the next one, so that
+    many of them cannot block the event loop.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._text = b""
+        self._next_s = 0.0
+        self.renderings = 0
+
+    async def reply(self) -> Reply:
+        """Return metrics that were rendered after the call."""
+        loop = asyncio.get_running_loop()
+        known = self.renderings
+        while self.renderings == known:
+            wait_s = self._next_s - loop.time()
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)
+            else:
+                self._render(loop)
+        return Reply("200 OK", self._text, CONTENT_TYPE_LATEST)
+
+    def _render(self, loop: asyncio.AbstractEventLoop) -> None:
+        started_s = loop.time()
+        self._text = generate_latest(self._registry)
+        self.renderings += 1
+        ended_s = loop.time()
+        pause_s = min(_PAUSE_MAX_S, (_SHARE - 1) * (ended_s - started_s))
+        self._next_s = ended_s + pause_s
+
+
+def _requests(
+    requests: Mapping[tuple[int, int], int], heartbeats: Mapping[bytes, int]
+) -> Metric:
+    total = Counter(requests)
+    for front, count in heartbeats.items():
+        key, version = struct.unpack(">hh", front)
+        total[key, version] += count
+    return _by_words(
+        "requests",
+        ("api", "version"),
+        {
+            # A raw SASL token has no version.
+            (ApiKey(key).title, str(version) if version >= 0 else "raw"): count
+            for (key, version), count in total.items()
+        },
+    )
+
+
+def _words(counts: Mapping[str, int]) -> Mapping[tuple[str, ...], int]:
+    return {(word,): count for word, count in counts.items()}
+
+
+def _by_words(
+    name: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], int]
+) -> CounterMetricFamily:
+    family = CounterMetricFamily(f"coterie_{name}", _help(name), labels=labels)
+    for words, value in values.items():
+        family.add_metric(words, value)
+    return family
+
+
+def _counter(name: str, value: int) -> CounterMetricFamily:
+    assert value >= 0
+    return CounterMetricFamily(f"coterie_{name}", _help(name), value)
+
+
+def _gauge(name: str, value: int) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"coterie_{name}", _HELP[name], value)
+
+
+def _help(name: str) -> str:
+    return f"Count since the start: {_HELP[name]}."
+
+
+_HELP: Final = {
+    "authentication_failures": "failed authentications",
+    "authorization_refused": "refused checks of ACLs, hidden resources included",
+    "connections": "Open connections.",
+    "connections_closed": "connections closed after an error of the client",
+    "connections_refused": "connections refused at a limit",
+    "disk_free_bytes": "Free bytes of the data directory's file system.",
+    "event_loop_long_turns": "delays of the event loop of at least 0.25 s",
+    "flush_failures": "flushes that failed",
+    "log_bytes": "Size of the files in the data directory.",
+    "requests": "requests",
+    "shard_reloads": "shards that were loaded again after a failure",
+}
+
+
+def _size_of(directory: Path) -> int:
+    total = 0
+    for file in directory.iterdir():
+        try:
+            total += file.stat().st_size
+        except FileNotFoundError:
+            continue  # SQLite removes its journals
+    return total

@@ -1,0 +1,126 @@
+"""The HTTP endpoint of metrics and health: paths, and the bounds of its connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+
+from coterie.broker.server.endpoint import (
+    CONNECTIONS_MAX,
+    REQUEST_BYTES_MAX,
+    Endpoint,
+    Reply,
+    json_reply,
+)
+from coterie.broker.server.server_metrics import Exposition
+from tests.broker.server.harness import WAIT_S
+
+GET = b"GET /known HTTP/1.0\r\n\r\n"
+
+
+async def known() -> Reply:
+    return Reply("200 OK", b"content")
+
+
+async def broken() -> Reply:
+    raise AssertionError("a bug")
+
+
+def run(
+    work: Callable[[Callable[[bytes], Awaitable[bytes]], int], Awaitable[None]],
+    timeout_s: float = WAIT_S,
+) -> None:
+    """Call `work` with a function that sends bytes and returns the response, and with
+    the port of an endpoint."""
+
+    async def main() -> None:
+        endpoint = Endpoint({b"/known": known, b"/broken": broken}, timeout_s)
+        port = await endpoint.start("127.0.0.1", 0)
+
+        async def exchange(request: bytes) -> bytes:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request)
+            try:
+                return await asyncio.wait_for(reader.read(), WAIT_S)
+            except ConnectionError:
+                return b""
+            finally:
+                writer.close()
+
+        await work(exchange, port)
+        endpoint.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (GET, b"200 OK"),
+        (b"GET /known?a=b HTTP/1.1\r\nHost: x\r\n\r\n", b"200 OK"),
+        (b"GET /other HTTP/1.0\r\n\r\n", b"404 Not Found"),
+        (b"POST /known HTTP/1.0\r\n\r\n", b"405 Method Not Allowed"),
+        (b"\r\n\r\n", b"405 Method Not Allowed"),
+        (b"GET /broken HTTP/1.0\r\n\r\n", b"500 Internal Server Error"),
+    ],
+)
+def test_a_request_gets_the_response_of_its_path(
+    request_: bytes, status: bytes
+) -> None:
+    async def work(exchange: Callable[[bytes], Awaitable[bytes]], _: int) -> None:
+        assert (await exchange(request_)).startswith(b"HTTP/1.0 " + status)
+
+    run(work)
+
+
+def test_a_connection_without_a_request_is_closed() -> None:
+    async def work(exchange: Callable[[bytes], Awaitable[bytes]], _: int) -> None:
+        assert await exchange(b"") == b""
+
+    run(work, timeout_s=0)
+
+
+def test_a_request_over_the_size_limit_is_closed_without_a_response() -> None:
+    async def work(exchange: Callable[[bytes], Awaitable[bytes]], _: int) -> None:
+        assert await exchange(b"x" * (REQUEST_BYTES_MAX * 4)) == b""
+
+    run(work)
+
+
+def test_idle_connections_do_not_keep_others_out() -> None:
+    async def work(exchange: Callable[[bytes], Awaitable[bytes]], port: int) -> None:
+        idle = [
+            await asyncio.open_connection("127.0.0.1", port)
+            for _ in range(CONNECTIONS_MAX + 1)
+        ]
+        assert (await exchange(GET)).endswith(b"content")
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await asyncio.wait_for(idle[0][0].readexactly(1), WAIT_S)
+        for _, writer in idle:
+            writer.close()
+
+    run(work)
+
+
+def test_concurrent_scrapes_share_a_rendering() -> None:
+    registry = CollectorRegistry()
+    Gauge("known", "A gauge.", registry=registry)
+
+    async def main() -> None:
+        exposition = Exposition(registry)
+        # As after a rendering: every request waits for the end of the pause.
+        exposition._next_s = asyncio.get_running_loop().time() + 0.01
+        replies = await asyncio.gather(*(exposition.reply() for _ in range(100)))
+        assert {reply.status for reply in replies} == {"200 OK"}
+        assert exposition.renderings == 1
+
+    asyncio.run(main())
+
+
+def test_a_failure_is_status_503_with_a_json_body() -> None:
+    reply = json_reply({"status": "not ready"}, is_ok=False)
+    assert reply.status.startswith("503")
+    assert reply.body == b'{"status": "not ready"}\n'
