@@ -1,4 +1,4 @@
-"""The catalog: topics, configurations, users, ACL bindings, producer ids, transactions.
+"""The catalog: topics, configurations, quotas, users, ACLs, producer ids, transactions.
 
 The catalog does no I/O. A decision returns entries and does not change the state. Only
 `replay` changes the state that entries describe, both for new entries and at start. The
@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from coterie.auth.authorizer import AclAuthorizer
+from coterie.broker.catalog.client_quotas import ClientQuotas
 from coterie.broker.catalog.configs import (
     TOPIC_CONFIGS,
     GroupConfigs,
@@ -72,6 +73,7 @@ class Catalog:
         self._listeners: list[Callable[[TopicChange], None]] = []
         self.group_configs = GroupConfigs(settings)
         self.users = Users()
+        self.client_quotas = ClientQuotas()
         self.clear()
 
     def clear(self) -> None:
@@ -88,6 +90,7 @@ class Catalog:
         if self._acls is not None:
             self._acls.clear()
         self.users.clear()
+        self.client_quotas.clear()
         self._unreserved_producer_id = 0
         self._next_producer_id = 0
 
@@ -272,6 +275,8 @@ class Catalog:
                     self._acls.replay(entry.name, entry.value)
             case EntryKind.SCRAM_CREDENTIAL:
                 self.users.replay(entry.name, entry.value)
+            case EntryKind.CLIENT_QUOTA:
+                self.client_quotas.replay(entry.name, entry.value)
             case EntryKind.PRODUCER_IDS:
                 assert entry.value is not None
                 self._unreserved_producer_id = entry.value["next"]

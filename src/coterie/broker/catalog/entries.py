@@ -33,6 +33,8 @@ class EntryKind(StrEnum):
     """The first producer id that no block contains yet ["next"]."""
     SCRAM_CREDENTIAL = "scram-credential"
     """A SCRAM credential of a user [the mechanism, "/", the user's name]."""
+    CLIENT_QUOTA = "client-quota"
+    """The quotas of an entity [its types and names, as JSON]."""
     TRANSACTION = "transaction"
     """A transactional producer [the transactional id]."""
 

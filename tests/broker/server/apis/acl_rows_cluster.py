@@ -7,6 +7,12 @@ from typing import Any, Final
 from coterie.auth.acl import Operation
 from coterie.wire.configs import ConfigResourceType
 from coterie.wire.messages import alter_configs
+from coterie.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlteredQuotaEntity,
+    QuotaAlteration,
+    QuotaOperation,
+)
 from coterie.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -14,6 +20,7 @@ from coterie.wire.messages.alter_user_scram_credentials import (
 from coterie.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from coterie.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from coterie.wire.messages.describe_acls import DescribeAclsRequest
+from coterie.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 from coterie.wire.messages.describe_cluster import DescribeClusterRequest
 from coterie.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -227,6 +234,29 @@ ROWS: Final = [
         top,
         0,
         {cluster(DESCRIBE_CONFIGS): NO_CLUSTER},
+        1,
+    ),
+    Row(
+        "DescribeClientQuotas",
+        lambda _: DescribeClientQuotasRequest(),
+        top,
+        0,
+        {cluster(DESCRIBE_CONFIGS): NO_CLUSTER},
+        1,
+    ),
+    Row(
+        "AlterClientQuotas",
+        lambda _: AlterClientQuotasRequest(
+            entries=[
+                QuotaAlteration(
+                    entity=[AlteredQuotaEntity(entity_type="user", entity_name="none")],
+                    ops=[QuotaOperation(key="producer_byte_rate", remove=True)],
+                )
+            ]
+        ),
+        lambda response: [entry.error_code for entry in response.entries],
+        [0],
+        {cluster(ALTER_CONFIGS): [NO_CLUSTER]},
         1,
     ),
     Row(
