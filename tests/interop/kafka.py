@@ -129,12 +129,16 @@ class GroupCommand:
         )
 
 
+def run_tool(jars: Path, tool: str, *words: str) -> CommandOutput:
+    """Run a command-line tool of Apache Kafka, given by its class."""
+    return run([*_java(jars, "error"), tool, *words], START_S)
+
+
 def dump_segments(jars: Path, files: Sequence[Path]) -> str:
     """Return DumpLogSegments' output for segments of __consumer_offsets."""
     tool = "org.apache.kafka.tools.DumpLogSegments"
     names = ",".join(map(str, files))
-    words = ["--offsets-decoder", "--files", names]
-    done = run([*_java(jars, "warn"), tool, *words], START_S)
+    done = run_tool(jars, tool, "--offsets-decoder", "--files", names)
     assert done.exit_code == 0, done.stderr
     return done.stdout
 

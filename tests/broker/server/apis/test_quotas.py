@@ -57,7 +57,7 @@ def describe(
 ) -> dict[tuple[tuple[str, str | None], ...], dict[str, float]]:
     request = DescribeClientQuotasRequest(components=list(components))
     response = server.call(request, version)
-    assert (response.error_code, response.error_message) == (0, None)
+    assert (response.error_code, response.error_message) == (0, "")
     return {
         tuple((part.entity_type, part.entity_name) for part in entry.entity): {
             value.key: value.value for value in entry.values

@@ -71,7 +71,7 @@ def describe_client_quotas(call: Call) -> None:
         call.respond(
             _describe_error(code)
             if code
-            else DescribeClientQuotasResponse(entries=described)
+            else DescribeClientQuotasResponse(error_message="", entries=described)
         )
 
     call.node.broker.data.when_durable(durable)
