@@ -8,6 +8,7 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+LOCK := requirements-dev.txt
 RESULTS := build/facts.json
 # Number of test processes; the suite is sized for two cores.
 JOBS ?= 2
@@ -17,7 +18,7 @@ SEEDS ?= 1-10000
 # More arguments for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
 
-.PHONY: help setup demo test interop quick check format bench fuzz sim conformance clean
+.PHONY: help setup demo test interop quick check format bench fuzz sim conformance lock versions clean
 
 help: ## list these targets
 	@echo 'Coterie: Kafka consumer groups in Python. Start with: make demo'
@@ -25,8 +26,8 @@ help: ## list these targets
 
 setup: $(READY) ## create .venv with Coterie and everything its tests need
 
-$(READY): pyproject.toml constraints.txt tools/setup.sh
-	@bash tools/setup.sh $(VENV) dev
+$(READY): pyproject.toml $(LOCK) tools/setup.sh
+	@bash tools/setup.sh $(VENV)
 	@touch $@
 	@echo 'ready: $(BIN)/coterie --help'
 
@@ -69,6 +70,15 @@ sim: $(READY) ## run the simulation: exhaustive, 10,000 seeds, and all mutants
 	@$(BIN)/python -m sim --exhaustive $(DEPTH)
 	@$(BIN)/python -m sim --seeds $(SEEDS) --jobs $(JOBS) $(ARGS)
 	@$(BIN)/python -m sim --mutants --jobs $(JOBS)
+
+lock: $(READY) ## resolve requirements-dev.txt again, with hashes (ARGS=--upgrade)
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --custom-compile-command 'make lock' --no-annotate --extra dev \
+	  --output-file $(LOCK) $(ARGS) pyproject.toml
+
+versions: $(READY) ## run the fast tests with the lowest and the newest dependencies
+	@bash tools/versions.sh lowest-direct
+	@bash tools/versions.sh highest
 
 conformance: $(READY) ## run the tests and write the conformance pages
 	@mkdir -p build

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# setup.sh VENV EXTRA: install Coterie with an extra into VENV, with pip only. VENV is
-# created with the first Python that is new enough; PYTHON=path chooses one. Prints one
-# sentence about a missing requirement and exits with 1. Host names of package indexes
-# are removed from pip's output.
+# setup.sh VENV: install Coterie for development into VENV, with pip only: the packages of
+# requirements-dev.txt, each checked against its hashes, then Coterie itself, editable.
+# VENV is created with the first Python that is new enough; PYTHON=path chooses one.
+# Prints one sentence about a missing requirement and exits with 1. Host names of package
+# indexes are removed from pip's output.
 set -euo pipefail
 
 venv=$1
-extra=$2
 
 fits() {
   command -v "$1" >/dev/null &&
@@ -40,10 +40,14 @@ make_venv() {
 if ! "$venv/bin/python" -m pip --version &>/dev/null; then
   make_venv
 fi
-echo "installing Coterie with its extra '$extra' (takes a minute the first time)"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
-  --constraint constraints.txt --editable ".[$extra]" 2>&1 |
-  sed -E "s#https?://[^ ,)>]+#(an index)#g; s#host='[^']*'#an index#g" || {
-  echo "pip could not install it: see the lines above." >&2
-  exit 1
+pip_install() {
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input "$@" 2>&1 |
+    sed -E "s#https?://[^ ,)>]+#(an index)#g; s#host='[^']*'#an index#g" || {
+    echo "pip could not install it: see the lines above." >&2
+    exit 1
+  }
 }
+
+echo "installing Coterie and its development tools (takes a minute the first time)"
+pip_install --require-hashes --requirement requirements-dev.txt
+pip_install --no-deps --no-build-isolation --editable .
