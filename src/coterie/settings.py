@@ -123,6 +123,8 @@ class Settings:
     """Largest request."""
     socket_request_without_records_max_bytes: int = 16_777_216
     """Coterie only: largest request of an API other than Produce."""
+    socket_request_max_elements: int = 500_000
+    """Coterie only: largest number of elements in all arrays of a request together."""
     max_connections: int = INT32_MAX
     max_in_flight_requests_per_connection: int = 1_000
     """Coterie only: number of unanswered requests at which reading pauses."""

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from coterie.client.connection import Address, BrokerConnection
+from coterie.client.connection import ELEMENTS_MAX, Address, BrokerConnection
 from coterie.client.options import ClientOptions
 from coterie.errors import (
     ClientError,
@@ -18,7 +18,17 @@ from coterie.errors import (
 )
 from coterie.wire.api import ApiKey
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from coterie.wire.messages.list_groups import (
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from coterie.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from coterie.wire.schema import Versions
 from tests.client.scripted_broker import (
     HANG_UP,
@@ -173,6 +183,37 @@ async def test_malformed_responses_close_the_connection(
         with pytest.raises(MalformedFrame, match=message):
             await heartbeat(connection)
         assert not connection.is_open
+
+
+async def test_a_response_with_too_many_elements_closes_the_connection() -> None:
+    async with ScriptedBroker() as broker:
+        broker.versions[ApiKey.LIST_GROUPS] = Versions(0, 0)
+        count = ELEMENTS_MAX + 1
+        body = struct.pack(">ihi", 1, 0, count) + bytes(4 * count)
+        broker.answers[ApiKey.LIST_GROUPS] = in_turn(
+            struct.pack(">i", len(body)) + body
+        )
+        connection = await connect(broker)
+        with pytest.raises(MalformedFrame, match=f"{count} elements; only"):
+            await connection.call(ListGroupsRequest(), ListGroupsResponse)
+        assert not connection.is_open
+
+
+@pytest.mark.slow
+async def test_large_responses_of_large_clusters_are_decoded() -> None:
+    groups = [ListedGroup(group_id=f"group-{n}") for n in range(100_000)]
+    partition = MetadataResponsePartition(replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3])
+    topic = MetadataResponseTopic(name="t", partitions=[partition] * 100)
+    async with ScriptedBroker() as broker:
+        broker.answers[ApiKey.LIST_GROUPS] = in_turn(ListGroupsResponse(groups=groups))
+        broker.answers[ApiKey.METADATA] = in_turn(
+            MetadataResponse(topics=[topic] * 2_000)
+        )
+        connection = await connect(broker)
+        listed = await connection.call(ListGroupsRequest(), ListGroupsResponse)
+        assert listed.groups == groups
+        metadata = await connection.call(MetadataRequest(), MetadataResponse)
+        assert sum(len(one.partitions) for one in metadata.topics) == 200_000
 
 
 async def test_an_unexpected_response_closes_the_connection() -> None:

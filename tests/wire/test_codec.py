@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,9 +21,13 @@ from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from coterie.wire.messages.fetch import FetchRequest, ReplicaState
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.metadata import MetadataRequest
 from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
@@ -30,7 +36,7 @@ from coterie.wire.messages.offset_fetch import (
 from coterie.wire.messages.produce import ProduceRequest
 from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from coterie.wire.primitives import EncodedArray, read_uvarint, write_uvarint
-from coterie.wire.schema import Message
+from coterie.wire.schema import Field, Message
 from tests.wire.hand import int16, int32, text
 from tests.wire.samples import label, sample, served
 
@@ -274,3 +280,79 @@ def test_the_repr_of_a_message_hides_passwords() -> None:
     ):
         assert "hunter2" not in shown
         assert "=..." in shown
+
+
+@pytest.mark.parametrize(("cls", "version"), SERVED, ids=label)
+def test_arrays_of_shortest_elements_are_decoded(
+    cls: type[Message], version: int
+) -> None:
+    value = cls(
+        **{
+            name: [_shortest(declared, version)] * 300
+            for name, declared in cls.FIELDS.items()
+            if declared.kind == "array" and version in declared.versions
+        }
+    )
+    body = encode(value, version)
+    assert decode(cls, version, body) == (value, len(body))
+
+
+def _shortest(declared: Field, version: int) -> Any:
+    if declared.element == "uuid":
+        return bytes(16)
+    if isinstance(declared.element, str):
+        return "" if declared.element == "string" else 0
+    assert declared.element is not None
+    return declared.element(
+        **{
+            name: None
+            for name, each in declared.element.FIELDS.items()
+            if version in each.nullable and version in each.versions
+        }
+    )
+
+
+def test_an_array_that_needs_more_bytes_than_there_are_is_refused_before_decoding() -> (
+    None
+):
+    count = 50
+    # A topic of Metadata v12 has a UUID, a nullable name and tagged fields.
+    body = write_uvarint(count + 1) + (bytes(16) + b"\0\0") * (count - 1)
+    with pytest.raises(MalformedFrame, match="50 elements, each of at least 18 bytes"):
+        decode(MetadataRequest, 12, body)
+
+
+def test_elements_of_all_arrays_together_are_limited() -> None:
+    topics = [
+        OffsetFetchRequestTopics(name="t", partition_indexes=[1, 2, 3])
+        for _ in range(5)
+    ]
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)]
+    )
+    body = encode(request, 9)
+    elements = 1 + 5 + 5 * 3
+    assert decode(OffsetFetchRequest, 9, body, 0, elements)[0] == request
+    with pytest.raises(MalformedFrame, match="3 elements; only 2 more are accepted"):
+        decode(OffsetFetchRequest, 9, body, 0, elements - 1)
+
+
+def test_unknown_tagged_fields_count_as_elements() -> None:
+    request = FindCoordinatorRequest(coordinator_keys=["a", "b"])
+    request.unknown_tags = dict.fromkeys(range(10), b"")  # type: ignore[misc]
+    body = encode(request, 4)
+    assert decode(FindCoordinatorRequest, 4, body, 0, 12)[0] == request
+    with pytest.raises(MalformedFrame, match="10 tagged fields; at most 9 accepted"):
+        decode(FindCoordinatorRequest, 4, body, 0, 11)
+
+
+def test_few_elements_are_made_of_a_large_array_beyond_the_limit() -> None:
+    count = 2_000_000
+    body = b"\0" + write_uvarint(count + 1) + b"\1" * count + b"\0"
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedFrame):
+            decode(FindCoordinatorRequest, 4, body, 0, 500_000)
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()

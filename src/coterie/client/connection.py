@@ -62,6 +62,9 @@ _REAUTHENTICATED_AFTER: Final = 0.85
 Kafka's clients choose, and later than tokens are refreshed."""
 _TLS_ALERT: Final = b"\x15\x03"
 """The start of a TLS alert. No response starts so: its frame would be 350 MB."""
+ELEMENTS_MAX: Final = 5_000_000
+"""The largest number of elements in all arrays of a response: those of a Metadata
+response with 700,000 partitions of three replicas."""
 _REFUSED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
@@ -457,7 +460,7 @@ class BrokerConnection(asyncio.Protocol):
             _REFUSED_VERSION, at
         ):
             version = 0
-        value, _ = decode(pending.response, version, frame, at)
+        value, _ = decode(pending.response, version, frame, at, ELEMENTS_MAX)
         self._has_served |= pending.response is not ApiVersionsResponse
         del self._in_flight[correlation_id]
         if not pending.future.done():

@@ -7,21 +7,37 @@ request, end = decode(HeartbeatRequest, 4, body)
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from coterie.errors import MalformedFrame
-from coterie.wire.compiler import compile_decoder, compile_encoder
+from coterie.wire.compiler import Decoder, compile_decoder, compile_encoder
 from coterie.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
 
-_decoders: dict[tuple[type[Message], int], Callable[[bytes, int], tuple[Any, int]]] = {}
+NO_LIMIT: Final = sys.maxsize
+EMBEDDED_ELEMENTS_MAX: Final = 500_000
+"""The largest number of elements in bytes that a member sends inside a request, such as
+its subscription."""
+
+_decoders: dict[tuple[type[Message], int], Decoder] = {}
 _encoders: dict[tuple[type[Message], int], Callable[[Any], bytes]] = {}
 
 
-def decode(cls: type[M], version: int, data: bytes, at: int = 0) -> tuple[M, int]:
+def decode(
+    cls: type[M],
+    version: int,
+    data: bytes,
+    at: int = 0,
+    elements_max: int = NO_LIMIT,
+) -> tuple[M, int]:
     """Decode a `cls` of `version` at position `at`; return it and the next position.
+
+    `elements_max` limits the elements of all arrays together, which bounds the memory
+    for data from a peer. Records of the log have no limit: a record that was written
+    has to be read.
 
     Bytes after the value are not an error here. Kafka ignores them in requests; the
     readers of records check for them.
@@ -33,7 +49,7 @@ def decode(cls: type[M], version: int, data: bytes, at: int = 0) -> tuple[M, int
     except KeyError:
         compiled = decoder(cls, version)
     try:
-        value, end = compiled(data, at)
+        value, end = compiled(data, at, elements_max)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise MalformedFrame(f"{cls.__name__} v{version}: {error}") from None
     if end > len(data):
@@ -52,9 +68,7 @@ def encode(value: Message, version: int) -> bytes:
     return compiled(value)
 
 
-def decoder(
-    cls: type[Message], version: int
-) -> Callable[[bytes, int], tuple[Any, int]]:
+def decoder(cls: type[Message], version: int) -> Decoder:
     """Return the compiled decoder, which does not translate errors as `decode` does."""
     compiled = _decoders.get((cls, version))
     if compiled is None:

@@ -7,7 +7,10 @@ encoded. Consecutive fields of fixed width become one `struct.Struct`.
 The decoder does not check every read: `struct` and indexing raise when they run past
 the end. A slice does not raise, but it moves the position past the end, and `decode` in
 codec.py compares that position with the length once. Only the count of an array is
-checked before it is used, because it determines how much is allocated.
+checked before it is used, because it determines how much is allocated: against the
+bytes that its elements need at least, and against `left`, the number of elements and
+unknown tagged fields that the message may still have. Few bytes can encode an element
+of many: an empty string has one byte, and its place in a list eight.
 
 The encoder omits a field that the version does not have, as Kafka does for fields that
 its schemas call ignorable. A caller that must not lose the field checks the version.
@@ -30,10 +33,11 @@ from coterie.wire.primitives import (
     write_tags,
     write_uvarint,
 )
-from coterie.wire.schema import Field, Struct
+from coterie.wire.schema import Field, Struct, in_line, is_tagged
 
-Decoder: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
-"""A function from the data and a position to the value and the position after it."""
+Decoder: TypeAlias = Callable[[bytes, int, int], tuple[Any, int]]
+"""A function from the data, a position and the largest number of elements to the value
+and the position after it."""
 Encoder: TypeAlias = Callable[[Any, Callable[[bytes], None]], None]
 """A function of the value and of a function that appends one part of the encoded bytes.
 """
@@ -99,18 +103,6 @@ def struct_of(formats: list[str]) -> struct.Struct:
     return struct.Struct(">" + "".join(formats))
 
 
-def in_line(declared: Field, version: int, *, flexible: bool) -> bool:
-    """Return whether the version has the field, and not as a tagged field."""
-    return version in declared.versions and not is_tagged(
-        declared, version, flexible=flexible
-    )
-
-
-def is_tagged(declared: Field, version: int, *, flexible: bool) -> bool:
-    """Return whether the field is a tagged field in this version."""
-    return flexible and declared.tag is not None and version in declared.tagged
-
-
 def default_of(declared: Field) -> Any:
     """Return a field's default; a new object on each call when it is mutable."""
     if declared.default is None:
@@ -127,6 +119,28 @@ def element_struct(declared: Field) -> type[Struct]:
     """Return the class of a struct field, or of the elements of an array."""
     assert isinstance(declared.element, type)
     return declared.element
+
+
+def _bytes_min(declared: Field, version: int, *, flexible: bool) -> int:
+    """Return the number of bytes of a field's shortest encoding."""
+    if declared.kind in FIXED:
+        return struct.calcsize(">" + FIXED[declared.kind])
+    if declared.kind == "struct":
+        if version in declared.nullable:
+            return 1
+        return _struct_bytes_min(element_struct(declared), version, flexible=flexible)
+    if flexible:
+        return 1
+    return 2 if declared.kind == "string" else 4
+
+
+def _struct_bytes_min(cls: type[Struct], version: int, *, flexible: bool) -> int:
+    fields = (
+        _bytes_min(declared, version, flexible=flexible)
+        for declared in cls.FIELDS.values()
+        if in_line(declared, version, flexible=flexible)
+    )
+    return max(1, sum(fields) + flexible)
 
 
 def compile_decoder(cls: type[Struct], version: int, *, flexible: bool) -> Decoder:
@@ -156,6 +170,7 @@ class _DecodeEmitter:
             unpack_from=struct.unpack_from,
             refuse_null=_refuse_null,
             refuse_count=_refuse_count,
+            refuse_total=_refuse_total,
             take_tag=_take_tag,
         )
         self._run: list[tuple[str, str]] = []
@@ -163,7 +178,7 @@ class _DecodeEmitter:
     def finish(self, target: str) -> Decoder:
         self.flush()
         self.source.add(f"return {target}, at")
-        return self.source.function("decode(data, at)")
+        return self.source.function("decode(data, at, left)")
 
     def flush(self) -> None:
         """Emit one `unpack` for the fixed fields since the last call."""
@@ -214,7 +229,8 @@ class _DecodeEmitter:
         with source.block("if data[at] == 0:"):
             source.add("at += 1")
         with source.block("else:"):
-            source.add("found, at = read_tags(data, at)")
+            source.add("found, at = read_tags(data, at, left)")
+            source.add("left -= len(found)")
             for name, declared in cls.FIELDS.items():
                 if is_tagged(declared, self.version, flexible=True):
                     reader = source.constant(
@@ -223,7 +239,7 @@ class _DecodeEmitter:
                     with source.block(f"if {declared.tag} in found:"):
                         source.add(
                             f"{holds[name]} = take_tag(data, found.pop({declared.tag}),"
-                            f" {reader})"
+                            f" {reader}, left)"
                         )
             with source.block("if found:"):
                 source.add(
@@ -310,13 +326,24 @@ class _DecodeEmitter:
         source = self.source
         size = self._length("i")
         self._null(size, target, nullable)
-        with source.block(f"elif {size} > len(data) - at:"):
-            source.add(f"refuse_count({size}, at)")
+        needed = self._element_bytes_min(declared)
+        with source.block(f"elif {size} * {needed} > len(data) - at:"):
+            source.add(f"refuse_count({size}, {needed}, at)")
         with source.block("else:"):
+            source.add(f"left -= {size}")
+            with source.block("if left < 0:"):
+                source.add(f"refuse_total({size}, left)")
             if isinstance(declared.element, str) and declared.element in FIXED:
                 self._fixed_elements(declared.element, size, target)
             else:
                 self._looped_elements(declared, size, target)
+
+    def _element_bytes_min(self, declared: Field) -> int:
+        version, flexible = self.version, self.flexible
+        if isinstance(declared.element, str):
+            one = declared._replace(kind=declared.element)
+            return _bytes_min(one, version, flexible=flexible)
+        return _struct_bytes_min(element_struct(declared), version, flexible=flexible)
 
     def _fixed_elements(self, kind: str, size: str, target: str) -> None:
         if kind == "uuid":
@@ -361,14 +388,19 @@ def _refuse_null(at: int) -> None:
     raise MalformedFrame(f"null before byte {at} in a field that is not nullable")
 
 
-def _refuse_count(count: int, at: int) -> None:
-    raise MalformedFrame(f"array of {count} elements at byte {at} exceeds the data")
+def _refuse_count(count: int, needed: int, at: int) -> None:
+    detail = f"{count} elements, each of at least {needed} bytes"
+    raise MalformedFrame(f"array at byte {at}: {detail}, exceed the data")
 
 
-def _take_tag(data: bytes, span: tuple[int, int], reader: Decoder) -> Any:
+def _refuse_total(count: int, left: int) -> None:
+    raise MalformedFrame(f"{count} elements; only {left + count} more are accepted")
+
+
+def _take_tag(data: bytes, span: tuple[int, int], reader: Decoder, left: int) -> Any:
     """Decode a tagged field, which must fill its span."""
     start, end = span
-    value, at = reader(data[start:end], 0)
+    value, at = reader(data[start:end], 0, left)
     if at != end - start:
         raise MalformedFrame(f"tagged field of {end - start} bytes decodes to {at}")
     return value

@@ -58,13 +58,22 @@ def write_uvarint(value: int) -> bytes:
     return bytes(out)
 
 
-def read_tags(data: bytes, at: int) -> tuple[dict[int, tuple[int, int]], int]:
+HEADER_TAGS_MAX: Final = 1_000
+"""The largest number of tagged fields in a request or response header."""
+
+
+def read_tags(
+    data: bytes, at: int, count_max: int = HEADER_TAGS_MAX
+) -> tuple[dict[int, tuple[int, int]], int]:
     """Decode a tag section; return each field's start and end by tag, and the next
     position.
 
-    Raises MalformedFrame when tags are not ascending or a field exceeds the data.
+    Raises MalformedFrame when there are more than `count_max` fields, tags are not
+    ascending, or a field exceeds the data.
     """
     count, at = read_uvarint(data, at)
+    if count > count_max:
+        raise MalformedFrame(f"{count} tagged fields; at most {count_max} accepted")
     spans: dict[int, tuple[int, int]] = {}
     last = -1
     for _ in range(count):

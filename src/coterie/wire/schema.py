@@ -65,6 +65,18 @@ class Field(NamedTuple):
     is_secret: bool
 
 
+def in_line(declared: Field, version: int, *, flexible: bool) -> bool:
+    """Return whether the version has the field, and not as a tagged field."""
+    return version in declared.versions and not is_tagged(
+        declared, version, flexible=flexible
+    )
+
+
+def is_tagged(declared: Field, version: int, *, flexible: bool) -> bool:
+    """Return whether the field is a tagged field in this version."""
+    return flexible and declared.tag is not None and version in declared.tagged
+
+
 _IMPLICIT_DEFAULTS: Final[Mapping[str, object]] = {
     "bool": False,
     "string": "",

@@ -62,6 +62,7 @@ def test_a_name_value_pair_overrides_the_file(tmp_path: Path) -> None:
         ("group.min.session.timeout.ms=2000000", "group.max.session.timeout.ms"),
         ("socket.request.max.bytes=1000", "message.max.bytes"),
         ("socket.request.without.records.max.bytes=0", "from 1024 to 2147483647"),
+        ("socket.request.max.elements=0", "from 1000 to 2147483647"),
         ("message.max.bytes=1000", "offset.metadata.max.bytes"),
         ("group.consumer.max.size=0", "from 1 to 2147483647"),
         ("group.consumer.regex.refresh.interval.ms=9999", "from 10000 to"),

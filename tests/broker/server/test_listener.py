@@ -27,6 +27,7 @@ from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.broker.server.harness import ThreadServer, WireClient
 
 FRAMES_MAX, OTHER_FRAMES_MAX = 100_000, 60_000
+ELEMENTS_MAX = 5_000
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +35,7 @@ def server() -> Iterator[ThreadServer]:
     with ThreadServer(
         socket_request_max_bytes=FRAMES_MAX,
         socket_request_without_records_max_bytes=OTHER_FRAMES_MAX,
+        socket_request_max_elements=ELEMENTS_MAX,
         message_max_bytes=50_000,
         max_in_flight_requests_per_connection=8,
         group_initial_rebalance_delay_ms=20,
@@ -103,6 +105,20 @@ def test_only_produce_has_the_larger_limit(server: ThreadServer) -> None:
         assert topic.partition_responses[0].error_code
         victim.send(FindCoordinatorRequest(key="x" * (OTHER_FRAMES_MAX + 1)), 3)
         assert victim.is_closed()
+
+
+def test_a_request_with_too_many_elements_closes_its_connection(
+    server: ThreadServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = ["g"] * ELEMENTS_MAX
+    with server.client() as victim:
+        found = victim.call(FindCoordinatorRequest(coordinator_keys=keys), 4)
+        assert len(found.coordinators) == ELEMENTS_MAX
+        with caplog.at_level(logging.INFO):
+            victim.send(FindCoordinatorRequest(coordinator_keys=[*keys, "g"]), 4)
+            assert victim.is_closed()
+    (line,) = (record.getMessage() for record in caplog.records)
+    assert f"{ELEMENTS_MAX + 1} elements; only {ELEMENTS_MAX} more" in line
 
 
 def test_requests_before_an_invalid_frame_get_responses(client: WireClient) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from coterie.broker.protocol.sasl import Authentication, SaslState
 from coterie.errors import MalformedFrame
 from coterie.wire.api import ADVERTISED, IMPLEMENTED, ApiKey, api_of
-from coterie.wire.codec import decode, encode
+from coterie.wire.codec import NO_LIMIT, decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import (
     HEADER_V0_BYTES,
@@ -101,6 +101,7 @@ class Connection:
     (`has_held_frames`), which determines their decoding.
 
     Produce requests may have `produce_bytes_max`, if it is more than `frame_bytes_max`.
+    `elements_max` limits the elements of all arrays of a request.
 
     `fast_path` may return the response to a request from its bytes alone. It is called
     for frames that begin with one of `fast_path_prefixes` while no earlier response is
@@ -109,6 +110,7 @@ class Connection:
 
     __slots__ = (
         "_client",
+        "_elements_max",
         "_fast_path",
         "_fast_path_prefixes",
         "_frame_bytes_max",
@@ -126,6 +128,7 @@ class Connection:
         frame_bytes_max: int,
         *,
         produce_bytes_max: int = 0,
+        elements_max: int = NO_LIMIT,
         fast_path: FastPath | None = None,
         fast_path_prefixes: tuple[bytes, ...] = (),
         sasl: Authentication | None = None,
@@ -133,6 +136,7 @@ class Connection:
         self.failure: MalformedFrame | None = None
         self._frames = FrameReader(frame_bytes_max, produce_bytes_max)
         self._frame_bytes_max = frame_bytes_max
+        self._elements_max = elements_max
         self._produce_bytes_max = produce_bytes_max
         self._sasl = sasl
         self._held_frames: deque[bytes] = deque()
@@ -263,7 +267,7 @@ class Connection:
                 return None
             layout = _request_layout(key, version)
         client_id, at = self._client_id(frame, flexible=layout.flexible)
-        body, _ = decode(layout.request, version, frame, at)
+        body, _ = decode(layout.request, version, frame, at, self._elements_max)
         tagged = layout.tagged_response
         request = Request(key, version, correlation_id, client_id, body, tagged)
         self._pending.append(request)

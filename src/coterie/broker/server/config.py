@@ -62,6 +62,7 @@ _RANGES: Final[Mapping[str, Range]] = {
     "transactional.id.expiration.ms": Range(1, INT32_MAX),
     "producer.id.expiration.ms": Range(1, INT32_MAX),
     "socket.request.max.bytes": Range(1, INT32_MAX),
+    "socket.request.max.elements": Range(1_000, INT32_MAX),
     "socket.request.without.records.max.bytes": Range(1_024, INT32_MAX),
     "max.connections": Range(0, INT32_MAX),
     "max.in.flight.requests.per.connection": Range(1, INT32_MAX),

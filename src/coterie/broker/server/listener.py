@@ -140,6 +140,7 @@ class ClientConnection(asyncio.Protocol):
                 settings.socket_request_without_records_max_bytes,
             ),
             produce_bytes_max=settings.socket_request_max_bytes,
+            elements_max=settings.socket_request_max_elements,
             fast_path=self._heartbeats.respond,
             fast_path_prefixes=HEARTBEAT_FRONTS,
             sasl=self.sasl,

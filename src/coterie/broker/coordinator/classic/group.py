@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol
 from coterie.broker.coordinator.result import Ticket
 from coterie.errors import ApiError, MalformedFrame
 from coterie.types import GroupId, MemberId, TopicName
-from coterie.wire.codec import decode
+from coterie.wire.codec import EMBEDDED_ELEMENTS_MAX, decode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 
@@ -259,7 +259,9 @@ class ClassicGroup:
 def _topics_in(subscription: bytes) -> list[TopicName]:
     # A subscription starts with two bytes of version. The fields of version 0 are a
     # prefix of those of all later versions (E19-19).
-    value, _ = decode(ConsumerProtocolSubscription, 0, subscription, 2)
+    value, _ = decode(
+        ConsumerProtocolSubscription, 0, subscription, 2, EMBEDDED_ELEMENTS_MAX
+    )
     return value.topics
 
 

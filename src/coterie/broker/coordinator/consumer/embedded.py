@@ -15,7 +15,7 @@ from coterie.broker.coordinator.consumer.member import Target
 from coterie.broker.coordinator.result import TopicView
 from coterie.errors import MalformedFrame
 from coterie.types import TopicId
-from coterie.wire.codec import decode, encode
+from coterie.wire.codec import EMBEDDED_ELEMENTS_MAX, decode, encode
 from coterie.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -60,7 +60,8 @@ def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
 
 
 def _read(kind: type[_Message], data: bytes) -> _Message:
-    value, end = decode(kind, version_of(data), data, _VERSION.size)
+    version = version_of(data)
+    value, end = decode(kind, version, data, _VERSION.size, EMBEDDED_ELEMENTS_MAX)
     assert end <= len(data)
     return value
 
