@@ -113,6 +113,53 @@ def test_a_truncated_last_line_is_ignored(tmp_path: Path) -> None:
     assert not ResultFile(path, PLAN).is_done("reset:g")
 
 
+def test_results_torn_at_any_byte_are_continued(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    ResultFile(path, PLAN).add(ItemResult(ITEM, Verdict.DONE), NOW_MS, "s1")
+    whole = path.read_bytes()
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        results = ResultFile(path, PLAN)
+        assert not results.last, "the result of a torn line is unknown"
+        results.add(ItemResult(ITEM, Verdict.ALREADY), NOW_MS, "s2")
+        assert ResultFile(path, PLAN).last["reset:g"].verdict is Verdict.ALREADY
+        lines = path.read_bytes().splitlines()
+        assert len(lines) == 2
+        assert lines[0] == whole.splitlines()[0]
+
+
+def test_a_line_that_a_full_disk_cut_short_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    results = ResultFile(path, PLAN)
+    results.add(ItemResult(ITEM, Verdict.FAILED), NOW_MS, "s1")
+    path.write_bytes(path.read_bytes()[:-5])
+    results.add(ItemResult(ITEM, Verdict.DONE), NOW_MS, "s2")
+    assert ResultFile(path, PLAN).last["reset:g"].snapshot_id == "s2"
+
+
+def test_results_before_a_torn_line_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    other = PlanItem("reset:h", Action.RESET, "h", SEEN)
+    results = ResultFile(path, PLAN)
+    for item in (ITEM, other):
+        results.add(ItemResult(item, Verdict.DONE), NOW_MS, "s")
+    path.write_bytes(path.read_bytes()[:-1])
+    later = ResultFile(path, PLAN)
+    later.add(ItemResult(other, Verdict.ALREADY), NOW_MS, "")
+    verdicts = {key: line.verdict for key, line in ResultFile(path, PLAN).last.items()}
+    assert verdicts == {"reset:g": Verdict.DONE, "reset:h": Verdict.ALREADY}
+
+
+def test_a_file_of_another_kind_without_a_newline_is_left_alone(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "notes"
+    path.write_bytes(b'{"schema":"mine","schema_version":1}')
+    with pytest.raises(SettingError, match="'mine'"):
+        ResultFile(path, PLAN)
+    assert path.read_bytes() == b'{"schema":"mine","schema_version":1}'
+
+
 def test_the_results_of_another_plan_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "r"
     ResultFile(path, PLAN).add(ItemResult(ITEM, Verdict.DONE), NOW_MS, "s")

@@ -53,6 +53,23 @@ def test_an_empty_snapshot_creates_no_file(tmp_path: Path) -> None:
     assert list(list_snapshots(tmp_path / "new")) == []
 
 
+def test_a_snapshot_torn_at_any_byte_has_its_whole_lines(tmp_path: Path) -> None:
+    writer = SnapshotWriter(tmp_path, head("s1"))
+    for group_id in "gh":
+        writer.add([before(group_id)])
+    SnapshotWriter(tmp_path, head("s2")).add([before("g")])
+    whole = writer.path.read_bytes()
+    ends = [at + 1 for at, byte in enumerate(whole) if byte == ord("\n")]
+    for size in range(len(whole)):
+        writer.path.write_bytes(whole[:size])
+        counts = {
+            each.head.snapshot_id: len(each.groups) for each in list_snapshots(tmp_path)
+        }
+        whole_lines = sum(end <= size for end in ends)
+        # Nothing is written to a group before the snapshot's head is on the disk.
+        assert counts == {"s2": 1} | ({"s1": whole_lines - 1} if whole_lines else {})
+
+
 def test_snapshots_are_listed_newest_first(tmp_path: Path) -> None:
     for name, at in [("b", "2026-01-01"), ("a", "2026-01-02"), ("c", "2026-01-02")]:
         SnapshotWriter(tmp_path, head(name, at)).add([before("g")])

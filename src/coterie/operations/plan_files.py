@@ -74,12 +74,15 @@ def utc_text(at_ms: int) -> str:
 
 
 def append_durably(path: Path, data: bytes, *, is_new: bool = False) -> None:
-    """Append bytes to a file and sync them to the disk.
+    """Append lines to a file and sync them to the disk.
 
-    A new file must not exist yet; only its owner can read it.
+    A new file must not exist yet; only its owner can read it. A last line without its
+    end is removed: a crash or a full disk cut it short, and a line appended to it could
+    not be read.
     """
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | (os.O_EXCL if is_new else 0)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | (os.O_EXCL if is_new else 0)
     with os.fdopen(os.open(path, flags, 0o600), "ab") as file:
+        _remove_torn_line(file.fileno())
         file.write(data)
         file.flush()
         os.fsync(file)
@@ -89,6 +92,15 @@ def append_durably(path: Path, data: bytes, *, is_new: bool = False) -> None:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+
+def _remove_torn_line(descriptor: int) -> None:
+    """Truncate a file to the end of its last whole line."""
+    end = size = os.fstat(descriptor).st_size
+    while end and os.pread(descriptor, 1, end - 1) != b"\n":
+        end -= 1
+    if end < size:
+        os.ftruncate(descriptor, end)
 
 
 PLAN_SCHEMA: Final = "coterie.plan"
@@ -326,13 +338,21 @@ class ResultLine:
 
 
 class ResultFile:
-    """The results of one plan. Raises SettingError for a file of another plan."""
+    """The results of one plan. Raises SettingError for a file of another plan.
+
+    The result of a line that was cut short is unknown: its item has the previous result
+    or none, and the next run compares the group with the plan again.
+    """
 
     def __init__(self, path: Path, plan: Plan) -> None:
         self.path = path
         self._plan_id = plan.plan_id
+        self._head = encode_line(ResultHead(self._plan_id))
         self._is_new = not path.exists()
-        lines = () if self._is_new else self._read()
+        data = b"" if self._is_new else self._read()
+        # A crash can cut the head short; a file of any other kind is left alone.
+        self._has_head = b"\n" in data or not self._head.startswith(data)
+        lines = self._decode(data) if self._has_head else ()
         self.last = {line.item_id: line for line in lines}
         """The last result of each item."""
 
@@ -350,9 +370,10 @@ class ResultFile:
 
         Called before anything is applied. Raises SettingError.
         """
-        if self._is_new:
-            self._append(encode_line(ResultHead(self._plan_id)))
+        if not self._has_head:
+            self._append(self._head)
             self._is_new = False
+            self._has_head = True
 
     def add(self, result: ItemResult, at_ms: int, snapshot_id: str) -> None:
         """Append a result and sync it to the disk."""
@@ -376,9 +397,15 @@ class ResultFile:
         except OSError as error:
             raise SettingError(f"{self.path}: {error.strerror}") from error
 
-    def _read(self) -> tuple[ResultLine, ...]:
+    def _read(self) -> bytes:
         try:
-            head, *lines = self.path.read_bytes().split(b"\n")
+            return self.path.read_bytes()
+        except OSError as error:
+            raise SettingError(f"{self.path}: {error.strerror}") from error
+
+    def _decode(self, data: bytes) -> tuple[ResultLine, ...]:
+        try:
+            head, *lines = data.split(b"\n")
             plan_id = decode_document(
                 head, ResultHead, RESULTS_SCHEMA, RESULTS_SCHEMA_VERSION
             ).plan_id
@@ -390,7 +417,5 @@ class ResultFile:
             return tuple(
                 msgspec.json.decode(line, type=ResultLine) for line in lines[:-1]
             )
-        except OSError as error:
-            raise SettingError(f"{self.path}: {error.strerror}") from error
         except (SettingError, msgspec.DecodeError) as error:
             raise SettingError(f"{self.path}: {error}") from error

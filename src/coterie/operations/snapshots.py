@@ -138,8 +138,12 @@ def read_snapshot(directory: Path, snapshot_id: str) -> Snapshot:
 
 
 def list_snapshots(directory: Path) -> Iterator[Snapshot]:
-    """Yield the snapshots of a directory, newest first. Raises SettingError."""
-    ids = (path.stem for path in directory.glob(f"*{_SUFFIX}"))
+    """Yield the snapshots of a directory, newest first. Raises SettingError.
+
+    A file whose head a crash cut short is left out: its operation wrote nothing.
+    """
+    paths = directory.glob(f"*{_SUFFIX}")
+    ids = (path.stem for path in paths if b"\n" in path.read_bytes())
     found = (read_snapshot(directory, each) for each in ids)
     yield from sorted(
         found,
