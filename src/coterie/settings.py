@@ -91,6 +91,10 @@ class Settings:
     acknowledged writes; for measurements only."""
     message_max_bytes: int = 1_048_588
     """Largest record batch."""
+    batch_records_max: int = 1_000_000
+    """Coterie only: most records in a batch."""
+    batch_decompressed_bytes_max: int = 104_857_600
+    """Coterie only: largest size of a batch's records when decompressed."""
     fetch_max_bytes: int = 57_671_680
     """Largest Fetch response."""
     delete_topic_enable: bool = True

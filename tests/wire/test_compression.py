@@ -12,8 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.errors import MalformedFrame
-from coterie.wire import compression
-from coterie.wire.compression import XERIAL_MAGIC, Codec, compress, decompress
+from coterie.wire.compression import (
+    XERIAL_MAGIC,
+    Codec,
+    DataTooLarge,
+    compress,
+    decompress,
+)
 
 DATA = b"some text, some text, some more text" * 2000
 COMPRESSING = [codec for codec in Codec if codec is not Codec.NONE]
@@ -63,22 +68,22 @@ def test_data_larger_than_the_first_buffer_is_decompressed(codec: Codec) -> None
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
-def test_a_decompression_bomb_is_malformed(
-    codec: Codec, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_decompression_bomb_is_too_large(codec: Codec) -> None:
     body = compress(codec, bytes(1_000_000))
-    monkeypatch.setattr(compression, "DECOMPRESSED_BYTES_MAX", 999_999)
-    with pytest.raises(MalformedFrame):
-        decompress(codec, body)
+    assert len(decompress(codec, body, 1_000_000)) == 1_000_000
+    with pytest.raises(DataTooLarge):
+        decompress(codec, body, 999_999)
 
 
-def test_a_decompression_bomb_of_many_blocks_is_malformed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_lz4_blocks_are_independent_as_javas_clients_require() -> None:
+    flags = compress(Codec.LZ4, DATA)[4]
+    assert flags & 0x20, "block independence, of the LZ4 frame format"
+
+
+def test_a_decompression_bomb_of_many_blocks_is_too_large() -> None:
     body = kafka.codec.snappy_encode(bytes(100_000), xerial_blocksize=1000)
-    monkeypatch.setattr(compression, "DECOMPRESSED_BYTES_MAX", 99_999)
-    with pytest.raises(MalformedFrame):
-        decompress(Codec.SNAPPY, body)
+    with pytest.raises(DataTooLarge):
+        decompress(Codec.SNAPPY, body, 99_999)
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)

@@ -13,7 +13,7 @@ from kafka.record import default_records as kafka_python_records
 from kafka.record.memory_records import MemoryRecords
 
 from coterie.errors import MalformedFrame
-from coterie.wire.compression import Codec
+from coterie.wire.compression import Codec, DataTooLarge
 from coterie.wire.record_batch import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
@@ -21,11 +21,13 @@ from coterie.wire.record_batch import (
     LogRecord,
     Marker,
     Producer,
+    check_records,
     crc_matches,
     decode_marker,
     decode_records,
     encode_batch,
     encode_marker,
+    iterate_records,
     read_header,
     split_batches,
     with_append_time,
@@ -308,3 +310,105 @@ def test_corrupted_records_are_malformed_or_records(
         read(bytes(batch))
     except MalformedFrame:
         return
+
+
+# Comparing the records with the header.
+
+
+def lied(
+    bodies: list[bytes],
+    count: int,
+    codec: Codec = Codec.NONE,
+    deltas: list[int] | None = None,
+) -> bytes:
+    """Return a batch of records with these offset deltas and a stated count."""
+    steps = range(len(bodies)) if deltas is None else deltas
+    records = [
+        LogRecord(delta, 0, None, body)
+        for delta, body in zip(steps, bodies, strict=True)
+    ]
+    batch = encode_batch(records, codec=codec, base_offset=0, last_offset=count - 1)
+    return batch[:57] + count.to_bytes(4, "big") + batch[61:]
+
+
+@codecs
+@given(st.lists(st.tuples(st.binary(max_size=300), st.integers(0, 2**40)), min_size=1))
+def test_records_that_agree_with_the_header_pass(
+    codec: Codec, content: list[tuple[bytes, int]]
+) -> None:
+    records = [
+        LogRecord(at, time, value or None, value, (("h", value),) if value else ())
+        for at, (value, time) in enumerate(content)
+    ]
+    batch = encode_batch(records, codec=codec)
+    check_records(batch, read_header(batch))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [0, 60, 130, 20_000])
+def test_lengths_and_deltas_of_any_size_pass(size: int) -> None:
+    count = 20_000 if size < 1_000 else 200
+    records = [LogRecord(at, at << 20, None, b"x" * size) for at in range(count)]
+    batch = encode_batch(records)
+    check_records(batch, read_header(batch))
+
+
+@codecs
+@pytest.mark.parametrize(
+    ("count", "deltas"),
+    [
+        (2, [0, 1, 2]),
+        (4, [0, 1, 2]),
+        (2**31 - 1, [0, 1, 2]),
+        (3, [0, 0, 0]),
+        (3, [5, 6, 7]),
+        (3, [1, 2, 3]),
+        (3, [0, 1, 300]),
+        (3, [0, 1, 2**30]),
+        (3, [-1, 0, 1]),
+    ],
+)
+def test_records_that_disagree_with_the_header_are_malformed(
+    codec: Codec, count: int, deltas: list[int]
+) -> None:
+    batch = lied([b"x"] * 3, count, codec, deltas)
+    with pytest.raises(MalformedFrame):
+        check_records(batch, read_header(batch))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\x0c",
+        b"\x0a\0\0\0\1\1",
+        b"\x0b\0\0\0\1\1\0",
+        b"\x0e\0\0\0\1\1\0",
+        b"\x0c\0\0\0\1\1\0\0",
+        b"\xff" * 30,
+        b"\x0c\0" + b"\x80" * 30,
+        b"\x0c\0\x80\x80\x80\0\0",
+    ],
+)
+def test_lengths_that_disagree_with_the_batch_are_malformed(body: bytes) -> None:
+    header = encode_batch([LogRecord(0, 0, None, None)])[:HEADER_BYTES]
+    length = (HEADER_BYTES - 12 + len(body)).to_bytes(4, "big")
+    batch = header[:8] + length + header[12:] + body
+    with pytest.raises(MalformedFrame):
+        check_records(batch, read_header(batch))
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+def test_records_are_decompressed_up_to_the_limit(codec: Codec) -> None:
+    batch = encode_batch([LogRecord(0, 0, None, bytes(100_000))], codec=codec)
+    check_records(batch, read_header(batch), 100_011)
+    with pytest.raises(DataTooLarge):
+        check_records(batch, read_header(batch), 100_010)
+
+
+def test_records_are_decoded_one_by_one() -> None:
+    batch = lied([b"x"] * 3, 9)
+    records = iterate_records(batch)
+    assert [next(records).offset for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(MalformedFrame):
+        next(records)

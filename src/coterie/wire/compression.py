@@ -18,7 +18,7 @@ XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER_BYTES: Final = 16
 XERIAL_VERSIONS: Final = struct.pack(">ii", 1, 1)
 DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Largest decompressed batch: a few bytes can claim to decompress to gigabytes."""
+"""Largest decompressed batch that is read: a few bytes can decompress to gigabytes."""
 BLOCK_LENGTH_BYTES: Final = 4
 BUFFER_BYTES_MIN: Final = 64 * 1024
 EXPECTED_RATIO: Final = 8
@@ -43,6 +43,10 @@ _STREAMS: Final = {
 }
 
 
+class DataTooLarge(MalformedFrame):
+    """Data that decompress to more than the limit."""
+
+
 def compress(codec: Codec, data: bytes) -> bytes:
     """Compress the records part of a batch."""
     if codec is Codec.NONE:
@@ -51,47 +55,58 @@ def compress(codec: Codec, data: bytes) -> bytes:
         block = bytes(cramjam.snappy.compress_raw(data))
         head = XERIAL_MAGIC + XERIAL_VERSIONS
         return head + struct.pack(">i", len(block)) + block
+    if codec is Codec.LZ4:
+        # Kafka's clients in Java do not read blocks that depend on earlier ones
+        # (Lz4BlockInputStream).
+        stream = cramjam.lz4.Compressor(block_linked=False)
+        stream.compress(data)
+        return bytes(stream.finish())
     return bytes(_STREAMS[codec].compress(data))
 
 
-def decompress(codec: Codec, data: bytes) -> bytes:
+def decompress(
+    codec: Codec, data: bytes, bytes_max: int = DECOMPRESSED_BYTES_MAX
+) -> bytes:
     """Decompress the records part of a batch from `compress` or from any client.
 
-    Raises MalformedFrame when the bytes are not of that codec, or decompress to more
-    than `DECOMPRESSED_BYTES_MAX`.
+    Raises MalformedFrame when the bytes are not of that codec, and DataTooLarge when
+    they decompress to more than `bytes_max`.
     """
     if codec is Codec.NONE:
         return data
     try:
         if codec is Codec.SNAPPY:
-            return _unsnappy(data)
-        return _bounded(codec, data)
+            return _unsnappy(data, bytes_max)
+        return _bounded(codec, data, bytes_max)
     except (cramjam.DecompressionError, ValueError, OverflowError) as error:
         raise MalformedFrame(f"{codec.name.lower()} batch: {error}") from None
 
 
-def _bounded(codec: Codec, data: bytes) -> bytes:
+def _bounded(codec: Codec, data: bytes, bytes_max: int) -> bytes:
     """Decompress a stream into a buffer that is enlarged up to the limit."""
     # The formats do not state the decompressed size reliably, and the library has no
     # limit: a fixed buffer is the limit.
     module = _STREAMS[codec]
     size = max(len(data) * EXPECTED_RATIO, BUFFER_BYTES_MIN)
     while True:
-        out = bytearray(min(size, DECOMPRESSED_BYTES_MAX))
+        out = bytearray(min(size, bytes_max))
         try:
             written = module.decompress_into(data, out)
         except cramjam.DecompressionError as error:
-            if BUFFER_TOO_SMALL not in str(error) or size >= DECOMPRESSED_BYTES_MAX:
+            if BUFFER_TOO_SMALL not in str(error):
                 raise
+            if size >= bytes_max:
+                raise _too_large(bytes_max) from None
             size *= EXPECTED_RATIO
+            del out  # before the larger one is allocated
         else:
             return bytes(memoryview(out)[:written])
 
 
-def _unsnappy(data: bytes) -> bytes:
+def _unsnappy(data: bytes, bytes_max: int) -> bytes:
     if not data.startswith(XERIAL_MAGIC):
-        return _unsnappy_block(data, DECOMPRESSED_BYTES_MAX)
-    blocks, at, room = [], XERIAL_HEADER_BYTES, DECOMPRESSED_BYTES_MAX
+        return _unsnappy_block(data, bytes_max, bytes_max)
+    blocks, at, room = [], XERIAL_HEADER_BYTES, bytes_max
     while at < len(data):
         if len(data) - at < BLOCK_LENGTH_BYTES:
             raise ValueError("a block length is truncated")
@@ -99,13 +114,17 @@ def _unsnappy(data: bytes) -> bytes:
         at += BLOCK_LENGTH_BYTES
         if size > len(data) - at:
             raise ValueError(f"a block of {size} bytes runs past the end")
-        blocks.append(_unsnappy_block(data[at : at + size], room))
+        blocks.append(_unsnappy_block(data[at : at + size], room, bytes_max))
         room -= len(blocks[-1])
         at += size
     return b"".join(blocks)
 
 
-def _unsnappy_block(block: bytes, room: int) -> bytes:
+def _unsnappy_block(block: bytes, room: int, bytes_max: int) -> bytes:
     if cramjam.snappy.decompress_raw_len(block) > room:
-        raise ValueError("the decompressed size is above the limit")
+        raise _too_large(bytes_max)
     return bytes(cramjam.snappy.decompress_raw(block))
+
+
+def _too_large(bytes_max: int) -> DataTooLarge:
+    return DataTooLarge(f"it decompresses to more than {bytes_max} bytes")

@@ -14,7 +14,12 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from coterie.errors import MalformedFrame
-from coterie.wire.compression import Codec, compress, decompress
+from coterie.wire.compression import (
+    DECOMPRESSED_BYTES_MAX,
+    Codec,
+    compress,
+    decompress,
+)
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = HEADER.size
@@ -251,29 +256,97 @@ def with_append_time(batch: bytes, timestamp_ms: int) -> bytes:
 
 
 def decode_records(batch: bytes, header: BatchHeader | None = None) -> list[LogRecord]:
-    """Decompress and decode the records of one batch.
+    """Decompress and decode the records of one batch; see `iterate_records`."""
+    return list(iterate_records(batch, header))
 
-    Raises MalformedFrame when they cannot be decoded or their number is not the
-    header's.
+
+def iterate_records(
+    batch: bytes, header: BatchHeader | None = None
+) -> Iterator[LogRecord]:
+    """Decompress one batch and decode its records one by one.
+
+    Raises MalformedFrame at a record that cannot be decoded, or at the end when the
+    number of records is not the header's.
     """
     if header is None:
         header = read_header(batch)
     data = batch[HEADER_BYTES : header.size_bytes]
     data = decompress(header.codec, bytes(data))
     try:
-        records, at = _decode_all(data, header)
+        yield from _decode_each(data, header)
     except (IndexError, UnicodeDecodeError) as error:
         raise MalformedFrame(f"records of the batch: {error}") from None
-    if at != len(data):
-        raise MalformedFrame(f"records end at byte {at} of {len(data)}")
-    return records
 
 
-def _decode_all(data: bytes, header: BatchHeader) -> tuple[list[LogRecord], int]:
+def check_records(
+    batch: bytes, header: BatchHeader, bytes_max: int = DECOMPRESSED_BYTES_MAX
+) -> None:
+    """Verify the number of records in a batch, their lengths and offset deltas.
+
+    Keys, values and headers are skipped. Raises MalformedFrame, and DataTooLarge when
+    the records decompress to more than `bytes_max`.
+    """
+    data = batch
+    at, end = HEADER_BYTES, header.size_bytes
+    codec = header.codec
+    if codec is not Codec.NONE:
+        data = decompress(codec, batch[at:end], bytes_max)
+        at, end = 0, len(data)
+    try:
+        at = _skip_records(data, at, header.record_count)
+    except IndexError:
+        at = -1
+    if at != end:
+        raise MalformedFrame(
+            f"the records do not end with the batch: the header counts "
+            f"{header.record_count}"
+        )
+
+
+RECORD_BYTES_MIN: Final = 6
+"""Attributes, timestamp and offset deltas, the lengths of key and value, the number of
+headers: each has at least one byte."""
+
+
+def _skip_records(data: bytes, at: int, count: int) -> int:
+    """Return the position after `count` records with offset deltas from 0 on."""
+    # This loop runs for every record that is produced. Lengths and deltas of up to two
+    # bytes are decoded in place; values are compared as zigzag, which doubles them.
+    size_min = RECORD_BYTES_MIN << 1
+    for delta in range(0, count << 1, 2):
+        size = data[at]
+        at += 1
+        if size >= 0x80:
+            byte = data[at]
+            if byte < 0x80:
+                size = size & 0x7F | byte << 7
+                at += 1
+            else:
+                size, at = _read_varint(data, at - 1)
+                size <<= 1
+        if size < size_min or size & 1:
+            raise MalformedFrame(f"record {delta >> 1} has an impossible length")
+        end = at + (size >> 1)
+        at += 1
+        while data[at] >= 0x80:  # the timestamp delta
+            at += 1
+        found = data[at + 1]
+        if found >= 0x80:
+            byte = data[at + 2]
+            if byte < 0x80:
+                found = found & 0x7F | byte << 7
+            else:
+                found = _read_varint(data, at + 1)[0] << 1
+        if found != delta or at + 4 >= end:
+            raise MalformedFrame(f"record {delta >> 1} has another offset delta")
+        at = end
+    return at
+
+
+def _decode_each(data: bytes, header: BatchHeader) -> Iterator[LogRecord]:
     if not 0 <= header.record_count <= len(data):
         raise MalformedFrame(f"{header.record_count} records in {len(data)} bytes")
     at = 0
-    records = []
     fixed_time = header.max_timestamp_ms if header.is_log_append_time else None
     for _ in range(header.record_count):
         size, at = _read_varint(data, at)
@@ -291,8 +364,9 @@ def _decode_all(data: bytes, header: BatchHeader) -> tuple[list[LogRecord], int]
         if not (0 <= offset_delta <= INT32_MAX and -INT64_MAX <= time <= INT64_MAX):
             raise MalformedFrame(f"record with offset +{offset_delta}, time {time}")
         offset = header.base_offset + offset_delta
-        records.append(LogRecord(offset, time, key, value, headers))
-    return records, at
+        yield LogRecord(offset, time, key, value, headers)
+    if at != len(data):
+        raise MalformedFrame(f"records end at byte {at} of {len(data)}")
 
 
 def _append_record(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.log.log import BatchInfo, Bounds
+from coterie.broker.log.log import OFFSET_MAX, BatchInfo, Bounds, FlushedPartition
+from coterie.errors import LogFull
 from tests.broker.log.logs import (
     OTHER,
     PARTITION,
@@ -232,3 +233,18 @@ def test_values_of_a_namespace_are_sorted_and_can_be_deleted(store: Store) -> No
     store.log.flush()
     assert list(store.log.items("space")) == [(b"a", b"aa"), (b"b", b"new")]
     assert store.log.get("space", b"c") is None
+
+
+def test_an_append_past_the_largest_offset_is_refused(store: Store) -> None:
+    base = OFFSET_MAX - 1
+    part = FlushedPartition(1, base, base)
+    store.log._flushed[PARTITION] = part  # type: ignore[attr-defined]
+    store.log.create(OTHER)
+    with pytest.raises(LogFull, match=str(OFFSET_MAX)):
+        append(store.log, records=3)
+    append(store.log, records=2)
+    store.log.flush()
+    assert store.log.bounds(PARTITION).flushed_offset == OFFSET_MAX + 1
+    assert OTHER in store.log.partitions()
+    with pytest.raises(LogFull):
+        append(store.log)

@@ -306,3 +306,21 @@ def test_a_slow_disk_is_measured_again_periodically() -> None:
     small = staged()
     tries = [pace.fits_loop(small) for _ in range(3 * TRY_EVERY)]
     assert tries.count(True) == 3
+
+
+def test_a_callback_that_fails_does_not_keep_others_from_being_called(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.flusher.when_durable(lambda _: 1 / 0)  # type: ignore[arg-type]
+    bench.wait("b")
+    bench.loop.settle()
+    assert bench.calls == [("b", None)]
+    bench.put("c")
+    bench.flusher.on_failure(lambda _: 1 / 0)  # type: ignore[arg-type]
+    bench.fails = LogError("no")
+    bench.wait("d")
+    bench.loop.settle()
+    assert bench.calls[1:] == [("d", bench.fails)]
+    assert caplog.text.count("ZeroDivisionError") == 2

@@ -243,3 +243,63 @@ def test_deleting_a_topic_ends_its_compaction(
     broker.loop.release()
     broker.scheduler.advance(INTERVAL_MS / 1_000)
     assert list(broker.log.partitions()) == []
+
+
+def break_partitions(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, *indexes: int
+) -> None:
+    """Let the size of some partitions of topic a be a bug."""
+    size_bytes = broker.log.size_bytes
+    broken = [broker.data.partition("a", index) for index in indexes]
+    places = {each.where for each in broken if each is not None}
+
+    def size_or_bug(where: Any) -> int:
+        assert where not in places, "a bug"
+        return size_bytes(where)
+
+    monkeypatch.setattr(broker.log, "size_bytes", size_or_bug)
+
+
+def test_a_bug_in_one_partition_does_not_stop_the_cleaning_of_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = FakeBroker(log_retention_check_interval_ms=INTERVAL_MS)
+    configs = {"cleanup.policy": "delete", "retention.bytes": "0"}
+    broker.create("a", partition_count=4, configs=configs)
+    batch = encode_batch([LogRecord(0, broker.clock(), b"k", b"v")])
+    cleaner = LogCleaner(broker.data, broker.transactions)
+    cleaner.start()
+    with monkeypatch.context() as patched:
+        break_partitions(broker, patched, 0, 1, 2)
+        broker.call(produce_request(batch, batch, batch, batch), 12)
+        broker.scheduler.advance(INTERVAL_MS / 1_000)
+    assert content_starts(broker) == [0, 0, 0, 1]
+    assert [record.getMessage() for record in caplog.records] == [
+        "cleaning of a-0: a bug",
+        "cleaning of 3 partitions failed with AssertionError",
+    ]
+    broker.scheduler.advance(INTERVAL_MS / 1_000)
+    assert content_starts(broker) == [1, 1, 1, 1]
+    cleaner.stop()
+
+
+def content_starts(broker: FakeBroker) -> list[int]:
+    parts = [part for part in broker.data.partitions() if part.name.topic == "a"]
+    return [part.bounds().log_start_offset for part in parts]
+
+
+def test_a_bug_outside_partitions_does_not_stop_later_rounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = new_world()
+    for value in "12":
+        send(broker, ("k", value))
+    send(broker, ("last", "1"))
+    cleaner = LogCleaner(broker.data, broker.transactions)
+    cleaner.start()
+    with monkeypatch.context() as patched:
+        patched.setattr(broker.data, "partitions", lambda: 1 / 0)
+        broker.scheduler.advance(INTERVAL_MS / 1_000)
+    broker.scheduler.advance(INTERVAL_MS / 1_000)
+    cleaner.stop()
+    assert content(broker) == [(1, "k", "2"), (2, "last", "1")]

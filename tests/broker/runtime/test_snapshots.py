@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.broker.coordinator.admin import DeleteGroup
+from coterie.broker.coordinator.snapshot import take_group
 from coterie.broker.runtime import snapshots as snapshots_module
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.runtime.snapshots import Snapshots, Snapshotter
@@ -380,3 +381,29 @@ def test_write_all_leaves_no_record_to_replay() -> None:
     reopened.loop.settle()
     assert offsets == []
     assert [reopened.offset(f"g{at}") for at in range(30)] == list(range(30))
+
+
+def test_a_bug_in_one_shards_snapshot_does_not_stop_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(snapshots_module, "RECORDS_MIN", 1)
+    world = World(shard_count=2)
+    names = {world.driven(f"g{at}").index: f"g{at}" for at in range(20)}
+    for name in names.values():
+        world.call(commit_request(name, 1), name)
+    every = Everything(world)
+
+    def take_or_bug(state: Any, group_id: str, as_of: int) -> Any:
+        assert group_id != names[0], "a bug"
+        return take_group(state, group_id, as_of)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(snapshots_module, "take_group", take_or_bug)
+        for _ in range(64):
+            every.snapshotter.consider()
+        world.loop.advance(1)
+    assert [world.snapshots.replay_from(index) for index in range(2)] == [None, 1]
+    assert caplog.text.count("a bug in writing a snapshot") == 1
+    every.snapshotter.write_all()
+    world.flusher.flush()
+    assert world.snapshots.replay_from(0) == 1

@@ -63,6 +63,8 @@ def test_a_name_value_pair_overrides_the_file(tmp_path: Path) -> None:
         ("socket.request.max.bytes=1000", "message.max.bytes"),
         ("socket.request.without.records.max.bytes=0", "from 1024 to 2147483647"),
         ("socket.request.max.elements=0", "from 1000 to 2147483647"),
+        ("batch.records.max=0", "from 1 to 2147483647"),
+        ("batch.decompressed.bytes.max=1000", "from 65536 to 2147483647"),
         ("message.max.bytes=1000", "offset.metadata.max.bytes"),
         ("group.consumer.max.size=0", "from 1 to 2147483647"),
         ("group.consumer.regex.refresh.interval.ms=9999", "from 10000 to"),

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.log.sqlite import OFFSET_MAX, SqliteLog
+from coterie.broker.log.log import OFFSET_MAX
+from coterie.broker.log.sqlite import SqliteLog
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.topics import NewTopic
 from coterie.client.sync import SyncAdmin

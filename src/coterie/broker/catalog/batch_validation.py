@@ -1,27 +1,32 @@
 """Validation of produced batches, and their conversion to the stored form.
 
-The checks are Kafka's, in Kafka's order (ProduceRequest.validateRecords, LogValidator).
-Most need only a batch's header. Records are decoded only for compacted topics, which
-require keys, and when the topic sets a compression type.
+The checks are Kafka's, in Kafka's order (ProduceRequest.validateRecords, LogValidator),
+with two differences. The lengths and offset deltas of all records are compared with the
+header, but keys, values and headers are decoded only for compacted topics, which
+require keys, and when the topic sets a compression type. And a wrong offset delta is
+refused, where Kafka stores it in uncompressed batches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from coterie.broker.catalog.configs import TopicSettings
 from coterie.broker.catalog.producer_state import ProducerBatch
 from coterie.errors import ApiError, MalformedFrame
-from coterie.wire.compression import Codec
+from coterie.wire.compression import Codec, DataTooLarge
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
     TRANSACTIONAL,
     BatchHeader,
+    LogRecord,
     Producer,
+    check_records,
     crc_matches,
-    decode_records,
     encode_batch,
+    iterate_records,
     read_header,
     with_append_time,
     with_base_offset,
@@ -51,6 +56,13 @@ class IncomingBatch:
     def producer(self) -> ProducerBatch | None:
         """The producer fields; None for a producer without idempotence."""
         return producer_batch(self.header)
+
+
+class BatchLimits(NamedTuple):
+    """The limits of one batch beside its size; compression makes them necessary."""
+
+    records_max: int
+    decompressed_bytes_max: int
 
 
 class InvalidRecords(ApiError):
@@ -98,7 +110,9 @@ def read_batch(records: bytes | None, api_version: int) -> IncomingBatch:
     return IncomingBatch(bytes(records), header)
 
 
-def validate_batch(batch: IncomingBatch, settings: TopicSettings, now_ms: int) -> None:
+def validate_batch(
+    batch: IncomingBatch, settings: TopicSettings, limits: BatchLimits, now_ms: int
+) -> None:
     """Raise ApiError unless a topic with these settings accepts the batch.
 
     Error codes: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP.
@@ -113,6 +127,7 @@ def validate_batch(batch: IncomingBatch, settings: TopicSettings, now_ms: int) -
     if not crc_matches(batch.data):
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The checksum of the batch is wrong")
     _check_header(header)
+    _check_records(batch, limits)
     if not settings.log_append_time:
         _check_timestamps(header, settings, now_ms)
     if settings.compact:
@@ -156,6 +171,28 @@ def _check_header(header: BatchHeader) -> None:
         )
 
 
+def _check_records(batch: IncomingBatch, limits: BatchLimits) -> None:
+    """Compare the records with the header's count, which assigns the offsets."""
+    header = batch.header
+    # A producer in Java splits a batch that is too large and sends the parts.
+    if header.record_count > limits.records_max:
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The batch has {header.record_count} records, batch.records.max is "
+            f"{limits.records_max}",
+        )
+    try:
+        check_records(batch.data, header, limits.decompressed_bytes_max)
+    except DataTooLarge:
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            "The batch decompresses to more than batch.decompressed.bytes.max, "
+            f"{limits.decompressed_bytes_max} bytes",
+        ) from None
+    except MalformedFrame as error:
+        raise _invalid(f"Invalid records: {error}") from None
+
+
 def _check_timestamps(
     header: BatchHeader, settings: TopicSettings, now_ms: int
 ) -> None:
@@ -177,11 +214,9 @@ def _check_timestamps(
 
 
 def _check_keys(batch: IncomingBatch) -> None:
-    try:
-        records = decode_records(batch.data)
-    except MalformedFrame as error:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-    missing = tuple(at for at, record in enumerate(records) if record.key is None)
+    missing = tuple(
+        at for at, record in enumerate(_records(batch)) if record.key is None
+    )
     if missing:
         raise InvalidRecords(
             "Compacted topic cannot accept message without key", missing
@@ -190,18 +225,21 @@ def _check_keys(batch: IncomingBatch) -> None:
 
 def _recompressed(batch: IncomingBatch, codec: Codec) -> bytes:
     header = batch.header
-    try:
-        records = decode_records(batch.data)
-    except MalformedFrame as error:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     return encode_batch(
-        records,
+        list(_records(batch)),
         producer=Producer(
             header.producer_id, header.producer_epoch, header.base_sequence
         ),
         attributes=header.attributes & TRANSACTIONAL,
         codec=codec,
     )
+
+
+def _records(batch: IncomingBatch) -> Iterator[LogRecord]:
+    try:
+        yield from iterate_records(batch.data, batch.header)
+    except MalformedFrame as error:
+        raise _invalid(f"Invalid records: {error}") from None
 
 
 def _invalid(message: str) -> ApiError:

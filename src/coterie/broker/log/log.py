@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from coterie.errors import LogFull
 from coterie.types import LogOffset, ProducerId, TopicId
 
 
@@ -53,6 +54,10 @@ class Bounds(NamedTuple):
     flushed_offset: LogOffset
     next_offset: LogOffset
 
+
+OFFSET_BITS: Final = 40
+"""Bits of an offset in the store: 2^40 offsets in each of 2^23 partitions."""
+OFFSET_MAX: Final = (1 << OFFSET_BITS) - 1
 
 TAIL_BYTES_MAX: Final = 64 * 1024 * 1024
 """The size of recently flushed batches kept in memory, of all partitions together."""
@@ -156,6 +161,7 @@ class Log(Protocol):
         """Stage a batch.
 
         `info.base_offset` is the partition's next offset, and already in the batch.
+        Raises LogFull for an offset above `OFFSET_MAX`; then nothing is staged.
         """
 
     def has_staged(self) -> bool:
@@ -311,6 +317,11 @@ class StagingLog(Log):
         assert info.base_offset == expected, (info.base_offset, expected)
         assert info.last_offset >= info.base_offset
         assert info.size_bytes == len(batch)
+        if info.last_offset > OFFSET_MAX:
+            raise LogFull(
+                f"the batch ends at offset {info.last_offset}, the largest offset of "
+                f"a partition is {OFFSET_MAX}: create a topic and produce to it"
+            )
         self._next[partition] = info.last_offset + 1
         self._operations.append(Append(partition, batch, info))
 

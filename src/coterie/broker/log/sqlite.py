@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Final
 
 from coterie.broker.log.log import (
+    OFFSET_BITS,
+    OFFSET_MAX,
     Append,
     BatchInfo,
     Create,
@@ -42,9 +44,6 @@ FILE_NAME: Final = "coterie.db"
 LOCK_NAME: Final = "coterie.lock"
 APPLICATION_ID: Final = 0x436F7465
 SCHEMA_VERSION: Final = 1
-OFFSET_BITS: Final = 40
-"""Bits of the row id for the offset: 2^40 offsets in each of 2^23 partitions."""
-OFFSET_MAX: Final = (1 << OFFSET_BITS) - 1
 CHECKPOINT_PAGES: Final = 1_000
 """The length of the write-ahead log at which SQLite copies it into the database: 4
 MB, a few milliseconds of one flush. More pages make no flush faster

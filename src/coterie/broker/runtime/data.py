@@ -11,7 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from coterie.broker.catalog.batch_validation import IncomingBatch, validate_batch
+from coterie.broker.catalog.batch_validation import (
+    BatchLimits,
+    IncomingBatch,
+    validate_batch,
+)
 from coterie.broker.catalog.catalog import Catalog, TopicChange
 from coterie.broker.catalog.entries import Entry, EntryKind, decode_entry, space_of
 from coterie.broker.catalog.topics import OFFSETS_TOPIC, Topic
@@ -63,6 +67,10 @@ class DataPlane:
         self.clock = clock
         self.scheduler = scheduler
         self._flusher = flusher
+        settings = catalog.settings
+        self._batch_limits = BatchLimits(
+            settings.batch_records_max, settings.batch_decompressed_bytes_max
+        )
         self._partitions: dict[LogPartition, Partition] = {}
         self._is_loading = False
         self.is_loaded = False
@@ -172,7 +180,7 @@ class DataPlane:
         """
         now_ms = self.clock()
         settings = self.catalog.settings_of(partition.name.topic)
-        validate_batch(batch, settings, now_ms)
+        validate_batch(batch, settings, self._batch_limits, now_ms)
         start = partition.bounds().log_start_offset
         producer = batch.producer
         assert partition.where in self._partitions

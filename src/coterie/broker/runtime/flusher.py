@@ -16,7 +16,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from coterie.broker.log.log import Log, StagedWrite
 from coterie.broker.runtime.system import EventLoop
@@ -193,11 +193,19 @@ class Flusher:
             self._waiting = []
             self.next_sequence += 1
             for listener in self._listeners:
-                listener(error)
+                _call(listener, error)
         for done in waiting:
-            done(error)
+            _call(done, error)
         if self._log.has_staged() or self._waiting:
             self.wake()
+
+
+def _call(callback: Callable[[Any], None], error: LogError | None) -> None:
+    """Call a callback; one that fails must not keep the others from being called."""
+    try:
+        callback(error)
+    except Exception:
+        _LOGGER.exception("a bug in a callback after a flush")
 
 
 Outcome = tuple[LogError | None, float]

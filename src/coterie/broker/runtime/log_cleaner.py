@@ -13,6 +13,7 @@ after it.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from itertools import islice, pairwise
 from typing import Final
@@ -24,7 +25,7 @@ from coterie.broker.runtime.data import DataPlane
 from coterie.broker.runtime.partitions import COMPACTED_SPACE, Partition, partition_key
 from coterie.broker.runtime.system import TimerHandle
 from coterie.broker.runtime.transactions import TransactionPlane
-from coterie.errors import LogError
+from coterie.errors import CoterieError
 from coterie.types import LogOffset
 from coterie.wire.error_codes import ErrorCode
 
@@ -135,6 +136,13 @@ def _compaction_end(
     return end if end >= 0 and (is_overdue or is_dirty) else start
 
 
+def _log_failure(partition: Partition, error: Exception) -> None:
+    if isinstance(error, CoterieError):
+        _LOGGER.error("cleaning of %s-%d failed: %s", *partition.name, error)
+    else:
+        _LOGGER.error("cleaning of %s-%d: a bug", *partition.name, exc_info=error)
+
+
 STEPS_PER_TURN: Final = 50
 
 
@@ -181,7 +189,11 @@ class LogCleaner:
 
         A failed flush ends the round, because a step may depend on earlier ones.
         """
-        has_more = len(list(islice(work, STEPS_PER_TURN))) == STEPS_PER_TURN
+        try:
+            has_more = len(list(islice(work, STEPS_PER_TURN))) == STEPS_PER_TURN
+        except Exception:
+            _LOGGER.exception("a bug in the log cleaner: the round ends early")
+            has_more = False
 
         def durable(error: ErrorCode) -> None:
             if has_more and error is ErrorCode.NONE:
@@ -192,12 +204,22 @@ class LogCleaner:
         self._data.when_durable(durable)
 
     def _round(self) -> Iterator[None]:
-        self._transactions.remove_unused()
+        """Clean every partition. One that fails is logged, if it is the first with an
+        error of that type, and the others are cleaned."""
+        failures: Counter[type[Exception]] = Counter()
         for partition in self._data.partitions():
             try:
                 yield from self._clean(partition)
-            except LogError as error:
-                _LOGGER.warning("cleaning of %s-%d failed: %s", *partition.name, error)
+            except Exception as error:
+                failures[type(error)] += 1
+                if failures[type(error)] == 1:
+                    _log_failure(partition, error)
+        for kind, count in failures.items():
+            if count > 1:
+                _LOGGER.warning(
+                    "cleaning of %d partitions failed with %s", count, kind.__name__
+                )
+        self._transactions.remove_unused()
 
     def _clean(self, partition: Partition) -> Iterator[None]:
         data = self._data

@@ -225,7 +225,14 @@ class Snapshotter:
                 shard.changed.clear()
                 driven.records_since_snapshot = 0
                 self._taken.append((shard, changed))
-                yield from self._snapshots.write(driven, changed)
+                try:
+                    yield from self._snapshots.write(driven, changed)
+                except LogError:
+                    raise
+                except Exception:
+                    # The shard keeps its earlier snapshot, and the others get theirs.
+                    _LOGGER.exception("%s: a bug in writing a snapshot", driven.name)
+                    shard.changed.update(changed)
 
     def _run_slice(self) -> None:
         steps = self._round

@@ -61,6 +61,8 @@ _RANGES: Final[Mapping[str, Range]] = {
     "transaction.max.timeout.ms": Range(1, INT32_MAX),
     "transactional.id.expiration.ms": Range(1, INT32_MAX),
     "producer.id.expiration.ms": Range(1, INT32_MAX),
+    "batch.records.max": Range(1, INT32_MAX),
+    "batch.decompressed.bytes.max": Range(65_536, INT32_MAX),
     "socket.request.max.bytes": Range(1, INT32_MAX),
     "socket.request.max.elements": Range(1_000, INT32_MAX),
     "socket.request.without.records.max.bytes": Range(1_024, INT32_MAX),

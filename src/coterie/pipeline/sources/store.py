@@ -28,13 +28,8 @@ import pyarrow as pa
 
 from coterie.broker.catalog.entries import EntryKind, decode_entry, space_of
 from coterie.broker.catalog.topics import OFFSETS_TOPIC, Topic
-from coterie.broker.log.sqlite import (
-    APPLICATION_ID,
-    FILE_NAME,
-    OFFSET_BITS,
-    OFFSET_MAX,
-    SCHEMA_VERSION,
-)
+from coterie.broker.log.log import OFFSET_BITS, OFFSET_MAX
+from coterie.broker.log.sqlite import APPLICATION_ID, FILE_NAME, SCHEMA_VERSION
 from coterie.errors import LogError, SettingError
 from coterie.pipeline.segments.transactions import (
     MarkerOutcomes,

@@ -306,8 +306,66 @@ def test_records_that_are_recompressed_must_decode(configs: dict[str, str]) -> N
     broker.create("a", configs=configs)
     batch = batch_of(b"x")
     broken = with_checksum(batch[:61] + b"\xff" * (len(batch) - 61))
-    assert send(broker, broken).error_code == ErrorCode.CORRUPT_MESSAGE
+    assert send(broker, broken).error_code == ErrorCode.INVALID_RECORD
     assert kept(broker) == []
+
+
+def with_spans(batch: bytes, count: int) -> bytes:
+    """Return the batch with another number of records and of offsets."""
+    spans = (count - 1).to_bytes(4, "big")
+    return with_checksum(
+        batch[:23] + spans + batch[27:57] + count.to_bytes(4, "big") + batch[61:]
+    )
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("count", [1, 3, 2**31 - 1])
+def test_a_batch_with_another_number_of_records_is_refused(
+    broker: FakeBroker, codec: Codec, count: int
+) -> None:
+    batch = with_spans(batch_of(b"x", b"y", codec=codec), count)
+    code = send(broker, batch).error_code
+    too_large = count > broker.settings.batch_records_max
+    assert code == (
+        ErrorCode.MESSAGE_TOO_LARGE if too_large else ErrorCode.INVALID_RECORD
+    )
+    assert kept(broker) == []
+
+
+def test_a_header_alone_cannot_advance_the_offset(broker: FakeBroker) -> None:
+    empty = batch_of(b"x")[:61]
+    length = (61 - 12).to_bytes(4, "big")
+    batch = with_spans(empty[:8] + length + empty[12:], 1_000_000)
+    assert send(broker, batch).error_code == ErrorCode.INVALID_RECORD
+    partition = broker.data.partition("a", 0)
+    assert partition is not None
+    assert partition.bounds().next_offset == 0
+
+
+def test_batches_above_the_limits_of_records_and_bytes_are_too_large() -> None:
+    broker = FakeBroker(batch_records_max=2, batch_decompressed_bytes_max=65_536)
+    broker.create("a")
+    small = batch_of(b"x", b"y")
+    assert send(broker, small).error_code == ErrorCode.NONE
+    for batch in (
+        batch_of(b"x", b"y", b"z"),
+        batch_of(bytes(40_000), codec=Codec.ZSTD),  # key and value
+    ):
+        assert send(broker, batch).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    # Only compressed batches can be larger than they seem.
+    assert send(broker, batch_of(bytes(40_000))).error_code == ErrorCode.NONE
+
+
+def test_a_full_partition_refuses_batches_and_leaves_others_alone(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coterie.broker.runtime.partitions.PRODUCED_OFFSET_MAX", 2)
+    assert send(broker, batch_of(b"x", b"y")).error_code == ErrorCode.NONE
+    request = produce_request(batch_of(b"x", b"y"), batch_of(b"z"))
+    [topic] = broker.call(request, BY_NAME).responses
+    codes = [part.error_code for part in topic.partition_responses]
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+    assert send(broker, batch_of(b"x")).base_offset == 2
 
 
 def test_unknown_codecs_are_corrupt(broker: FakeBroker) -> None:
