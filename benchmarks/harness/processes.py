@@ -49,6 +49,17 @@ class Server:
         ticks = stat.rpartition(")")[2].split()[11:13]
         return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
+    @property
+    def peak_mb(self) -> float:
+        """The largest resident memory of the process so far, in MB."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        (kilobytes,) = [
+            int(line.split()[1])
+            for line in status.splitlines()
+            if line.startswith("VmHWM:")
+        ]
+        return kilobytes * 1024 / 1e6
+
     def stop(self, sign: signal.Signals = signal.SIGTERM) -> None:
         """Stop the process; SIGKILL simulates a crash."""
         self._process.send_signal(sign)
