@@ -161,6 +161,12 @@ class Settings:
     """Lifetime of a SASL session (KIP-368); 0 for no limit."""
     connection_failed_authentication_delay_ms: int = 100
     """Delay before a connection with failed authentication is closed."""
+    sasl_failure_backoff_ms: int = 500
+    """Coterie only: first delay of the next check of a password, after some failures of
+    a user at an address, or of an address; each further failure doubles it. 0 for
+    none."""
+    sasl_failure_backoff_max_ms: int = 10_000
+    """Coterie only: largest delay of the next check of a password."""
     connection_authentication_timeout_ms: int = 30_000
     """Coterie only: time in which a client has to authenticate, the TLS handshake
     included."""

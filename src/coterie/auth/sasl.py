@@ -61,6 +61,7 @@ class PlainExchange:
 
     def __init__(self, lookup: Lookup, mock_lookup: Lookup = no_credential) -> None:
         self.user: str | None = None
+        self.claimed_user = ""
         self._lookup = lookup
         self._mock_lookup = mock_lookup
 
@@ -70,6 +71,7 @@ class PlainExchange:
         Raises ApiError when the token is malformed.
         """
         authorization_id, name, password = _parse_plain(token)
+        self.claimed_user = name
         mock = self._find(name, self._mock_lookup) or _MOCK
         found = self._find(name, self._lookup)
         mechanism, credential = found or mock
@@ -121,34 +123,40 @@ class ScramExchange:
         self._mechanism = mechanism
         self._lookup = lookup
         self._mock_lookup = mock_lookup
-        self._claimed_user: str | None = None
+        self.claimed_user = ""
         self._user_exists = False
         self._server = ScrampMechanism(mechanism.sasl_name).make_server(
             self._find, s_nonce=nonce
         )
 
     def respond(self, token: bytes) -> Response:
-        """Return a function with the response to the client's first or final token."""
+        """Return a function that responds to the client's first or final token; for the
+        final one, it verifies the proof."""
         try:
             text = token.decode()
-            if self._claimed_user is None:
-                response = self._respond_to_first(text)
-            else:
-                self._server.set_client_final(text)
-                response = self._server.get_server_final()
-                if not self._user_exists:
-                    raise _failed()
-                self.user = self._claimed_user
+            if self.claimed_user:
+                return partial(self._respond_to_final, text)
+            return self._respond_to_first(text).encode
         except (ScramException, UnicodeDecodeError):
             raise _failed() from None
-        return response.encode
+
+    def _respond_to_final(self, text: str) -> bytes:
+        try:
+            self._server.set_client_final(text)
+        except ScramException:
+            raise _failed() from None
+        response: str = self._server.get_server_final()
+        if not self._user_exists:
+            raise _failed()
+        self.user = self.claimed_user
+        return response.encode()
 
     def _respond_to_first(self, text: str) -> str:
         match = _CLIENT_FIRST.fullmatch(text)
         if match is None:
             raise _failed()
         front, name, rest = match.groups()
-        self._claimed_user = name.replace("=2C", ",").replace("=3D", "=")
+        self.claimed_user = name.replace("=2C", ",").replace("=3D", "=")
         # The library would apply SASLprep to the name (RFC 4013): replace the name by
         # "user", and restore it for the signature.
         self._server.set_client_first(f"{front}n=user{rest}")
@@ -157,9 +165,9 @@ class ScramExchange:
         return response
 
     def _find(self, _: str) -> ScramCredential | None:
-        assert self._claimed_user is not None
-        mock = self._mock_lookup(self._claimed_user, self._mechanism)
-        credential = self._lookup(self._claimed_user, self._mechanism)
+        assert self.claimed_user
+        mock = self._mock_lookup(self.claimed_user, self._mechanism)
+        credential = self._lookup(self.claimed_user, self._mechanism)
         self._user_exists = credential is not None
         return credential or mock
 

@@ -21,6 +21,7 @@ class Password:
 
     def __init__(self) -> None:
         self.user: str | None = None
+        self.claimed_user = ""
 
     def respond(self, token: bytes) -> Callable[[], bytes]:
         name, _, secret = token.decode().partition(":")

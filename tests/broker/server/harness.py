@@ -41,8 +41,11 @@ class WireClient:
         client_id: str | None = "test",
         wait_s: float = WAIT_S,
         tls: ssl.SSLContext | None = None,
+        source: str = "",
     ) -> None:
-        self.socket = socket.create_connection((host, port), timeout=wait_s)
+        self.socket = socket.create_connection(
+            (host, port), timeout=wait_s, source_address=(source, 0)
+        )
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             self.socket = tls.wrap_socket(self.socket, server_hostname=host)

@@ -228,3 +228,9 @@ def test_a_setting_without_effect_is_refused_with_the_reason(
 @pytest.mark.fact("F5-14")
 def test_the_default_assignors_are_kafkas_and_uniform_is_first() -> None:
     assert make_settings({}).group_consumer_assignors == ("uniform", "range")
+
+
+def test_the_first_backoff_after_failures_is_at_most_the_largest() -> None:
+    values = ["sasl.failure.backoff.ms=2", "sasl.failure.backoff.max.ms=1"]
+    with pytest.raises(SettingError, match="must not be more than"):
+        read_settings(None, values)

@@ -14,6 +14,7 @@ import trustme
 
 from coterie.auth.acl import ANONYMOUS, Principal
 from coterie.auth.sasl import no_credential
+from coterie.broker.server import log_limit
 from coterie.broker.server.security import Security
 from coterie.errors import SettingError
 from coterie.settings import Settings
@@ -33,6 +34,11 @@ from tests.broker.server.secured import (
 )
 
 SSL, SASL_SSL = SecurityProtocol.SSL, SecurityProtocol.SASL_SSL
+
+
+@pytest.fixture(autouse=True)
+def _every_log_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_limit, "INTERVAL_S", 0.0)
 
 
 @pytest.fixture(scope="module")

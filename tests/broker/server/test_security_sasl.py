@@ -12,6 +12,8 @@ import pytest
 from coterie.auth.acl import Operation, RequestContext, ResourceType
 from coterie.auth.authorizer import AllowAll
 from coterie.broker.log.memory import MemoryLog
+from coterie.broker.server import log_limit
+from coterie.broker.server.failed_attempts import FREE_BY_USER
 from coterie.broker.server.listener import ClientConnection
 from coterie.types import SecurityProtocol
 from coterie.wire.error_codes import ErrorCode
@@ -78,6 +80,11 @@ def secured(
         **settings,
     }
     return ThreadServer(protocol=SecurityProtocol.SASL_PLAINTEXT, log=log, **values)
+
+
+@pytest.fixture(autouse=True)
+def _every_log_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_limit, "INTERVAL_S", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -445,3 +452,44 @@ def test_a_bug_in_a_mechanism_closes_one_connection(
         with server.client() as client:
             assert sign_in(client).error_code == 0
     assert "a bug in checking a password" in caplog.text
+
+
+# Guessing passwords.
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_user_under_attack_authenticates_from_another_address(
+    tmp_path: Path,
+    mechanism: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_limit, "INTERVAL_S", 60.0)
+    with secured(
+        tmp_path,
+        sasl_failure_backoff_ms=3_600_000,
+        sasl_failure_backoff_max_ms=3_600_000,
+        connection_failed_authentication_delay_ms=0,
+        connection_authentication_timeout_ms=10_000,
+    ) as server:
+        for _ in range(FREE_BY_USER + 1):
+            with server.client() as client:
+                handshake(client, "PLAIN")
+                guess = send_token(client, plain_token("alice", "a guess"))
+                assert guess.error_code == REFUSED
+                assert client.is_closed()
+        security = server.server._listener.security  # type: ignore[union-attr]
+        checks = security._checks
+        assert checks is not None
+        with server.client() as client:
+            handshake(client, "PLAIN")
+            token = plain_token("alice", USERS["alice"])
+            client.send(SaslAuthenticateRequest(auth_bytes=token), 2)
+            eventually(lambda: checks.delayed_count, expected="the check is delayed")
+        with server.client(source="127.0.0.2") as client:
+            assert sign_in(client, mechanism=mechanism).error_code == ErrorCode.NONE
+        with server.client() as client:
+            other = sign_in(client, "bob", mechanism=mechanism)
+            assert other.error_code == ErrorCode.NONE, "another user is not delayed"
+    lines = [line for line in caplog.messages if "not authenticated" in line]
+    assert len(lines) == 1

@@ -26,9 +26,10 @@ _SASL_AUTHENTICATE_SINCE: Final = 1
 
 class Exchange(Protocol):
     """One authentication exchange of a SASL mechanism. `user` is None until the client
-    is authenticated."""
+    is authenticated; `claimed_user` is the name in its first token, "" before."""
 
     user: str | None
+    claimed_user: str
 
     @property
     def is_slow(self) -> bool:
@@ -134,6 +135,11 @@ class Authentication:
     def expects_token(self) -> bool:
         """Whether the next request has to carry a token."""
         return self.state in {SaslState.AUTHENTICATE, SaslState.RAW_AUTHENTICATE}
+
+    @property
+    def claimed_user(self) -> str:
+        """The user that the client claims to be; "" before its first token."""
+        return "" if self._exchange is None else self._exchange.claimed_user
 
     @property
     def is_slow(self) -> bool:

@@ -37,11 +37,12 @@ class Peer(Protocol):
     def set_principal(self, principal: Principal) -> None:
         """Set the principal after a successful authentication."""
 
-    def run_in_worker(
+    def check_password(
         self, work: Callable[[], bytes], done: Callable[[Callable[[], bytes]], None]
     ) -> None:
-        """Run `work` in a worker thread, then call `done` in the event loop with a
-        function that returns the result or raises the error."""
+        """Run `work` once the failures of the user and the address allow it, in a
+        worker thread if it is slow; then call `done` in the event loop with a function
+        that returns the result or raises the error."""
 
     def close(self) -> None:
         """Close the connection after the pending responses are sent."""

@@ -74,6 +74,8 @@ _RANGES: Final[Mapping[str, Range]] = {
     "connections.max.reauth.ms": Range(0, _LONG_MAX),
     "connection.failed.authentication.delay.ms": Range(0, INT32_MAX),
     "connection.authentication.timeout.ms": Range(100, INT32_MAX),
+    "sasl.failure.backoff.ms": Range(0, INT32_MAX),
+    "sasl.failure.backoff.max.ms": Range(0, INT32_MAX),
 }
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "authorizer": ("by-listener", "allow-all", "acl"),
@@ -264,6 +266,7 @@ _ORDERED: Final = (
         for less, more in (("min.", "max."), ("min.", ""), ("", "max."))
     ),
     ("message.max.bytes", "socket.request.max.bytes"),
+    ("sasl.failure.backoff.ms", "sasl.failure.backoff.max.ms"),
     ("offset.metadata.max.bytes", "message.max.bytes"),
 )
 """Pairs of settings: the first must not be more than the second."""

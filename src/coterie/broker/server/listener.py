@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
@@ -18,6 +19,8 @@ from coterie.broker.protocol.connection import Connection
 from coterie.broker.server.broker import Node
 from coterie.broker.server.call import Call, Handler
 from coterie.broker.server.heartbeat_memo import HEARTBEAT_FRONTS, HeartbeatMemo
+from coterie.broker.server.log_limit import LimitedLog
+from coterie.broker.server.password_checks import Check
 from coterie.broker.server.security import Security
 from coterie.settings import Settings
 from coterie.wire.error_codes import ErrorCode
@@ -40,6 +43,8 @@ class Listener:
         self._servers: list[asyncio.Server] = []
         self._connections: set[ClientConnection] = set()
         self.refused_connections = 0
+        self.disconnect_logs = defaultdict[str, LimitedLog](lambda: LimitedLog(_LOGGER))
+        """The log of connections that are closed, by the kind of error."""
         self._sweep: asyncio.TimerHandle | None = None
         self._is_full = False
 
@@ -261,8 +266,11 @@ class ClientConnection(asyncio.Protocol):
             self._schedule_write()
 
     def fail_authentication(self, token: Any, response: Any, reason: str) -> None:
-        failures = self.node.broker.counts.authentication_failures
-        failures[ErrorCode(response.error_code).name] += 1
+        code = ErrorCode(response.error_code)
+        self.node.broker.counts.authentication_failures[code.name] += 1
+        if code is ErrorCode.SASL_AUTHENTICATION_FAILED and self.sasl is not None:
+            checks = self._listener.security.password_checks(self._loop, self.node)
+            checks.fail(self.sasl.claimed_user, self._address)
         # The delay slows down password guessing.
         self._pause()
 
@@ -277,29 +285,42 @@ class ClientConnection(asyncio.Protocol):
     def set_principal(self, principal: Principal) -> None:
         assert self.principal in {ANONYMOUS, principal}
         self.principal = principal
+        checks = self._listener.security.password_checks(self._loop, self.node)
+        checks.succeed(principal.name, self._address)
         settings = self._listener.settings
         self._in_flight_max = settings.max_in_flight_requests_per_connection
         if self._authentication_timer is not None:
             self._authentication_timer.cancel()
 
-    def run_in_worker(
+    def check_password(
         self, work: Callable[[], bytes], done: Callable[[Callable[[], bytes]], None]
     ) -> None:
 
-        def finished(future: asyncio.Future[bytes]) -> None:
-            if future.cancelled():
-                return  # the server stops
-            future.exception()  # retrieved, or asyncio would log it as unretrieved
-            if self._transport is None:
-                return
+        def finish(outcome: Callable[[], bytes]) -> None:
             try:
-                done(future.result)
+                done(outcome)
             except Exception:
                 _LOGGER.exception("%s: a bug in checking a password", self.client_host)
                 self._abort()
 
-        workers = self._listener.security.workers
-        self._loop.run_in_executor(workers, work).add_done_callback(finished)
+        sasl = self.sasl
+        assert sasl is not None
+        check = Check(
+            sasl.claimed_user,
+            self._address,
+            work,
+            sasl.is_slow,
+            is_open=lambda: self._transport is not None and not self._is_closing,
+            done=finish,
+            refuse=lambda: self._disconnect(
+                "too many passwords wait to be checked", "too many passwords"
+            ),
+        )
+        self._listener.security.password_checks(self._loop, self.node).submit(check)
+
+    @property
+    def _address(self) -> str:
+        return self.client_host.removeprefix("/")
 
     def close(self) -> None:
         self._is_closing = True
@@ -366,7 +387,12 @@ class ClientConnection(asyncio.Protocol):
         it by its kind, which is a fixed word."""
         if not self._is_closing and self._transport is not None:
             self.node.broker.counts.connections_closed[kind] += 1
-            _LOGGER.warning("connection from %s closed: %s", self.client_host, reason)
+            self._listener.disconnect_logs[kind].log(
+                logging.WARNING,
+                "connection from %s closed: %s",
+                self.client_host,
+                reason,
+            )
             self._is_closing = True
             self._transport.close()
 

@@ -12,6 +12,7 @@ import logging
 import ssl
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,10 @@ from typing import TYPE_CHECKING, Final
 from coterie.auth.acl import ANONYMOUS, Principal, parse_principal
 from coterie.auth.authorizer import AclAuthorizer, AllowAll, Authorizer
 from coterie.broker.protocol.sasl import Authentication, Mechanisms
+from coterie.broker.server.broker import Node
+from coterie.broker.server.failed_attempts import FailedAttempts
+from coterie.broker.server.log_limit import LimitedLog
+from coterie.broker.server.password_checks import PasswordChecks
 from coterie.errors import SettingError
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
@@ -120,6 +125,7 @@ class Security:
         # Few threads, so that guessing passwords cannot use all cores of the machine.
         self.workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="passwords")
         """The threads that check passwords; they start when first needed."""
+        self._checks: PasswordChecks | None = None
         self._settings = settings
         self._mechanisms: Mechanisms = {}
         self._rules: PrincipalRules | None = None
@@ -141,6 +147,29 @@ class Security:
 
             names = settings.sasl_enabled_mechanisms
             self._mechanisms = mechanisms(names, lookup, stand_in)
+
+    @property
+    def delayed_checks(self) -> int:
+        """The number of times the check of a password was delayed after failures."""
+        return 0 if self._checks is None else self._checks.delayed_count
+
+    def password_checks(
+        self, loop: asyncio.AbstractEventLoop, node: Node
+    ) -> PasswordChecks:
+        """Return the checks of passwords, which all connections share."""
+        if self._checks is None:
+            settings = self._settings
+            self._checks = PasswordChecks(
+                FailedAttempts(
+                    settings.sasl_failure_backoff_ms,
+                    settings.sasl_failure_backoff_max_ms,
+                ),
+                workers=_WORKERS,
+                loop=loop,
+                clock=node.broker.clock,
+                run_in_worker=partial(loop.run_in_executor, self.workers),
+            )
+        return self._checks
 
     def close(self) -> None:
         """Stop the threads that check passwords."""
@@ -175,6 +204,12 @@ class Security:
 # TLS.
 
 
+class _ServerContext(ssl.SSLContext):
+    """The TLS context of a server, with the log of its failed handshakes."""
+
+    handshakes: LimitedLog
+
+
 class _LoggedHandshake(ssl.SSLObject):
     """A TLS connection that logs the reason of a failed handshake, as asyncio does
     not."""
@@ -185,7 +220,10 @@ class _LoggedHandshake(ssl.SSLObject):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise
         except ssl.SSLError as error:
-            _LOGGER.info("a TLS handshake failed: %s", error.reason or error)
+            assert isinstance(self.context, _ServerContext)
+            self.context.handshakes.log(
+                logging.INFO, "a TLS handshake failed: %s", error.reason or error
+            )
             raise
 
 
@@ -197,7 +235,8 @@ def make_tls_context(
     `ssl.client.auth` applies only with `client_certificates`. Raises SettingError for a
     missing or invalid file.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = _ServerContext(ssl.PROTOCOL_TLS_SERVER)
+    context.handshakes = LimitedLog(_LOGGER)
     context.sslobject_class = _LoggedHandshake
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _load_keystore(context, settings)

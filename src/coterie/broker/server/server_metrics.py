@@ -81,6 +81,8 @@ class ServerMetrics(Collector):
         )
         failures = counts.authentication_failures
         yield _by_words("authentication_failures", ("reason",), _words(failures))
+        delayed = self._listener.security.delayed_checks
+        yield _counter("authentications_delayed", delayed)
         closed = counts.connections_closed
         yield _by_words("connections_closed", ("reason",), _words(closed))
         yield _counter("connections_refused", self._listener.refused_connections)
@@ -172,6 +174,7 @@ def _help(name: str) -> str:
 
 _HELP: Final = {
     "authentication_failures": "failed authentications",
+    "authentications_delayed": "checks of passwords delayed after failures",
     "authorization_refused": "refused checks of ACLs, hidden resources included",
     "connections": "Open connections.",
     "connections_closed": "connections closed after an error of the client",

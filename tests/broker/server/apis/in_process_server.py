@@ -91,7 +91,7 @@ class FakePeer:
     def set_principal(self, principal: Principal) -> None:
         raise AssertionError("there is no authentication")
 
-    def run_in_worker(self, work: Any, done: Any) -> None:
+    def check_password(self, work: Any, done: Any) -> None:
         raise AssertionError("there is no authentication")
 
 

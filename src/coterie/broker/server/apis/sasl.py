@@ -64,7 +64,8 @@ def _fail_handshake(call: Call, sasl: Authentication, code: ErrorCode) -> None:
 
 
 def sasl_authenticate(call: Call) -> None:
-    """Process a token of the client; a password is checked in a worker thread."""
+    """Process a token of the client; a password is checked in a worker thread, and
+    later after failed attempts."""
     request: SaslAuthenticateRequest = call.request
     sasl = call.peer.sasl
     if sasl is None or not sasl.expects_token:
@@ -82,10 +83,7 @@ def sasl_authenticate(call: Call) -> None:
     except ApiError as error:
         _fail(call, sasl, error)
         return
-    if sasl.is_slow:
-        call.peer.run_in_worker(work, finish)
-    else:
-        finish(work)
+    call.peer.check_password(work, finish)
 
 
 def _finish(call: Call, sasl: Authentication, outcome: Callable[[], bytes]) -> None:
