@@ -239,9 +239,14 @@ def with_base_offset(batch: bytes, base_offset: int, leader_epoch: int = 0) -> b
 
 def with_append_time(batch: bytes, timestamp_ms: int) -> bytes:
     """Return the batch with log append time: one timestamp for all records."""
+    return with_max_timestamp(batch, timestamp_ms, LOG_APPEND_TIME)
+
+
+def with_max_timestamp(batch: bytes, timestamp_ms: int, attributes: int = 0) -> bytes:
+    """Return the batch with another greatest timestamp, and additional attributes."""
     header = read_header(batch)
     tail = _CHECKED.pack(
-        header.attributes | LOG_APPEND_TIME,
+        header.attributes | attributes,
         header.last_offset_delta,
         header.base_timestamp_ms,
         timestamp_ms,
@@ -278,13 +283,21 @@ def iterate_records(
         raise MalformedFrame(f"records of the batch: {error}") from None
 
 
+class TimeRange(NamedTuple):
+    """The least and the greatest timestamp of some records, in ms."""
+
+    earliest_ms: int
+    latest_ms: int
+
+
 def check_records(
     batch: bytes, header: BatchHeader, bytes_max: int = DECOMPRESSED_BYTES_MAX
-) -> None:
+) -> TimeRange:
     """Verify the number of records in a batch, their lengths and offset deltas.
 
-    Keys, values and headers are skipped. Raises MalformedFrame, and DataTooLarge when
-    the records decompress to more than `bytes_max`.
+    Keys, values and headers are skipped. Return the range of timestamps. Raises
+    MalformedFrame, and DataTooLarge when the records decompress to more than
+    `bytes_max`.
     """
     data = batch
     at, end = HEADER_BYTES, header.size_bytes
@@ -292,53 +305,58 @@ def check_records(
     if codec is not Codec.NONE:
         data = decompress(codec, batch[at:end], bytes_max)
         at, end = 0, len(data)
+    deltas: set[int] = set()
     try:
-        at = _skip_records(data, at, header.record_count)
+        at = _skip_records(data, at, header.record_count, deltas)
     except IndexError:
         at = -1
-    if at != end:
+    if at != end or not deltas:
         raise MalformedFrame(
             f"the records do not end with the batch: the header counts "
             f"{header.record_count}"
         )
+    times = [header.base_timestamp_ms + (raw >> 1 ^ -(raw & 1)) for raw in deltas]
+    found = TimeRange(min(times), max(times))
+    if found.earliest_ms < -INT64_MAX or found.latest_ms > INT64_MAX:
+        raise MalformedFrame(f"timestamps from {found.earliest_ms} ms on")
+    return found
 
 
-RECORD_BYTES_MIN: Final = 6
-"""Attributes, timestamp and offset deltas, the lengths of key and value, the number of
-headers: each has at least one byte."""
+def _skip_records(data: bytes, at: int, count: int, deltas: set[int]) -> int:
+    """Return the position after `count` records with offset deltas from 0 on.
 
-
-def _skip_records(data: bytes, at: int, count: int) -> int:
-    """Return the position after `count` records with offset deltas from 0 on."""
-    # This loop runs for every record that is produced. Lengths and deltas of up to two
-    # bytes are decoded in place; values are compared as zigzag, which doubles them.
-    size_min = RECORD_BYTES_MIN << 1
+    Add the timestamp deltas, as zigzag, to `deltas`.
+    """
+    # This loop runs for every record that is produced. Most lengths and offset deltas
+    # have up to two bytes, and are decoded in place; zigzag doubles them.
+    add = deltas.add
     for delta in range(0, count << 1, 2):
         size = data[at]
-        at += 1
         if size >= 0x80:
-            byte = data[at]
+            byte = data[at + 1]
             if byte < 0x80:
                 size = size & 0x7F | byte << 7
                 at += 1
             else:
-                size, at = _read_varint(data, at - 1)
-                size <<= 1
-        if size < size_min or size & 1:
-            raise MalformedFrame(f"record {delta >> 1} has an impossible length")
-        end = at + (size >> 1)
-        at += 1
-        while data[at] >= 0x80:  # the timestamp delta
-            at += 1
+                size, at = _read_unsigned(data, at)
+        end = at + 1 + (size >> 1)
+        at += 2  # the record's attributes are unused
+        time = data[at]
+        if time >= 0x80:
+            time, at = _read_unsigned(data, at)
+        add(time)
         found = data[at + 1]
         if found >= 0x80:
             byte = data[at + 2]
             if byte < 0x80:
                 found = found & 0x7F | byte << 7
             else:
-                found = _read_varint(data, at + 1)[0] << 1
-        if found != delta or at + 4 >= end:
-            raise MalformedFrame(f"record {delta >> 1} has another offset delta")
+                found, _ = _read_unsigned(data, at + 1)
+        # A key, a value and the number of headers follow the offset delta.
+        if found != delta or at + 4 >= end or size & 1:
+            raise MalformedFrame(
+                f"record {delta >> 1} has a wrong length or offset delta"
+            )
         at = end
     return at
 
@@ -432,6 +450,20 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > _VARINT_SHIFT_MAX:
+            raise MalformedFrame(f"varint of more than ten bytes at {at}")
+
+
+def _read_unsigned(data: bytes, at: int) -> tuple[int, int]:
+    """Read a varint at `at`, without its sign; return it and its last position."""
+    value, shift = data[at] & 0x7F, 7
+    while True:
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
         shift += 7
         if shift > _VARINT_SHIFT_MAX:
             raise MalformedFrame(f"varint of more than ten bytes at {at}")

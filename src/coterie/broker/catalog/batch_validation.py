@@ -9,8 +9,9 @@ refused, where Kafka stores it in uncompressed batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, NamedTuple
 
 from coterie.broker.catalog.configs import TopicSettings
@@ -23,6 +24,7 @@ from coterie.wire.record_batch import (
     BatchHeader,
     LogRecord,
     Producer,
+    TimeRange,
     check_records,
     crc_matches,
     encode_batch,
@@ -30,9 +32,12 @@ from coterie.wire.record_batch import (
     read_header,
     with_append_time,
     with_base_offset,
+    with_max_timestamp,
 )
 
 NO_TIMESTAMP: Final = -1
+INDEXES_MAX: Final = 1_000
+"""Most invalid records of a batch that the response names."""
 _MAGIC_AT: Final = 16
 _MAGIC_V2: Final = 2
 _ZSTD_SINCE: Final = 7
@@ -68,8 +73,13 @@ class BatchLimits(NamedTuple):
 class InvalidRecords(ApiError):
     """Invalid records in a batch; `indexes` are their positions."""
 
-    def __init__(self, message: str, indexes: tuple[int, ...]) -> None:
-        super().__init__(ErrorCode.INVALID_RECORD, message)
+    def __init__(
+        self,
+        message: str,
+        indexes: tuple[int, ...],
+        code: ErrorCode = ErrorCode.INVALID_RECORD,
+    ) -> None:
+        super().__init__(code, message)
         self.indexes = indexes
 
 
@@ -112,10 +122,11 @@ def read_batch(records: bytes | None, api_version: int) -> IncomingBatch:
 
 def validate_batch(
     batch: IncomingBatch, settings: TopicSettings, limits: BatchLimits, now_ms: int
-) -> None:
+) -> IncomingBatch:
     """Raise ApiError unless a topic with these settings accepts the batch.
 
-    Error codes: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP.
+    Return the batch with the greatest timestamp of its records in its header. Error
+    codes: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP.
     """
     header = batch.header
     if header.size_bytes > settings.max_message_bytes:
@@ -127,11 +138,17 @@ def validate_batch(
     if not crc_matches(batch.data):
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The checksum of the batch is wrong")
     _check_header(header)
-    _check_records(batch, limits)
-    if not settings.log_append_time:
-        _check_timestamps(header, settings, now_ms)
+    times = _check_records(batch, limits)
     if settings.compact:
         _check_keys(batch)
+    if settings.log_append_time:
+        return batch
+    _check_timestamps(batch, times, settings, now_ms)
+    latest_ms = max(times.latest_ms, NO_TIMESTAMP)
+    if header.max_timestamp_ms == latest_ms:
+        return batch
+    data = with_max_timestamp(batch.data, latest_ms)
+    return IncomingBatch(data, read_header(data))
 
 
 def assign_offsets(
@@ -171,7 +188,7 @@ def _check_header(header: BatchHeader) -> None:
         )
 
 
-def _check_records(batch: IncomingBatch, limits: BatchLimits) -> None:
+def _check_records(batch: IncomingBatch, limits: BatchLimits) -> TimeRange:
     """Compare the records with the header's count, which assigns the offsets."""
     header = batch.header
     # A producer in Java splits a batch that is too large and sends the parts.
@@ -182,7 +199,7 @@ def _check_records(batch: IncomingBatch, limits: BatchLimits) -> None:
             f"{limits.records_max}",
         )
     try:
-        check_records(batch.data, header, limits.decompressed_bytes_max)
+        return check_records(batch.data, header, limits.decompressed_bytes_max)
     except DataTooLarge:
         raise ApiError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -194,29 +211,37 @@ def _check_records(batch: IncomingBatch, limits: BatchLimits) -> None:
 
 
 def _check_timestamps(
-    header: BatchHeader, settings: TopicSettings, now_ms: int
+    batch: IncomingBatch, times: TimeRange, settings: TopicSettings, now_ms: int
 ) -> None:
-    if header.is_log_append_time:
+    if batch.header.is_log_append_time:
         raise ApiError(
             ErrorCode.INVALID_TIMESTAMP,
             "Only the broker may set the timestamp type to log append time",
         )
-    if header.max_timestamp_ms == NO_TIMESTAMP:
+    if times.earliest_ms == times.latest_ms == NO_TIMESTAMP:
         return
     latest = now_ms + settings.timestamp_after_max_ms
     earliest = now_ms - settings.timestamp_before_max_ms
-    if header.max_timestamp_ms > latest or header.base_timestamp_ms < earliest:
-        raise ApiError(
+    if earliest <= times.earliest_ms and times.latest_ms <= latest:
+        return
+    wrong = _indexes(
+        batch,
+        lambda record: (
+            record.timestamp_ms != NO_TIMESTAMP
+            and not earliest <= record.timestamp_ms <= latest
+        ),
+    )
+    if wrong:
+        raise InvalidRecords(
+            f"Timestamps from {times.earliest_ms} to {times.latest_ms} are out of "
+            f"range. They should be within [{earliest}, {latest}]",
+            wrong,
             ErrorCode.INVALID_TIMESTAMP,
-            f"Timestamps from {header.base_timestamp_ms} to {header.max_timestamp_ms} "
-            f"are out of range. They should be within [{earliest}, {latest}]",
         )
 
 
 def _check_keys(batch: IncomingBatch) -> None:
-    missing = tuple(
-        at for at, record in enumerate(_records(batch)) if record.key is None
-    )
+    missing = _indexes(batch, lambda record: record.key is None)
     if missing:
         raise InvalidRecords(
             "Compacted topic cannot accept message without key", missing
@@ -233,6 +258,14 @@ def _recompressed(batch: IncomingBatch, codec: Codec) -> bytes:
         attributes=header.attributes & TRANSACTIONAL,
         codec=codec,
     )
+
+
+def _indexes(
+    batch: IncomingBatch, is_invalid: Callable[[LogRecord], bool]
+) -> tuple[int, ...]:
+    """Return the positions of the first `INDEXES_MAX` invalid records."""
+    records = enumerate(_records(batch))
+    return tuple(islice((at for at, each in records if is_invalid(each)), INDEXES_MAX))
 
 
 def _records(batch: IncomingBatch) -> Iterator[LogRecord]:

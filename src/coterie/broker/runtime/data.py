@@ -180,7 +180,7 @@ class DataPlane:
         """
         now_ms = self.clock()
         settings = self.catalog.settings_of(partition.name.topic)
-        validate_batch(batch, settings, self._batch_limits, now_ms)
+        batch = validate_batch(batch, settings, self._batch_limits, now_ms)
         start = partition.bounds().log_start_offset
         producer = batch.producer
         assert partition.where in self._partitions

@@ -7,14 +7,18 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
+from coterie.broker.catalog.batch_validation import INDEXES_MAX
 from coterie.wire.compression import Codec
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
     CONTROL,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
+    LogRecord,
     Producer,
+    crc_matches,
     decode_records,
+    encode_batch,
     read_header,
 )
 from tests.broker.server.apis.fake_broker import (
@@ -372,3 +376,44 @@ def test_unknown_codecs_are_corrupt(broker: FakeBroker) -> None:
     batch = batch_of(b"x")
     odd = with_checksum(batch[:22] + b"\x07" + batch[23:])
     assert send(broker, odd).error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+def with_max_time(batch: bytes, timestamp_ms: int) -> bytes:
+    return with_checksum(batch[:35] + timestamp_ms.to_bytes(8, "big") + batch[43:])
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("claimed_ms", [0, 2**62])
+def test_the_greatest_timestamp_is_computed_from_the_records(
+    broker: FakeBroker, codec: Codec, claimed_ms: int
+) -> None:
+    now_ms = broker.clock()
+    batch = batch_of(b"x", b"y", timestamp_ms=now_ms, codec=codec)
+    assert send(broker, with_max_time(batch, claimed_ms)).error_code == ErrorCode.NONE
+    [stored] = kept(broker)
+    assert read_header(stored).max_timestamp_ms == now_ms
+    assert crc_matches(stored)
+    partition = broker.data.partition("a", 0)
+    assert partition is not None
+    [info] = broker.log.batch_infos(partition.where)
+    assert info.max_timestamp_ms == now_ms
+
+
+def test_the_timestamp_of_each_record_is_checked(broker: FakeBroker) -> None:
+    now_ms = broker.clock()
+    times = [now_ms, -1, now_ms + 3_600_001, now_ms]
+    batch = encode_batch(
+        [LogRecord(at, time, None, b"v") for at, time in enumerate(times)]
+    )
+    part = send(broker, with_max_time(batch, now_ms))
+    assert part.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [found.batch_index for found in part.record_errors] == [2]
+    assert kept(broker) == []
+
+
+def test_the_response_names_a_limited_number_of_invalid_records() -> None:
+    broker = FakeBroker()
+    broker.create("a", configs={"cleanup.policy": "compact"})
+    part = send(broker, batch_of(*[b"x"] * (INDEXES_MAX + 1), keyless=True))
+    assert part.error_code == ErrorCode.INVALID_RECORD
+    assert len(part.record_errors) == INDEXES_MAX
