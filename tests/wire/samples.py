@@ -108,5 +108,7 @@ def _primitive(name: str, kind: str, chance: Random) -> Any:
 def _integer(name: str, kind: str, chance: Random) -> int:
     low, high = INTEGERS[kind]
     if name.endswith(("_ms", "timestamp")) and kind == "int64":
-        low, high = -1, DATE_MS_MAX
+        # kio has no null for this one, so that it refuses Kafka's -1 for "not started".
+        low = 0 if name == "transaction_start_time_ms" else -1
+        high = DATE_MS_MAX
     return chance.choice((0, 1, high, low, chance.randint(low, high)))

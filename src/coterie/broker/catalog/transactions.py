@@ -12,7 +12,7 @@ bumps the producer epoch, so that late writes of the ended transaction are fence
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -140,6 +140,9 @@ class Transactions:
     def get(self, transactional_id: str) -> Transaction | None:
         """Return the producer of a transactional id, or None."""
         return self._by_id.get(transactional_id)
+
+    def __iter__(self) -> Iterator[Transaction]:
+        return iter(self._by_id.values())
 
     def ongoing(self) -> list[Transaction]:
         """Return the ongoing transactions."""

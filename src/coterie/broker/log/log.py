@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from coterie.errors import LogFull
@@ -143,7 +144,12 @@ def _size_of(operation: Operation) -> int:
 
 
 class Log(Protocol):
-    """The interface of a log; see the module's docstring."""
+    """The interface of a log; see the module's docstring.
+
+    `directory` is None for a log in memory.
+    """
+
+    directory: Path | None
 
     def create(self, partition: LogPartition) -> None:
         """Create an empty partition (staged)."""
@@ -279,6 +285,7 @@ class StagingLog(Log):
         self._deleted: set[LogPartition] = set()
         self._operations: list[Operation] = []
         self._tail = Tail()
+        self.directory: Path | None = None
 
     def partitions(self) -> Sequence[LogPartition]:
         known = [each for each in self._flushed if each not in self._deleted]

@@ -121,6 +121,7 @@ class SqliteLog(StagingLog):
         super().__init__()
         directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
         self._lock = _lock(directory / LOCK_NAME)
+        self.directory = directory
         self.path = directory / FILE_NAME
         with contextlib.ExitStack() as undo:
             undo.callback(os.close, self._lock)

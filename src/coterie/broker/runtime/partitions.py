@@ -122,7 +122,7 @@ class Partition:
 
         Raises ApiError as `ProducerState.check_append` does.
         """
-        return self._current_producers().check_append(producer)
+        return self.current_producers().check_append(producer)
 
     def append(
         self, batch: IncomingBatch, settings: TopicSettings, now_ms: int
@@ -131,7 +131,7 @@ class Partition:
 
         Raises LogFull when the partition has no offsets left.
         """
-        producers = self._current_producers()
+        producers = self.current_producers()
         offset = self.bounds().next_offset
         if offset + batch.header.last_offset_delta > PRODUCED_OFFSET_MAX:
             raise LogFull(
@@ -156,7 +156,7 @@ class Partition:
         """Stage an end-of-transaction marker; return its size in bytes."""
         assert producer_id >= 0
         assert epoch >= 0
-        producers = self._current_producers()
+        producers = self.current_producers()
         data = encode_marker(
             self.bounds().next_offset, now_ms, producer_id, epoch, commit=committed
         )
@@ -221,7 +221,7 @@ class Partition:
 
     def last_stable_offset(self) -> LogOffset:
         """Return the first offset of an open transaction, or the log's end."""
-        producers = self._current_producers()
+        producers = self.current_producers()
         return producers.last_stable_offset(self.bounds().flushed_offset)
 
     def aborted(
@@ -229,7 +229,7 @@ class Partition:
     ) -> tuple[AbortedTransaction, ...]:
         """Return the aborted transactions with records in a range of offsets."""
         assert offset <= before
-        return self._current_producers().aborted_transactions(offset, before)
+        return self.current_producers().aborted_transactions(offset, before)
 
     def truncate_producers(self, before: LogOffset) -> None:
         """Drop the producer state from before the new, durable log start offset."""
@@ -258,7 +258,8 @@ class Partition:
                 return  # compaction removed the others
             yield
 
-    def _current_producers(self) -> ProducerState:
+    def current_producers(self) -> ProducerState:
+        """Return the producer state after all batches, those not flushed included."""
         producers = self._loaded_producers()
         if self._next_offset < self.bounds().flushed_offset:
             infos = self._log.batch_infos(self.where, self._next_offset)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from coterie.auth.acl import Operation, ResourceType
+from coterie.broker.server.apis.cluster import METADATA_TOPIC
 from coterie.settings import Settings
 from coterie.wire.api import ADVERTISED, IMPLEMENTED
 from coterie.wire.error_codes import ErrorCode
@@ -17,6 +18,11 @@ from coterie.wire.messages.consumer_group_describe import (
 )
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
+)
+from coterie.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    QuorumPartitionRequest,
+    QuorumTopicRequest,
 )
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
@@ -44,6 +50,41 @@ def find(
 ) -> Any:
     request = FindCoordinatorRequest(key_type=kind, coordinator_keys=keys)
     return server.call(request, version).coordinators
+
+
+# DescribeQuorum.
+
+
+def quorum(server: InProcessServer, topic: str, *indexes: int, version: int = 2) -> Any:
+    partitions = [QuorumPartitionRequest(partition_index=index) for index in indexes]
+    request = DescribeQuorumRequest(
+        topics=[QuorumTopicRequest(topic_name=topic, partitions=partitions)]
+    )
+    response = server.call(request, version)
+    assert response.error_code == 0
+    return response
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_controller_is_the_one_voter_of_the_quorum(
+    three: InProcessServer, version: int
+) -> None:
+    response = quorum(three, METADATA_TOPIC, 0, version=version)
+    [part] = response.topics[0].partitions
+    assert (part.error_code, part.leader_id, part.leader_epoch) == (0, 1, 0)
+    assert [voter.replica_id for voter in part.current_voters] == [1]
+    assert part.observers == []
+    assert [node.node_id for node in response.nodes] == [1] * (version == 2)
+
+
+@pytest.mark.parametrize("indexes", [(), (1,), (0, 1)])
+def test_other_partitions_of_the_quorum_are_unknown(
+    server: InProcessServer, indexes: tuple[int, ...]
+) -> None:
+    response = quorum(server, METADATA_TOPIC, *indexes)
+    codes = [part.error_code for part in response.topics[0].partitions]
+    assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * len(indexes)
+    assert response.nodes == []
 
 
 # FindCoordinator.

@@ -193,7 +193,7 @@ def test_all_markers_of_a_transaction_are_durable_together(
     for index in (0, 1):
         partition = broker.data.partition("a", index)
         assert partition is not None
-        assert not partition._current_producers().has_open_transaction(
+        assert not partition.current_producers().has_open_transaction(
             client.producer_id
         )
 

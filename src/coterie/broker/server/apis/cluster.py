@@ -5,6 +5,7 @@ API              key  versions
 ===============  ===  =======================================================
 FindCoordinator  10   0-6 (4: many keys, KIP-699; 6: share groups)
 ApiVersions      18   0-4 (KIP-35, KIP-511, KIP-584)
+DescribeQuorum   55   0-2 (KIP-595; 1: KIP-836; 2: KIP-853)
 DescribeCluster  60   0-2 (1: endpoint type, KIP-919; 2: fenced brokers)
 ===============  ===  =======================================================
 
@@ -19,6 +20,7 @@ from functools import cache
 from typing import Final
 
 from coterie.auth.acl import CLUSTER_NAME, Operation, ResourceType
+from coterie.broker.server.apis.routing import LEADER_EPOCH, unknown_partition
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError
 from coterie.wire.api import ADVERTISED, IMPLEMENTED
@@ -34,6 +36,15 @@ from coterie.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
+)
+from coterie.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    QuorumListener,
+    QuorumNode,
+    QuorumPartition,
+    QuorumReplica,
+    QuorumTopic,
 )
 from coterie.wire.messages.find_coordinator import (
     Coordinator,
@@ -206,6 +217,78 @@ def describe_cluster(call: Call) -> None:
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = cluster_operations(call)
     call.respond(response)
+
+
+# DescribeQuorum.
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+_UNKNOWN_OFFSET: Final = -1
+
+
+def describe_quorum(call: Call) -> None:
+    """Describe the quorum of the metadata: one voter, the controller.
+
+    Requires DESCRIBE on the cluster. The other nodes share its process and its store,
+    so they observe nothing. The catalog has no offsets. As in Kafka, only a request for
+    exactly the one partition of the metadata is known.
+    """
+    request: DescribeQuorumRequest = call.request
+    response = DescribeQuorumResponse(error_message="")
+    if not call.authorize_cluster(Operation.DESCRIBE):
+        response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        response.error_message = "Cluster authorization failed."
+        call.respond(response)
+        return
+    requested = [
+        (topic.topic_name, part.partition_index)
+        for topic in request.topics
+        for part in topic.partitions
+    ]
+    if requested == [(METADATA_TOPIC, 0)]:
+        quorum = _quorum(call)
+        response.topics = [QuorumTopic(topic_name=METADATA_TOPIC, partitions=[quorum])]
+        controller = call.node.broker.nodes[0]
+        listener = QuorumListener(
+            name=controller.protocol.name, host=controller.host, port=controller.port
+        )
+        response.nodes = [QuorumNode(node_id=controller.node_id, listeners=[listener])]
+    else:
+        error = unknown_partition()
+        response.topics = [
+            QuorumTopic(
+                topic_name=topic.topic_name,
+                partitions=[
+                    QuorumPartition(
+                        partition_index=part.partition_index,
+                        error_code=error.code,
+                        error_message=error.message,
+                    )
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    call.respond(response)
+
+
+def _quorum(call: Call) -> QuorumPartition:
+    broker = call.node.broker
+    now_ms = broker.clock()
+    controller_id = broker.nodes[0].node_id
+    voter = QuorumReplica(
+        replica_id=controller_id,
+        log_end_offset=_UNKNOWN_OFFSET,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+    return QuorumPartition(
+        partition_index=0,
+        error_message="",
+        leader_id=controller_id,
+        leader_epoch=LEADER_EPOCH,
+        high_watermark=_UNKNOWN_OFFSET,
+        current_voters=[voter],
+    )
 
 
 def cluster_operations(call: Call) -> int:
