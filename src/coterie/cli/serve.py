@@ -137,6 +137,7 @@ def run(options: argparse.Namespace) -> int:
         node_count=options.nodes,
         metrics_port=options.metrics_port,
         protocol=protocol,
+        config=options.config,
     )
 
     def ready(addresses: str) -> None:

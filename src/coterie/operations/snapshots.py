@@ -17,6 +17,7 @@ import msgspec
 
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.errors import SettingError
+from coterie.files import make_private_directory
 from coterie.operations.plan_files import (
     Action,
     OffsetEntry,
@@ -101,7 +102,7 @@ class SnapshotWriter:
             return
         try:
             if self._is_new:
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_private_directory(self.path.parent)
                 lines.insert(0, encode_line(self._head))
             append_durably(self.path, b"".join(lines), is_new=self._is_new)
         except OSError as error:

@@ -74,14 +74,3 @@ def test_an_invalid_users_file_is_refused(
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="cannot be read: No such file"):
         read_users_file(tmp_path / "none.toml")
-
-
-def test_a_users_file_readable_by_others_logs_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = users_file(tmp_path)
-    read_users_file(path)
-    assert caplog.text == ""
-    path.chmod(0o644)
-    read_users_file(path)
-    assert "has passwords, and other users can read it" in caplog.text

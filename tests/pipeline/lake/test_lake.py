@@ -56,6 +56,19 @@ def lake(tmp_path: Path) -> Lake:
     return Lake.create(tmp_path / "lake", "segments:/log", "abc")
 
 
+def test_a_new_lake_is_private(lake: Lake) -> None:
+    assert Path(lake.storage.root).stat().st_mode & 0o777 == 0o700
+
+
+def test_a_lake_in_a_directory_open_to_others_logs_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tmp_path.chmod(0o755)
+    Lake.create(tmp_path, "segments:/log", "abc")
+    assert f"other users can read the lake {tmp_path}" in caplog.text
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
 def test_a_reopened_lake_has_the_committed_versions(lake: Lake) -> None:
     lake.commit(_next_version(lake, 1, 2))
     lake.commit(_next_version(lake, 3))

@@ -38,6 +38,7 @@ from coterie.broker.log.log import (
     Truncate,
 )
 from coterie.errors import LogCorrupt, LogError, LogFull
+from coterie.files import FILE_MODE, make_private_directory
 from coterie.types import LogOffset
 
 FILE_NAME: Final = "coterie.db"
@@ -52,8 +53,6 @@ WAL_BYTES: Final = (CHECKPOINT_PAGES + 64) * (4_096 + 24)
 """The length to which the write-ahead log is extended at start. The sync of a file that
 grows also waits for the file system's journal, which doubles its time."""
 TRANSACTIONAL, CONTROL = 1, 2
-_FILE_MODE: Final = 0o600
-_DIRECTORY_MODE: Final = 0o700
 
 _SCHEMA: Final = f"""
 BEGIN IMMEDIATE;
@@ -119,7 +118,7 @@ class SqliteLog(StagingLog):
 
     def __init__(self, directory: Path, *, synchronous: str = "FULL") -> None:
         super().__init__()
-        directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        make_private_directory(directory)
         self._lock = _lock(directory / LOCK_NAME)
         self.directory = directory
         self.path = directory / FILE_NAME
@@ -425,7 +424,7 @@ def _open_file(path: Path) -> int:
     The store contains credentials and messages. SQLite creates the files beside a
     database with that database's mode.
     """
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
 
 
 def _sync_directory(directory: Path) -> None:
@@ -471,7 +470,7 @@ def _extend(wal: Path) -> None:
     SQLite stops reading at the first frame whose salt is not the header's, which zeros
     never match. When the disk is full, the file is not extended.
     """
-    descriptor = os.open(wal, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(wal, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     try:
         length = os.fstat(descriptor).st_size
         try:

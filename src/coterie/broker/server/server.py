@@ -18,6 +18,7 @@ from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.broker import Node
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.broker.server.listener import Listener
+from coterie.broker.server.secret_files import open_secrets
 from coterie.broker.server.security import Security, choose_authorizer, is_loopback
 from coterie.errors import LogError
 from coterie.settings import Settings
@@ -42,7 +43,7 @@ class ServerPlan:
     `directory` is None for a log in memory. Node 1 listens on `port`, further nodes on
     the ports after it, or all on free ports when it is 0. `metrics_port` serves metrics
     to Prometheus on the same host; None disables them. `protocol` is the security
-    protocol of all nodes.
+    protocol of all nodes. `config` is the file of the settings, if any.
     """
 
     settings: Settings
@@ -53,6 +54,7 @@ class ServerPlan:
     node_count: int = 1
     metrics_port: int | None = None
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    config: Path | None = None
 
 
 class Server:
@@ -91,6 +93,8 @@ class Server:
         )
         _warn_of_cleartext_passwords(plan)
         passwords = _read_users_file(plan.settings)
+        for each in open_secrets(plan.settings, plan.config, plan.directory):
+            _LOGGER.warning("%s", each)
         assembly = Assembly(
             plan.settings,
             log or _open_log(plan),

@@ -14,7 +14,6 @@ unchanged its credentials stay, so that an unchanged file writes nothing.
 
 from __future__ import annotations
 
-import logging
 import secrets
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,10 +28,7 @@ from coterie.broker.log.sqlite import SqliteLog
 from coterie.errors import LogError, SettingError
 from coterie.types import ScramMechanism
 
-_LOGGER = logging.getLogger(__name__)
-
 SALT_BYTES: Final = 32
-_READABLE_BY_OTHERS: Final = 0o044
 
 
 class UserStore:
@@ -85,8 +81,6 @@ def read_users_file(path: Path) -> Mapping[str, str]:
     file."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-        if path.stat().st_mode & _READABLE_BY_OTHERS:
-            _LOGGER.warning("%s has passwords, and other users can read it", path)
     except OSError as error:
         raise SettingError(
             f"sasl.users.file: {path} cannot be read: {error.strerror}"

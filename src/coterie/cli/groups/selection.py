@@ -221,9 +221,11 @@ def read_text(file: str) -> str:
 
 
 def create_file(file: str, data: bytes) -> None:
-    """Write a file that must not exist yet. Raises SettingError."""
+    """Write a file that must not exist yet, readable by its owner only. Raises
+    SettingError."""
+    from coterie.files import write_private_file
+
     try:
-        with Path(file).open("xb") as opened:
-            opened.write(data)
+        write_private_file(Path(file), data, must_be_new=True)
     except OSError as error:
         raise SettingError(f"cannot write {file}: {error.strerror}") from error

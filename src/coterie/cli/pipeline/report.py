@@ -23,6 +23,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from coterie.cli.output.emit import wall_clock
     from coterie.errors import LogError, SettingError
+    from coterie.files import write_private_file
     from coterie.pipeline.lake.lake import Lake
 
     lake = Lake.open(options.lake)
@@ -34,7 +35,7 @@ def _run(options: argparse.Namespace) -> int:
         ) from None
     text = render(lake, wall_clock())
     try:
-        options.to.write_text(text, encoding="utf-8")
+        write_private_file(options.to, text.encode())
     except OSError as error:
         raise LogError(f"{options.to}: {error.strerror or error}") from error
     size_mb = len(text.encode()) / 1e6

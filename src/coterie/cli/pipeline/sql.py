@@ -23,6 +23,7 @@ from coterie.cli.pipeline.options import (
     start_spark,
 )
 from coterie.errors import CoterieError
+from coterie.files import make_private_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -198,6 +199,6 @@ class _History:
     def save(self) -> None:
         if self._readline is None:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory(self._path.parent)
         self._readline.set_history_length(_HISTORY_LINES)
         self._readline.write_history_file(self._path)

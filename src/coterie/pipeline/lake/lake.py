@@ -16,6 +16,7 @@ reader sees all of a commit or nothing, and never the files of a killed writer.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -27,9 +28,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from coterie.errors import LogError, SettingError
+from coterie.files import is_open, make_private_directory
 from coterie.pipeline.gold.settings import LogHead
 from coterie.pipeline.lake.storage import Storage
 from coterie.pipeline.tables.all_tables import TABLES
+
+_LOGGER = logging.getLogger(__name__)
 
 SCHEMA: Final = "coterie.pipeline.lake"
 SCHEMA_VERSION: Final = 1
@@ -158,6 +162,8 @@ class Lake:
             raise SettingError(
                 f"{storage} is not a lake and not empty: choose another directory"
             )
+        if storage.is_local:
+            _make_private(Path(storage.root))
         identity = Identity(
             schema=SCHEMA,
             schema_version=SCHEMA_VERSION,
@@ -291,6 +297,18 @@ def list_versions(storage: Storage) -> list[int]:
     """Return the numbers of the existing versions in order."""
     paths = (Path(entry.path) for entry in storage.entries("versions"))
     return sorted(int(path.stem) for path in paths if path.stem.isdigit())
+
+
+def _make_private(directory: Path) -> None:
+    """Create the directory of a lake for this user only; warn if it exists and others
+    can use it."""
+    try:
+        if not make_private_directory(directory) and is_open(directory):
+            _LOGGER.warning(
+                "other users can read the lake %s: chmod 700 %s", directory, directory
+            )
+    except OSError as error:
+        raise LogError(f"{directory}: {error.strerror or error}") from None
 
 
 def _encode(value: Any) -> bytes:
