@@ -44,10 +44,14 @@ class Server:
 
     @property
     def cpu_s(self) -> float:
-        """The CPU time of the process so far, in seconds."""
-        stat = Path(f"/proc/{self._process.pid}/stat").read_text()
-        ticks = stat.rpartition(")")[2].split()[11:13]
-        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+        """The CPU time of the process and its children so far, in seconds."""
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ticks = 0
+        for each in (str(pid), *children):
+            stat = Path(f"/proc/{each}/stat").read_text()
+            ticks += sum(map(int, stat.rpartition(")")[2].split()[11:13]))
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     @property
     def peak_mb(self) -> float:

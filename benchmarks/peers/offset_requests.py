@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from benchmarks.peers.connection import frame
+from collections.abc import Iterable
+
+from benchmarks.peers.connection import Connection, frame
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetCommitResponse,
 )
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -59,12 +62,30 @@ def commit_frame(group: str, topic: str, partitions: int) -> bytes:
     return frame(commit(group, topic, partitions), COMMIT)
 
 
-def offset_fetch(group: str, topic: str, partition: int) -> OffsetFetchRequest:
-    """Return an OffsetFetch request for one committed offset."""
-    wanted = OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])
+def offset_fetch(
+    groups: Iterable[str], topic: str, partitions: Iterable[int]
+) -> OffsetFetchRequest:
+    """Return an OffsetFetch request for committed offsets of a topic, in each group."""
+    wanted = OffsetFetchRequestTopics(name=topic, partition_indexes=list(partitions))
     return OffsetFetchRequest(
-        groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])]
+        groups=[
+            OffsetFetchRequestGroup(group_id=group, topics=[wanted]) for group in groups
+        ]
     )
+
+
+def commit_offsets(
+    address: str, groups: Iterable[str], topic: str, partitions: int
+) -> None:
+    """Commit offsets of groups without members."""
+    with Connection(address) as connection:
+        for group in groups:
+            request = commit(group, topic, partitions)
+            response = connection.call(request, OffsetCommitResponse, COMMIT)
+            errors = {
+                part.error_code for each in response.topics for part in each.partitions
+            }
+            assert errors == {0}, errors
 
 
 def fetch_frame(topic: str) -> bytes:

@@ -93,7 +93,7 @@ def requests(scenario: Scenario) -> dict[str, tuple[bytes, int]]:
     """Return the measured frames by name, each with the place of its error code."""
     member = scenario.member
     commits = frame(_commit(member, TOPIC), COMMIT)
-    fetches = frame(offset_fetch(member.group, TOPIC, 0), OFFSET_FETCH)
+    fetches = frame(offset_fetch([member.group], TOPIC, [0]), OFFSET_FETCH)
     return {
         "heartbeat": (frame(member.heartbeat(), HEARTBEAT), HEARTBEAT_ERROR_AT),
         "commit": (commits, COMMIT_ERROR_AT),

@@ -113,7 +113,7 @@ def right_offset(address: str, group: str) -> None:
     until = time.perf_counter() + LOAD_MAX_S
     with Connection(address) as peer:
         while True:
-            request = offset_fetch(group, TOPIC, last)
+            request = offset_fetch([group], TOPIC, [last])
             (answer,) = peer.call(request, OffsetFetchResponse, OFFSET_FETCH).groups
             if answer.error_code != LOADING or time.perf_counter() > until:
                 break

@@ -147,7 +147,8 @@ class KafkaNode:
     """A broker and controller in one process, for one test session.
 
     `listeners` maps names to security protocols; each gets a free loopback port, listed
-    in `addresses`. `settings` are added to BASE.
+    in `addresses`. `settings` are added to BASE. `jvm` are the options of the broker's
+    JVM; benchmarks give it more memory and both compilers.
     """
 
     def __init__(
@@ -158,9 +159,11 @@ class KafkaNode:
         listeners: Mapping[str, str],
         settings: Mapping[str, str] | None = None,
         format_with: Sequence[str] = (),
+        jvm: Sequence[str] = _JVM,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._jars = jars
+        self._jvm = jvm
         self._log = directory / "log"
         self._file = directory / "server.properties"
         ports = _free_ports(len(listeners) + 1)
@@ -220,7 +223,8 @@ class KafkaNode:
             )
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = [*_java(self._jars, "warn"), "kafka.Kafka", str(self._file)]
+        java = _java(self._jars, "warn", self._jvm)
+        command = [*java, "kafka.Kafka", str(self._file)]
         with self._log.open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
@@ -240,8 +244,8 @@ class KafkaNode:
         return [int(each.rpartition(":")[2]) for each in self.addresses.values()]
 
 
-def _java(jars: Path, level: str) -> list[str]:
-    return ["java", *_JVM, f"{_LOG}={level}", "-cp", f"{jars}{os.sep}*"]
+def _java(jars: Path, level: str, jvm: Sequence[str] = _JVM) -> list[str]:
+    return ["java", *jvm, f"{_LOG}={level}", "-cp", f"{jars}{os.sep}*"]
 
 
 def _listed(addresses: Mapping[str, str]) -> str:
