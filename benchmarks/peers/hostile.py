@@ -172,7 +172,7 @@ def half_frames(address: str) -> Attack:
 def flood(address: str) -> Attack:
     """Pipeline ordinary requests as fast as they are answered."""
     assert address
-    request = frame(offset_fetch("hostile", "t", 0), OFFSET_FETCH)
+    request = frame(offset_fetch(["hostile"], "t", [0]), OFFSET_FETCH)
     return Attack([[request] * FLOOD_BURST])
 
 
