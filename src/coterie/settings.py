@@ -138,6 +138,17 @@ class Settings:
     """Coterie only: unsent response bytes after which reading from a connection
     pauses."""
 
+    # Quotas.
+    quota_window_num: int = 11
+    """Samples of the window over which the rates of clients are measured."""
+    quota_window_size_seconds: int = 1
+    """Length of one sample."""
+    controller_quota_window_num: int = 11
+    """Samples of a burst that `controller_mutation_rate` allows."""
+    controller_quota_window_size_seconds: int = 1
+    max_connection_creation_rate: int = INT32_MAX
+    """Connections accepted per second."""
+
     # Authentication by TLS and SASL.
     ssl_keystore_location: str = ""
     """Path of the PEM file with the server's private key and certificate chain."""

@@ -61,10 +61,17 @@ class CommandOutput(NamedTuple):
     exit_code: int
 
 
-def run(command: Sequence[str], limit_s: float) -> CommandOutput:
+def run(
+    command: Sequence[str], limit_s: float, stdin: str | None = None
+) -> CommandOutput:
     """Run a command and wait for it."""
     done = subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=limit_s
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        input=stdin,
     )
     return CommandOutput(done.stdout, done.stderr, done.returncode)
 
@@ -129,9 +136,11 @@ class GroupCommand:
         )
 
 
-def run_tool(jars: Path, tool: str, *words: str) -> CommandOutput:
-    """Run a command-line tool of Apache Kafka, given by its class."""
-    return run([*_java(jars, "error"), tool, *words], START_S)
+def run_tool(
+    jars: Path, tool: str, *words: str, stdin: str | None = None
+) -> CommandOutput:
+    """Run a command-line tool, given by its class in Apache Kafka or its source."""
+    return run([*_java(jars, "error"), tool, *words], START_S, stdin)
 
 
 def dump_segments(jars: Path, files: Sequence[Path]) -> str:
