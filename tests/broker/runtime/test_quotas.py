@@ -18,11 +18,8 @@ from coterie.broker.runtime.quotas import (
     Rate,
     RateLimit,
     TokenBucket,
-    take_mutations,
 )
-from coterie.errors import ApiError
 from coterie.settings import INT32_MAX, Settings
-from coterie.wire.error_codes import ErrorCode
 
 NOW = 1_700_000_000_000
 PRODUCE, FETCH, REQUEST, MUTATION, CONNECTION = QuotaKey
@@ -139,15 +136,6 @@ def test_a_bucket_is_never_more_than_full() -> None:
     assert bucket.take(10, NOW, is_strict=True) == 0
     assert bucket.take(51, NOW + 3_600_000, is_strict=True) == 0
     assert bucket.take(1, NOW + 3_600_000, is_strict=True) == 200
-
-
-def test_an_exhausted_bucket_is_an_error_for_strict_requests() -> None:
-    bucket = TokenBucket(1, 1)
-    assert take_mutations(bucket, 3, NOW, is_strict=True) == 0
-    with pytest.raises(ApiError) as raised:
-        take_mutations(bucket, 1, NOW, is_strict=True)
-    assert raised.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    assert take_mutations(bucket, 1, NOW, is_strict=False) == 3_000
 
 
 # The limits of clients.

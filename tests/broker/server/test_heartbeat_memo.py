@@ -40,6 +40,7 @@ from coterie.wire.messages.offset_commit import (
 )
 from coterie.wire.messages.sync_group import SyncGroupRequest
 from coterie.wire.schema import Message
+from tests.broker.runtime.test_quotas import configure
 
 SETTINGS = Settings(
     group_initial_rebalance_delay_ms=0,
@@ -272,6 +273,23 @@ def test_a_response_from_the_memo_renews_the_session() -> None:
             world.fast.send(request, 4)
         assert answers == [True]
         assert entry.deadline_ms >= world.assembly.broker.clock() + 9_000
+
+    in_a_world(test)
+
+
+@pytest.mark.parametrize(("user", "from_memo"), [("ANONYMOUS", False), ("bob", True)])
+def test_a_client_with_a_request_quota_gets_no_response_from_the_memo(
+    user: str, from_memo: bool
+) -> None:
+    def test(world: World) -> None:
+        generation, [member] = world.join([""])
+        world.heartbeat(generation, member, 4)
+        quotas = world.assembly.broker.catalog.client_quotas
+        configure(quotas, {"user": user}, request_percentage=100.0)
+        with counted_answers(world.fast) as answers:
+            for _ in range(3):
+                world.heartbeat(generation, member, 4)
+        assert answers == [False, from_memo, from_memo]
 
     in_a_world(test)
 

@@ -88,6 +88,8 @@ class Request:
     """The encoded response while earlier responses are missing; b"" for none."""
     raw: bytes | None = None
     """The request's own frame, if a fast path could have answered it."""
+    size: int = 0
+    """The length of the request's frame."""
 
 
 class Connection:
@@ -270,6 +272,7 @@ class Connection:
         body, _ = decode(layout.request, version, frame, at, self._elements_max)
         tagged = layout.tagged_response
         request = Request(key, version, correlation_id, client_id, body, tagged)
+        request.size = len(frame)
         self._pending.append(request)
         return request
 

@@ -145,6 +145,12 @@ class FetchSessions:
             return self._full_plan(request, api_version, now_ms)
         return self._incremental_plan(request, api_version, now_ms)
 
+    def discard_new(self, plan: FetchPlan) -> None:
+        """Remove the session that a plan created, before its id was sent."""
+        if plan.session is not None and not plan.is_incremental:
+            self._sessions.pop(plan.session.session_id, None)
+            plan.session = None
+
     def _full_plan(
         self, request: FetchRequest, api_version: int, now_ms: int
     ) -> FetchPlan:

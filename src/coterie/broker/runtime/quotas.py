@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from coterie.broker.catalog.client_quotas import ClientQuotas, QuotaKey
-from coterie.errors import ApiError
 from coterie.settings import INT32_MAX, Settings
-from coterie.wire.error_codes import ErrorCode
 
 PERCENT_PER_NS: Final = 100 / 1_000_000_000
 """The request quota counts 100 for each second of one thread."""
@@ -310,22 +308,6 @@ class Quotas:
         }
         self._limits.clear()
         self._sweep_at = max(2 * len(self._meters), _SWEEP_MIN)
-
-
-def take_mutations(
-    bucket: TokenBucket, tokens: int, now_ms: int, *, is_strict: bool
-) -> int:
-    """Record changed partitions; return the throttle time in ms.
-
-    Raises ApiError THROTTLING_QUOTA_EXCEEDED for a strict call on an exhausted bucket.
-    """
-    throttle_ms = bucket.take(tokens, now_ms, is_strict=is_strict)
-    if is_strict and throttle_ms:
-        raise ApiError(
-            ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-            "The throttling quota has been exceeded.",
-        )
-    return throttle_ms
 
 
 def _rounded(ms: float) -> int:

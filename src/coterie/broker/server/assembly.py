@@ -31,6 +31,7 @@ from coterie.broker.runtime.fetch_sessions import FetchSessions
 from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.loader import Loader
 from coterie.broker.runtime.log_cleaner import LogCleaner
+from coterie.broker.runtime.quotas import Quotas
 from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.runtime.snapshots import Snapshots, Snapshotter
@@ -119,6 +120,7 @@ class Assembly:
             fetch_sessions=FetchSessions(
                 settings.max_incremental_fetch_session_cache_slots, random_session_id
             ),
+            quotas=Quotas(settings, catalog.client_quotas),
             clock=clock,
             cluster_id=_stored(log, _CLUSTER_ID, _random_cluster_id).decode(),
             secret=_stored(log, _SECRET, secrets.token_bytes),

@@ -19,6 +19,7 @@ from coterie.broker.log.log import Log
 from coterie.broker.runtime.data import DataPlane
 from coterie.broker.runtime.fetch_sessions import FetchSessions
 from coterie.broker.runtime.flusher import Flusher
+from coterie.broker.runtime.quotas import Quotas
 from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import partition_for
 from coterie.broker.runtime.transactions import TransactionPlane
@@ -92,6 +93,7 @@ class Broker:
     authorizer: Authorizer
     acls: AclAuthorizer | None
     fetch_sessions: FetchSessions
+    quotas: Quotas
     clock: Callable[[], int]
     cluster_id: str
     secret: bytes = field(repr=False)

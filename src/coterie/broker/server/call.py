@@ -44,6 +44,12 @@ class Peer(Protocol):
         worker thread if it is slow; then call `done` in the event loop with a function
         that returns the result or raises the error."""
 
+    def fetch_throttle_ms(self, client_id: str, size: int) -> int:
+        """Record a Fetch response with the client's quotas; return the throttle time.
+
+        Called only if there are client quotas.
+        """
+
     def close(self) -> None:
         """Close the connection after the pending responses are sent."""
 

@@ -4,10 +4,10 @@ A member of a stable group repeats the same heartbeat, except for the correlatio
 and gets the same response. After one such heartbeat was handled in full, repetitions
 are not decoded, handled and encoded again: they only renew the session.
 
-A stored response is valid while the runtime can renew the session (`Renew`), no ACL and
-no group's configuration has changed. It belongs to one connection, so its principal
-and its node are fixed. tests/broker/server/test_heartbeat_memo.py compares it with full
-handling, request by request.
+A stored response is valid while the runtime can renew the session (`Renew`), and no
+ACL, quota or group configuration has changed. It belongs to one connection, so its
+principal and its node are fixed. tests/broker/server/test_heartbeat_memo.py compares it
+with full handling, request by request.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class _Stored:
     renew: Renew
     acls_version: int
     configs_version: int
+    quotas_version: int
     front: bytes
     head: bytes
     tail: bytes
@@ -64,6 +65,7 @@ class HeartbeatMemo:
         self._runtime = broker.runtime
         self._authorizer = broker.authorizer
         self._configs = broker.catalog.group_configs
+        self._quotas = broker.catalog.client_quotas
         self._clock = broker.clock
         self._counts = broker.counts.heartbeats
         self._stored: dict[bytes, _Stored] = {}
@@ -78,6 +80,7 @@ class HeartbeatMemo:
             or not frame.startswith(stored.front)
             or self._authorizer.version != stored.acls_version
             or self._configs.version != stored.configs_version
+            or self._quotas.version != stored.quotas_version
             or not stored.renew(self._clock())
         ):
             return None
@@ -99,6 +102,7 @@ class HeartbeatMemo:
             renew,
             self._authorizer.version,
             self._configs.version,
+            self._quotas.version,
             front=frame[:_CORRELATION_AT],
             head=response[:_CORRELATION_AT],
             tail=response[_RESPONSE_HEAD_BYTES:],

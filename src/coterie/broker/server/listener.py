@@ -22,6 +22,7 @@ from coterie.broker.server.heartbeat_memo import HEARTBEAT_FRONTS, HeartbeatMemo
 from coterie.broker.server.log_limit import LimitedLog
 from coterie.broker.server.password_checks import Check
 from coterie.broker.server.security import Security
+from coterie.broker.server.throttle import Throttle
 from coterie.settings import Settings
 from coterie.wire.error_codes import ErrorCode
 
@@ -154,6 +155,9 @@ class ClientConnection(asyncio.Protocol):
         self._in_flight_max = 1
         if self.sasl is None:
             self._in_flight_max = settings.max_in_flight_requests_per_connection
+        self._client_quotas = node.broker.catalog.client_quotas
+        self._throttle = Throttle(self, node.broker.quotas, node.broker.clock)
+        self._mute_timer: asyncio.TimerHandle | None = None
         self._authentication_timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
         self._is_handling = False
@@ -203,6 +207,8 @@ class ClientConnection(asyncio.Protocol):
         """Unregister the connection; later responses are dropped."""
         if self._authentication_timer is not None:
             self._authentication_timer.cancel()
+        if self._mute_timer is not None:
+            self._mute_timer.cancel()
         if self._transport is not None:
             self._transport = None
             self._listener.remove(self)
@@ -219,8 +225,12 @@ class ClientConnection(asyncio.Protocol):
             call = Call(
                 request.body, request.api_version, request.client_id, self, request
             )
+            handler = self._handlers[request.api_key]
             try:
-                self._handlers[request.api_key](call)
+                if self._client_quotas.has_client_quotas:
+                    self._throttle.handle(handler, call, request)
+                else:
+                    handler(call)
             except Exception:
                 _LOGGER.exception("%s: a bug in handling a request", self.client_host)
                 self._abort()
@@ -251,6 +261,8 @@ class ClientConnection(asyncio.Protocol):
     def send_response(self, token: Any, response: Any) -> None:
         if self._transport is None:
             return
+        if self._client_quotas.has_client_quotas:
+            self._mute(self._throttle.respond(token, response))
         try:
             self._connection.respond(token, response)
         except Exception:
@@ -264,6 +276,9 @@ class ClientConnection(asyncio.Protocol):
             return
         if not self._is_handling:
             self._schedule_write()
+
+    def fetch_throttle_ms(self, client_id: str, size: int) -> int:
+        return self._throttle.fetch_ms(client_id, size)
 
     def fail_authentication(self, token: Any, response: Any, reason: str) -> None:
         code = ErrorCode(response.error_code)
@@ -372,6 +387,7 @@ class ClientConnection(asyncio.Protocol):
         if (
             self._transport is None
             or self._is_write_buffer_full
+            or self._mute_timer is not None
             or not self._is_paused
             or self._is_full()
         ):
@@ -379,6 +395,22 @@ class ClientConnection(asyncio.Protocol):
         self._is_paused = False
         if not self._transport.is_closing():
             self._transport.resume_reading()
+
+    def _mute(self, throttle_ms: int) -> None:
+        """Stop reading for the throttle time of a quota (KIP-219)."""
+        if not throttle_ms:
+            return
+        until = self._loop.time() + throttle_ms / 1000
+        if self._mute_timer is not None:
+            if self._mute_timer.when() >= until:
+                return
+            self._mute_timer.cancel()
+        self._mute_timer = self._loop.call_at(until, self._unmute)
+        self._pause()
+
+    def _unmute(self) -> None:
+        self._mute_timer = None
+        self._resume()
 
     # Disconnecting.
 

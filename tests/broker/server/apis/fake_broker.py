@@ -138,6 +138,9 @@ class FakePeer:
         assert not self.responses, "a request has one response"
         self.responses.append(response)
 
+    def fetch_throttle_ms(self, client_id: str, size: int) -> int:
+        raise AssertionError("there are no quotas")
+
     def close(self) -> None:
         self.is_closed = True
 

@@ -82,6 +82,9 @@ class FakePeer:
         assert not self._answered.done(), "a request is answered once"
         self._answered.set_result(response)
 
+    def fetch_throttle_ms(self, client_id: str, size: int) -> int:
+        raise AssertionError("there are no quotas")
+
     def close(self) -> None:
         raise AssertionError("no handler under test closes a connection")
 

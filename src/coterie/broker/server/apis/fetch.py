@@ -8,6 +8,7 @@ and of the broker, except that it has at least one batch if there is any (KIP-74
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 from coterie.auth.acl import Operation
@@ -25,7 +26,10 @@ from coterie.broker.server.apis.routing import (
 )
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError, LogError
+from coterie.settings import INT32_MAX
+from coterie.wire.codec import encode
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.framing import SIZE_BYTES
 from coterie.wire.messages.fetch import (
     AbortedTransaction,
     DivergingEpoch,
@@ -60,9 +64,10 @@ def fetch(call: Call) -> None:
         return
     reader = _Reader(call, request, plan)
     size_bytes = reader.read()
+    min_bytes = min(request.min_bytes, reader.max_bytes)
     if (
         reader.has_failed
-        or size_bytes >= request.min_bytes
+        or size_bytes >= min_bytes
         or request.max_wait_ms <= 0
         or not plan.partitions
     ):
@@ -83,13 +88,24 @@ def fetch(call: Call) -> None:
 
     poll = Poll(
         reader.partitions,
-        missing_bytes=request.min_bytes - size_bytes,
+        missing_bytes=min_bytes - size_bytes,
         committed=request.isolation_level == READ_COMMITTED,
         finished=finished,
     )
     # A poll is not cancelled when its client disconnects, so its wait is bounded.
     wait_ms = min(request.max_wait_ms, broker.settings.connections_max_idle_ms)
     poll.start(broker.data.scheduler, wait_ms)
+
+
+def _quota_bytes(call: Call) -> int | None:
+    """Return the largest size of a response that the client's quota does not throttle
+    by itself; None without a quota."""
+    broker = call.node.broker
+    if not broker.catalog.client_quotas.has_client_quotas:
+        return None
+    name, now_ms = call.principal.name, broker.clock()
+    limit = broker.quotas.limits(name, call.client_id, now_ms).fetch
+    return None if limit is None else int(min(limit.largest, INT32_MAX))
 
 
 class _PartitionResult:
@@ -118,13 +134,17 @@ class _Reader:
         self._results: list[_PartitionResult] = []
         self._endpoints: dict[int, NodeEndpoint] = {}
         self._left_bytes = 0
+        limit = call.node.broker.catalog.settings.fetch_max_bytes
+        quota_bytes = _quota_bytes(call)
+        self._has_quota = quota_bytes is not None
+        self.max_bytes = min(request.max_bytes, limit, quota_bytes or INT32_MAX)
+        """The largest size of the records in the response."""
         self.partitions: list[Partition] = []
         self.has_failed = False
 
     def read(self) -> int:
         """Read every partition; return the size of all records in bytes."""
-        limit = self._call.node.broker.catalog.settings.fetch_max_bytes
-        self._left_bytes = min(self._request.max_bytes, limit)
+        self._left_bytes = self.max_bytes
         acls_version = self._call.node.broker.authorizer.version
         self._results = []
         self.partitions = []
@@ -144,13 +164,33 @@ class _Reader:
         return size_bytes
 
     def response(self) -> FetchResponse:
-        """Return the response with the result of the last `read`."""
-        plan = self._plan
+        """Return the response with the result of the last `read`.
+
+        A throttled client gets an empty response, and its fetch session does not
+        change; a new session is not created.
+        """
+        plan, call = self._plan, self._call
         results = [(result.key, result.data) for result in self._results]
         included = [(key, data) for key, data in results if plan.includes(key, data)]
+        response = self._response(included)
+        if call.node.broker.catalog.client_quotas.has_client_quotas:
+            size = 0
+            if self._has_quota:
+                size = SIZE_BYTES + len(encode(response, call.api_version))
+            throttle_ms = call.peer.fetch_throttle_ms(call.client_id, size)
+            if throttle_ms:
+                call.node.broker.fetch_sessions.discard_new(plan)
+                return FetchResponse(
+                    throttle_time_ms=throttle_ms, session_id=plan.session_id
+                )
         plan.store(included)
         for result in self._results:
             result.cached.empty_read = result.empty_read
+        return response
+
+    def _response(
+        self, included: Iterable[tuple[PartitionKey, PartitionData]]
+    ) -> FetchResponse:
         topics: list[FetchableTopicResponse] = []
         for key, data in included:
             last = topics[-1] if topics else None
@@ -159,7 +199,7 @@ class _Reader:
                 topics.append(last)
             last.partitions.append(data)
         return FetchResponse(
-            session_id=plan.session_id,
+            session_id=self._plan.session_id,
             responses=topics,
             node_endpoints=list(self._endpoints.values()),
         )

@@ -23,6 +23,7 @@ from coterie.broker.server.apis.routing import (
     replicas_of,
 )
 from coterie.broker.server.call import Call
+from coterie.broker.server.throttle import MutationQuota
 from coterie.errors import ApiError
 from coterie.types import TopicName
 from coterie.wire.error_codes import ErrorCode
@@ -133,8 +134,12 @@ def _create_missing(
             new_topic = NewTopic(name=name)
             try:
                 entry = broker.catalog.create_topic(new_topic, random_topic_id())
+                MutationQuota(call, 0).take(broker.catalog.settings.num_partitions)
             except ApiError as error:
                 created[name] = error.code
+                if error.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+                    # Clients ask again, as while Kafka has not created the topic.
+                    created[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 broker.data.stage([entry])
                 created[name] = ErrorCode.NONE

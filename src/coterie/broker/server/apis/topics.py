@@ -22,6 +22,7 @@ from coterie.broker.catalog.topics import NewTopic, Topic, check_assignment
 from coterie.broker.runtime.system import random_topic_id
 from coterie.broker.server.apis.routing import respond_when_durable
 from coterie.broker.server.call import Call
+from coterie.broker.server.throttle import MutationQuota
 from coterie.errors import ApiError
 from coterie.wire.configs import ConfigSource
 from coterie.wire.error_codes import ErrorCode
@@ -48,6 +49,10 @@ from coterie.wire.schema import ZERO_UUID
 
 _DELETE_STATES_SINCE: Final = 6
 _DELETION_DISABLED_SINCE: Final = 3
+# The versions since which an exhausted quota is an error (KIP-599).
+_STRICT_CREATION_SINCE: Final = 6
+_STRICT_DELETION_SINCE: Final = 5
+_STRICT_PARTITIONS_SINCE: Final = 3
 
 
 # CreateTopics.
@@ -57,22 +62,26 @@ def create_topics(call: Call) -> None:
     """Create topics. Requires CREATE on the cluster or on the topic."""
     request: CreateTopicsRequest = call.request
     counts = Counter(topic.name for topic in request.topics)
+    quota = MutationQuota(call, _STRICT_CREATION_SINCE)
     results = []
     for name, topic in {topic.name: topic for topic in request.topics}.items():
         try:
             if counts[name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            results.append(_create(call, topic))
+            results.append(_create(call, topic, quota))
         except ApiError as error:
             results.append(
                 CreatableTopicResult(
                     name=name, error_code=error.code, error_message=error.message
                 )
             )
-    respond_when_durable(call, CreateTopicsResponse(topics=results), results)
+    response = CreateTopicsResponse(topics=results, throttle_time_ms=quota.throttle_ms)
+    respond_when_durable(call, response, results)
 
 
-def _create(call: Call, requested: CreatableTopic) -> CreatableTopicResult:
+def _create(
+    call: Call, requested: CreatableTopic, quota: MutationQuota
+) -> CreatableTopicResult:
     data = call.node.broker.data
     if not (
         call.authorize_cluster(Operation.CREATE)
@@ -83,6 +92,7 @@ def _create(call: Call, requested: CreatableTopic) -> CreatableTopicResult:
     entry = data.catalog.create_topic(_new_topic(requested), topic_id)
     assert entry.value is not None
     topic = Topic.from_value(entry.name, entry.value)
+    quota.take(topic.partition_count)
     if not call.request.validate_only:
         data.stage([entry])
     result = CreatableTopicResult(
@@ -136,20 +146,24 @@ def delete_topics(call: Call) -> None:
     if call.api_version < _DELETE_STATES_SINCE:
         topics = [DeleteTopicState(name=name) for name in request.topic_names]
     counts = Counter((topic.name, topic.topic_id) for topic in topics)
+    quota = MutationQuota(call, _STRICT_DELETION_SINCE)
     results = []
     for (name, topic_id), count in counts.items():
         result = DeletableTopicResult(name=name, topic_id=topic_id)
         try:
             if count > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic.")
-            _delete(call, result)
+            _delete(call, result, quota)
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
         results.append(result)
-    respond_when_durable(call, DeleteTopicsResponse(responses=results), results)
+    response = DeleteTopicsResponse(
+        responses=results, throttle_time_ms=quota.throttle_ms
+    )
+    respond_when_durable(call, response, results)
 
 
-def _delete(call: Call, result: DeletableTopicResult) -> None:
+def _delete(call: Call, result: DeletableTopicResult, quota: MutationQuota) -> None:
     data = call.node.broker.data
     catalog = data.catalog
     if not catalog.settings.delete_topic_enable:
@@ -181,6 +195,7 @@ def _delete(call: Call, result: DeletableTopicResult) -> None:
             ErrorCode.INVALID_REQUEST,
             f"The internal topic {name} holds the state of all groups.",
         )
+    quota.take(catalog.topics[name].partition_count)
     result.topic_id = catalog.topics[name].topic_id
     data.stage([entry])
 
@@ -192,20 +207,26 @@ def create_partitions(call: Call) -> None:
     """Increase the partition counts of topics. Requires ALTER on each."""
     request: CreatePartitionsRequest = call.request
     counts = Counter(topic.name for topic in request.topics)
+    quota = MutationQuota(call, _STRICT_PARTITIONS_SINCE)
     results = []
     for name, topic in {topic.name: topic for topic in request.topics}.items():
         result = CreatePartitionsTopicResult(name=name)
         try:
             if counts[name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            _add_partitions(call, topic)
+            _add_partitions(call, topic, quota)
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
         results.append(result)
-    respond_when_durable(call, CreatePartitionsResponse(results=results), results)
+    response = CreatePartitionsResponse(
+        results=results, throttle_time_ms=quota.throttle_ms
+    )
+    respond_when_durable(call, response, results)
 
 
-def _add_partitions(call: Call, requested: CreatePartitionsTopic) -> None:
+def _add_partitions(
+    call: Call, requested: CreatePartitionsTopic, quota: MutationQuota
+) -> None:
     data = call.node.broker.data
     catalog = data.catalog
     if not call.authorize_topic(Operation.ALTER, requested.name):
@@ -220,6 +241,7 @@ def _add_partitions(call: Call, requested: CreatePartitionsTopic) -> None:
         )
     if requested.assignments is not None:
         _check_assignments(call, requested, topic)
+    quota.take(requested.count - topic.partition_count)
     if not call.request.validate_only:
         data.stage([entry])
 

@@ -1,0 +1,161 @@
+"""Enforcement of client quotas on the requests of a connection.
+
+The response to a request over a quota is sent at once, with the time to wait in
+`throttle_time_ms`, and the connection is muted for that time: no further request is
+handled (KIP-219; Kafka's `RequestHandlerHelper` and `KafkaApis`). Of several violated
+quotas the longest throttle time counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from coterie.broker.catalog.client_quotas import QuotaKey
+from coterie.broker.protocol.connection import Request
+from coterie.broker.runtime.quotas import (
+    PERCENT_PER_NS,
+    ClientLimits,
+    Quotas,
+    TokenBucket,
+)
+from coterie.broker.server.call import Call, Handler, Peer
+from coterie.errors import ApiError
+from coterie.wire.api import ApiKey
+from coterie.wire.error_codes import ErrorCode
+
+
+class Throttle:
+    """The measurement of one connection's requests, against the quotas of its client.
+
+    The time of a request is the time of its handler, decoding and the wait for the disk
+    excluded. What passes after the response is encoded counts for the next request, as
+    Kafka's network time does.
+    """
+
+    __slots__ = ("_clock", "_peer", "_quotas", "_since_ns", "_timer")
+
+    def __init__(
+        self,
+        peer: Peer,
+        quotas: Quotas,
+        clock: Callable[[], int],
+        timer: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        self._peer = peer
+        self._quotas = quotas
+        self._clock = clock
+        self._timer = timer
+        self._since_ns: int | None = None
+
+    def handle(self, handler: Handler, call: Call, request: Request) -> None:
+        """Call a request's handler and record the time."""
+        self._since_ns = self._timer()
+        handler(call)
+        limit = self._limits(request.client_id).request
+        elapsed_ns = self._elapsed_ns()
+        self._since_ns = None
+        if limit is not None:
+            limit.rate.record(elapsed_ns * PERCENT_PER_NS, self._clock())
+            # The heartbeat memo would respond without this measurement.
+            request.raw = None
+
+    def respond(self, request: Request, response: Any) -> int:
+        """Record a request, and set the throttle time in its response; return it.
+
+        A response of None is that of a Produce request with acks=0, whose time is
+        exempt. A Fetch or topic response has the throttle time of its own quota.
+        """
+        limits = self._limits(request.client_id)
+        own_key, own_ms = QuotaKey.CONTROLLER_MUTATION, 0
+        if request.api_key == ApiKey.PRODUCE:
+            own_key = QuotaKey.PRODUCE
+            if limits.produce is not None:
+                own_ms = limits.produce.record(request.size, self._clock())
+        elif request.api_key == ApiKey.FETCH:
+            own_key = QuotaKey.FETCH
+        if response is None:
+            return self._count(own_key, own_ms)
+        own_ms = max(own_ms, getattr(response, "throttle_time_ms", 0))
+        request_ms = self._record_time(limits)
+        if max(own_ms, request_ms) > 0 and hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = max(own_ms, request_ms)
+        if own_ms > request_ms:
+            return self._count(own_key, own_ms)
+        return self._count(QuotaKey.REQUEST, request_ms)
+
+    def fetch_ms(self, client_id: str, size: int) -> int:
+        """Record a Fetch response of `size` bytes; return the throttle time in ms.
+
+        The bytes of a throttled response do not count, because it is sent without its
+        records.
+        """
+        limits = self._limits(client_id)
+        throttle_ms = self._record_time(limits)
+        if limits.fetch is None:
+            return throttle_ms
+        now_ms = self._clock()
+        throttle_ms = max(limits.fetch.record(size, now_ms), throttle_ms)
+        if throttle_ms:
+            limits.fetch.rate.record(-size, now_ms)
+        return throttle_ms
+
+    def _limits(self, client_id: str) -> ClientLimits:
+        user = self._peer.principal.name
+        return self._quotas.limits(user, client_id, self._clock())
+
+    def _record_time(self, limits: ClientLimits) -> int:
+        if limits.request is None:
+            return 0
+        percent = self._elapsed_ns() * PERCENT_PER_NS
+        return limits.request.record(percent, self._clock())
+
+    def _elapsed_ns(self) -> int:
+        """Return the time since the last call, within the handler of a request."""
+        if self._since_ns is None:
+            return 0
+        now_ns = self._timer()
+        elapsed_ns = now_ns - self._since_ns
+        self._since_ns = now_ns
+        return elapsed_ns
+
+    def _count(self, key: QuotaKey, throttle_ms: int) -> int:
+        if throttle_ms:
+            self._quotas.throttled[key].add(throttle_ms)
+        return throttle_ms
+
+
+class MutationQuota:
+    """The controller mutation quota for one request that changes topics (KIP-599).
+
+    Requests of version `strict_since` on are refused while the quota is exhausted;
+    older ones are only throttled. `throttle_ms` belongs in the response.
+    """
+
+    def __init__(self, call: Call, strict_since: int) -> None:
+        broker = call.node.broker
+        self.throttle_ms = 0
+        self._is_strict = call.api_version >= strict_since
+        self._clock = broker.clock
+        self._bucket: TokenBucket | None = None
+        if broker.catalog.client_quotas.has_client_quotas:
+            name = call.principal.name
+            limits = broker.quotas.limits(name, call.client_id, broker.clock())
+            self._bucket = limits.mutation
+
+    def take(self, partitions: int) -> None:
+        """Record created or deleted partitions.
+
+        Raises ApiError THROTTLING_QUOTA_EXCEEDED.
+        """
+        if self._bucket is None:
+            return
+        self.throttle_ms = self._bucket.take(
+            partitions, self._clock(), is_strict=self._is_strict
+        )
+        if self.throttle_ms and self._is_strict:
+            raise ApiError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                "The throttling quota has been exceeded.",
+            )
