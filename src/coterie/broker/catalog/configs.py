@@ -319,6 +319,16 @@ DYNAMIC: Final[Mapping[str, tuple[int, int]]] = {
 }
 """The dynamic configurations of the broker, with their least and greatest value."""
 
+REPLICATION_THROTTLES: Final = frozenset(
+    {
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
+"""Kafka's dynamic configurations of the speed of replication. They cannot be set, but
+deleted: kafka-reassign-partitions --verify always deletes them."""
+
 BROKER_CONFIGS: Final[Mapping[str, str]] = {
     field.name.replace("_", "."): field.name for field in fields(Settings)
 }

@@ -43,8 +43,8 @@ class Transaction:
     """A transactional producer and its latest transaction.
 
     `last_producer_id` and `last_producer_epoch` are the client's before the latest
-    bump, to recognize a retried request. `started_ms` is -1 unless the transaction is
-    ongoing.
+    bump, to recognize a retried request. `started_ms` is the begin of the latest
+    transaction; -1 before the first one.
     """
 
     transactional_id: str
@@ -332,7 +332,6 @@ def _fence(found: Transaction, now_ms: int) -> tuple[Transaction, Markers]:
         last_producer_epoch=-1,
         state=TransactionState.COMPLETE_ABORT,
         partitions=frozenset(),
-        started_ms=-1,
         updated_ms=now_ms,
     )
     return fenced, markers
@@ -351,7 +350,6 @@ def _end(
         if committed
         else TransactionState.COMPLETE_ABORT,
         partitions=frozenset(),
-        started_ms=-1,
         updated_ms=now_ms,
     )
     epoch = found.producer_epoch + 1 if bumps_epoch else found.producer_epoch

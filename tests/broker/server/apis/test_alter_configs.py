@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coterie.auth.acl import Operation, ResourceType
+from coterie.broker.server.apis.alter_configs import ConfigOperation
 from coterie.wire.configs import ConfigResourceType, ConfigSource
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.alter_configs import (
@@ -131,6 +132,34 @@ def test_alter_configs_replaces_a_brokers_configs() -> None:
         ]
         source = ConfigSource.DYNAMIC_DEFAULT_BROKER
         assert own(server, BROKER, "1", source) == {"log.retention.ms": "8"}
+
+
+REPLICATION_THROTTLE = "leader.replication.throttled.rate"
+
+
+def incremental(name: str, operation: int, value: str | None) -> Any:
+    """Return a request that changes one configuration of broker 1."""
+    change = SingleChange(name=name, config_operation=operation, value=value)
+    resource = ChangedResource(
+        resource_type=BROKER, resource_name="1", configs=[change]
+    )
+    return IncrementalAlterConfigsRequest(resources=[resource])
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "value", "code"),
+    [
+        (REPLICATION_THROTTLE, ConfigOperation.DELETE, None, ErrorCode.NONE),
+        (REPLICATION_THROTTLE, ConfigOperation.SET, "1", ErrorCode.INVALID_REQUEST),
+        ("node.id", ConfigOperation.DELETE, None, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_replication_throttles_can_only_be_deleted(
+    name: str, operation: int, value: str | None, code: ErrorCode
+) -> None:
+    with InProcessServer() as server:
+        response = server.call(incremental(name, operation, value), 1)
+    assert response.responses[0].error_code == code
 
 
 def test_validate_only_changes_nothing() -> None:

@@ -136,6 +136,21 @@ def test_an_ongoing_transaction_is_described(
     assert topics == {"a": [0, 1], "b": [0]}
 
 
+def test_an_ended_transaction_keeps_its_start_until_the_next_epoch(
+    broker: FakeBroker, client: Client
+) -> None:
+    began_ms = broker.clock()
+    client.add(0)
+    broker.scheduler.now += 5
+    client.end(committed=True)
+    [ended] = describe(broker, "t")
+    assert ended.transaction_start_time_ms == began_ms
+    assert (ended.transaction_state, ended.topics) == ("CompleteCommit", [])
+    client.init()
+    [begun] = describe(broker, "t")
+    assert begun.transaction_start_time_ms == -1
+
+
 def test_topics_without_describe_are_left_out(
     broker: FakeBroker, client: Client
 ) -> None:

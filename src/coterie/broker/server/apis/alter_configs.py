@@ -24,6 +24,7 @@ from typing import Final, TypeAlias
 
 from coterie.auth.acl import Operation
 from coterie.broker.catalog.configs import (
+    REPLICATION_THROTTLES,
     TOPIC_CONFIGS,
     check_broker_config,
     check_group_name,
@@ -148,6 +149,8 @@ def _alter_broker(
     entries = []
     for config in configs:
         value = _new_value(config, "", is_list=False)
+        if value is None and config.name in REPLICATION_THROTTLES:
+            continue  # never set, so already deleted
         check_broker_config(config.name, value)
         entries.append(catalog.set_broker_config(config.name, value))
     return entries
@@ -210,9 +213,11 @@ def _new_value(
     named = [element for element in config.value.split(",") if element]
     values = [element for element in current.split(",") if element]
     if config.config_operation == ConfigOperation.APPEND:
-        values += [element for element in named if element not in values]
+        known = set(values)
+        values += [element for element in named if element not in known]
     else:
-        values = [element for element in values if element not in named]
+        removed = set(named)
+        values = [element for element in values if element not in removed]
     return ",".join(values)
 
 

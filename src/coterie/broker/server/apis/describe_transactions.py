@@ -19,7 +19,7 @@ from typing import Final
 from coterie.auth.acl import Operation, ResourceType
 from coterie.broker.catalog.producer_state import ProducerStateEntry
 from coterie.broker.catalog.topics import check_topic_name
-from coterie.broker.catalog.transactions import Transaction, TransactionState
+from coterie.broker.catalog.transactions import Transaction
 from coterie.broker.coordinator.consumer.subscriptions import check_regex, matching
 from coterie.broker.server.apis.routing import (
     HasErrorCode,
@@ -246,13 +246,9 @@ def _matching_transactions(call: Call, pattern: str | None) -> list[Transaction]
 def _runs_longer(found: Transaction, duration_ms: int, now_ms: int) -> bool:
     """Return whether a transaction began more than `duration_ms` ago.
 
-    As in Kafka, one that never began passes, and one that ended is still compared. The
-    time of its begin is not kept; its end stands for it.
+    As in Kafka, one that never began passes, and one that ended is still compared.
     """
-    if duration_ms < 0 or found.state is TransactionState.EMPTY:
-        return True
-    began_ms = found.started_ms if found.is_ongoing else found.updated_ms
-    return now_ms - began_ms > duration_ms
+    return duration_ms < 0 or now_ms - found.started_ms > duration_ms
 
 
 def _may_describe(call: Call, transactional_id: str) -> bool:
