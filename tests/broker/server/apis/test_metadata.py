@@ -100,6 +100,24 @@ def test_a_topic_is_described_by_id(broker: FakeBroker) -> None:
     assert (unknown.name, unknown.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
+@pytest.mark.parametrize("version", [10, 11])
+@pytest.mark.parametrize(("name", "topic_id"), [(None, bytes(16)), ("a", b"x" * 16)])
+def test_versions_10_and_11_refuse_a_request_with_a_topic_without_a_name_or_with_an_id(
+    broker: FakeBroker, version: int, name: str | None, topic_id: bytes
+) -> None:
+    broker.create("a")
+    topics = [
+        MetadataRequestTopic(name="a"),
+        MetadataRequestTopic(name=name, topic_id=topic_id),
+    ]
+    response = broker.call(MetadataRequest(topics=topics), version)
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [
+        ("a", ErrorCode.INVALID_REQUEST),
+        (name or "", ErrorCode.INVALID_REQUEST),
+    ]
+    assert not response.brokers
+
+
 def test_every_node_is_listed_and_leads_partitions() -> None:
     broker = FakeBroker(nodes=3)
     broker.create("a", partition_count=4, replication_factor=2)

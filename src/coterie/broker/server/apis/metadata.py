@@ -47,6 +47,8 @@ from coterie.wire.schema import ZERO_UUID
 # Metadata.
 
 _TOPICS_BY_ID_SINCE: Final = 12
+_ONLY_NAMES: Final = range(10, _TOPICS_BY_ID_SINCE)
+"""The versions whose requests have topic ids, which Kafka refuses."""
 _CLUSTER_OPERATIONS: Final = range(8, 11)
 
 
@@ -57,8 +59,11 @@ def metadata(call: Call) -> None:
     LEADER_NOT_AVAILABLE and the client retries.
     """
     request: MetadataRequest = call.request
-    response = _cluster(call)
     requested = request.topics
+    if call.api_version in _ONLY_NAMES and not all(map(_is_by_name, requested or ())):
+        call.respond(_refusal(requested or ()))
+        return
+    response = _cluster(call)
     is_all = requested is None or (call.api_version == 0 and not requested)
     if is_all:
         response.topics = [
@@ -86,6 +91,22 @@ def metadata(call: Call) -> None:
         call.node.broker.data.when_durable(durable)
     else:
         durable(ErrorCode.NONE)
+
+
+def _is_by_name(topic: MetadataRequestTopic) -> bool:
+    return topic.name is not None and topic.topic_id == ZERO_UUID
+
+
+def _refusal(requested: Sequence[MetadataRequestTopic]) -> MetadataResponse:
+    """Return the response that refuses the whole request, as Kafka does."""
+    code = ErrorCode.INVALID_REQUEST
+    topics = [
+        MetadataResponseTopic(
+            name=one.name or "", topic_id=one.topic_id, error_code=code
+        )
+        for one in requested
+    ]
+    return MetadataResponse(topics=topics)
 
 
 def _cluster(call: Call) -> MetadataResponse:
