@@ -193,7 +193,8 @@ class Partition:
         With `at_least_one` the first batch may be larger. With `committed` batches end
         at the last stable offset.
 
-        Raises ApiError OFFSET_OUT_OF_RANGE, and LogError.
+        Raises ApiError OFFSET_OUT_OF_RANGE, or UNKNOWN_SERVER_ERROR for a negative
+        size, and LogError.
         """
         bounds = self.bounds()
         if not bounds.log_start_offset <= offset <= bounds.flushed_offset:
@@ -203,7 +204,12 @@ class Partition:
         assert bounds.log_start_offset <= bounds.flushed_offset <= bounds.next_offset
         assert stable <= bounds.flushed_offset
         empty = ReadResult((), bounds, stable, () if committed else None)
-        if offset >= before or not (bytes_max > 0 or at_least_one):
+        if offset >= before:
+            return empty
+        if bytes_max < 0:
+            # Kafka's LogSegment.read has no other error for it.
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if not (bytes_max or at_least_one):
             return empty
         batches = self._log.read(self.where, offset, bytes_max)
         if batches and len(batches[0]) > bytes_max and not at_least_one:

@@ -187,6 +187,23 @@ def test_at_least_one_batch_is_returned_with_any_limits(
     assert values_of(part) == [b"x" * 1_000]
 
 
+@pytest.mark.parametrize(
+    ("max_bytes", "partition_max_bytes"), [(-1, 1_000), (1_000, -1), (-(2**31), 1)]
+)
+def test_a_negative_limit_is_refused_where_there_are_records(
+    broker: FakeBroker, max_bytes: int, partition_max_bytes: int
+) -> None:
+    send(broker, batch_of(b"x"))
+    request = request_of(
+        0, max_bytes=max_bytes, partition_max_bytes=partition_max_bytes
+    )
+    assert get(broker, request)[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    request = request_of(
+        1, max_bytes=max_bytes, partition_max_bytes=partition_max_bytes
+    )
+    assert get(broker, request)[0].error_code == ErrorCode.NONE
+
+
 def test_the_partition_limit_applies_after_the_first_batch(broker: FakeBroker) -> None:
     batch = batch_of(b"x")
     for _ in range(3):
