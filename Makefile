@@ -63,7 +63,7 @@ format: $(READY) ## format the code with ruff and apply its fixes
 bench: $(READY) ## measure, and print every figure beside its bar
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-fuzz: $(READY) ## feed random bytes to every decoder for a bounded time
+fuzz: $(READY) ## feed random bytes to every decoder, odd requests to a broker
 	@$(BIN)/python -m fuzz $(ARGS)
 
 sim: $(READY) ## run the simulation: exhaustive, 10,000 seeds, and all mutants

@@ -7,14 +7,14 @@ from random import Random
 import pytest
 
 from coterie.errors import MalformedFrame
-from fuzz.__main__ import attempt, main
+from fuzz.__main__ import attempt, fuzz_decoders, main
 from fuzz.mutator import INPUT_BYTES_MAX, mutate
 from fuzz.targets import Target, targets
 
 
 @pytest.mark.slow
 def test_every_decoder_returns_a_value_or_raises_malformed_frame() -> None:
-    assert main(["--seconds", "20", "--count", "20000", "--seed", "1"]) == 0
+    assert fuzz_decoders(list(targets()), seconds=20, count=20_000, seed=1) == 0
 
 
 def test_each_seed_input_is_valid() -> None:
