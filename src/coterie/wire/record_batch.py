@@ -455,6 +455,36 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
             raise MalformedFrame(f"varint of more than ten bytes at {at}")
 
 
+def record_times(
+    batch: bytes, bytes_max: int = DECOMPRESSED_BYTES_MAX
+) -> Iterator[tuple[int, int]]:
+    """Yield the offset and the timestamp in ms of each record of a batch.
+
+    Keys, values and headers are skipped. Raises MalformedFrame, and DataTooLarge when
+    the records decompress to more than `bytes_max`.
+    """
+    header = read_header(batch)
+    data = batch[HEADER_BYTES : header.size_bytes]
+    data = decompress(header.codec, bytes(data), bytes_max)
+    base_offset, base_ms = header.base_offset, header.base_timestamp_ms
+    at = 0
+    try:
+        for _ in range(header.record_count):
+            size, at = _read_varint(data, at)
+            if not 0 < size <= len(data) - at:
+                raise MalformedFrame(f"record of {size} bytes exceeds the batch")
+            end = at + size
+            delta, at = _read_varint(data, at + 1)
+            offset_delta, at = _read_varint(data, at)
+            time_ms = base_ms + delta
+            if header.is_log_append_time:
+                time_ms = header.max_timestamp_ms
+            yield base_offset + offset_delta, time_ms
+            at = end
+    except IndexError as error:
+        raise MalformedFrame(f"records of the batch: {error}") from None
+
+
 def _read_unsigned(data: bytes, at: int) -> tuple[int, int]:
     """Read a varint at `at`, without its sign; return it and its last position."""
     value, shift = data[at] & 0x7F, 7

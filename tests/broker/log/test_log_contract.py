@@ -214,6 +214,9 @@ def test_a_timestamp_lookup_returns_the_first_batch_at_or_after_it(
     assert found is not None
     assert found.base_offset == 1
     assert store.log.find_timestamp(PARTITION, 41) is None
+    later = store.log.find_timestamp(PARTITION, 15, found.last_offset + 1)
+    assert later is not None
+    assert later.base_offset > found.base_offset
 
 
 def test_batch_infos_begin_at_the_batch_with_the_offset(store: Store) -> None:

@@ -70,6 +70,10 @@ class BatchLimits(NamedTuple):
     decompressed_bytes_max: int
 
 
+class DecompressedTooLarge(ApiError):
+    """A batch that decompresses to more than `BatchLimits.decompressed_bytes_max`."""
+
+
 class InvalidRecords(ApiError):
     """Invalid records in a batch; `indexes` are their positions."""
 
@@ -200,12 +204,8 @@ def _check_records(batch: IncomingBatch, limits: BatchLimits) -> TimeRange:
         )
     try:
         return check_records(batch.data, header, limits.decompressed_bytes_max)
-    except DataTooLarge:
-        raise ApiError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            "The batch decompresses to more than batch.decompressed.bytes.max, "
-            f"{limits.decompressed_bytes_max} bytes",
-        ) from None
+    except DataTooLarge as error:
+        raise DecompressedTooLarge(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
     except MalformedFrame as error:
         raise _invalid(f"Invalid records: {error}") from None
 

@@ -202,10 +202,10 @@ class Log(Protocol):
         `offset`."""
 
     def find_timestamp(
-        self, partition: LogPartition, timestamp_ms: int
+        self, partition: LogPartition, timestamp_ms: int, offset: LogOffset = 0
     ) -> BatchInfo | None:
         """Return the first flushed batch whose max timestamp is at least
-        `timestamp_ms`."""
+        `timestamp_ms`, from the batch that contains `offset` on."""
 
     def truncate(self, partition: LogPartition, before: LogOffset) -> None:
         """Advance the log start offset to `before`; drop batches that end below it

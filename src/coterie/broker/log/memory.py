@@ -77,9 +77,9 @@ class MemoryLog(StagingLog):
                 yield batches.kept[base][1]
 
     def find_timestamp(
-        self, partition: LogPartition, timestamp_ms: int
+        self, partition: LogPartition, timestamp_ms: int, offset: LogOffset = 0
     ) -> BatchInfo | None:
-        for info in self.batch_infos(partition):
+        for info in self.batch_infos(partition, offset):
             if info.max_timestamp_ms >= timestamp_ms:
                 return info
         return None

@@ -142,12 +142,12 @@ class SqliteLog(StagingLog):
             yield _info(row)
 
     def find_timestamp(
-        self, partition: LogPartition, timestamp_ms: int
+        self, partition: LogPartition, timestamp_ms: int, offset: LogOffset = 0
     ) -> BatchInfo | None:
         part = self._flushed.get(partition)
         if part is None:
             return None
-        low, high = self._span(part, 0)
+        low, high = self._span(part, offset)
         found = self._reader.execute(_INFOS, (low, high, timestamp_ms))
         row = found.fetchone()
         found.close()

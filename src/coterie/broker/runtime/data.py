@@ -9,6 +9,7 @@ Responses are sent once the changes are durable (`when_durable`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from coterie.broker.catalog.batch_validation import (
@@ -20,6 +21,11 @@ from coterie.broker.catalog.catalog import Catalog, TopicChange
 from coterie.broker.catalog.entries import Entry, EntryKind, decode_entry, space_of
 from coterie.broker.catalog.topics import OFFSETS_TOPIC, Topic
 from coterie.broker.log.log import Log, LogPartition
+from coterie.broker.runtime.decoding import (
+    LOOP_BATCH_BYTES,
+    RunInWorker,
+    run_inline,
+)
 from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.partitions import (
     COMPACTED_SPACE,
@@ -50,7 +56,7 @@ class Appended(NamedTuple):
 class DataPlane:
     """The partitions of all topics, shared by all nodes of a process.
 
-    `clock` returns ms since the epoch.
+    `clock` returns ms since the epoch. `run_in_worker` decodes large batches.
     """
 
     def __init__(
@@ -61,15 +67,22 @@ class DataPlane:
         *,
         clock: Callable[[], int],
         scheduler: Scheduler,
+        run_in_worker: RunInWorker = run_inline,
     ) -> None:
         self.log = log
         self.catalog = catalog
         self.clock = clock
         self.scheduler = scheduler
+        self.run_in_worker = run_in_worker
         self._flusher = flusher
         settings = catalog.settings
-        self._batch_limits = BatchLimits(
+        self._limits = BatchLimits(
             settings.batch_records_max, settings.batch_decompressed_bytes_max
+        )
+        self._loop_limits = self._limits._replace(
+            decompressed_bytes_max=min(
+                settings.batch_decompressed_bytes_max, LOOP_BATCH_BYTES
+            )
         )
         self._partitions: dict[LogPartition, Partition] = {}
         self._is_loading = False
@@ -172,15 +185,28 @@ class DataPlane:
 
     # Writing.
 
-    def append(self, partition: Partition, batch: IncomingBatch) -> Appended:
-        """Validate a batch and stage it, or find the earlier batch that it duplicates.
+    def validation(
+        self, partition: Partition, batch: IncomingBatch, *, in_loop: bool
+    ) -> Callable[[], IncomingBatch]:
+        """Return a function that does `validate_batch`, in any thread.
 
-        Raises ApiError as `validate_batch` and `ProducerState.check_append` do, and
-        LogError.
+        With `in_loop` a batch of more than `LOOP_BATCH_BYTES` is too large.
+        """
+        return partial(
+            validate_batch,
+            batch,
+            self.catalog.settings_of(partition.name.topic),
+            self._loop_limits if in_loop else self._limits,
+            self.clock(),
+        )
+
+    def append(self, partition: Partition, batch: IncomingBatch) -> Appended:
+        """Stage a validated batch, or find the earlier batch that it duplicates.
+
+        Raises ApiError as `ProducerState.check_append` does, and LogError.
         """
         now_ms = self.clock()
         settings = self.catalog.settings_of(partition.name.topic)
-        batch = validate_batch(batch, settings, self._batch_limits, now_ms)
         start = partition.bounds().log_start_offset
         producer = batch.producer
         assert partition.where in self._partitions

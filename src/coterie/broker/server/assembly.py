@@ -27,6 +27,7 @@ from coterie.broker.coordinator.result import CoordinatorEnvironment
 from coterie.broker.log.log import Log, LogPartition
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.runtime.data import DataPlane
+from coterie.broker.runtime.decoding import DecodeWorker
 from coterie.broker.runtime.fetch_sessions import FetchSessions
 from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.loader import Loader
@@ -79,7 +80,15 @@ class Assembly:
         flusher = Flusher(log, loop, threaded=not isinstance(log, MemoryLog))
         acls = authorizer if isinstance(authorizer, AclAuthorizer) else None
         catalog = Catalog(settings, range(1, node_count + 1), acls)
-        data = DataPlane(log, flusher, catalog, clock=clock, scheduler=loop)
+        self._decoder = DecodeWorker(loop)
+        data = DataPlane(
+            log,
+            flusher,
+            catalog,
+            clock=clock,
+            scheduler=loop,
+            run_in_worker=self._decoder.run,
+        )
         flusher.on_failure(lambda _: data.reload())
         data.load()
         self._snapshots = Snapshots(log)
@@ -144,6 +153,7 @@ class Assembly:
         """Make everything durable, including a snapshot, and close the log."""
         broker = self.broker
         self._log_cleaner.stop()
+        self._decoder.close()
         broker.flusher.flush()
         self._snapshotter.write_all()
         broker.runtime.stop()

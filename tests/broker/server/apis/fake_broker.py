@@ -185,6 +185,21 @@ def allow_except(denied: tuple[str, str | None]) -> RuleAuthorizer:
     )
 
 
+class FakeWorker:
+    """A worker thread whose work is done when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
+
+    def run(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.waiting.append((work, done))
+
+    def work(self) -> None:
+        """Do the oldest work."""
+        work, done = self.waiting.pop(0)
+        done(work)
+
+
 class FakeBroker:
     """A broker with a real data plane and transactions, and a fake coordinator."""
 

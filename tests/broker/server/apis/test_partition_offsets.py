@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from coterie.broker.runtime.decoding import LOOP_BATCH_BYTES
 from coterie.broker.runtime.log_cleaner import LogCleaner
+from coterie.broker.server.apis import partition_offsets
 from coterie.errors import LogError
+from coterie.wire.compression import Codec
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -24,9 +28,10 @@ from coterie.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from coterie.wire.record_batch import LogRecord, encode_batch
+from coterie.wire.record_batch import LogRecord, encode_batch, record_times
 from tests.broker.server.apis.fake_broker import (
     FakeBroker,
+    FakeWorker,
     allow_only,
     batch_of,
     produce_request,
@@ -298,3 +303,92 @@ def test_deleting_a_topic_after_its_records_succeeds(broker: FakeBroker) -> None
     broker.data.stage([broker.catalog.delete_topic("a")])
     broker.loop.end_turn()
     assert list_offset(broker, -2).error_code == 3
+
+
+# Large batches.
+
+
+def new_broker() -> FakeBroker:
+    broker = FakeBroker()
+    broker.create("a")
+    return broker
+
+
+def start_list(broker: FakeBroker, timestamp: int) -> Any:
+    request = ListOffsetsRequest(
+        topics=[
+            ListOffsetsTopic(
+                name="a",
+                partitions=[
+                    ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+                ],
+            )
+        ]
+    )
+    return broker.start_call(request, LATEST)
+
+
+def produce(broker: FakeBroker, batch: bytes) -> None:
+    response = broker.call(produce_request(batch), 12)
+    assert response.responses[0].partition_responses[0].error_code == 0
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_a_search_by_timestamp_ends_at_the_first_match(
+    codec: Codec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = new_broker()
+    now_ms = broker.clock()
+    batch = encode_batch(
+        [LogRecord(at, now_ms + at, None, b"v") for at in range(1_000)], codec=codec
+    )
+    produce(broker, batch)
+    decoded = 0
+
+    def counted(*arguments: Any) -> Iterator[tuple[int, int]]:
+        nonlocal decoded
+        for each in record_times(*arguments):
+            decoded += 1
+            yield each
+
+    monkeypatch.setattr(partition_offsets, "record_times", counted)
+    assert list_offset(broker, now_ms + 9).offset == 9
+    assert decoded == 10
+
+
+def test_a_large_batch_is_searched_in_the_worker() -> None:
+    broker = new_broker()
+    now_ms = broker.clock()
+    produce(
+        broker,
+        encode_batch(
+            [
+                LogRecord(0, now_ms, None, bytes(LOOP_BATCH_BYTES)),
+                LogRecord(1, now_ms + 5, None, b"v"),
+            ],
+            codec=Codec.LZ4,
+        ),
+    )
+    worker = FakeWorker()
+    broker.data.run_in_worker = worker.run
+    call = start_list(broker, now_ms + 1)
+    assert call.responses == []
+    assert list_offset(broker, -1).offset == 2
+    worker.work()
+    part = call.response.topics[0].partitions[0]
+    assert (part.offset, part.timestamp) == (1, now_ms + 5)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_batch_that_cannot_be_decoded_is_kafka_storage_error(
+    large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = new_broker()
+    now_ms = broker.clock()
+    value = bytes(LOOP_BATCH_BYTES if large else 1)
+    batch = encode_batch([LogRecord(0, now_ms, None, value)], codec=Codec.ZSTD)
+    produce(broker, batch)
+    broken = batch[:61] + bytes(len(batch) - 61)
+    monkeypatch.setattr(broker.log, "read", lambda *_: [broken])
+    part = list_offset(broker, now_ms)
+    assert part.error_code == ErrorCode.KAFKA_STORAGE_ERROR

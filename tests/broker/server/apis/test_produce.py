@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from crc32c import crc32c
 
 from coterie.broker.catalog.batch_validation import INDEXES_MAX
+from coterie.broker.runtime.decoding import (
+    LOOP_BATCH_BYTES,
+    LOOP_BATCHES,
+    LOOP_RECORDS,
+)
 from coterie.wire.compression import Codec
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
@@ -23,6 +29,7 @@ from coterie.wire.record_batch import (
 )
 from tests.broker.server.apis.fake_broker import (
     FakeBroker,
+    FakeWorker,
     allow_only,
     batch_of,
     produce_request,
@@ -417,3 +424,84 @@ def test_the_response_names_a_limited_number_of_invalid_records() -> None:
     part = send(broker, batch_of(*[b"x"] * (INDEXES_MAX + 1), keyless=True))
     assert part.error_code == ErrorCode.INVALID_RECORD
     assert len(part.record_errors) == INDEXES_MAX
+
+
+# Large batches are validated in the worker.
+
+
+def large_batch(value: bytes = b"x") -> bytes:
+    """Return a small batch that decompresses to more than a request may in the loop."""
+    return batch_of(value * LOOP_BATCH_BYTES, codec=Codec.ZSTD)
+
+
+def many_records() -> bytes:
+    records = [LogRecord(at, -1, None, b"") for at in range(LOOP_RECORDS + 1)]
+    return encode_batch(records)
+
+
+@pytest.mark.parametrize("make", [large_batch, many_records])
+def test_a_large_batch_is_validated_in_the_worker(
+    broker: FakeBroker, make: Callable[[], bytes]
+) -> None:
+    worker = FakeWorker()
+    broker.data.run_in_worker = worker.run
+    call = broker.start_call(produce_request(make()), BY_NAME)
+    assert call.responses == []
+    assert len(worker.waiting) == 1
+    # Requests of other clients are handled meanwhile.
+    assert send(broker, batch_of(b"y")).base_offset == 0
+    worker.work()
+    broker.loop.end_turn()
+    part = only(call.response)
+    assert (part.error_code, part.base_offset) == (ErrorCode.NONE, 1)
+    assert len(kept(broker)) == 2
+
+
+def test_the_loop_decompresses_a_limited_number_of_batches() -> None:
+    broker = FakeBroker()
+    broker.create("a", partition_count=LOOP_BATCHES + 2)
+    worker = FakeWorker()
+    broker.data.run_in_worker = worker.run
+    batches = [batch_of(b"x", codec=Codec.GZIP)] * (LOOP_BATCHES + 2)
+    call = broker.start_call(produce_request(*batches), BY_NAME)
+    for _ in range(2):  # one at a time, so that requests take turns
+        assert len(worker.waiting) == 1
+        worker.work()
+    broker.loop.end_turn()
+    [topic] = call.response.responses
+    assert [part.index for part in topic.partition_responses] == list(
+        range(LOOP_BATCHES + 2)
+    )
+    assert {part.error_code for part in topic.partition_responses} == {0}
+
+
+def test_errors_of_large_batches_are_those_of_their_partitions() -> None:
+    broker = FakeBroker(batch_decompressed_bytes_max=LOOP_BATCH_BYTES)
+    broker.create("a", partition_count=3)
+    worker = FakeWorker()
+    broker.data.run_in_worker = worker.run
+    lied = with_spans(many_records(), LOOP_RECORDS)
+    request = produce_request(large_batch(), lied, batch_of(b"x"))
+    call = broker.start_call(request, BY_NAME)
+    while worker.waiting:
+        worker.work()
+    broker.loop.end_turn()
+    [topic] = call.response.responses
+    assert [part.error_code for part in topic.partition_responses] == [
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.NONE,
+    ]
+
+
+def test_a_topic_may_be_deleted_while_its_batch_is_validated(
+    broker: FakeBroker,
+) -> None:
+    worker = FakeWorker()
+    broker.data.run_in_worker = worker.run
+    call = broker.start_call(produce_request(large_batch()), BY_NAME)
+    broker.data.stage([broker.catalog.delete_topic("a")])
+    worker.work()
+    broker.loop.end_turn()
+    code = only(call.response).error_code
+    assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

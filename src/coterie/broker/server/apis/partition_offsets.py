@@ -12,17 +12,19 @@ OffsetForLeaderEpoch  23   2-4 (KIP-320)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from coterie.auth.acl import Operation
 from coterie.broker.log.log import BatchInfo, Log
+from coterie.broker.runtime.decoding import LOOP_BATCH_BYTES, LoopBudget, Outcome
 from coterie.broker.runtime.partitions import Partition
 from coterie.broker.server.apis.routing import LEADER_EPOCH, find_partition
 from coterie.broker.server.call import Call
-from coterie.errors import ApiError, LogError
+from coterie.errors import ApiError, LogCorrupt, LogError, MalformedFrame
 from coterie.types import LogOffset, TopicName
+from coterie.wire.compression import DECOMPRESSED_BYTES_MAX, DataTooLarge
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -45,7 +47,7 @@ from coterie.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from coterie.wire.record_batch import decode_records
+from coterie.wire.record_batch import read_header, record_times
 
 
 class SpecialTime(IntEnum):
@@ -90,20 +92,92 @@ def list_offsets(call: Call) -> None:
         for part in topic.partitions
     )
     response = ListOffsetsResponse()
-    for topic in request.topics:
-        result = ListOffsetsTopicResponse(name=topic.name)
-        for part in topic.partitions:
-            is_repeated = counts[topic.name, part.partition_index] > 1
-            result.partitions.append(
-                _list_offset(call, topic.name, part, is_repeated=is_repeated)
-            )
-        response.topics.append(result)
-    call.respond(response)
+
+    def steps() -> _Steps[None]:
+        for topic in request.topics:
+            result = ListOffsetsTopicResponse(name=topic.name)
+            response.topics.append(result)
+            for part in topic.partitions:
+                is_repeated = counts[topic.name, part.partition_index] > 1
+                result.partitions.append(
+                    (
+                        yield from _list_offset(
+                            call, topic.name, part, is_repeated=is_repeated
+                        )
+                    )
+                )
+
+    _run_steps(call, steps(), lambda: call.respond(response))
+
+
+class _Scan(NamedTuple):
+    """The search for the first record of a batch with that timestamp or a later one,
+    from `start` on."""
+
+    batch: bytes
+    start: LogOffset
+    timestamp_ms: int
+
+    def find(
+        self, bytes_max: int = DECOMPRESSED_BYTES_MAX
+    ) -> TimestampedOffset | LogError:
+        """Search, in any thread. Raises DataTooLarge for more than `bytes_max`."""
+        try:
+            for offset, timestamp_ms in record_times(self.batch, bytes_max):
+                if timestamp_ms >= self.timestamp_ms and offset >= self.start:
+                    return TimestampedOffset(offset, timestamp_ms)
+        except DataTooLarge:
+            raise
+        except MalformedFrame as error:
+            return LogCorrupt(str(error))
+        return NO_OFFSET
+
+    def find_in_loop(self, budget: LoopBudget) -> TimestampedOffset | LogError | None:
+        """Search if the batch is small; return None for the worker."""
+        if not budget.fits(read_header(self.batch)):
+            return None
+        try:
+            return self.find(LOOP_BATCH_BYTES)
+        except DataTooLarge:
+            return None
+
+
+T = TypeVar("T")
+_Steps: TypeAlias = Generator[_Scan, TimestampedOffset | LogError | None, T]
+"""A computation that yields the scans it needs, and receives their results."""
+
+
+def _run_steps(call: Call, steps: _Steps[None], done: Callable[[], None]) -> None:
+    """Run the steps, with scans of large batches in the worker, then call `done`."""
+    budget = LoopBudget()
+
+    def resume(found: TimestampedOffset | LogError | None) -> None:
+        """Continue with the result of a scan, up to the next one for the worker."""
+        try:
+            scan = steps.send(found)
+            while (found := scan.find_in_loop(budget)) is not None:
+                scan = steps.send(found)
+        except StopIteration:
+            done()
+            return
+        call.node.broker.data.run_in_worker(
+            scan.find, lambda outcome: resume(_outcome(outcome))
+        )
+
+    resume(None)
+
+
+def _outcome(outcome: Outcome) -> TimestampedOffset | LogError:
+    try:
+        found: TimestampedOffset | LogError = outcome()
+    except DataTooLarge as error:
+        return LogCorrupt(str(error))
+    return found
 
 
 def _list_offset(
     call: Call, topic: TopicName, part: ListOffsetsPartition, *, is_repeated: bool
-) -> ListOffsetsPartitionResponse:
+) -> _Steps[ListOffsetsPartitionResponse]:
     data = call.node.broker.data
     result = ListOffsetsPartitionResponse(partition_index=part.partition_index)
     try:
@@ -117,7 +191,9 @@ def _list_offset(
         if call.api_version < _SPECIAL_TIME_SINCE.get(part.timestamp, 0):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         committed = call.request.isolation_level == _READ_COMMITTED
-        position = find_offset(data.log, partition, part.timestamp, committed=committed)
+        position = yield from _find_offset(
+            data.log, partition, part.timestamp, committed=committed
+        )
         result.offset, result.timestamp = position
         if position != NO_OFFSET:
             result.leader_epoch = LEADER_EPOCH
@@ -128,9 +204,9 @@ def _list_offset(
     return result
 
 
-def find_offset(
+def _find_offset(
     log: Log, partition: Partition, timestamp_ms: int, *, committed: bool
-) -> TimestampedOffset:
+) -> _Steps[TimestampedOffset]:
     """Return the first record with that timestamp or a later one, or the offset that a
     special timestamp selects.
 
@@ -148,11 +224,11 @@ def find_offset(
         case SpecialTime.LATEST_TIERED | SpecialTime.EARLIEST_PENDING_UPLOAD:
             return NO_OFFSET  # there is no remote storage
         case SpecialTime.MAX_TIMESTAMP:
-            position = _find_max_timestamp(log, partition)
+            position = yield from _find_max_timestamp(log, partition)
         case _ if timestamp_ms < 0:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         case _:
-            position = _find_timestamp(log, partition, timestamp_ms)
+            position = yield from _find_timestamp(log, partition, timestamp_ms)
     assert position == NO_OFFSET or position.offset >= bounds.log_start_offset
     before = partition.last_stable_offset() if committed else bounds.flushed_offset
     return position if position.offset < before else NO_OFFSET
@@ -160,22 +236,20 @@ def find_offset(
 
 def _find_timestamp(
     log: Log, partition: Partition, timestamp_ms: int
-) -> TimestampedOffset:
-    first = log.find_timestamp(partition.where, timestamp_ms)
-    if first is None:
-        return NO_OFFSET
+) -> _Steps[TimestampedOffset]:
+    info = log.find_timestamp(partition.where, timestamp_ms)
     # The first batch nearly always has the record, unless the record lies before the
     # log start or compaction removed it.
-    for info in log.batch_infos(partition.where, first.base_offset):
-        assert info.last_offset >= first.base_offset
-        if info.max_timestamp_ms >= timestamp_ms:
-            position = _first_record(log, partition, info, timestamp_ms)
-            if position != NO_OFFSET:
-                return position
+    while info is not None:
+        position = yield from _first_record(log, partition, info, timestamp_ms)
+        if position != NO_OFFSET:
+            return position
+        following = info.last_offset + 1
+        info = log.find_timestamp(partition.where, timestamp_ms, following)
     return NO_OFFSET
 
 
-def _find_max_timestamp(log: Log, partition: Partition) -> TimestampedOffset:
+def _find_max_timestamp(log: Log, partition: Partition) -> _Steps[TimestampedOffset]:
     newest = max(
         log.batch_infos(partition.where, partition.bounds().log_start_offset),
         key=lambda info: info.max_timestamp_ms,
@@ -183,18 +257,20 @@ def _find_max_timestamp(log: Log, partition: Partition) -> TimestampedOffset:
     )
     if newest is None:
         return NO_OFFSET
-    return _first_record(log, partition, newest, newest.max_timestamp_ms)
+    return (yield from _first_record(log, partition, newest, newest.max_timestamp_ms))
 
 
 def _first_record(
     log: Log, partition: Partition, info: BatchInfo, timestamp_ms: int
-) -> TimestampedOffset:
+) -> _Steps[TimestampedOffset]:
     """Return the first record of a batch with that timestamp or a later one."""
     start = partition.bounds().log_start_offset
-    [batch, *_] = log.read(partition.where, info.base_offset, 1)
-    for record in decode_records(batch):
-        if record.timestamp_ms >= timestamp_ms and record.offset >= start:
-            return TimestampedOffset(record.offset, record.timestamp_ms)
+    for batch in log.read(partition.where, info.base_offset, 1)[:1]:
+        found = yield _Scan(batch, start, timestamp_ms)
+        assert found is not None
+        if isinstance(found, LogError):
+            raise found
+        return found
     return NO_OFFSET
 
 

@@ -6,10 +6,13 @@ once all batches of the request are durable; with acks=0 there is none (G1-06).
 
 from __future__ import annotations
 
-from typing import Final
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from coterie.auth.acl import Operation, ResourceType
 from coterie.broker.catalog.batch_validation import (
+    DecompressedTooLarge,
     IncomingBatch,
     InvalidRecords,
     read_batch,
@@ -17,6 +20,7 @@ from coterie.broker.catalog.batch_validation import (
 from coterie.broker.catalog.topics import Topic
 from coterie.broker.catalog.transactions import Claim
 from coterie.broker.runtime.data import Appended
+from coterie.broker.runtime.decoding import LoopBudget, Outcome
 from coterie.broker.runtime.partitions import Partition
 from coterie.broker.server.apis.routing import (
     LEADER_EPOCH,
@@ -53,11 +57,18 @@ def produce(call: Call) -> None:
     request: ProduceRequest = call.request
     appender = _Appender(call, request)
     topics = [appender.append_topic(topic) for topic in request.topic_data]
+    appender.when_complete(lambda: _respond(call, appender, topics))
+
+
+def _respond(
+    call: Call, appender: _Appender, topics: list[TopicProduceResponse]
+) -> None:
+    """Respond once all appended batches are durable."""
     response = ProduceResponse(
         responses=topics, node_endpoints=list(appender.endpoints.values())
     )
     data = call.node.broker.data
-    if request.acks == 0:
+    if call.request.acks == 0:
         data.settle(appender.appended, lambda _: None)
         if appender.has_failed:
             call.close()  # makes the client refresh its metadata
@@ -78,6 +89,15 @@ def produce(call: Call) -> None:
     data.settle(appender.appended, durable)
 
 
+class _LargeBatch(NamedTuple):
+    """A batch that is validated in the worker, and its part of the response."""
+
+    partition: Partition
+    validate: Callable[[], IncomingBatch]
+    responses: list[PartitionProduceResponse]
+    position: int
+
+
 class _Appender:
     """The appends of one request's batches, with the collected results."""
 
@@ -86,6 +106,10 @@ class _Appender:
         self._request = request
         self._data = call.node.broker.data
         self._request_error = self._check_request()
+        self._budget = LoopBudget()
+        self._responses: list[PartitionProduceResponse] = []
+        """The responses of the partitions of the current topic."""
+        self._large: deque[_LargeBatch] = deque()
         self.appended: list[Appended] = []
         self.endpoints: dict[int, NodeEndpoint] = {}
         self.has_failed = False
@@ -100,9 +124,10 @@ class _Appender:
                 self._error(part.index, error) for part in topic.partition_data
             ]
         else:
-            result.partition_responses = [
-                self._append_partition(existing, part) for part in topic.partition_data
-            ]
+            self._responses = result.partition_responses
+            for part in topic.partition_data:
+                response = self._append_partition(existing, part)
+                self._responses.append(response)
         return result
 
     def _check_request(self) -> ApiError | None:
@@ -155,19 +180,67 @@ class _Appender:
             batch = read_batch(part.records, self._call.api_version)
             if batch.header.is_transactional:
                 self._check_transaction(partition, batch)
-            appended = self._data.append(partition, batch)
+            if not self._budget.fits(batch.header):
+                return self._postpone(partition, batch)
+            try:
+                valid = self._data.validation(partition, batch, in_loop=True)()
+            except DecompressedTooLarge:
+                return self._postpone(partition, batch)
+            return self._append(partition, valid)
         except ApiError as error:
             return self._error(part.index, error)
         except LogError as error:
             failed = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
             return self._error(part.index, failed)
+
+    def _append(
+        self, partition: Partition, batch: IncomingBatch
+    ) -> PartitionProduceResponse:
+        appended = self._data.append(partition, batch)
         self.appended.append(appended)
         return PartitionProduceResponse(
-            index=part.index,
+            index=partition.name.partition,
             base_offset=appended.base_offset,
             log_append_time_ms=appended.append_time_ms,
             log_start_offset=appended.log_start_offset,
         )
+
+    def _postpone(
+        self, partition: Partition, batch: IncomingBatch
+    ) -> PartitionProduceResponse:
+        validate = self._data.validation(partition, batch, in_loop=False)
+        self._large.append(
+            _LargeBatch(partition, validate, self._responses, len(self._responses))
+        )
+        return PartitionProduceResponse(index=partition.name.partition)
+
+    def when_complete(self, done: Callable[[], None]) -> None:
+        """Validate large batches in the worker and append them, then call `done`."""
+        if not self._large:
+            done()
+            return
+        large = self._large.popleft()
+
+        def validated(outcome: Outcome) -> None:
+            large.responses[large.position] = self._append_large(large, outcome)
+            self.when_complete(done)
+
+        self._data.run_in_worker(large.validate, validated)
+
+    def _append_large(
+        self, large: _LargeBatch, outcome: Outcome
+    ) -> PartitionProduceResponse:
+        name = large.partition.name
+        try:
+            valid = outcome()
+            if self._data.partition(*name) is not large.partition:
+                raise unknown_partition()  # the topic was deleted meanwhile
+            return self._append(large.partition, valid)
+        except ApiError as error:
+            return self._error(name.partition, error)
+        except LogError as error:
+            failed = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+            return self._error(name.partition, failed)
 
     def _check_transaction(self, partition: Partition, batch: IncomingBatch) -> None:
         """Check that the transaction includes the partition, or add it (KIP-890)."""
