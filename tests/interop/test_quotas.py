@@ -4,10 +4,13 @@ Coterie and from Apache Kafka, directly and by kafka-configs."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from kafka import KafkaProducer
 
 from coterie.broker.catalog.client_quotas import MatchType
 from coterie.wire.messages.alter_client_quotas import (
@@ -18,8 +21,23 @@ from coterie.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     QuotaFilterComponent,
 )
+from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from coterie.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from tests.broker.server.apis.test_quotas import alteration
 from tests.broker.server.harness import WireClient
+from tests.broker.server.test_throttle import (
+    FETCH_VERSION,
+    FRAME_SIZE_BYTES,
+    PRODUCE_VERSION,
+    batch,
+    create,
+    expected_ms,
+)
+from tests.support.waiting import eventually
 
 from .conftest import Broker
 from .kafka import JARS, CommandOutput, run_tool
@@ -29,6 +47,8 @@ pytestmark = pytest.mark.slow
 
 EXACT, DEFAULT, SPECIFIED = MatchType
 INVALID, UNSUPPORTED = 42, 35
+Connect = Callable[..., WireClient]
+THROTTLE_MAX = "throttle-time-max"
 PRODUCE, RATE = "producer_byte_rate", "connection_creation_rate"
 
 
@@ -179,6 +199,130 @@ def test_an_invalid_filter_is_refused(
     message: str,
 ) -> None:
     assert describe(client, *components) == (code, message)
+
+
+# Throttle times.
+
+
+@pytest.fixture
+def limited(client: WireClient, broker: Broker, name: str) -> Iterator[Connect]:
+    """A function that sets quotas of a new client id and connects with it."""
+    opened: list[WireClient] = []
+    keys: set[str] = set()
+    entity: dict[str, str | None] = {"client-id": name}
+
+    def connect(**values: float | None) -> WireClient:
+        keys.update(values)
+        assert alter(client, alteration(entity, values)) == [(0, None)]
+        shown = {(("client-id", name),): values}
+        # Kafka applies a quota some time after the response.
+        eventually(
+            lambda: describe(client, ("client-id", EXACT, name)) == shown,
+            expected=f"quotas {shown}",
+        )
+        host, _, port = broker.bootstrap.partition(":")
+        opened.append(WireClient(host, int(port), client_id=name))
+        return opened[-1]
+
+    yield connect
+    assert alter(client, alteration(entity, dict.fromkeys(keys))) == [(0, None)]
+    for each in opened:
+        each.close()
+
+
+def produce(topic: str, size: int) -> ProduceRequest:
+    partition = PartitionProduceData(index=0, records=batch(size))
+    data = TopicProduceData(name=topic, partition_data=[partition])
+    return ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data])
+
+
+def fetch(topic: str, session_id: int, epoch: int) -> FetchRequest:
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topics = [FetchTopic(topic=topic, partitions=[partition])]
+    return FetchRequest(
+        max_bytes=1 << 20, session_id=session_id, session_epoch=epoch, topics=topics
+    )
+
+
+def test_a_producer_over_its_quota_gets_the_same_throttle_time(
+    limited: Connect, topic: str
+) -> None:
+    client = limited(producer_byte_rate=50)
+    request = produce(topic, 1_000)
+    frame, _ = limited(producer_byte_rate=50).frame(request, PRODUCE_VERSION)
+    response = client.call(request, PRODUCE_VERSION)
+    size = len(frame) - FRAME_SIZE_BYTES
+    assert response.throttle_time_ms == expected_ms(size, 50)
+    assert response.responses[0].partition_responses[0].error_code == 0
+
+
+def test_a_fetch_over_its_quota_is_empty_and_keeps_the_session(
+    limited: Connect, client: WireClient, topic: str
+) -> None:
+    client.call(produce(topic, 1_000), PRODUCE_VERSION)
+    consumer = limited(consumer_byte_rate=10_000_000.0)
+    created = consumer.call(fetch(topic, 0, 0), FETCH_VERSION)
+    assert created.session_id
+    assert len(created.responses[0].partitions[0].records) == len(batch(1_000))
+    other = limited(consumer_byte_rate=50.0)
+    refused = consumer.call(fetch(topic, created.session_id, 1), FETCH_VERSION)
+    assert (refused.error_code, refused.session_id) == (0, created.session_id)
+    assert refused.throttle_time_ms
+    assert refused.responses == []
+    new = other.call(fetch(topic, 0, 0), FETCH_VERSION)
+    assert new.throttle_time_ms
+    assert (new.error_code, new.session_id, new.responses) == (0, 0, [])
+
+
+def test_topics_above_the_mutation_quota_are_refused(
+    limited: Connect, name: str
+) -> None:
+    client = limited(controller_mutation_rate=0.5)
+    first = client.call(create(f"{name}-a", partitions=13), 7)
+    assert [(each.error_code, each.error_message) for each in first.topics] == [
+        (0, None)
+    ]
+    response = client.call(create(f"{name}-b"), 7)
+    [topic] = response.topics
+    assert (topic.error_code, topic.error_message) == (89, None)
+    assert 0 < response.throttle_time_ms <= 15_000
+
+
+@pytest.mark.parametrize("key", ["throttle_cb", "kafka-python"])
+def test_producers_report_the_throttle_time(
+    limited: Connect, broker: Broker, topic: str, name: str, key: str
+) -> None:
+    limited(producer_byte_rate=1_000)
+    report = librdkafka_ms if key == "throttle_cb" else kafka_python_ms
+    # 30,000 bytes and some more are 3,000 per second, which takes 20 s.
+    assert 20_000 <= report(broker.bootstrap, topic, name) <= 25_000
+
+
+def librdkafka_ms(bootstrap: str, topic: str, client_id: str) -> float:
+    events: list[Any] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "client.id": client_id,
+            "throttle_cb": events.append,
+        }
+    )
+    producer.produce(topic, bytes(30_000))
+
+    def throttled() -> list[Any]:
+        producer.poll(0)
+        return events
+
+    [event] = eventually(throttled, expected="an event of the throttle")
+    return float(event.throttle_time * 1_000)
+
+
+def kafka_python_ms(bootstrap: str, topic: str, client_id: str) -> float:
+    producer = KafkaProducer(bootstrap_servers=bootstrap, client_id=client_id)
+    producer.send(topic, bytes(30_000)).get(timeout=30)
+    metrics = producer.metrics().values()
+    producer.close(timeout=0)
+    return max(float(each.get(THROTTLE_MAX, 0)) for each in metrics)
 
 
 # kafka-configs of Apache Kafka.

@@ -155,7 +155,4 @@ class MutationQuota:
             partitions, self._clock(), is_strict=self._is_strict
         )
         if self.throttle_ms and self._is_strict:
-            raise ApiError(
-                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-                "The throttling quota has been exceeded.",
-            )
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
