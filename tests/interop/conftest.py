@@ -28,7 +28,11 @@ from .sasl_listener import SaslListener, start_with_sasl
 KAFKA: Final = variable_of("PLAIN")
 KINDS: Final = ("coterie", "kafka") if KAFKA in os.environ else ("coterie",)
 # These tests run tools of Apache Kafka, so they need its jars.
-APACHE_TOOLS: Final = ["test_kafka_consumer_groups.py", "test_dump_log_segments.py"]
+APACHE_TOOLS: Final = [
+    "test_admin_tools.py",
+    "test_dump_log_segments.py",
+    "test_kafka_consumer_groups.py",
+]
 collect_ignore = [] if KAFKA in os.environ else APACHE_TOOLS
 COMMAND_S: Final = 60.0
 # Settings of BASE that Coterie has too, so that both servers behave the same.
