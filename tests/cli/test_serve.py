@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from coterie.cli.main import main
 from coterie.cli.parser import make_parser
 from coterie.cli.registry import find_command
-from coterie.cli.serve import parse_address, parse_listener
+from coterie.cli.serve import configure_logging, parse_address, parse_listener
 
 
 def test_help_ends_with_worked_examples(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,3 +114,48 @@ def test_serve_listens_on_loopback_and_port_9092_by_default() -> None:
     assert str(options.data) == "coterie-data"
     assert not options.memory
     assert options.nodes == 1
+
+
+@pytest.fixture
+def _loggers() -> Iterator[None]:
+    root, audit = logging.getLogger(), logging.getLogger("coterie.audit")
+    level, handlers = root.level, list(root.handlers)
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
+    for handler in audit.handlers:
+        handler.close()
+    audit.handlers.clear()
+    audit.propagate = True
+
+
+@pytest.mark.usefixtures("_loggers")
+def test_the_audit_log_has_a_private_file_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "audit.log"
+    logging.getLogger().handlers.clear()
+    configure_logging("json", file)
+    logging.getLogger("coterie.audit").info("a write")
+    logging.getLogger("coterie.other").info("something else")
+    assert json.loads(file.read_text())["message"] == "a write"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert json.loads(capsys.readouterr().err)["message"] == "something else"
+
+
+@pytest.mark.usefixtures("_loggers")
+def test_the_audit_log_is_part_of_the_log_by_default(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logging.getLogger().handlers.clear()
+    configure_logging("text", None)
+    logging.getLogger("coterie.audit").info("a write")
+    assert "INFO coterie.audit: a write" in capsys.readouterr().err
+
+
+def test_an_audit_log_that_cannot_be_written_returns_exit_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["serve", "--memory", "--audit-log", str(tmp_path / "none" / "audit.log")]
+    assert main(line) == 1
+    assert "--audit-log" in capsys.readouterr().err

@@ -35,6 +35,8 @@ examples:
   coterie serve --metrics-port 9644
       serve metrics to Prometheus at http://127.0.0.1:9644/metrics, and liveness and
       readiness at /health and /ready; docs/monitoring.md describes them
+  coterie serve --audit-log /var/log/coterie/audit.log --log-format json
+      write one JSON object for each administrative write to its own file
 
 exit codes: 0 stopped by a signal, 1 could not start or continue, 2 usage error
 """
@@ -100,6 +102,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="host that clients connect to (default: the host of --listen)",
     )
     parser.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="format of log lines: text, or one JSON object for each line",
+    )
+    parser.add_argument(
+        "--audit-log",
+        metavar="FILE",
+        type=Path,
+        help="path of a file for the audit log of administrative writes, which "
+        "otherwise is part of the log",
+    )
+    parser.add_argument(
         "--loop",
         choices=("auto", "asyncio", "uvloop"),
         default="auto",
@@ -118,15 +133,13 @@ def run(options: argparse.Namespace) -> int:
         sys.stderr.write(f"coterie serve: {error}\n")
         return 2
     # Imported after the settings, so that an invalid setting is reported at once.
-    import logging
-
     from coterie.broker.server.server import ServerPlan, serve
 
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    try:
+        configure_logging(options.log_format, options.audit_log)
+    except OSError as error:
+        sys.stderr.write(f"coterie serve: --audit-log: {error}\n")
+        return 1
     protocol, host, port = options.listen
     plan = ServerPlan(
         settings=settings,
@@ -152,6 +165,31 @@ def run(options: argparse.Namespace) -> int:
         sys.stderr.write(f"coterie serve: {error}\n")
         return 1
     return 0
+
+
+def configure_logging(form: str, audit_file: Path | None) -> None:
+    """Log to stderr, and the audit log to its file. Raises OSError."""
+    import logging
+    from logging.handlers import WatchedFileHandler
+
+    from coterie.broker.runtime.structured_log import JsonFormatter
+    from coterie.files import write_private_file
+
+    formatter = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if form == "json":
+        formatter = JsonFormatter()
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    if audit_file is not None:
+        if not audit_file.exists():
+            write_private_file(audit_file, b"", must_be_new=True)
+        # The file may be rotated: a watched one is opened again after a rename.
+        handler = WatchedFileHandler(audit_file, encoding="utf-8")
+        handler.setFormatter(formatter)
+        logger = logging.getLogger("coterie.audit")
+        logger.addHandler(handler)
+        logger.propagate = False
 
 
 def parse_listener(text: str) -> tuple[SecurityProtocol, str, int]:

@@ -87,6 +87,11 @@ class Call:
         """The client's address, as in "/127.0.0.1"."""
         return self.peer.client_host
 
+    @property
+    def token(self) -> Any:
+        """The identity of the request, with which the peer sends its response."""
+        return self._token
+
     # Authorization (E27).
 
     def authorize(
@@ -150,6 +155,23 @@ class Call:
     def close(self) -> None:
         """Close the connection after the pending responses are sent."""
         self.peer.close()
+
+
+class ObservedCall(Call):
+    """A call whose response is passed to `observe` before it is sent."""
+
+    __slots__ = ("_observe",)
+
+    def __init__(self, call: Call, observe: Callable[[Struct | None], None]) -> None:
+        super().__init__(
+            call.request, call.api_version, call.client_id, call.peer, call.token
+        )
+        self._observe = observe
+
+    def respond(self, response: Struct | None) -> None:
+        """Observe and send the response."""
+        self._observe(response)
+        super().respond(response)
 
 
 Handler: TypeAlias = Callable[[Call], None]

@@ -15,6 +15,7 @@ from coterie.auth.authorizer import Authorizer
 from coterie.broker.log.log import Log
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.server.assembly import Assembly
+from coterie.broker.server.audit import AuditLog
 from coterie.broker.server.broker import Node
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.broker.server.listener import Listener
@@ -103,7 +104,7 @@ class Server:
             or choose_authorizer(plan.settings, [plan.host]),
         )
         self._assembly = assembly
-        self._listener = Listener(plan.settings, HANDLERS, security)
+        self._listener = Listener(plan.settings, AuditLog().wrap(HANDLERS), security)
         try:
             self._create_users(passwords)
             await self._listen(self._listener)
