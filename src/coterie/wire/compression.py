@@ -72,6 +72,15 @@ def decompress(
     Raises MalformedFrame when the bytes are not of that codec, and DataTooLarge when
     they decompress to more than `bytes_max`.
     """
+    found = decompress_buffer(codec, data, bytes_max)
+    return found if isinstance(found, bytes) else bytes(found)
+
+
+def decompress_buffer(
+    codec: Codec, data: bytes, bytes_max: int = DECOMPRESSED_BYTES_MAX
+) -> bytes | bytearray:
+    """Do what `decompress` does without a copy of the result, which takes long for a
+    large one and keeps other threads from running."""
     if codec is Codec.NONE:
         return data
     try:
@@ -82,7 +91,7 @@ def decompress(
         raise MalformedFrame(f"{codec.name.lower()} batch: {error}") from None
 
 
-def _bounded(codec: Codec, data: bytes, bytes_max: int) -> bytes:
+def _bounded(codec: Codec, data: bytes, bytes_max: int) -> bytearray:
     """Decompress a stream into a buffer that is enlarged up to the limit."""
     # The formats do not state the decompressed size reliably, and the library has no
     # limit: a fixed buffer is the limit.
@@ -100,7 +109,8 @@ def _bounded(codec: Codec, data: bytes, bytes_max: int) -> bytes:
             size *= EXPECTED_RATIO
             del out  # before the larger one is allocated
         else:
-            return bytes(memoryview(out)[:written])
+            del out[written:]
+            return out
 
 
 def _unsnappy(data: bytes, bytes_max: int) -> bytes:

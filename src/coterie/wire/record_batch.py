@@ -19,6 +19,7 @@ from coterie.wire.compression import (
     Codec,
     compress,
     decompress,
+    decompress_buffer,
 )
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
@@ -299,11 +300,11 @@ def check_records(
     MalformedFrame, and DataTooLarge when the records decompress to more than
     `bytes_max`.
     """
-    data = batch
+    data: bytes | bytearray = batch
     at, end = HEADER_BYTES, header.size_bytes
     codec = header.codec
     if codec is not Codec.NONE:
-        data = decompress(codec, batch[at:end], bytes_max)
+        data = decompress_buffer(codec, batch[at:end], bytes_max)
         at, end = 0, len(data)
     deltas: set[int] = set()
     try:
@@ -322,7 +323,9 @@ def check_records(
     return found
 
 
-def _skip_records(data: bytes, at: int, count: int, deltas: set[int]) -> int:
+def _skip_records(
+    data: bytes | bytearray, at: int, count: int, deltas: set[int]
+) -> int:
     """Return the position after `count` records with offset deltas from 0 on.
 
     Add the timestamp deltas, as zigzag, to `deltas`.
@@ -438,7 +441,7 @@ _NULL: Final = _varint(-1)
 _VARINT_SHIFT_MAX: Final = 63
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+def _read_varint(data: bytes | bytearray, at: int) -> tuple[int, int]:
     byte = data[at]
     at += 1
     if byte < 0x80:
@@ -464,8 +467,8 @@ def record_times(
     the records decompress to more than `bytes_max`.
     """
     header = read_header(batch)
-    data = batch[HEADER_BYTES : header.size_bytes]
-    data = decompress(header.codec, bytes(data), bytes_max)
+    body = bytes(batch[HEADER_BYTES : header.size_bytes])
+    data = decompress_buffer(header.codec, body, bytes_max)
     base_offset, base_ms = header.base_offset, header.base_timestamp_ms
     at = 0
     try:
@@ -485,7 +488,7 @@ def record_times(
         raise MalformedFrame(f"records of the batch: {error}") from None
 
 
-def _read_unsigned(data: bytes, at: int) -> tuple[int, int]:
+def _read_unsigned(data: bytes | bytearray, at: int) -> tuple[int, int]:
     """Read a varint at `at`, without its sign; return it and its last position."""
     value, shift = data[at] & 0x7F, 7
     while True:
