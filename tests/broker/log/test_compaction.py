@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -63,13 +64,15 @@ class Writer:
         steps = compact(
             self.log, PARTITION, start=start, end=end, tombstones_before_ms=horizon_ms
         )
+        result: Any = None
         while True:
             try:
-                next(steps)
+                work = steps.send(result)
             except StopIteration as ended:
                 self.log.flush()
                 return int(ended.value)
             self.log.flush()
+            result = None if work is None else work()
 
     def batches(self) -> list[bytes]:
         self.log.flush()

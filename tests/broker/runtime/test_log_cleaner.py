@@ -7,13 +7,18 @@ from typing import Any
 import pytest
 
 from coterie.broker.runtime.log_cleaner import LogCleaner
+from coterie.wire.compression import Codec
 from coterie.wire.record_batch import (
     LogRecord,
     decode_records,
     encode_batch,
     split_batches,
 )
-from tests.broker.server.apis.fake_broker import FakeBroker, produce_request
+from tests.broker.server.apis.fake_broker import (
+    FakeBroker,
+    FakeWorker,
+    produce_request,
+)
 from tests.broker.server.apis.test_fetch import parts_of, request_of
 from tests.broker.server.apis.test_transactions import Client
 
@@ -303,3 +308,57 @@ def test_a_bug_outside_partitions_does_not_stop_later_rounds(
     broker.scheduler.advance(INTERVAL_MS / 1_000)
     cleaner.stop()
     assert content(broker) == [(1, "k", "2"), (2, "last", "1")]
+
+
+def send_compressed(broker: FakeBroker, value: str) -> None:
+    record = LogRecord(0, broker.clock(), b"k", value.encode())
+    batch = encode_batch([record], codec=Codec.ZSTD)
+    response = broker.call(produce_request(batch), 12)
+    assert response.responses[0].partition_responses[0].error_code == 0
+
+
+def test_batches_that_may_be_large_are_compacted_in_the_worker() -> None:
+    broker = new_world()
+    send_compressed(broker, "1")
+    send_compressed(broker, "2")
+    send(broker, ("last", "1"))
+    worker = FakeWorker()
+    broker.data.run_in_worker = worker.run
+    cleaner = LogCleaner(broker.data, broker.transactions)
+    cleaner.start()
+    broker.scheduler.advance(INTERVAL_MS / 1_000)
+    assert len(worker.waiting) == 1
+    assert len(content(broker)) == 3
+    while worker.waiting:
+        worker.work()
+        broker.scheduler.advance(0)
+    cleaner.stop()
+    assert content(broker) == [(1, "k", "2"), (2, "last", "1")]
+
+
+def test_a_batch_that_cannot_be_decoded_leaves_other_partitions_clean(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = FakeBroker(log_retention_check_interval_ms=INTERVAL_MS)
+    compacted_topic(broker)
+    send_compressed(broker, "1")
+    send_compressed(broker, "2")
+    configs = {"cleanup.policy": "delete", "retention.bytes": "0"}
+    broker.create("b", configs=configs)
+    batch = encode_batch([LogRecord(0, broker.clock(), b"k", b"v")])
+    broker.call(produce_request(batch, topic="b"), 12)
+    read = broker.log.read
+
+    def broken(*arguments: Any) -> Any:
+        return [batch[:61] + bytes(len(batch) - 61) for batch in read(*arguments)]
+
+    cleaner = LogCleaner(broker.data, broker.transactions)
+    cleaner.start()
+    monkeypatch.setattr(broker.log, "read", broken)
+    broker.scheduler.advance(INTERVAL_MS / 1_000)
+    cleaner.stop()
+    other = broker.data.partition("b", 0)
+    assert other is not None
+    assert other.bounds().log_start_offset == 1
+    [line] = caplog.messages
+    assert line.startswith("cleaning of a-0 failed: ")

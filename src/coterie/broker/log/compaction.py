@@ -12,16 +12,20 @@ supersede nothing and are removed. A tombstone is retained until it is older tha
 Transaction markers are retained.
 
 Each step of the generators is one batch, so that the caller can do other work between
-two of them.
+two of them. A step yields None, or a function that decodes a batch which may be large:
+the caller calls it, in any thread, and sends its result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
 from coterie.broker.log.log import BatchInfo, Log, LogPartition
 from coterie.types import LogOffset, ProducerId
+from coterie.wire.compression import Codec
 from coterie.wire.record_batch import (
     CONTROL,
     LOG_APPEND_TIME,
@@ -31,8 +35,14 @@ from coterie.wire.record_batch import (
     decode_marker,
     decode_records,
     encode_batch,
+    iterate_records,
     read_header,
 )
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[Callable[[], Any] | None, Any, T]
+RECORDS_PER_STEP: Final = 1_000
+"""Records of an uncompressed batch that are decoded without asking the caller."""
 
 
 @dataclass(slots=True)
@@ -59,7 +69,7 @@ def compact(
     start: LogOffset,
     end: LogOffset,
     tombstones_before_ms: int,
-) -> Generator[None, None, LogOffset]:
+) -> Steps[LogOffset]:
     """Compact a partition, one batch a step; stage the batches that change.
 
     Returns the end of the compacted part: `end`, or the first offset of the earliest
@@ -71,10 +81,12 @@ def compact(
     yield from _survey(log, partition, survey)
     first = log.bounds(partition).log_start_offset
     for info, batch in _up_to(log, partition, first, survey.end):
-        kept = _compacted(info, batch, survey, tombstones_before_ms)
+        kept = yield from _decode(
+            batch, partial(_compacted, info, batch, survey, tombstones_before_ms)
+        )
         if kept != batch:
             log.replace(partition, info.base_offset, kept)
-        yield
+        yield None
     return survey.end
 
 
@@ -98,20 +110,31 @@ def _up_to(
                 yield info, batch
 
 
-def _survey(log: Log, partition: LogPartition, survey: Survey) -> Iterator[None]:
+def _decode(batch: bytes, work: Callable[[], T]) -> Steps[T]:
+    """Return the result of work that decodes a batch; yield it if that may be long."""
+    header = read_header(batch)
+    if header.record_count <= RECORDS_PER_STEP and header.codec is Codec.NONE:
+        return work()
+    result: T = yield work
+    return result
+
+
+def _survey(log: Log, partition: LogPartition, survey: Survey) -> Steps[None]:
     transactions: dict[ProducerId, _OpenTransaction] = {}
     limit = survey.end
     for info, batch in _up_to(log, partition, survey.start, limit):
-        records = decode_records(batch)
         if info.is_control:
-            _end_transaction(survey, transactions, info, records)
-        elif info.is_transactional:
+            _end_transaction(survey, transactions, info, decode_records(batch))
+            yield None
+            continue
+        keys = yield from _decode(batch, partial(_keys, batch))
+        if info.is_transactional:
             opened = transactions.setdefault(info.producer_id, _OpenTransaction())
             opened.batches.append(info.base_offset)
-            opened.keys.update(_keys(records))
+            opened.keys.update(keys)
         else:
-            _keep_last(survey, _keys(records))
-        yield
+            _keep_last(survey, keys)
+        yield None
     # A superseding record may lie above the new end. It is retained there, so the
     # latest value of its key is not lost.
     still_open = (opened.batches[0] for opened in transactions.values())
@@ -136,7 +159,8 @@ def _end_transaction(
         survey.aborted.update(opened.batches)
 
 
-def _keys(records: list[LogRecord]) -> dict[bytes, LogOffset]:
+def _keys(batch: bytes) -> dict[bytes, LogOffset]:
+    records = iterate_records(batch)
     return {each.key: each.offset for each in records if each.key is not None}
 
 

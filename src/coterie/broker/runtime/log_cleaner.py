@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable
 from itertools import islice, pairwise
-from typing import Final
+from typing import Any, Final
 
 from coterie.broker.catalog.configs import TopicSettings
-from coterie.broker.log.compaction import compact
+from coterie.broker.log.compaction import Steps, compact
 from coterie.broker.log.log import Log, LogPartition
 from coterie.broker.runtime.data import DataPlane
+from coterie.broker.runtime.decoding import Outcome
 from coterie.broker.runtime.partitions import COMPACTED_SPACE, Partition, partition_key
 from coterie.broker.runtime.system import TimerHandle
 from coterie.broker.runtime.transactions import TransactionPlane
@@ -71,7 +72,7 @@ def compaction(
     *,
     now_ms: int,
     before: LogOffset | None = None,
-) -> Iterator[None]:
+) -> Steps[None]:
     """Compact a partition if it is due, one batch a step, and stage the result.
 
     Compaction is due when enough of the log is dirty (`min.cleanable.dirty.ratio`) or
@@ -106,7 +107,7 @@ def compaction(
 
 def _compaction_end(
     log: Log, partition: Partition, settings: TopicSettings, start: int, now_ms: int
-) -> Generator[None, None, LogOffset]:
+) -> Steps[LogOffset]:
     """Return the offset to compact up to; `start` when compaction is not due.
 
     It scans the batches after `start`, `INFOS_PER_STEP` a step.
@@ -127,7 +128,7 @@ def _compaction_end(
             assert following.base_offset >= end
         else:
             if len(infos) > INFOS_PER_STEP:
-                yield
+                yield None
                 continue
         break
     is_overdue = oldest_ms < now_ms - settings.max_compaction_lag_ms
@@ -141,6 +142,17 @@ def _log_failure(partition: Partition, error: Exception) -> None:
         _LOGGER.error("cleaning of %s-%d failed: %s", *partition.name, error)
     else:
         _LOGGER.error("cleaning of %s-%d: a bug", *partition.name, exc_info=error)
+
+
+def _resume(work: Steps[None], outcome: Outcome | None) -> Callable[[], Any] | None:
+    """Continue with the worker's result or error, if there is one."""
+    if outcome is None:
+        return next(work)
+    try:
+        result = outcome()
+    except Exception as error:
+        return work.throw(error)
+    return work.send(result)
 
 
 STEPS_PER_TURN: Final = 50
@@ -177,33 +189,48 @@ class LogCleaner:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _schedule(self, delay: float, work: Iterator[None]) -> None:
+    def _schedule(
+        self, delay: float, work: Steps[None], outcome: Outcome | None = None
+    ) -> None:
         assert delay >= 0
         if not self._is_stopped:
             self._timer = self._data.scheduler.call_later(
-                delay, lambda: self._run_steps(work)
+                delay, lambda: self._run_steps(work, outcome)
             )
 
-    def _run_steps(self, work: Iterator[None]) -> None:
-        """Run some steps; schedule the next ones once these are durable.
+    def _run_steps(self, work: Steps[None], outcome: Outcome | None) -> None:
+        """Run some steps, the first one with the worker's outcome; schedule the next
+        ones once these are durable.
 
         A failed flush ends the round, because a step may depend on earlier ones.
         """
+        has_more, decode = True, None
         try:
-            has_more = len(list(islice(work, STEPS_PER_TURN))) == STEPS_PER_TURN
+            decode = _resume(work, outcome)
+            for _ in range(STEPS_PER_TURN):
+                if decode is not None:
+                    break
+                decode = next(work)
+        except StopIteration:
+            has_more = False
         except Exception:
             _LOGGER.exception("a bug in the log cleaner: the round ends early")
             has_more = False
 
         def durable(error: ErrorCode) -> None:
-            if has_more and error is ErrorCode.NONE:
+            if not has_more or error is not ErrorCode.NONE:
+                if not self._is_stopped:
+                    self.start()
+            elif decode is None:
                 self._schedule(0, work)
-            elif not self._is_stopped:
-                self.start()
+            else:
+                self._data.run_in_worker(
+                    decode, lambda outcome: self._schedule(0, work, outcome)
+                )
 
         self._data.when_durable(durable)
 
-    def _round(self) -> Iterator[None]:
+    def _round(self) -> Steps[None]:
         """Clean every partition. One that fails is logged, if it is the first with an
         error of that type, and the others are cleaned."""
         failures: Counter[type[Exception]] = Counter()
@@ -221,7 +248,7 @@ class LogCleaner:
                 )
         self._transactions.remove_unused()
 
-    def _clean(self, partition: Partition) -> Iterator[None]:
+    def _clean(self, partition: Partition) -> Steps[None]:
         data = self._data
         catalog = data.catalog
         now_ms = data.clock()
@@ -231,7 +258,7 @@ class LogCleaner:
         start = retained_from(data.log, partition, settings, now_ms)
         if start is not None:
             data.truncate(partition, start)
-        yield
+        yield None
         if not catalog.settings.log_cleaner_enable:
             return
         steps = compaction(
@@ -241,7 +268,10 @@ class LogCleaner:
             now_ms=now_ms,
             before=self._compaction_bound(partition.where),
         )
-        for _ in steps:
-            yield
-            if catalog.topic_id(topic) != partition.where.topic_id:
-                return  # the topic was deleted between two steps
+        result: Any = None
+        while catalog.topic_id(topic) == partition.where.topic_id:
+            try:
+                step = steps.send(result)
+            except StopIteration:
+                return
+            result = yield step
