@@ -18,7 +18,7 @@ SEEDS ?= 1-10000
 # More arguments for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
 
-.PHONY: help setup demo test interop quick check format bench fuzz sim conformance lock versions clean
+.PHONY: help setup demo test interop quick check format bench fuzz faults sim conformance lock versions clean
 
 help: ## list these targets
 	@echo 'Coterie: Kafka consumer groups in Python. Start with: make demo'
@@ -65,6 +65,9 @@ bench: $(READY) ## measure, and print every figure beside its bar
 
 fuzz: $(READY) ## feed random bytes to every decoder, odd requests to a broker
 	@$(BIN)/python -m fuzz $(ARGS)
+
+faults: $(READY) ## inject crashes, disk faults, torn files, pauses and slow clients
+	@$(BIN)/python -m tests.crash --jobs $(JOBS) $(ARGS)
 
 sim: $(READY) ## run the simulation: exhaustive, 10,000 seeds, and all mutants
 	@$(BIN)/python -m sim --exhaustive $(DEPTH)

@@ -9,6 +9,7 @@ import os
 import random
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.crash.load import Ledger, Load, check
 from tests.support.server_process import start_server
 
 KILLS = int(os.environ.get("COTERIE_CRASH_KILLS", "50"))
-LIVES = 5
+LIVES = max(5, KILLS // 10)
 """The number of tests that share the kills, so that they can run in parallel."""
 SEED = int(os.environ.get("COTERIE_CRASH_SEED", "20261121"))
 LOAD_S_MAX = 0.25
@@ -28,7 +29,7 @@ SETTINGS = {"offsets.topic.num.partitions": 4}
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("life", range(LIVES))
 def test_acknowledged_writes_survive_kills_under_load(
-    tmp_path: Path, life: int
+    tmp_path: Path, life: int, record_property: Any
 ) -> None:
     dice = random.Random(SEED + life)
     ledger = Ledger()
@@ -47,6 +48,9 @@ def test_acknowledged_writes_survive_kills_under_load(
             load.join()
     with start_server(data=tmp_path, settings=SETTINGS) as server:
         check(ledger, server)
+    record_property("kills", -(-KILLS // LIVES))
+    record_property("acknowledged records", ledger.acknowledged)
+    record_property("committed transactions", len(ledger.committed))
     assert ledger.acknowledged > 0
     assert ledger.commit_acknowledged > 0
     assert ledger.committed

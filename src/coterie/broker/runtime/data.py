@@ -33,7 +33,7 @@ from coterie.broker.runtime.partitions import (
     Partition,
     partition_key,
 )
-from coterie.broker.runtime.system import Scheduler
+from coterie.broker.runtime.system import Clocks, Scheduler
 from coterie.errors import ApiError, LogError
 from coterie.types import LogOffset, TopicId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
@@ -56,7 +56,7 @@ class Appended(NamedTuple):
 class DataPlane:
     """The partitions of all topics, shared by all nodes of a process.
 
-    `clock` returns ms since the epoch. `run_in_worker` decodes large batches.
+    `run_in_worker` decodes large batches.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class DataPlane:
         flusher: Flusher,
         catalog: Catalog,
         *,
-        clock: Callable[[], int],
+        clocks: Clocks,
         scheduler: Scheduler,
         run_in_worker: RunInWorker = run_inline,
     ) -> None:
         self.log = log
         self.catalog = catalog
-        self.clock = clock
+        self.clock, self.wall_clock = clocks
         self.scheduler = scheduler
         self.run_in_worker = run_in_worker
         self._flusher = flusher
@@ -197,7 +197,7 @@ class DataPlane:
             batch,
             self.catalog.settings_of(partition.name.topic),
             self._loop_limits if in_loop else self._limits,
-            self.clock(),
+            self.wall_clock(),
         )
 
     def append(self, partition: Partition, batch: IncomingBatch) -> Appended:
@@ -205,7 +205,7 @@ class DataPlane:
 
         Raises ApiError as `ProducerState.check_append` does, and LogError.
         """
-        now_ms = self.clock()
+        now_ms = self.wall_clock()
         settings = self.catalog.settings_of(partition.name.topic)
         start = partition.bounds().log_start_offset
         producer = batch.producer

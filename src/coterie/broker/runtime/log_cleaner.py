@@ -251,7 +251,7 @@ class LogCleaner:
     def _clean(self, partition: Partition) -> Steps[None]:
         data = self._data
         catalog = data.catalog
-        now_ms = data.clock()
+        now_ms = data.wall_clock()
         topic = partition.name.topic
         partition.expire_producers(now_ms - catalog.settings.producer_id_expiration_ms)
         settings = catalog.settings_of(topic)

@@ -11,7 +11,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from coterie.broker.catalog.topics import is_usable_id
 from coterie.types import TopicId
@@ -62,7 +62,8 @@ def steady_clock() -> Callable[[], int]:
     """Return a clock in ms since the epoch that never steps back.
 
     It reads the system time once and then follows the monotonic clock, so that setting
-    the system time does not expire every session.
+    the system time does not expire every session. Time during which the machine is
+    suspended does not count. Timestamps of records are `wall_clock`'s.
     """
     ahead_ns = time.time_ns() - time.monotonic_ns()
     monotonic_ns = time.monotonic_ns
@@ -71,6 +72,22 @@ def steady_clock() -> Callable[[], int]:
         return (monotonic_ns() + ahead_ns) // 1_000_000
 
     return now_ms
+
+
+def wall_clock() -> int:
+    """Return the system time in ms since the epoch; it can step in both directions."""
+    return time.time_ns() // 1_000_000
+
+
+class Clocks(NamedTuple):
+    """Two clocks in ms since the epoch.
+
+    `steady` never steps back, for timeouts; `wall` is the system time, which the
+    timestamps of records are compared with.
+    """
+
+    steady: Callable[[], int]
+    wall: Callable[[], int]
 
 
 def random_uuid() -> bytes:

@@ -154,7 +154,7 @@ class TransactionPlane:
                 markers.producer_id,
                 markers.producer_epoch,
                 committed=markers.committed,
-                now_ms=data.clock(),
+                now_ms=data.wall_clock(),
             )
             written.append(Appended(partition, -1, -1, -1, size_bytes))
         data.settle(written, lambda _: None)

@@ -37,11 +37,13 @@ from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.runtime.snapshots import Snapshots, Snapshotter
 from coterie.broker.runtime.system import (
+    Clocks,
     random_member_suffix,
     random_session_id,
     random_topic_id,
     random_uuid,
     steady_clock,
+    wall_clock,
 )
 from coterie.broker.runtime.transactions import TransactionPlane
 from coterie.broker.server.broker import Broker
@@ -85,7 +87,7 @@ class Assembly:
             log,
             flusher,
             catalog,
-            clock=clock,
+            clocks=Clocks(clock, wall_clock),
             scheduler=loop,
             run_in_worker=self._decoder.run,
         )

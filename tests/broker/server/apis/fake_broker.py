@@ -20,6 +20,7 @@ from coterie.broker.protocol.sasl import Authentication
 from coterie.broker.runtime.data import DataPlane
 from coterie.broker.runtime.fetch_sessions import FetchSessions
 from coterie.broker.runtime.flusher import Flusher
+from coterie.broker.runtime.system import Clocks
 from coterie.broker.runtime.transactions import TransactionPlane
 from coterie.broker.server.broker import Broker, Counts, Node
 from coterie.broker.server.call import Call
@@ -208,6 +209,8 @@ class FakeBroker:
         self.log = MemoryLog()
         self.loop = FakeLoop()
         self.scheduler = FakeScheduler(self.loop)
+        self.wall_ahead_ms = 0
+        """The change of the system time since the start."""
         self.authorizer: Any = AllowAll()
         self.counts = Counts()
         self.cluster_id = "test-cluster"
@@ -228,7 +231,7 @@ class FakeBroker:
             self.log,
             self.flusher,
             self.catalog,
-            clock=self.clock,
+            clocks=Clocks(self.clock, self.wall_clock),
             scheduler=self.scheduler,
         )
         self.data.load()
@@ -258,6 +261,9 @@ class FakeBroker:
 
     def clock(self) -> int:
         return int(self.scheduler.now * 1_000)
+
+    def wall_clock(self) -> int:
+        return self.clock() + self.wall_ahead_ms
 
     @property
     def runtime(self) -> Any:

@@ -228,6 +228,25 @@ def test_log_append_time_sets_the_timestamp() -> None:
     assert record.timestamp_ms == broker.clock()
 
 
+@pytest.mark.parametrize("change_ms", [-86_400_000, 86_400_000])
+def test_timestamps_are_compared_with_the_system_time(
+    broker: FakeBroker, change_ms: int
+) -> None:
+    broker.wall_ahead_ms = change_ms
+    now_ms = broker.wall_clock()
+    assert send(broker, batch_of(b"x", timestamp_ms=now_ms)).error_code == 0
+    late = send(broker, batch_of(b"x", timestamp_ms=now_ms + 3_700_000))
+    assert late.error_code == ErrorCode.INVALID_TIMESTAMP
+
+
+def test_append_times_are_the_system_time() -> None:
+    broker = FakeBroker()
+    broker.create("a", configs={"message.timestamp.type": "LogAppendTime"})
+    broker.wall_ahead_ms = 3_600_000
+    part = send(broker, batch_of(b"x", timestamp_ms=1))
+    assert part.log_append_time_ms == broker.clock() + 3_600_000
+
+
 def test_batches_are_stored_with_the_compression_type_of_the_topic() -> None:
     broker = FakeBroker()
     broker.create("a", configs={"compression.type": "gzip"})
