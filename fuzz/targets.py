@@ -162,28 +162,37 @@ def _frames(data: bytes) -> None:
     """
     whole, halves = Connection(FRAME_BYTES_MAX), Connection(FRAME_BYTES_MAX)
     try:
-        found = whole.receive_data(data)
+        found = _received(whole, data)
         middle = len(data) // 2
-        again = halves.receive_data(data[:middle]) + halves.receive_data(data[middle:])
+        again = _received(halves, data[:middle]) + _received(halves, data[middle:])
     except MalformedFrame as error:
         raise AssertionError("the connection raised") from error
     assert [one.body for one in found] == [one.body for one in again]
     assert (whole.failure is None) == (halves.failure is None)
 
 
+def _received(connection: Connection, data: bytes) -> list[Request]:
+    """Feed bytes; return the requests, each of which gets no response."""
+    connection.receive_data(data)
+    requests = []
+    while (request := connection.next_request()) is not None:
+        requests.append(request)
+        connection.respond(request, None)
+    assert connection.held_bytes == 0
+    return requests
+
+
 def _before_authentication(data: bytes) -> None:
     """Feed a connection before authentication, which must not complete."""
     sasl = Authentication(_MECHANISMS, session_ms=0, frame_bytes_max=FRAME_BYTES_MAX)
     connection = Connection(FRAME_BYTES_MAX, sasl=sasl)
-    asked = connection.receive_data(data)
-    while asked:
-        (request,) = asked
+    connection.receive_data(data)
+    while (request := connection.next_request()) is not None:
         try:
             _answer(connection, sasl, request)
         except ApiError:
             return
         assert not sasl.is_complete
-        asked = connection.receive_data(b"")
 
 
 def _answer(connection: Connection, sasl: Authentication, request: Request) -> None:

@@ -129,14 +129,24 @@ class Settings:
     """Coterie only: largest request of an API other than Produce."""
     socket_request_max_elements: int = 500_000
     """Coterie only: largest number of elements in all arrays of a request together."""
+    queued_max_request_bytes: int = 536_870_912
+    """Bytes that all connections together may hold: received and not handled, and
+    responses not consumed; -1 for no limit. Kafka's setting counts only requests, and
+    its default is -1."""
+    connection_request_timeout_ms: int = 30_000
+    """Coterie only: time without progress (1,024 bytes a second) after which an
+    incomplete request closes its connection."""
     max_connections: int = INT32_MAX
+    max_connections_per_ip: int = INT32_MAX
+    max_connections_per_ip_overrides: tuple[str, ...] = ()
+    """Other limits for some addresses, as in "127.0.0.1:200"."""
     max_in_flight_requests_per_connection: int = 1_000
     """Coterie only: number of unanswered requests at which reading pauses."""
     connections_max_idle_ms: int = 600_000
     """Time without a request after which a connection is closed."""
-    connection_write_buffer_max_bytes: int = 16_777_216
-    """Coterie only: unsent response bytes after which reading from a connection
-    pauses."""
+    connection_write_buffer_max_bytes: int = 1_048_576
+    """Coterie only: unsent response bytes after which no further request of a
+    connection is handled."""
 
     # Quotas.
     quota_window_num: int = 11

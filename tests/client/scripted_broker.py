@@ -44,6 +44,14 @@ IMPATIENT: Final = ClientOptions(
 """Time-outs for tests without responses."""
 
 
+class _ConcurrentConnection(Connection):
+    """A connection whose requests never wait for earlier responses."""
+
+    @property
+    def is_blocked(self) -> bool:
+        return False
+
+
 class ScriptedBroker:
     """A broker with scripted responses. `asked` holds the received requests, without
     ApiVersions."""
@@ -129,9 +137,10 @@ class ScriptedBroker:
         self._notifier.notify()
         self._writers.append(writer)
         self._tasks.append(asyncio.current_task())
-        connection = Connection(1 << 20)
+        connection = _ConcurrentConnection(1 << 20)
         while data := await reader.read(1 << 16):
-            for request in connection.receive_data(data):
+            connection.receive_data(data)
+            while (request := connection.next_request()) is not None:
                 if request.api_key != ApiKey.API_VERSIONS:
                     self.asked.append(request.body)
                     self._notifier.notify()

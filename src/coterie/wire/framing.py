@@ -21,6 +21,7 @@ SIZE_BYTES: Final = _SIZE.size
 _HEADER_V0: Final = struct.Struct(">hhi")
 _HEADER_V1: Final = struct.Struct(">hhih")
 _CORRELATION: Final = struct.Struct(">i")
+_KEY: Final = struct.Struct(">h")
 HEADER_V0_BYTES: Final = _HEADER_V0.size
 CLIENT_ID_AT: Final = _HEADER_V1.size
 _SIZE_AND_CORRELATION: Final = struct.Struct(">ii")
@@ -33,6 +34,10 @@ def frame_of(payload: bytes) -> bytes:
 
 _PRODUCE: Final = b"\0\0"
 """The API key of Produce, the first bytes of its frames."""
+_SMALL_BYTES: Final = 4_096
+_KEPT_BYTES: Final = 65_536
+"""Bytes of returned frames that may stay in memory until the following frames are
+returned, too."""
 
 
 class FrameReader:
@@ -40,64 +45,127 @@ class FrameReader:
     bytes; frames that begin with the API key of Produce, the only request that carries
     records, have at most `produce_bytes_max`.
 
-    It never raises. After an invalid size `failure` is set: the frames before it are
-    still returned, and later bytes are ignored.
+    Frames are split off one at a time, so the bytes of later frames stay together. It
+    never raises. After an invalid size `failure` is set: the frames before it are still
+    returned, and all other bytes are ignored.
     """
 
     def __init__(self, frame_bytes_max: int, produce_bytes_max: int = 0) -> None:
         self.failure: MalformedFrame | None = None
         self.waiting_bytes = 0
+        """The bytes received that belong to no returned frame."""
         self.frame_bytes_max = frame_bytes_max
         self.produce_bytes_max = produce_bytes_max
-        self._chunks: list[bytes] = []
+        self._data = b""
+        self._at = 0
+        self._chunks: list[bytes | bytearray] = []
         self._wanted = SIZE_BYTES
+        self._has_size = False
+
+    @property
+    def missing_bytes(self) -> int:
+        """The bytes that the next frame lacks, as far as its size is known."""
+        return max(self._wanted - self.waiting_bytes, 0)
 
     def feed(self, data: bytes) -> list[bytes]:
         """Append received bytes; return the frames now complete, without sizes."""
-        if self._chunks:
-            self._chunks.append(data)
-            self.waiting_bytes += len(data)
-            if self.waiting_bytes < self._wanted:
-                return []
-            data = b"".join(self._chunks)
-            self._chunks.clear()
-        return self._split(data)
-
-    def _split(self, data: bytes) -> list[bytes]:
-        frames, at, end = [], 0, len(data)
-        self._wanted = SIZE_BYTES
-        while end - at >= SIZE_BYTES and self.failure is None:
-            (size,) = _SIZE.unpack_from(data, at)
-            if not 0 <= size <= self.frame_bytes_max:
-                key = data[at + SIZE_BYTES : at + SIZE_BYTES + len(_PRODUCE)]
-                limit = self._limit(key)
-                if not 0 <= size <= limit:
-                    self.failure = MalformedFrame(
-                        f"frame of {size} bytes; at most {limit} accepted"
-                    )
-                    break
-                if len(key) < len(_PRODUCE):
-                    self._wanted = SIZE_BYTES + len(_PRODUCE)
-                    break
-            if end - at - SIZE_BYTES < size:
-                self._wanted = SIZE_BYTES + size
-                break
-            frames.append(data[at + SIZE_BYTES : at + SIZE_BYTES + size])
-            at += SIZE_BYTES + size
-        self._keep(data, at)
+        self.append(data)
+        frames = []
+        while (frame := self.next_frame()) is not None:
+            frames.append(frame)
         return frames
 
-    def _limit(self, key: bytes) -> int:
-        """Return the size limit of a frame that begins with `key`, which is shorter
-        than an API key when the rest was not received yet."""
-        if _PRODUCE.startswith(key):
-            return max(self.frame_bytes_max, self.produce_bytes_max)
-        return self.frame_bytes_max
+    def append(self, data: bytes) -> None:
+        """Append received bytes."""
+        if self.failure is not None:
+            return
+        chunks = self._chunks
+        if not self.waiting_bytes:
+            self._data, self._at = data, 0
+        elif len(data) > _SMALL_BYTES:
+            chunks.append(data)
+        elif chunks and isinstance(chunks[-1], bytearray):
+            chunks[-1] += data  # an object for each byte would take 50 times the space
+        else:
+            chunks.append(bytearray(data))
+        self.waiting_bytes += len(data)
 
-    def _keep(self, data: bytes, at: int) -> None:
-        self.waiting_bytes = 0 if self.failure else len(data) - at
-        if self.waiting_bytes:
-            self._chunks.append(data[at:])
+    def next_frame(self) -> bytes | None:
+        """Return the next frame without its size; None when it is incomplete."""
+        if not self.has_frame():
+            return None
+        wanted = self._wanted
+        if len(self._data) - self._at < wanted:
+            self._join()
+        data, at = self._data, self._at
+        end = at + wanted
+        frame = data[at + SIZE_BYTES : end]
+        self.waiting_bytes -= wanted
+        if end == len(data):
+            self._data = b""
+            if self._chunks:
+                self._join()
+        elif end > len(data) >> 1 and end > _KEPT_BYTES:
+            self._data, self._at = data[end:], 0  # frees the bytes before
+        else:
+            self._at = end
+        self._wanted, self._has_size = SIZE_BYTES, False
+        return frame
+
+    def next_key(self) -> int | None:
+        """Return the API key of the next frame; None when the frame is incomplete."""
+        if not self.has_frame():
+            return None
+        if len(self._data) - self._at < SIZE_BYTES + _KEY.size:
+            self._join()
+        # A frame that is shorter than a key has the first bytes of the next one; it is
+        # refused when it is decoded.
+        key = self._data[self._at + SIZE_BYTES : self._at + SIZE_BYTES + _KEY.size]
+        return int.from_bytes(key, signed=True)
+
+    def has_frame(self) -> bool:
+        """Return whether the next frame is complete."""
+        if self.waiting_bytes < self._wanted:
+            return False
+        if self._has_size:
+            return True
+        if len(self._data) - self._at < self._wanted:
+            self._join()
+        (size,) = _SIZE.unpack_from(self._data, self._at)
+        if not 0 <= size <= self.frame_bytes_max and not self._admits(size):
+            return False
+        self._wanted, self._has_size = SIZE_BYTES + size, True
+        return self.waiting_bytes >= self._wanted
+
+    def discard(self) -> None:
+        """Drop the bytes of all frames that were not returned."""
+        self._data = b""
+        self._chunks.clear()
+        self.waiting_bytes = 0
+        self._wanted, self._has_size = SIZE_BYTES, False
+
+    def _admits(self, size: int) -> bool:
+        """Return whether a frame may be that large by its API key; set `failure` when
+        no key permits the size, and wait for the rest of the key otherwise."""
+        begin = self._at + SIZE_BYTES
+        key = self._data[begin : begin + len(_PRODUCE)]
+        limit = self.frame_bytes_max
+        if _PRODUCE.startswith(key):
+            limit = max(limit, self.produce_bytes_max)
+        if not 0 <= size <= limit:
+            self.failure = MalformedFrame(
+                f"frame of {size} bytes; at most {limit} accepted"
+            )
+            self.discard()
+            return False
+        self._wanted = SIZE_BYTES + len(_PRODUCE)
+        return len(key) == len(_PRODUCE)
+
+    def _join(self) -> None:
+        """Append the chunks to the bytes from which frames are split off."""
+        self._data = b"".join((self._data[self._at :], *self._chunks))
+        self._at = 0
+        self._chunks.clear()
 
 
 class RequestHeaderV0(NamedTuple):

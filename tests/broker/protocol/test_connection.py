@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.metadata import ApiVersionsResponse as KafkaPythonResponse
 
-from coterie.broker.protocol.connection import Connection, Request
+from coterie.broker.protocol.connection import FAST_PATH_TURN, Connection, Request
 from coterie.wire.api import ADVERTISED, ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.framing import RequestHeaderV0, read_response, write_request
@@ -19,6 +20,8 @@ from coterie.wire.messages.api_versions import (
     ApiVersionsResponse,
 )
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire.messages.offset_commit import OffsetCommitRequest
 from coterie.wire.messages.produce import ProduceRequest
 from coterie.wire.schema import Message
 from tests.wire.hand import int16, int32, text
@@ -28,6 +31,15 @@ FRAME_BYTES_MAX = 10_000
 
 def connection() -> Connection:
     return Connection(FRAME_BYTES_MAX)
+
+
+def received(peer: Connection, data: bytes = b"") -> list[Request]:
+    """Feed bytes; return the requests that can be handled before any response."""
+    peer.receive_data(data)
+    requests = []
+    while (request := peer.next_request()) is not None:
+        requests.append(request)
+    return requests
 
 
 def request_bytes(
@@ -55,7 +67,7 @@ def correlation_ids(stream: bytes) -> list[int]:
 @pytest.mark.parametrize("version", range(5))
 def test_a_request_is_decoded_and_its_response_encoded(version: int) -> None:
     peer = connection()
-    (request,) = peer.receive_data(heartbeat(7, version))
+    (request,) = received(peer, heartbeat(7, version))
     assert (request.api_key, request.api_version) == (12, version)
     assert (request.correlation_id, request.client_id) == (7, "me")
     assert request.body == HeartbeatRequest(group_id="g")
@@ -74,7 +86,7 @@ def test_every_served_version_of_an_api_is_decoded(key: ApiKey) -> None:
     api = api_of(key)
     peer = connection()
     for version in range(api.served.low, api.served.high + 1):
-        (request,) = peer.receive_data(request_bytes(api.request(), version, version))
+        (request,) = received(peer, request_bytes(api.request(), version, version))
         peer.respond(request, api.response())
         flexible = version in api.response.FLEXIBLE and key is not ApiKey.API_VERSIONS
         frame = peer.data_to_send()[4:]
@@ -88,7 +100,7 @@ def test_every_served_version_of_an_api_is_decoded(key: ApiKey) -> None:
 @given(st.permutations(range(6)))
 def test_responses_are_sent_in_the_order_of_requests(order: list[int]) -> None:
     peer = connection()
-    requests = peer.receive_data(b"".join(heartbeat(index) for index in range(6)))
+    requests = received(peer, b"".join(heartbeat(index) for index in range(6)))
     sent = b""
     for index in order:
         peer.respond(requests[index], HeartbeatResponse())
@@ -100,7 +112,7 @@ def test_responses_are_sent_in_the_order_of_requests(order: list[int]) -> None:
 @pytest.mark.fact("G1-05")
 def test_a_response_waits_for_earlier_responses() -> None:
     peer = connection()
-    one, two = peer.receive_data(heartbeat(1) + heartbeat(2))
+    one, two = received(peer, heartbeat(1) + heartbeat(2))
     peer.respond(two, HeartbeatResponse())
     assert peer.data_to_send() == b""
     assert peer.in_flight == 2
@@ -113,7 +125,7 @@ def test_a_response_waits_for_earlier_responses() -> None:
 def test_a_request_without_a_response_does_not_delay_later_responses() -> None:
     peer = connection()
     produce = request_bytes(ProduceRequest(acks=0), 9, 1)
-    silent, loud = peer.receive_data(produce + heartbeat(2))
+    silent, loud = received(peer, produce + heartbeat(2))
     peer.respond(loud, HeartbeatResponse())
     peer.respond(silent, None)
     assert correlation_ids(peer.data_to_send()) == [2]
@@ -121,7 +133,7 @@ def test_a_request_without_a_response_does_not_delay_later_responses() -> None:
 
 def test_a_second_response_to_a_request_is_an_error() -> None:
     peer = connection()
-    one, two = peer.receive_data(heartbeat(1) + heartbeat(2))
+    one, two = received(peer, heartbeat(1) + heartbeat(2))
     peer.respond(two, HeartbeatResponse())
     with pytest.raises(AssertionError, match="answered twice"):
         peer.respond(two, HeartbeatResponse())
@@ -132,7 +144,7 @@ def test_a_second_response_to_a_request_is_an_error() -> None:
 @pytest.mark.parametrize("version", [3, 4])
 def test_an_api_versions_response_has_header_v0(version: int) -> None:
     peer = connection()
-    (request,) = peer.receive_data(request_bytes(ApiVersionsRequest(), version, 9))
+    (request,) = received(peer, request_bytes(ApiVersionsRequest(), version, 9))
     peer.respond(request, ApiVersionsResponse())
     body = encode(ApiVersionsResponse(), version)
     assert peer.data_to_send() == int32(4 + len(body)) + int32(9) + body
@@ -145,7 +157,7 @@ def test_an_unsupported_api_versions_version_gets_a_v0_response(
 ) -> None:
     peer = connection()
     unknown = int16(18) + int16(version) + int32(9) + text("new") + b"\0whatever"
-    assert peer.receive_data(int32(len(unknown)) + unknown) == []
+    assert received(peer, int32(len(unknown)) + unknown) == []
     frame = peer.data_to_send()
     assert frame[4:] == int32(9) + int16(35) + int32(1) + int16(18) + int16(0) + int16(
         4
@@ -154,7 +166,7 @@ def test_an_unsupported_api_versions_version_gets_a_v0_response(
     assert theirs.error_code == 35
     assert [key.max_version for key in theirs.api_keys] == [4]
     assert peer.failure is None
-    (again,) = peer.receive_data(request_bytes(ApiVersionsRequest(), 3, 10))
+    (again,) = received(peer, request_bytes(ApiVersionsRequest(), 3, 10))
     assert again.api_version == 3
 
 
@@ -163,10 +175,11 @@ def test_the_response_to_an_unknown_version_waits_for_earlier_responses() -> Non
     peer = connection()
     unknown = int16(18) + int16(99) + int32(2) + text("new")
     stream = heartbeat(1) + int32(len(unknown)) + unknown + heartbeat(3)
-    first, last = peer.receive_data(stream)
+    (first,) = received(peer, stream)
     assert peer.data_to_send() == b""
-    peer.respond(last, HeartbeatResponse())
     peer.respond(first, HeartbeatResponse())
+    (last,) = received(peer)
+    peer.respond(last, HeartbeatResponse())
     assert correlation_ids(peer.data_to_send()) == [1, 2, 3]
 
 
@@ -190,21 +203,23 @@ def test_malformed_bytes_close_the_connection_after_earlier_responses(
     nonsense: bytes,
 ) -> None:
     peer = connection()
-    requests = peer.receive_data(heartbeat(1) + nonsense + heartbeat(2))
+    requests = received(peer, heartbeat(1) + nonsense + heartbeat(2))
     assert [request.correlation_id for request in requests] == [1]
+    peer.respond(requests[0], HeartbeatResponse())
+    assert received(peer, heartbeat(3)) == []
     assert peer.failure is not None
     assert str(peer.failure)
-    assert peer.receive_data(heartbeat(3)) == []
-    peer.respond(requests[0], HeartbeatResponse())
+    assert received(peer, heartbeat(4)) == []
     assert correlation_ids(peer.data_to_send()) == [1]
+    assert (peer.waiting_bytes, peer.held_bytes) == (0, 0)
 
 
 def test_an_incomplete_request_is_buffered() -> None:
     peer = connection()
     stream = heartbeat(1)
-    assert peer.receive_data(stream[:-1]) == []
+    assert received(peer, stream[:-1]) == []
     assert peer.failure is None
-    (request,) = peer.receive_data(stream[-1:])
+    (request,) = received(peer, stream[-1:])
     assert request.correlation_id == 1
 
 
@@ -215,17 +230,17 @@ def test_the_client_id_may_change_between_requests(version: int) -> None:
     requests: list[Request] = []
     for index, name in enumerate(names):
         body = HeartbeatRequest(group_id="g")
-        requests += peer.receive_data(request_bytes(body, version, index, name))
+        requests += received(peer, request_bytes(body, version, index, name))
     assert [request.client_id for request in requests] == [n or "" for n in names]
     assert all(request.body.group_id == "g" for request in requests)
 
 
 def test_tags_in_a_header_with_a_known_client_id_are_skipped() -> None:
     peer = connection()
-    (first,) = peer.receive_data(heartbeat(1))
+    (first,) = received(peer, heartbeat(1))
     plain = heartbeat(2)[4:]
     tagged = plain[:12] + b"\1\3\2ab" + plain[13:]
-    (second,) = peer.receive_data(int32(len(tagged)) + tagged)
+    (second,) = received(peer, int32(len(tagged)) + tagged)
     assert second.body == first.body
     assert peer.failure is None
 
@@ -239,8 +254,8 @@ def test_arbitrary_bytes_are_decoded_or_fail_the_connection(
     stream[chance.randrange(len(stream))] = chance.randrange(256)
     peer = connection()
     found: list[Any] = []
-    found += peer.receive_data(bytes(stream[:40]))
-    found += peer.receive_data(bytes(stream[40:]))
+    found += received(peer, bytes(stream[:40]))
+    found += received(peer, bytes(stream[40:]))
     assert all(isinstance(request, Request) for request in found)
 
 
@@ -254,28 +269,28 @@ def fast_path_connection(known: dict[bytes, bytes]) -> Connection:
 def test_a_known_frame_gets_its_response_from_the_memo() -> None:
     answer = int32(4) + int32(1)
     peer = fast_path_connection({heartbeat(1)[4:]: answer})
-    assert peer.receive_data(heartbeat(1)) == []
+    assert received(peer, heartbeat(1)) == []
     assert peer.data_to_send() == answer
     assert peer.in_flight == 0
 
 
 def test_a_request_without_a_fast_path_response_keeps_its_raw_bytes() -> None:
     peer = fast_path_connection({})
-    (request,) = peer.receive_data(heartbeat(1))
+    (request,) = received(peer, heartbeat(1))
     assert request.raw == heartbeat(1)[4:]
 
 
 def test_the_fast_path_is_called_for_its_prefixes_only() -> None:
     produce = request_bytes(ProduceRequest(), 9, 1)
     peer = fast_path_connection({produce[4:]: b"never"})
-    (request,) = peer.receive_data(produce)
+    (request,) = received(peer, produce)
     assert request.raw is None
 
 
 @pytest.mark.fact("G1-05")
 def test_the_fast_path_does_not_overtake_earlier_requests() -> None:
     peer = fast_path_connection({heartbeat(2)[4:]: int32(4) + int32(2)})
-    one, two = peer.receive_data(heartbeat(1) + heartbeat(2))
+    one, two = received(peer, heartbeat(1) + heartbeat(2))
     peer.respond(two, HeartbeatResponse())
     peer.respond(one, HeartbeatResponse())
     assert correlation_ids(peer.data_to_send()) == [1, 2]
@@ -286,5 +301,136 @@ def test_an_unknown_api_versions_version_is_refused_with_a_fast_path() -> None:
         FRAME_BYTES_MAX, fast_path=lambda _: None, fast_path_prefixes=(int16(18),)
     )
     unknown = int16(18) + int16(99) + int32(9) + text("new")
-    assert peer.receive_data(int32(len(unknown)) + unknown) == []
+    assert received(peer, int32(len(unknown)) + unknown) == []
     assert correlation_ids(peer.data_to_send()) == [9]
+
+
+# The order of requests.
+
+
+def metadata(correlation_id: int) -> bytes:
+    return request_bytes(MetadataRequest(), 12, correlation_id)
+
+
+def commit(correlation_id: int) -> bytes:
+    return request_bytes(OffsetCommitRequest(group_id="g"), 8, correlation_id)
+
+
+def produce(correlation_id: int) -> bytes:
+    return request_bytes(ProduceRequest(), 9, correlation_id)
+
+
+ORDERS = {
+    "another after a concurrent one": ([commit, metadata], 1),
+    "a concurrent one after another": ([metadata, commit], 1),
+    "two others": ([metadata, metadata], 1),
+    "concurrent ones": ([commit, heartbeat, produce, commit, produce], 5),
+    "one in the middle": ([produce, produce, metadata, produce], 2),
+}
+
+
+@pytest.mark.parametrize(("requests", "together"), ORDERS.values(), ids=list(ORDERS))
+def test_a_request_waits_for_all_earlier_responses_unless_both_are_concurrent(
+    requests: list[Callable[[int], bytes]], together: int
+) -> None:
+    peer = connection()
+    first = received(peer, b"".join(make(at) for at, make in enumerate(requests)))
+    assert [request.correlation_id for request in first] == list(range(together))
+    assert not peer.has_request()
+    assert peer.is_blocked == (together < len(requests))
+    for request in reversed(first):
+        assert received(peer) == []
+        peer.respond(request, None)
+    rest = []
+    while peer.has_request():
+        for request in received(peer):
+            rest.append(request.correlation_id)
+            peer.respond(request, None)
+    assert rest == list(range(together, len(requests)))
+
+
+def test_a_concurrent_request_may_hold_later_ones() -> None:
+    peer = connection()
+    peer.receive_data(produce(1) + produce(2) + produce(3))
+    first, second = peer.next_request(), peer.next_request()
+    assert first is not None
+    assert second is not None
+    peer.hold_requests()
+    peer.respond(first, None)
+    assert received(peer) == []
+    peer.respond(second, None)
+    assert [request.correlation_id for request in received(peer)] == [3]
+
+
+def test_requests_are_decoded_when_they_are_handled() -> None:
+    peer = connection()
+    nonsense = NONSENSE["unknown key"]
+    peer.receive_data(heartbeat(1) + metadata(2) + nonsense)
+    for correlation_id in (1, 2):
+        request = peer.next_request()
+        assert request is not None
+        assert request.correlation_id == correlation_id
+        assert peer.failure is None
+        assert peer.waiting_bytes >= len(nonsense)
+        peer.respond(request, None)
+    assert peer.next_request() is None
+    assert peer.failure is not None
+    assert peer.waiting_bytes == 0
+
+
+def test_the_fast_path_takes_a_bounded_number_of_frames_at_once() -> None:
+    peer = Connection(
+        FRAME_BYTES_MAX,
+        fast_path=lambda _: b"short",
+        fast_path_prefixes=(int16(12),),
+    )
+    assert received(peer, heartbeat(1) * (FAST_PATH_TURN + 1)) == []
+    assert peer.data_to_send() == b"short" * FAST_PATH_TURN
+    assert peer.has_request()
+    assert received(peer) == []
+    assert peer.data_to_send() == b"short"
+    assert not peer.has_request()
+
+
+def test_of_a_lost_connection_only_the_next_produce_requests_are_kept() -> None:
+    peer = connection()
+    peer.receive_data(produce(1) * 2 + metadata(2) + produce(3))
+    for _ in range(2):
+        peer.discard_unless_produce()
+        request = peer.next_request()
+        assert request is not None
+        assert request.api_key == ApiKey.PRODUCE
+    peer.discard_unless_produce()
+    assert peer.next_request() is None
+    assert peer.waiting_bytes == 0
+
+
+@given(
+    st.lists(st.sampled_from([heartbeat, metadata, commit, produce]), max_size=8),
+    st.randoms(use_true_random=False),
+)
+def test_every_counted_byte_is_returned(
+    requests: list[Callable[[int], bytes]], chance: random.Random
+) -> None:
+    peer = connection()
+    stream = b"".join(make(at) for at, make in enumerate(requests))
+    cut = chance.randint(0, len(stream))
+    peer.receive_data(stream[:cut])
+    pending: list[Request] = []
+    sent = b""
+    while True:
+        if (request := peer.next_request()) is not None:
+            pending.append(request)
+        elif pending:
+            answered = pending.pop(chance.randrange(len(pending)))
+            peer.respond(answered, api_of(ApiKey(answered.api_key)).response())
+            sent += peer.data_to_send() if chance.random() < 0.5 else b""
+        elif cut < len(stream):
+            peer.receive_data(stream[cut:])
+            cut = len(stream)
+        else:
+            break
+        assert peer.held_bytes >= sum(request.size for request in pending)
+    sent += peer.data_to_send()
+    assert correlation_ids(sent) == list(range(len(requests)))
+    assert (peer.waiting_bytes, peer.held_bytes, peer.output_bytes) == (0, 0, 0)

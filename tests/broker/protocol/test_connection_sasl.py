@@ -17,7 +17,7 @@ from coterie.wire.messages.sasl_handshake import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from tests.broker.protocol.test_connection import heartbeat, request_bytes
+from tests.broker.protocol.test_connection import heartbeat, received, request_bytes
 from tests.broker.protocol.test_sasl import Password
 
 FRAME_BYTES_MAX = 10_000
@@ -35,7 +35,7 @@ class Guarded:
         self.connection = Connection(FRAME_BYTES_MAX, sasl=self.sasl)
 
     def one(self, data: bytes = b"") -> Request:
-        (request,) = self.connection.receive_data(data)
+        (request,) = received(self.connection, data)
         return request
 
     def shake(self, request: Request, now_ms: int = 0) -> None:
@@ -69,15 +69,15 @@ def test_requests_are_read_one_by_one_until_authentication() -> None:
     )
     versions = guarded.one(everything)
     assert versions.api_key == ApiKey.API_VERSIONS
-    assert not peer.has_held_frames, "the first has no answer yet"
-    assert peer.receive_data(b"") == []
+    assert not peer.has_request(), "the first has no answer yet"
+    assert received(peer, b"") == []
     peer.respond(versions, ApiVersionsResponse())
-    assert peer.has_held_frames
+    assert peer.has_request()
     guarded.shake(guarded.one())
     guarded.authenticate(guarded.one())
-    rest = peer.receive_data(b"")
+    rest = received(peer, b"")
     assert [each.api_key for each in rest] == [ApiKey.HEARTBEAT] * 2
-    assert not peer.has_held_frames
+    assert not peer.has_request()
 
 
 @pytest.mark.parametrize("before", [b"", VERSIONS])
@@ -88,9 +88,9 @@ def test_another_request_before_authentication_closes_the_connection(
     peer = guarded.connection
     if before:
         peer.respond(guarded.one(before), ApiVersionsResponse())
-    assert peer.receive_data(heartbeat(4)) == []
+    assert received(peer, heartbeat(4)) == []
     assert "a request with API key 12 before authentication" in str(peer.failure)
-    assert not peer.has_held_frames
+    assert not peer.has_request()
 
 
 @pytest.mark.fact("G1-03")
@@ -98,14 +98,14 @@ def test_an_unknown_api_versions_version_does_not_end_the_connection() -> None:
     guarded = Guarded()
     future = bytearray(request_bytes(ApiVersionsRequest(), 4, 7))
     future[6:8] = b"\0\x63"
-    assert guarded.connection.receive_data(bytes(future) + VERSIONS) != []
+    assert received(guarded.connection, bytes(future) + VERSIONS) != []
     answer = guarded.connection.data_to_send()
     assert answer[4:10] == b"\0\0\0\7\0\x23", "correlation id, UNSUPPORTED_VERSION"
 
 
 def test_a_token_before_the_handshake_closes_the_connection() -> None:
     guarded = Guarded()
-    assert guarded.connection.receive_data(token_request(b"me:secret")) == []
+    assert received(guarded.connection, token_request(b"me:secret")) == []
     assert guarded.connection.failure is not None
 
 
@@ -135,28 +135,28 @@ def test_an_invalid_raw_token_closes_the_connection_without_a_response() -> None
 def test_an_unauthenticated_client_may_send_only_small_frames() -> None:
     guarded = Guarded()
     peer = guarded.connection
-    assert peer.receive_data((TOKEN_BYTES_MAX + 1).to_bytes(4, "big")) == []
+    assert received(peer, (TOKEN_BYTES_MAX + 1).to_bytes(4, "big")) == []
     assert "frame of 201 bytes" in str(peer.failure)
 
 
 def test_an_authenticated_client_may_send_large_frames() -> None:
     peer = Guarded().signed_in()
     long = request_bytes(ApiVersionsRequest(), 2, 1, client_id="x" * TOKEN_BYTES_MAX)
-    assert len(peer.receive_data(long)) == 1
+    assert len(received(peer, long)) == 1
 
 
 def test_requests_after_a_reauthentication_handshake_wait_for_its_response() -> None:
     guarded = Guarded(session_ms=60_000)
     peer = guarded.signed_in()
-    both = peer.receive_data(heartbeat(1) + handshake(1) + token_request(b"me:secret"))
-    assert [each.api_key for each in both] == [12, 17]
-    assert peer.has_held_frames
-    assert not peer.is_blocked
-    guarded.shake(both[1], now_ms=5_000)
-    assert not peer.has_held_frames, "the heartbeat has no answer yet"
-    assert peer.is_blocked, "so whatever comes now would be held, too"
-    assert peer.receive_data(b"") == []
-    peer.respond(both[0], None)
+    first = guarded.one(heartbeat(1) + handshake(1) + token_request(b"me:secret"))
+    assert first.api_key == ApiKey.HEARTBEAT
+    assert peer.is_blocked
+    peer.respond(first, None)
+    assert peer.has_request()
+    handshaken = guarded.one()
+    assert received(peer) == []
+    assert peer.is_blocked, "the response determines the decoding of the token"
+    guarded.shake(handshaken, now_ms=5_000)
     assert not peer.is_blocked
     assert guarded.one().api_key == ApiKey.SASL_AUTHENTICATE
 
@@ -165,7 +165,7 @@ def test_an_expired_session_accepts_only_reauthentication() -> None:
     guarded = Guarded(session_ms=60_000)
     peer = guarded.signed_in()
     guarded.sasl.expire_session(60_001)
-    assert peer.receive_data(heartbeat(1)) == []
+    assert received(peer, heartbeat(1)) == []
     assert "after the session expired" in str(peer.failure)
 
 
@@ -183,9 +183,9 @@ def test_the_heartbeat_memo_is_not_used_before_authentication() -> None:
     guarded = Guarded()
     guarded.sasl, guarded.connection = sasl, peer
     guarded.signed_in()
-    assert peer.receive_data(heartbeat(1)) == []
+    assert received(peer, heartbeat(1)) == []
     assert peer.data_to_send() == b"short"
     sasl.expire_session(60_001)
-    assert peer.receive_data(heartbeat(2)) == []
+    assert received(peer, heartbeat(2)) == []
     assert peer.failure is not None
     assert len(taken) == 1

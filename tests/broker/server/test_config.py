@@ -53,6 +53,11 @@ def test_a_name_value_pair_overrides_the_file(tmp_path: Path) -> None:
     [
         ("num.partitions", "NAME=VALUE"),
         ("num.partition=3", "did you mean num.partitions?"),
+        ("max.connections.per.ip=0", "no client could connect"),
+        ("max.connections.per.ip.overrides=here", "'here' is not HOST:LIMIT"),
+        ("queued.max.request.bytes=-2", "from -1"),
+        ("queued.max.request.bytes=1", "must not be less than socket.request.max"),
+        ("connection.request.timeout.ms=999", "from 1000"),
         ("zzz=3", "unknown setting 'zzz'"),
         ("num.partitions=0", "from 1 to 10000, not 0"),
         ("num.partitions=many", "a whole number from 1 to 10000, not 'many'"),

@@ -67,6 +67,9 @@ class Transport(asyncio.Transport):
     ) -> None:
         assert high
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def close(self) -> None:
         raise AssertionError("closed")
 

@@ -43,6 +43,13 @@ def server() -> Iterator[ThreadServer]:
         yield running
 
 
+@pytest.fixture(autouse=True)
+def _all_lines_are_logged(server: ThreadServer) -> None:
+    """Log the first line of each test, although one of the last second was logged."""
+    assert server.server._listener is not None
+    server.server._listener.disconnect_logs.clear()
+
+
 @pytest.fixture
 def client(server: ThreadServer) -> Iterator[WireClient]:
     with server.client() as connected:

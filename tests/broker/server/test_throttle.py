@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -69,6 +70,7 @@ class FakeLoop:
 
     def __init__(self) -> None:
         self.timers: list[FakeTimer] = []
+        self.turns: list[Callable[[], None]] = []
 
     def time(self) -> float:
         return 0.0
@@ -77,8 +79,11 @@ class FakeLoop:
         self.timers.append(FakeTimer(at, callback))
         return self.timers[-1]
 
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        callback()
+    def call_soon(self, callback: Callable[..., None], *arguments: Any) -> None:
+        if arguments:
+            self.turns.append(partial(callback, *arguments))
+        else:
+            callback()
 
     @property
     def pending(self) -> list[FakeTimer]:
@@ -100,6 +105,9 @@ class Transport(asyncio.Transport):
         self, high: int | None = None, low: int | None = None
     ) -> None:
         assert high
+
+    def get_write_buffer_size(self) -> int:
+        return 0
 
     def is_closing(self) -> bool:
         return False
@@ -270,9 +278,24 @@ async def test_a_lost_connection_cancels_its_timer(client: Client) -> None:
 
 async def test_the_longest_of_several_throttle_times_counts(client: Client) -> None:
     quota(client, USER, producer_byte_rate=50)
-    first = client.call(produce(2_000), PRODUCE_VERSION).throttle_time_ms
-    second = client.call(produce(2_000), PRODUCE_VERSION).throttle_time_ms
-    assert client.muted_ms == second > first
+    client.send(produce(2_000), PRODUCE_VERSION)
+    client.send(produce(2_000), PRODUCE_VERSION)
+    client.broker.flusher.flush()
+    first, second = client.loop.timers
+    assert first.is_cancelled
+    assert second.at > first.at
+    assert client.muted_ms == round(second.at * 1_000)
+
+
+async def test_a_muted_connection_handles_no_request(client: Client) -> None:
+    quota(client, USER, producer_byte_rate=50)
+    client.call(produce(2_000), PRODUCE_VERSION)
+    client.send(heartbeat(), HEARTBEAT_VERSION)
+    assert client.transport.written == b""
+    client.unmute()
+    assert client.loop.turns
+    client.loop.turns.pop()()
+    assert client.transport.written
 
 
 async def test_without_acks_a_producer_is_muted_without_a_response(
@@ -312,6 +335,7 @@ async def test_a_fetch_over_the_quota_is_empty_and_does_not_count(
     refused = client.call(fetch(), FETCH_VERSION)
     assert refused.responses == []
     assert refused.throttle_time_ms == client.muted_ms > 0
+    client.unmute()
     again = client.call(fetch(), FETCH_VERSION)
     assert again.throttle_time_ms == refused.throttle_time_ms, "nothing was added"
     assert throttled(client) == {QuotaKey.FETCH: (2, 2 * again.throttle_time_ms)}
@@ -327,6 +351,7 @@ async def test_a_throttled_fetch_changes_no_session(client: Client) -> None:
     quota(client, USER, consumer_byte_rate=1)
     created = client.call(fetch(epoch=0), FETCH_VERSION)
     assert (created.session_id, created.responses, len(sessions)) == (0, [], 0)
+    client.unmute()
     quota(client, USER, consumer_byte_rate=None)
     created = client.call(fetch(epoch=0), FETCH_VERSION)
     assert created.session_id
@@ -335,6 +360,7 @@ async def test_a_throttled_fetch_changes_no_session(client: Client) -> None:
     refused = client.call(fetch(created.session_id, 1), FETCH_VERSION)
     assert refused.session_id == created.session_id
     assert (refused.error_code, refused.responses) == (0, [])
+    client.unmute()
     quota(client, USER, consumer_byte_rate=None)
     later = client.call(fetch(created.session_id, 2), FETCH_VERSION)
     assert len(later.responses[0].partitions[0].records) > 2_000
@@ -417,11 +443,13 @@ async def test_topics_above_the_mutation_quota_are_refused(client: Client) -> No
     assert throttled(client) == {QuotaKey.CONTROLLER_MUTATION: (1, 2_000)}
     assert "b" not in client.broker.catalog.topics
     client.now_ms += 500
+    client.unmute()
     deleted = client.call(delete("t"), 6)
     assert (deleted.responses[0].error_code, deleted.throttle_time_ms) == (
         EXCEEDED,
         1_500,
     )
+    client.unmute()
     extended = client.call(extend("t", 2), 3)
     assert (extended.results[0].error_code, extended.throttle_time_ms) == (
         EXCEEDED,
@@ -429,6 +457,7 @@ async def test_topics_above_the_mutation_quota_are_refused(client: Client) -> No
     )
     assert client.broker.catalog.topics["t"].partition_count == 1
     client.now_ms += 1_500
+    client.unmute()
     assert client.call(extend("t", 2), 3).results[0].error_code == 0
 
 

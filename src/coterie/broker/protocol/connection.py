@@ -1,14 +1,17 @@
 """The server's side of one client connection, without the socket.
 
-    for request in connection.receive_data(data):
+    connection.receive_data(data)
+    while (request := connection.next_request()) is not None:
         ...                                    # now or later, in any order:
         connection.respond(request, response)
     transport.write(connection.data_to_send())
 
-Rules of this file: responses are sent in the order of their requests, whatever the
-order in which they are given (G1-05); a malformed or unsupported request ends the
-connection, after the responses to the requests before it (G1-04); no method waits or
-reads a clock.
+Rules of this file: requests are decoded one at a time, when they are handled, so the
+caller can stop after any of them; a request waits until all earlier ones have their
+responses, except for the APIs of `CONCURRENT`; responses are sent in the order of their
+requests, whatever the order in which they are given (G1-05); a malformed or unsupported
+request ends the connection, after the responses to the requests before it (G1-04); no
+method waits or reads a clock.
 """
 
 from __future__ import annotations
@@ -64,6 +67,28 @@ def _request_layout(key: int, version: int) -> _RequestLayout:
     return layout
 
 
+CONCURRENT: Final[frozenset[int]] = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.HEARTBEAT,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    }
+)
+"""APIs whose requests are handled while others of these APIs have no response yet.
+
+Kafka's SocketServer mutes a connection until the response to its request was sent, so
+each request sees the effects of all earlier ones. Requests of these APIs do so, too:
+their effects (records staged in the order of the requests, state that is replayed at
+once, a renewed session) are complete when the handler returns, and only their responses
+wait for the flush; otherwise the handler calls `hold_requests`. If a flush fails,
+everything staged after it fails with it. All other requests may read what is not
+flushed, or wait for other clients as JoinGroup and Fetch do, so they are handled alone.
+"""
+
+FAST_PATH_TURN: Final = 256
+"""The largest number of responses that `next_request` takes from the fast path."""
+
 RAW_TOKEN: Final = -1
 """The `api_version` of a SaslAuthenticate request that arrived as a raw token, without
 a header (SaslHandshake v0), and whose response is sent as one."""
@@ -98,9 +123,8 @@ class Connection:
     `failure` is set when the client broke the protocol: no more requests are read, and
     the connection must be closed once `data_to_send` has been written.
 
-    With `sasl` the client has to authenticate first. Until then requests are returned
-    one at a time, and later frames are held until that request has its response
-    (`has_held_frames`), which determines their decoding.
+    With `sasl` the client has to authenticate first: the response to one request
+    determines how the next one is decoded.
 
     Produce requests may have `produce_bytes_max`, if it is more than `frame_bytes_max`.
     `elements_max` limits the elements of all arrays of a request.
@@ -117,12 +141,14 @@ class Connection:
         "_fast_path_prefixes",
         "_frame_bytes_max",
         "_frames",
-        "_held_frames",
+        "_is_alone",
         "_out",
         "_pending",
         "_produce_bytes_max",
         "_sasl",
         "failure",
+        "held_bytes",
+        "output_bytes",
     )
 
     def __init__(
@@ -136,12 +162,18 @@ class Connection:
         sasl: Authentication | None = None,
     ) -> None:
         self.failure: MalformedFrame | None = None
+        self.held_bytes = 0
+        """The bytes of requests without a response, and of responses not yet written.
+        """
+        self.output_bytes = 0
+        """The bytes of responses that `data_to_send` would return; those of the fast
+        path are not counted."""
         self._frames = FrameReader(frame_bytes_max, produce_bytes_max)
         self._frame_bytes_max = frame_bytes_max
         self._elements_max = elements_max
         self._produce_bytes_max = produce_bytes_max
         self._sasl = sasl
-        self._held_frames: deque[bytes] = deque()
+        self._is_alone = False
         self._pending: deque[Request] = deque()
         self._out: list[bytes] = []
         self._client = (b"\xff\xff", "")
@@ -154,42 +186,91 @@ class Connection:
         return len(self._pending)
 
     @property
-    def is_blocked(self) -> bool:
-        """Whether frames are held that cannot be read before a response is given."""
-        return bool(self._held_frames) and not self.has_held_frames
+    def waiting_bytes(self) -> int:
+        """The bytes received whose requests were not returned yet."""
+        return self._frames.waiting_bytes
 
     @property
-    def has_held_frames(self) -> bool:
-        """Whether `receive_data(b"")` would return held requests now."""
-        if not self._held_frames or self.failure is not None:
-            return False
-        assert self._sasl is not None
-        return self._sasl.is_complete or not self._pending
+    def missing_bytes(self) -> int:
+        """The bytes that the next request lacks, as far as its size is known."""
+        return self._frames.missing_bytes
 
-    def receive_data(self, data: bytes) -> list[Request]:
-        """Feed bytes from the client; return the requests now complete, in order."""
-        if self.failure is not None:
-            return []
-        requests: list[Request] = []
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the next request has to wait for the response to an earlier one."""
+        if not self._pending:
+            return False
+        if self._is_alone:
+            return True
+        key = self._frames.next_key()
+        return key is not None and key not in CONCURRENT
+
+    def has_request(self) -> bool:
+        """Return whether `next_request` has a complete request to return now."""
+        if self.failure is not None or self.is_blocked:
+            return False
+        if self._sasl is not None:
+            self._set_limits(self._sasl)
+        if self._frames.has_frame():
+            return True
+        self.failure = self._frames.failure
+        return False
+
+    def receive_data(self, data: bytes) -> None:
+        """Append bytes from the client."""
+        if self.failure is None:
+            self._frames.append(data)
+
+    def next_request(self) -> Request | None:
+        """Return the next request that can be handled now.
+
+        None when its bytes are incomplete, when it has to wait for the response to an
+        earlier request, or after `FAST_PATH_TURN` responses of the fast path; see
+        `has_request`.
+        """
+        frames = self._frames
         try:
-            if self._sasl is not None:
-                self._receive_sasl(data, self._sasl, requests)
-            else:
-                for frame in self._frames.feed(data):
-                    request = self._read_or_fast_path(frame)
-                    if request is not None:
-                        requests.append(request)
+            for _ in range(FAST_PATH_TURN):
+                if self.failure is not None or (self._pending and self.is_blocked):
+                    return None
+                if self._sasl is not None:
+                    self._set_limits(self._sasl)
+                frame = frames.next_frame()
+                if frame is None:
+                    self.failure = frames.failure
+                    return None
+                request = self._decode(frame)
+                if request is not None:
+                    return request
         except MalformedFrame as error:
             self.failure = error
-        else:
-            self.failure = self._frames.failure
-        return requests
+            frames.discard()
+        return None
+
+    def hold_requests(self) -> None:
+        """Return no request before the response to the newest one: it takes effect
+        later, although its API is one of `CONCURRENT`."""
+        assert self._pending
+        self._is_alone = True
+
+    def discard(self) -> None:
+        """Drop the bytes received."""
+        self._frames.discard()
+
+    def discard_unless_produce(self) -> None:
+        """Drop the bytes received, except when a Produce request is next.
+
+        With acks=0 a client may disconnect as soon as it has sent its records.
+        """
+        if not self.has_request() or self._frames.next_key() != ApiKey.PRODUCE:
+            self._frames.discard()
 
     def respond(self, request: Request, response: Message | None) -> None:
         """Queue the response to a request; None means that the request has no response
         (G1-06). A response that cannot be encoded is a bug: the error is not caught.
         """
         assert request.frame is None, "answered twice"
+        self.held_bytes -= request.size
         if response is None:
             request.frame = b""
         elif request.api_version == RAW_TOKEN:
@@ -200,9 +281,14 @@ class Connection:
                 encode(response, request.api_version),
                 tagged=request.tagged_response,
             )
+        self.held_bytes += len(request.frame)
         pending = self._pending
         while pending and pending[0].frame is not None:
-            self._out.append(pending.popleft().frame or b"")
+            frame = pending.popleft().frame or b""
+            self.output_bytes += len(frame)
+            self._out.append(frame)
+        if not pending:
+            self._is_alone = False
 
     def data_to_send(self) -> bytes:
         """Return the bytes to write to the client, and clear them."""
@@ -210,36 +296,29 @@ class Connection:
             return b""
         data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
         self._out.clear()
+        self.held_bytes -= self.output_bytes
+        self.output_bytes = 0
         return data
 
-    def _receive_sasl(
-        self, data: bytes, sasl: Authentication, requests: list[Request]
-    ) -> None:
-        held, frames = self._held_frames, self._frames
+    def _set_limits(self, sasl: Authentication) -> None:
+        frames = self._frames
         if sasl.is_complete:
             frames.frame_bytes_max = self._frame_bytes_max
             frames.produce_bytes_max = self._produce_bytes_max
         else:
             frames.frame_bytes_max = sasl.frame_bytes_max
             frames.produce_bytes_max = 0
-        held.extend(frames.feed(data))
-        while held and (sasl.is_complete or not self._pending):
-            frame = held.popleft()
-            request = self._read_sasl(frame, sasl)
-            if request is not None:
-                requests.append(request)
-                if request.api_key == ApiKey.SASL_HANDSHAKE:
-                    break  # the response determines how to decode the next frame
 
-    def _read_sasl(self, frame: bytes, sasl: Authentication) -> Request | None:
-        if sasl.is_complete:
+    def _decode(self, frame: bytes) -> Request | None:
+        sasl = self._sasl
+        if sasl is None or sasl.is_complete:
             return self._read_or_fast_path(frame)
         if sasl.state is not SaslState.RAW_AUTHENTICATE:
             sasl.admit(read_header_v0(frame)[0])
             return self._read(frame)
         body = SaslAuthenticateRequest(auth_bytes=frame)
         request = Request(ApiKey.SASL_AUTHENTICATE, RAW_TOKEN, 0, "", body, False)
-        self._pending.append(request)
+        self._await_response(request, len(frame))
         return request
 
     def _read_or_fast_path(self, frame: bytes) -> Request | None:
@@ -272,9 +351,14 @@ class Connection:
         body, _ = decode(layout.request, version, frame, at, self._elements_max)
         tagged = layout.tagged_response
         request = Request(key, version, correlation_id, client_id, body, tagged)
-        request.size = len(frame)
-        self._pending.append(request)
+        self._await_response(request, len(frame))
         return request
+
+    def _await_response(self, request: Request, size: int) -> None:
+        request.size = size
+        self.held_bytes += size
+        self._pending.append(request)
+        self._is_alone = request.api_key not in CONCURRENT
 
     def _client_id(self, frame: bytes, *, flexible: bool) -> tuple[str, int]:
         """Return the client id and the position of the body.

@@ -44,6 +44,9 @@ class Peer(Protocol):
         worker thread if it is slow; then call `done` in the event loop with a function
         that returns the result or raises the error."""
 
+    def hold_requests(self) -> None:
+        """Handle no later request of the connection before the response to this one."""
+
     def fetch_throttle_ms(self, client_id: str, size: int) -> int:
         """Record a Fetch response with the client's quotas; return the throttle time.
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from coterie.auth.acl import parse_principal
+from coterie.broker.server.connection_limits import parse_override
 from coterie.errors import SettingError
 from coterie.settings import INT32_MAX, SECRETS, SEPARATORS, Settings
 
@@ -66,12 +67,15 @@ _RANGES: Final[Mapping[str, Range]] = {
     "socket.request.max.bytes": Range(1, INT32_MAX),
     "socket.request.max.elements": Range(1_000, INT32_MAX),
     "socket.request.without.records.max.bytes": Range(1_024, INT32_MAX),
+    "queued.max.request.bytes": Range(-1, _LONG_MAX),
+    "connection.request.timeout.ms": Range(1_000, INT32_MAX),
     "max.connections": Range(0, INT32_MAX),
     "quota.window.num": Range(1, 10_000),
     "quota.window.size.seconds": Range(1, 86_400),
     "controller.quota.window.num": Range(1, 10_000),
     "controller.quota.window.size.seconds": Range(1, 86_400),
     "max.connection.creation.rate": Range(1, INT32_MAX),
+    "max.connections.per.ip": Range(0, INT32_MAX),
     "max.in.flight.requests.per.connection": Range(1, INT32_MAX),
     "connections.max.idle.ms": Range(1_000, _LONG_MAX),
     "connection.write.buffer.max.bytes": Range(65_536, INT32_MAX),
@@ -290,7 +294,32 @@ def _check_combinations(settings: Settings) -> None:
             f"group.consumer.heartbeat.interval.ms ({heartbeat}) must be less than "
             f"group.consumer.session.timeout.ms ({session})"
         )
+    _check_connections(settings)
     _check_lists(settings)
+
+
+def _check_connections(settings: Settings) -> None:
+    queued = settings.queued_max_request_bytes
+    largest = settings.socket_request_max_bytes
+    if 0 < queued < largest:
+        raise SettingError(
+            f"queued.max.request.bytes ({queued}) must not be less than "
+            f"socket.request.max.bytes ({largest}), or -1 for no limit"
+        )
+    overrides = settings.max_connections_per_ip_overrides
+    if not settings.max_connections_per_ip and not overrides:
+        raise SettingError(
+            "max.connections.per.ip can be 0 only with "
+            "max.connections.per.ip.overrides: no client could connect"
+        )
+    for text in overrides:
+        try:
+            parse_override(text)
+        except ValueError:
+            raise SettingError(
+                f"max.connections.per.ip.overrides: {text!r} is not HOST:LIMIT; write "
+                "for example 127.0.0.1:200"
+            ) from None
 
 
 def _check_lists(settings: Settings) -> None:

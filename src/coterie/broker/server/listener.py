@@ -1,9 +1,12 @@
 """The listening sockets, and an asyncio protocol for each client connection.
 
-All requests of one read are handled in the same event loop iteration, and all responses
-that are ready are sent in one write. Reading pauses while too many requests are in
-flight, or while too many bytes wait to be sent. A client that violates the protocol is
-disconnected, with one line in the log.
+The requests of one read are handled in the same event loop iteration, for at most
+`TURN_S` when there are several, and all responses that are ready are sent in one write.
+Connections with further requests take turns, which share `TURN_S` of each iteration, so
+that one read cannot stop the others. No request is handled while too many are in
+flight, or while too many bytes wait to be sent; reading pauses when `READ_AHEAD_BYTES`
+are received and not handled. A client that violates the protocol is disconnected, with
+one line in the log.
 """
 
 from __future__ import annotations
@@ -15,20 +18,33 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from coterie.auth.acl import ANONYMOUS, Principal
-from coterie.broker.protocol.connection import Connection
+from coterie.broker.protocol.connection import Connection, Request
 from coterie.broker.server.broker import Node
 from coterie.broker.server.call import Call, Handler
+from coterie.broker.server.connection_limits import ConnectionLimits
 from coterie.broker.server.heartbeat_memo import HEARTBEAT_FRONTS, HeartbeatMemo
 from coterie.broker.server.log_limit import LimitedLog
 from coterie.broker.server.password_checks import Check
+from coterie.broker.server.request_memory import (
+    EXHAUSTED_TIMEOUT_S,
+    PROGRESS_INTERVAL_S,
+    MemoryShare,
+    Progress,
+    RequestMemory,
+)
 from coterie.broker.server.security import Security
 from coterie.broker.server.throttle import Throttle
+from coterie.broker.server.turns import TURN_S, Turns
 from coterie.settings import Settings
 from coterie.wire.error_codes import ErrorCode
 
 _LOGGER = logging.getLogger(__name__)
 
 BACKLOG: Final = 1_024
+READ_AHEAD_BYTES: Final = 65_536
+"""Bytes that are received while the requests before them cannot be handled."""
+UNCOUNTED_BYTES: Final = 4_096
+"""What a connection may hold in requests and responses without being counted."""
 _SWEEPS_PER_IDLE_LIMIT: Final = 10
 
 
@@ -41,13 +57,15 @@ class Listener:
         self.settings = settings
         self.handlers = handlers
         self.security = security
+        self.memory = RequestMemory(settings.queued_max_request_bytes)
+        self.limits = ConnectionLimits(settings)
+        self.turns = Turns()
         self._servers: list[asyncio.Server] = []
         self._connections: set[ClientConnection] = set()
-        self.refused_connections = 0
         self.disconnect_logs = defaultdict[str, LimitedLog](lambda: LimitedLog(_LOGGER))
         """The log of connections that are closed, by the kind of error."""
         self._sweep: asyncio.TimerHandle | None = None
-        self._is_full = False
+        self._progress: asyncio.TimerHandle | None = None
 
     @property
     def open_connections(self) -> int:
@@ -72,13 +90,35 @@ class Listener:
         self._servers.append(server)
         if self._sweep is None:
             self._schedule_sweep(loop)
+            self._schedule_progress(loop)
         bound: int = server.sockets[0].getsockname()[1]
         return bound
 
+    @property
+    def bytes_held(self) -> int:
+        """The bytes counted against `queued.max.request.bytes`."""
+        return self.memory.used_bytes
+
+    @property
+    def paused_connections(self) -> int:
+        """The number of connections that are not read: the memory is exhausted."""
+        return self.memory.paused_count
+
+    @property
+    def exhausted_turns(self) -> int:
+        """The number of turns that ended before the requests that were received."""
+        return self.turns.exhausted_count
+
+    @property
+    def refused_connections(self) -> int:
+        """The number of connections over a limit that were closed at once."""
+        return self.limits.refused_count
+
     def close(self) -> None:
         """Stop accepting connections."""
-        if self._sweep is not None:
-            self._sweep.cancel()
+        for timer in (self._sweep, self._progress):
+            if timer is not None:
+                timer.cancel()
         for server in self._servers:
             server.close()
 
@@ -88,22 +128,18 @@ class Listener:
             connection.close()
 
     def add(self, connection: ClientConnection) -> bool:
-        """Register a connection; return False when `max.connections` is reached."""
-        if len(self._connections) >= self.settings.max_connections:
-            if not self._is_full:
-                _LOGGER.warning(
-                    "connections are refused: max.connections (%d) are open",
-                    self.settings.max_connections,
-                )
-            self._is_full = True
-            self.refused_connections += 1
+        """Register a connection; return False when it has to be refused."""
+        if not self.limits.add(connection.address):
             return False
         self._connections.add(connection)
         return True
 
     def remove(self, connection: ClientConnection) -> None:
-        self._connections.discard(connection)
-        self._is_full = False
+        """Unregister a connection and return its memory."""
+        if connection in self._connections:
+            self._connections.discard(connection)
+            self.limits.remove(connection.address)
+            self.memory.release(connection.share)
 
     # Idle connections.
 
@@ -115,13 +151,28 @@ class Listener:
 
     def _close_idle(self, loop: asyncio.AbstractEventLoop) -> None:
         """Close connections that were idle for `connections.max.idle.ms` and have no
-        request in flight."""
+        request to handle."""
         for connection in tuple(self._connections):
             connection.idle_sweeps += 1
-            is_idle = connection.idle_sweeps > _SWEEPS_PER_IDLE_LIMIT
-            if is_idle and not connection.in_flight:
-                connection.close()
+            if connection.idle_sweeps > _SWEEPS_PER_IDLE_LIMIT:
+                connection.close_idle()
         self._schedule_sweep(loop)
+
+    # Connections without progress.
+
+    def _schedule_progress(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._progress = loop.call_later(PROGRESS_INTERVAL_S, self._check_all, loop)
+
+    def _check_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.check_progress()
+        self._schedule_progress(loop)
+
+    def check_progress(self) -> None:
+        """Count again what connections hold, and close those without progress."""
+        for connection in tuple(self._connections):
+            if connection.share.held_bytes:
+                connection.check_progress()
+        self.memory.reconsider()
 
 
 class ClientConnection(asyncio.Protocol):
@@ -136,8 +187,10 @@ class ClientConnection(asyncio.Protocol):
         self.sasl = listener.security.new_authentication()
         self.client_host = ""
         self.idle_sweeps = 0
+        self.share = MemoryShare(self._update_reading)
         self._listener = listener
         self._handlers = listener.handlers
+        self._requests = node.broker.counts.requests
         self._loop = loop
         self._heartbeats = HeartbeatMemo(node)
         self._connection = Connection(
@@ -151,10 +204,9 @@ class ClientConnection(asyncio.Protocol):
             fast_path_prefixes=HEARTBEAT_FRONTS,
             sasl=self.sasl,
         )
-        # During authentication the meaning of each request depends on the previous one.
-        self._in_flight_max = 1
-        if self.sasl is None:
-            self._in_flight_max = settings.max_in_flight_requests_per_connection
+        self._in_flight_max = settings.max_in_flight_requests_per_connection
+        self._request_timeout_s = settings.connection_request_timeout_ms / 1000
+        self._output_bytes_max = settings.connection_write_buffer_max_bytes
         self._client_quotas = node.broker.catalog.client_quotas
         self._throttle = Throttle(self, node.broker.quotas, node.broker.clock)
         self._mute_timer: asyncio.TimerHandle | None = None
@@ -165,11 +217,21 @@ class ClientConnection(asyncio.Protocol):
         self._is_closing = False
         self._is_write_buffer_full = False
         self._is_paused = False
+        self._is_turn_added = False
+        self._written_bytes = 0
+        self._progress = Progress()
 
-    @property
-    def in_flight(self) -> int:
-        """The number of requests without a response."""
-        return self._connection.in_flight
+    def close_idle(self) -> None:
+        """Close the connection, unless a request has no response or will be handled."""
+        connection = self._connection
+        if connection.in_flight or (
+            connection.has_request() and not self._is_write_buffer_full
+        ):
+            return
+        if not self._is_closing:
+            self.close()
+        elif self._progress.stalled_s >= self._request_timeout_s:
+            self.abort()  # the client does not consume the last responses
 
     # Callbacks of asyncio.
 
@@ -185,8 +247,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport = None
             transport.abort()
             return
-        high = self._listener.settings.connection_write_buffer_max_bytes
-        transport.set_write_buffer_limits(high=high)
+        transport.set_write_buffer_limits(high=self._output_bytes_max)
         security = self._listener.security
         if self.sasl is not None:
             timeout_s = security.timeout_s
@@ -209,59 +270,120 @@ class ClientConnection(asyncio.Protocol):
             self._authentication_timer.cancel()
         if self._mute_timer is not None:
             self._mute_timer.cancel()
-        if self._transport is not None:
-            self._transport = None
-            self._listener.remove(self)
+        if self._transport is None:
+            return
+        self._transport = None
+        self._listener.remove(self)
+        if self._is_closing:
+            self._connection.discard()
+        else:
+            self._connection.discard_unless_produce()
+            self._add_turn()
 
     def data_received(self, data: bytes) -> None:
         self.idle_sweeps = 0
+        self._connection.receive_data(data)
+        if self._is_turn_added:
+            self._end_turn()
+        else:
+            self.take_turn()
+
+    def take_turn(self, ends_s: float | None = None) -> None:
+        """Handle the next request, and further ones until `ends_s`, by default for
+        `TURN_S`; write the responses."""
+        self._is_turn_added = False
         connection = self._connection
+        if self._is_closing or self._is_full():
+            self._end_turn()
+            return
         if self.sasl is not None:
             self.sasl.expire_session(self.node.broker.clock())
         self._is_handling = True
-        counts = self.node.broker.counts.requests
-        for request in connection.receive_data(data):
-            counts[request.api_key, request.api_version] += 1
-            call = Call(
-                request.body, request.api_version, request.client_id, self, request
-            )
-            handler = self._handlers[request.api_key]
-            try:
-                if self._client_quotas.has_client_quotas:
-                    self._throttle.handle(handler, call, request)
-                else:
-                    handler(call)
-            except Exception:
-                _LOGGER.exception("%s: a bug in handling a request", self.client_host)
-                self._abort()
+        request = connection.next_request()
+        if ends_s is None and connection.waiting_bytes:
+            ends_s = self._loop.time() + TURN_S
+        while request is not None:
+            self._progress.seen_bytes = 0
+            if not self._handle(request):
                 return
-            if request.raw is not None and request.frame:
-                self._heartbeats.store(request.raw, request.body, request.frame)
+            if ends_s is None or not self._can_go_on(ends_s):
+                break
+            request = connection.next_request()
         self._is_handling = False
         self._write()
         if connection.failure is not None:
             self._disconnect(f"invalid request: {connection.failure}")
-        elif self._is_full():
-            self._pause()
-        elif self.sasl is not None and connection.has_held_frames:
-            self._schedule_write()
+        elif (
+            connection.waiting_bytes
+            or self._is_paused
+            or connection.held_bytes > UNCOUNTED_BYTES
+            or self.share.held_bytes
+        ):
+            self._end_turn()
+
+    def _can_go_on(self, ends_s: float) -> bool:
+        """Return whether to handle the next request in this turn."""
+        connection = self._connection
+        if self._transport is None:
+            connection.discard_unless_produce()
+        if self._is_closing or self._is_full() or not connection.waiting_bytes:
+            return False
+        if self._loop.time() < ends_s:
+            return True
+        self._listener.turns.exhausted_count += connection.has_request()
+        return False
+
+    def _handle(self, request: Request) -> bool:
+        """Handle a request; return False after a bug, which closes the connection."""
+        self._requests[request.api_key, request.api_version] += 1
+        call = Call(request.body, request.api_version, request.client_id, self, request)
+        handler = self._handlers[request.api_key]
+        try:
+            if self._client_quotas.has_client_quotas:
+                self._throttle.handle(handler, call, request)
+            else:
+                handler(call)
+        except Exception:
+            _LOGGER.exception("%s: a bug in handling a request", self.client_host)
+            self.abort()
+            return False
+        if request.raw is not None and request.frame:
+            self._heartbeats.store(request.raw, request.body, request.frame)
+        return True
+
+    def _end_turn(self) -> None:
+        """Go on in the next iteration if more requests can be handled."""
+        if self._is_closing:
+            self._write()
+            return
+        if not self._is_turn_added and not self._is_full():
+            if self._connection.has_request():
+                self._add_turn()
+            elif self._transport is None and not self._connection.is_blocked:
+                self._connection.discard()
+        self._count_memory()
+        self._update_reading()
+
+    def _add_turn(self) -> None:
+        if self._connection.waiting_bytes:
+            self._is_turn_added = True
+            self._listener.turns.add(self.take_turn, self.abort, self._loop)
 
     def pause_writing(self) -> None:
-        """Pause reading: the client is not consuming responses (backpressure)."""
+        """Stop handling: the client is not consuming responses (backpressure)."""
         self._is_write_buffer_full = True
-        self._pause()
 
     def resume_writing(self) -> None:
-        """Resume reading: the client consumes responses again."""
+        """Handle requests again: the client consumes responses."""
         self._is_write_buffer_full = False
-        self._resume()
+        self._end_turn()
 
     # The methods of `call.Peer`.
 
     def send_response(self, token: Any, response: Any) -> None:
         if self._transport is None:
-            return
-        if self._client_quotas.has_client_quotas:
+            response = None
+        elif self._client_quotas.has_client_quotas:
             self._mute(self._throttle.respond(token, response))
         try:
             self._connection.respond(token, response)
@@ -272,10 +394,13 @@ class ClientConnection(asyncio.Protocol):
                 token.api_key,
                 token.api_version,
             )
-            self._abort()
+            self.abort()
             return
         if not self._is_handling:
             self._schedule_write()
+
+    def hold_requests(self) -> None:
+        self._connection.hold_requests()
 
     def fetch_throttle_ms(self, client_id: str, size: int) -> int:
         return self._throttle.fetch_ms(client_id, size)
@@ -285,10 +410,9 @@ class ClientConnection(asyncio.Protocol):
         self.node.broker.counts.authentication_failures[code.name] += 1
         if code is ErrorCode.SASL_AUTHENTICATION_FAILED and self.sasl is not None:
             checks = self._listener.security.password_checks(self._loop, self.node)
-            checks.fail(self.sasl.claimed_user, self._address)
-        # The delay slows down password guessing.
-        self._pause()
+            checks.fail(self.sasl.claimed_user, self.address)
 
+        # The delay slows down password guessing.
         def respond_and_disconnect() -> None:
             self.send_response(token, response)
             self._write()
@@ -301,9 +425,7 @@ class ClientConnection(asyncio.Protocol):
         assert self.principal in {ANONYMOUS, principal}
         self.principal = principal
         checks = self._listener.security.password_checks(self._loop, self.node)
-        checks.succeed(principal.name, self._address)
-        settings = self._listener.settings
-        self._in_flight_max = settings.max_in_flight_requests_per_connection
+        checks.succeed(principal.name, self.address)
         if self._authentication_timer is not None:
             self._authentication_timer.cancel()
 
@@ -316,13 +438,13 @@ class ClientConnection(asyncio.Protocol):
                 done(outcome)
             except Exception:
                 _LOGGER.exception("%s: a bug in checking a password", self.client_host)
-                self._abort()
+                self.abort()
 
         sasl = self.sasl
         assert sasl is not None
         check = Check(
             sasl.claimed_user,
-            self._address,
+            self.address,
             work,
             sasl.is_slow,
             is_open=lambda: self._transport is not None and not self._is_closing,
@@ -334,7 +456,8 @@ class ClientConnection(asyncio.Protocol):
         self._listener.security.password_checks(self._loop, self.node).submit(check)
 
     @property
-    def _address(self) -> str:
+    def address(self) -> str:
+        """The client's address without Kafka's leading slash."""
         return self.client_host.removeprefix("/")
 
     def close(self) -> None:
@@ -350,17 +473,13 @@ class ClientConnection(asyncio.Protocol):
             self._loop.call_soon(self._scheduled_write)
 
     def _scheduled_write(self) -> None:
+        """Write responses, and handle requests that waited for them."""
         self._is_write_scheduled = False
         self._write()
-        if (
-            self.sasl is not None
-            and not self._is_closing
-            and self._connection.has_held_frames
-        ):
-            # Handle the bytes that could not be parsed before the last response.
-            self.data_received(b"")
-        if self._is_paused:
-            self._resume()
+        if self._connection.waiting_bytes and not self._is_turn_added:
+            self.take_turn()
+        elif self.share.held_bytes:
+            self._end_turn()
 
     def _write(self) -> None:
         transport = self._transport
@@ -369,32 +488,75 @@ class ClientConnection(asyncio.Protocol):
         data = self._connection.data_to_send()
         if data:
             transport.write(data)
+            self._written_bytes += len(data)
+            if self._written_bytes > UNCOUNTED_BYTES:
+                self._count_memory()
         if self._is_closing:
             transport.close()
 
     def _is_full(self) -> bool:
         connection = self._connection
-        return connection.in_flight >= self._in_flight_max or connection.is_blocked
-
-    def _pause(self) -> None:
-        transport = self._transport
-        if transport is None or self._is_paused or transport.is_closing():
-            return
-        self._is_paused = True
-        transport.pause_reading()
-
-    def _resume(self) -> None:
-        if (
-            self._transport is None
-            or self._is_write_buffer_full
+        return (
+            self._is_write_buffer_full
             or self._mute_timer is not None
-            or not self._is_paused
-            or self._is_full()
-        ):
+            or connection.in_flight >= self._in_flight_max
+            or connection.output_bytes >= self._output_bytes_max
+        )
+
+    def _update_reading(self) -> None:
+        """Pause reading while requests are held, a quota mutes the connection, or the
+        memory is exhausted."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
             return
-        self._is_paused = False
-        if not self._transport.is_closing():
-            self._transport.resume_reading()
+        connection = self._connection
+        is_held = connection.waiting_bytes >= READ_AHEAD_BYTES and (
+            self._is_turn_added or connection.is_blocked or connection.has_request()
+        )
+        is_muted = self._mute_timer is not None
+        if self._is_paused == (is_held or is_muted or self.share.is_paused):
+            return
+        self._is_paused = not self._is_paused
+        if self._is_paused:
+            transport.pause_reading()
+        else:
+            transport.resume_reading()
+
+    def _count_memory(self) -> None:
+        """Count what the connection holds."""
+        transport, connection = self._transport, self._connection
+        if transport is None:
+            return
+        self._written_bytes = 0
+        held = connection.waiting_bytes + connection.held_bytes
+        self._listener.memory.update(
+            self.share,
+            held + transport.get_write_buffer_size(),
+            connection.missing_bytes,
+        )
+
+    def check_progress(self) -> None:
+        """Close the connection if an incomplete request, or the client's consumption of
+        responses, made no progress for too long; call it every `PROGRESS_INTERVAL_S`.
+        """
+        transport, connection = self._transport, self._connection
+        if transport is None:
+            return
+        self._count_memory()
+        waiting, unsent = connection.waiting_bytes, transport.get_write_buffer_size()
+        is_reading = not (connection.is_blocked or connection.has_request())
+        progress = self._progress
+        progress.check(waiting if is_reading else 0, unsent, is_paused=self._is_paused)
+        timeout_s = self._request_timeout_s if is_reading and waiting else float("inf")
+        if self._listener.memory.must_free(self.share):
+            timeout_s = min(timeout_s, EXHAUSTED_TIMEOUT_S)
+        if progress.stalled_s >= timeout_s:
+            self._disconnect(
+                f"no progress for {progress.stalled_s:g} s with {waiting} bytes of an "
+                f"incomplete request and {unsent} bytes of responses",
+                "no progress",
+            )
+            self.abort()
 
     def _mute(self, throttle_ms: int) -> None:
         """Stop reading for the throttle time of a quota (KIP-219)."""
@@ -406,11 +568,11 @@ class ClientConnection(asyncio.Protocol):
                 return
             self._mute_timer.cancel()
         self._mute_timer = self._loop.call_at(until, self._unmute)
-        self._pause()
+        self._update_reading()
 
     def _unmute(self) -> None:
         self._mute_timer = None
-        self._resume()
+        self._end_turn()
 
     # Disconnecting.
 
@@ -428,7 +590,8 @@ class ClientConnection(asyncio.Protocol):
             self._is_closing = True
             self._transport.close()
 
-    def _abort(self) -> None:
-        """Close the connection at once, after a bug."""
+    def abort(self) -> None:
+        """Close the connection at once; drop responses and received requests."""
+        self._is_closing = True
         if self._transport is not None:
             self._transport.abort()

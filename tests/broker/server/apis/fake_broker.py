@@ -130,6 +130,7 @@ class FakePeer:
         self.node = node
         self.responses: list[Any] = []
         self.is_closed = False
+        self.is_held = False
 
     @property
     def response(self) -> Any:
@@ -138,6 +139,9 @@ class FakePeer:
     def send_response(self, token: Any, response: Struct | None) -> None:
         assert not self.responses, "a request has one response"
         self.responses.append(response)
+
+    def hold_requests(self) -> None:
+        self.is_held = True
 
     def fetch_throttle_ms(self, client_id: str, size: int) -> int:
         raise AssertionError("there are no quotas")

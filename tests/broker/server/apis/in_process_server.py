@@ -82,6 +82,9 @@ class FakePeer:
         assert not self._answered.done(), "a request is answered once"
         self._answered.set_result(response)
 
+    def hold_requests(self) -> None:
+        pass  # there are no later requests
+
     def fetch_throttle_ms(self, client_id: str, size: int) -> int:
         raise AssertionError("there are no quotas")
 

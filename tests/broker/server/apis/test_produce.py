@@ -466,6 +466,7 @@ def test_a_large_batch_is_validated_in_the_worker(
     broker.data.run_in_worker = worker.run
     call = broker.start_call(produce_request(make()), BY_NAME)
     assert call.responses == []
+    assert call.is_held, "later requests of the connection wait"
     assert len(worker.waiting) == 1
     # Requests of other clients are handled meanwhile.
     assert send(broker, batch_of(b"y")).base_offset == 0

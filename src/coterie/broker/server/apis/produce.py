@@ -57,6 +57,8 @@ def produce(call: Call) -> None:
     request: ProduceRequest = call.request
     appender = _Appender(call, request)
     topics = [appender.append_topic(topic) for topic in request.topic_data]
+    if appender.is_delayed:
+        call.peer.hold_requests()  # or a later append could be earlier in the log
     appender.when_complete(lambda: _respond(call, appender, topics))
 
 
@@ -213,6 +215,11 @@ class _Appender:
             _LargeBatch(partition, validate, self._responses, len(self._responses))
         )
         return PartitionProduceResponse(index=partition.name.partition)
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether batches are validated in the worker, and appended then."""
+        return bool(self._large)
 
     def when_complete(self, done: Callable[[], None]) -> None:
         """Validate large batches in the worker and append them, then call `done`."""

@@ -1,0 +1,484 @@
+"""Turns: one connection's requests do not delay those of others, its responses and
+half requests do not fill the memory, and its requests are handled in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie.broker.protocol.connection import CONCURRENT, Request
+from coterie.broker.server.call import Call, Handler
+from coterie.broker.server.listener import READ_AHEAD_BYTES
+from coterie.broker.server.request_memory import (
+    EXHAUSTED_TIMEOUT_S,
+    PROGRESS_BYTES_PER_S,
+    SMALL_BYTES,
+)
+from coterie.broker.server.turns import TURN_S
+from coterie.wire.api import ApiKey, api_of
+from coterie.wire.messages.metadata import MetadataResponse
+from coterie.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from tests.broker.protocol.test_connection import (
+    commit,
+    heartbeat,
+    metadata,
+    produce,
+    request_bytes,
+)
+from tests.broker.server.fake_loop import FakeClient, FakeServer
+
+
+def respond(call: Call) -> None:
+    call.respond(api_of(ApiKey(call.request.API_KEY)).response())
+
+
+def slow_handler(server: list[FakeServer], cost_s: float, order: list[str]) -> Handler:
+    """Return a handler that lets time pass and records the client's address."""
+
+    def handle(call: Call) -> None:
+        server[0].loop.now_s += cost_s
+        order.append(call.client_host.removeprefix("/"))
+        call.respond(MetadataResponse())
+
+    return handle
+
+
+def slow_server(cost_s: float) -> tuple[FakeServer, list[str]]:
+    order: list[str] = []
+    known: list[FakeServer] = []
+    server = FakeServer(
+        {
+            ApiKey.METADATA: slow_handler(known, cost_s, order),
+            ApiKey.HEARTBEAT: respond,
+        }
+    )
+    known.append(server)
+    return server, order
+
+
+def test_expensive_requests_of_one_read_are_handled_one_in_an_iteration() -> None:
+    server, order = slow_server(cost_s=TURN_S)
+    hostile, other = server.client("hostile"), server.client("other")
+    hostile.send(b"".join(metadata(at) for at in range(200)))
+    assert len(order) == 1
+    for handled in range(2, 10):
+        other.send(heartbeat(handled))
+        assert other.responses[-1] == handled, "answered before the next of the 200"
+        server.loop.run_once()
+        assert len(order) == handled
+        assert hostile.responses == list(range(handled)), "each is sent at once"
+    server.loop.run()
+    assert hostile.responses == list(range(200))
+    assert server.listener.exhausted_turns == 199
+    assert server.listener.bytes_held == 0
+
+
+def test_connections_with_further_requests_take_turns() -> None:
+    server, order = slow_server(cost_s=TURN_S)
+    for name in ("a", "b", "c"):
+        server.client(name).send(metadata(1) * 4)
+    server.loop.run()
+    assert order == ["a", "b", "c"] * 4
+
+
+def test_turns_of_all_connections_share_the_time_of_an_iteration() -> None:
+    server, order = slow_server(cost_s=TURN_S / 2)
+    for name in "abcdefgh":
+        server.client(name).send(metadata(1) * 10)
+    order.clear()
+    server.loop.run_once()
+    assert order == ["a", "a"]
+    server.loop.run_once()
+    assert order == ["a", "a", "b", "b"]
+
+
+def test_cheap_requests_of_one_read_are_handled_at_once() -> None:
+    server, order = slow_server(cost_s=TURN_S / 1_000)
+    client = server.client()
+    client.send(metadata(1) * 100)
+    assert len(order) == len(client.responses) == 100
+    assert server.listener.exhausted_turns == 0
+
+
+def test_a_bug_in_a_turn_does_not_end_the_turns_of_others() -> None:
+    server, order = slow_server(cost_s=TURN_S)
+    broken, other = server.client("broken"), server.client("other")
+    broken.send(metadata(1) * 3)
+    other.send(metadata(1) * 3)
+
+    def fail(request: Request) -> bool:
+        raise RuntimeError("test")
+
+    broken.connection._handle = fail  # type: ignore[method-assign]
+    server.loop.run()
+    assert order == ["broken", "other", "other", "other"]
+    assert broken.is_closed
+
+
+# Reading ahead.
+
+
+def waiting_server(**settings: int) -> tuple[FakeServer, list[Call]]:
+    """Return a server that responds to nothing; the test responds to its calls."""
+    calls: list[Call] = []
+    return FakeServer(dict.fromkeys(map(int, ApiKey), calls.append), **settings), calls
+
+
+def test_reading_pauses_while_many_bytes_wait_for_a_response() -> None:
+    server, calls = waiting_server()
+    client = server.client()
+    count = READ_AHEAD_BYTES // len(metadata(1)) + 2
+    client.send(metadata(0))
+    client.send(metadata(1) * (count // 2))
+    assert client.transport.is_reading_now
+    client.send(metadata(1) * (count // 2 + 1))
+    assert not client.transport.is_reading_now
+    assert len(calls) == 1
+    for handled in range(1, count):
+        respond(calls[-1])
+        server.loop.run()
+        assert len(calls) == handled + 1
+    assert client.transport.is_reading_now
+
+
+def test_a_large_request_is_read_while_it_is_incomplete() -> None:
+    server, calls = waiting_server()
+    client = server.client()
+    size = 4 * READ_AHEAD_BYTES
+    for part in (size.to_bytes(4, "big") + b"\0\0\0\x09", *[bytes(size // 4)] * 3):
+        client.send(part)
+        assert client.transport.is_reading_now
+    assert client.held_bytes == server.listener.bytes_held == 3 * (size // 4) + 8
+    assert calls == []
+    client.transport.abort()
+    server.loop.run()
+    assert server.listener.bytes_held == 0
+
+
+def test_no_more_requests_are_handled_than_may_be_in_flight() -> None:
+    server, calls = waiting_server(max_in_flight_requests_per_connection=3)
+    client = server.client()
+    client.send(heartbeat(1) * 5)
+    client.send(heartbeat(1) * 5)
+    assert len(calls) == 3
+    for at in range(10):
+        respond(calls[at])
+        server.loop.run()
+        assert len(calls) == min(at + 4, 10)
+    assert len(client.responses) == 10
+
+
+def test_a_client_that_reads_no_responses_gets_a_bounded_number() -> None:
+    server = FakeServer(
+        {ApiKey.METADATA: respond}, connection_write_buffer_max_bytes=65_536
+    )
+    client = server.client()
+    client.transport.window = 0
+    client.send(metadata(1))
+    size = len(client.transport.written)
+    while client.transport.is_reading_now:
+        client.send(metadata(1) * 100)
+        server.loop.run()
+    assert len(client.transport.written) <= 2 * 65_536 + size
+    assert client.held_bytes < 2 * 65_536 + size + READ_AHEAD_BYTES + 100 * size
+    sent = len(client.responses)
+    client.transport.consume(1 << 40)
+    server.loop.run()
+    assert len(client.responses) > sent
+    assert client.transport.is_reading_now
+    assert server.listener.bytes_held == 0
+
+
+# The order of requests.
+
+
+@pytest.mark.parametrize("later", [metadata, commit, heartbeat, produce])
+def test_no_request_is_handled_before_the_response_to_a_waiting_one(
+    later: Callable[[int], bytes],
+) -> None:
+    server, calls = waiting_server()
+    client = server.client()
+    client.send(metadata(1) + later(2))
+    client.send(later(3))
+    server.loop.run()
+    assert len(calls) == 1
+    respond(calls[0])
+    server.loop.run()
+    assert len(calls) == 2 + (later is not metadata)
+
+
+def test_concurrent_requests_are_those_with_immediate_effects() -> None:
+    assert {0, 8, 12, 68} == CONCURRENT
+
+
+def test_a_disconnect_drops_the_requests_that_wait() -> None:
+    server, calls = waiting_server()
+    client = server.client()
+    client.send(metadata(1) * 5)
+    client.transport.abort()
+    server.loop.run()
+    respond(calls[0])
+    server.loop.run()
+    assert len(calls) == 1
+    assert client.responses == []
+    assert server.listener.open_connections == server.listener.bytes_held == 0
+
+
+def test_produce_requests_received_before_a_disconnect_are_handled() -> None:
+    # With acks=0 a client may send and disconnect.
+    server, calls = waiting_server(max_in_flight_requests_per_connection=2)
+    client = server.client()
+    client.send(produce(1) * 7 + metadata(2) + produce(3))
+    client.transport.abort()
+    server.loop.run()
+    for at in range(7):
+        calls[at].respond(None)
+        server.loop.run()
+    assert [call.request.API_KEY for call in calls] == [ApiKey.PRODUCE] * 7
+    server.loop.run()
+    assert not server.loop.ready
+
+
+def test_only_idle_connections_are_closed() -> None:
+    server, calls = waiting_server()
+    idle, waiting, held = server.client(), server.client(), server.client()
+    waiting.send(metadata(1))
+    held.send(metadata(1) * 2)
+    for _ in range(20):
+        for client in (idle, waiting, held):
+            client.connection.idle_sweeps += 1
+            client.connection.close_idle()
+        server.loop.run()
+    assert (idle.is_closed, waiting.is_closed, held.is_closed) == (True, False, False)
+    assert len(calls) == 2
+
+
+# Connections without progress.
+
+
+def check_progress(server: FakeServer, times: int) -> None:
+    for _ in range(times):
+        server.listener.check_progress()
+        server.loop.run()
+
+
+def test_an_incomplete_request_without_progress_closes_its_connection() -> None:
+    server, _ = waiting_server(connection_request_timeout_ms=30_000)
+    client, other = server.client(), server.client()
+    client.send((1_000).to_bytes(4, "big"))
+    check_progress(server, 29)
+    assert not client.is_closed
+    check_progress(server, 1)
+    assert client.is_closed
+    assert not other.is_closed
+    assert server.node.broker.counts.connections_closed == {"no progress": 1}
+    assert server.listener.bytes_held == 0
+
+
+def test_a_large_request_over_a_slow_link_is_read() -> None:
+    server, calls = waiting_server(connection_request_timeout_ms=5_000)
+    client = server.client()
+    client.send((PROGRESS_BYTES_PER_S * 50).to_bytes(4, "big") + b"\0\0\0\x09")
+    body = bytes(PROGRESS_BYTES_PER_S)
+    for _ in range(49):
+        client.send(body)
+        check_progress(server, 5)  # a pause in every 5 s
+    assert not client.is_closed
+    client.send((body * 2)[8:])
+    check_progress(server, 10)
+    assert client.is_closed
+    assert calls == []
+
+
+def test_requests_that_wait_for_the_server_do_not_time_out() -> None:
+    server, _ = waiting_server()
+    client = server.client()
+    client.send(metadata(1) * 2 + metadata(1)[:-1])
+    check_progress(server, 100)
+    assert not client.is_closed
+
+
+def test_a_client_that_never_reads_is_closed_when_it_is_idle() -> None:
+    server = FakeServer({ApiKey.METADATA: respond})
+    client = server.client()
+    client.transport.window = 0
+    client.send(metadata(1) * 200)
+    check_progress(server, 31)
+    assert not client.is_closed, "it may be a consumer that is paused"
+    client.connection.close_idle()
+    server.loop.run()
+    client.connection.close_idle()
+    server.loop.run()
+    assert client.is_closed
+    assert server.listener.bytes_held == 0
+
+
+# The memory of all connections.
+
+HALF = 300_000
+
+
+def large_request(size: int) -> bytes:
+    data = PartitionProduceData(index=0, records=bytes(size))
+    topic = TopicProduceData(name="t", partition_data=[data])
+    return request_bytes(ProduceRequest(topic_data=[topic]), 9, 1)
+
+
+def test_large_requests_wait_while_the_memory_is_exhausted() -> None:
+    server, calls = waiting_server(queued_max_request_bytes=1_000_000)
+    clients = [server.client() for _ in range(4)]
+    small = server.client()
+    for client in clients:
+        client.send(large_request(900_000)[:HALF])
+    reading = [client for client in clients if client.transport.is_reading_now]
+    assert len(reading) == 1, "one large request can complete"
+    assert server.listener.paused_connections == 3
+    assert server.listener.bytes_held == 4 * HALF
+    small.send(metadata(1))
+    respond(calls[0])
+    server.loop.run()
+    assert small.responses == [1], "small requests go on"
+    reading[0].transport.abort()
+    server.loop.run()
+    assert server.listener.paused_connections == 2
+    check_progress(server, 2)
+    assert server.listener.paused_connections == 0
+    assert all(c.transport.is_reading_now for c in clients if c not in reading)
+
+
+def test_large_requests_complete_one_after_another() -> None:
+    server, calls = waiting_server(queued_max_request_bytes=1_000_000)
+    request = large_request(900_000)
+    rest = {server.client(): request for _ in range(5)}
+    for client in rest:
+        client.send(request[:HALF])
+        rest[client] = request[HALF:]
+    peak = 0
+    while any(rest.values()):
+        for client, data in rest.items():
+            if client.transport.is_reading_now and data:
+                client.send(data[:50_000])
+                rest[client] = data[50_000:]
+        peak = max(peak, server.listener.bytes_held)
+        while calls:
+            respond(calls.pop())
+        check_progress(server, 1)
+    assert all(client.responses == [1] for client in rest)
+    assert peak < 5 * HALF + len(request)
+    assert server.listener.bytes_held == server.listener.paused_connections == 0
+
+
+def test_the_memory_of_hostile_half_requests_is_freed() -> None:
+    server, calls = waiting_server(queued_max_request_bytes=1_000_000)
+    hostile = [server.client() for _ in range(10)]
+    for client in hostile:
+        client.send(large_request(900_000)[:HALF])
+    good = server.client()
+    request = large_request(HALF + 1_000_000)
+    good.send(request[:HALF])
+    for _ in range(len(hostile) * int(EXHAUSTED_TIMEOUT_S)):
+        check_progress(server, 1)
+        if good.transport.is_reading_now and not calls:
+            good.send(request[HALF:])
+    assert len(calls) == 1
+    assert not good.is_closed
+    assert sum(not client.is_closed for client in hostile) <= 3
+    for client in (*hostile, good):
+        client.transport.abort()
+    server.loop.run()
+    assert server.listener.bytes_held == server.listener.paused_connections == 0
+
+
+def test_half_requests_stalled_for_long_are_closed_together_on_exhaustion() -> None:
+    server, _ = waiting_server(queued_max_request_bytes=1_000_000)
+    hostile = [server.client() for _ in range(3)]
+    for client in hostile:
+        client.send(large_request(900_000)[:HALF])
+    check_progress(server, int(EXHAUSTED_TIMEOUT_S) + 1)
+    assert not any(client.is_closed for client in hostile)
+    good = server.client()
+    good.send(large_request(900_000)[:HALF])
+    check_progress(server, 1)
+    assert sum(client.is_closed for client in hostile) >= 1
+    assert server.listener.bytes_held < 1_000_000
+    check_progress(server, 2)
+    assert good.transport.is_reading_now
+
+
+class Play:
+    """Four clients of a server with little memory; actions that change what is held."""
+
+    def __init__(self) -> None:
+        self.server, self.calls = waiting_server(
+            queued_max_request_bytes=500_000, connection_write_buffer_max_bytes=65_536
+        )
+        self.clients = [self.server.client() for _ in range(4)]
+        for client in self.clients:
+            client.transport.window = 100
+        self.unsent = dict.fromkeys(self.clients, large_request(200_000) * 3)
+
+    def tick(self, _: FakeClient, size: int) -> None:
+        check_progress(self.server, size % 5)
+
+    def answer(self, _: FakeClient, size: int) -> None:
+        if self.calls:
+            respond(self.calls.pop(size % len(self.calls)))
+
+    def close(self, client: FakeClient, _: int) -> None:
+        client.transport.abort()
+
+    def consume(self, client: FakeClient, size: int) -> None:
+        if not client.is_closed:
+            client.transport.consume(size % 300)
+
+    def send(self, client: FakeClient, size: int) -> None:
+        if client.transport.is_reading_now and not client.is_closed:
+            client.send(self.unsent[client][:size])
+            self.unsent[client] = self.unsent[client][size:]
+
+    def check(self) -> None:
+        self.server.loop.run()
+        memory = self.server.listener.memory
+        assert memory.used_bytes == sum(client.held_bytes for client in self.clients)
+        if memory.is_exhausted:
+            large = [each for each in self.clients if each.held_bytes > SMALL_BYTES]
+            assert sum(not each.connection.share.is_paused for each in large) <= 1
+
+    def end(self) -> None:
+        for client in self.clients:
+            client.transport.abort()
+        self.server.loop.run()
+        while self.calls:
+            respond(self.calls.pop())
+        self.server.loop.run()
+
+
+ACTIONS = (Play.tick, Play.answer, Play.close, Play.consume, Play.send, Play.send)
+
+
+@pytest.mark.slow
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(ACTIONS), st.integers(0, 3), st.integers(1, 400_000)),
+        max_size=30,
+    )
+)
+def test_every_byte_counted_is_returned(
+    steps: list[tuple[Callable[[Play, FakeClient, int], None], int, int]],
+) -> None:
+    play = Play()
+    for action, at, size in steps:
+        action(play, play.clients[at], size)
+        play.check()
+    play.end()
+    listener = play.server.listener
+    assert listener.bytes_held == listener.paused_connections == 0
+    assert listener.memory.holding == set()
+    assert not listener.turns
