@@ -14,6 +14,7 @@ from coterie.broker.catalog.client_quotas import (
     quota_entity,
 )
 from coterie.broker.runtime.quotas import (
+    ACCEPT_DELAY_MAX_MS,
     Quotas,
     Rate,
     RateLimit,
@@ -212,17 +213,17 @@ def test_idle_clients_are_forgotten() -> None:
     values = {"producer_byte_rate": 1_000.0, "controller_mutation_rate": 1.0}
     configure(quotas.configured, {"client-id": None}, **values)
     busy_at = NOW + 20_000
-    for number in range(2_200):
-        now = NOW if number < 1_100 else busy_at
+    for number in range(1_500):
+        now = NOW if number < 750 else busy_at
         limits = quotas.limits("u", f"c{number}", now)
         assert limits.produce is not None
         limits.produce.record(1, now)
         assert limits.mutation is not None
         limits.mutation.take(1, now, is_strict=True)
-    for number in range(2_200):
+    for number in range(1_500):
         quotas.limits("u", f"d{number}", busy_at + 20_000)
-    assert quotas.meter_count < 4_400
-    limit = quotas.limits("u", "c2199", busy_at + 20_000).produce
+    assert quotas.meter_count < 3_000
+    limit = quotas.limits("u", "c1499", busy_at + 20_000).produce
     assert limit is not None
     assert limit.rate.measure(busy_at + 20_000)[0] == 0
 
@@ -240,3 +241,25 @@ def test_connections_of_an_address_are_refused_above_its_rate() -> None:
     assert quotas.record_connection("10.0.0.1", NOW + 11_001) == 0
     assert quotas.throttled[CONNECTION].count == 2
     assert quotas.throttled[CONNECTION].total_ms == 2_000
+
+
+def test_connections_above_the_brokers_rate_are_accepted_one_after_the_other() -> None:
+    quotas = quotas_of(Settings(max_connection_creation_rate=2))
+    delays = [quotas.accept_delay_ms(NOW) for _ in range(23)]
+    # 20 connections are the rate of the ten seconds of the window; each further one
+    # waits until the one before it was accepted.
+    assert delays == [0] * 20 + [500, 1_000, 2_000]
+    assert quotas.accept_delay_ms(NOW + 60_000) == 0
+
+
+def test_connections_that_would_wait_too_long_are_refused() -> None:
+    quotas = quotas_of(Settings(max_connection_creation_rate=1))
+    delays = [quotas.accept_delay_ms(NOW) for _ in range(1_000)]
+    waiting = [each for each in delays if each is not None]
+    assert ACCEPT_DELAY_MAX_MS <= max(waiting) <= ACCEPT_DELAY_MAX_MS + 1_000
+    assert delays[len(waiting) :] == [None] * (1_000 - len(waiting))
+
+
+def test_without_a_rate_connections_are_accepted_at_once() -> None:
+    quotas = quotas_of()
+    assert {quotas.accept_delay_ms(NOW) for _ in range(1_000)} == {0}

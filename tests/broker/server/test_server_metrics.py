@@ -18,8 +18,10 @@ from coterie.wire.messages.api_versions import ApiVersionsRequest
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from tests.broker.runtime.test_quotas import configure
 from tests.broker.server.harness import ThreadServer
 from tests.broker.server.secured import handshake, plain_token, users_file
 from tests.broker.server.test_metrics import heartbeat, scrape
@@ -53,6 +55,23 @@ def test_heartbeats_with_a_stored_response_are_counted(server: ThreadServer) -> 
     assert sum(counts.heartbeats.values()) > 0, "no response was stored"
     name = 'coterie_requests_total{api="ConsumerGroupHeartbeat",version="1"}'
     assert scrape(server)[name] == 6
+
+
+def test_throttled_requests_are_counted_by_quota(server: ThreadServer) -> None:
+    broker = server.server.assembly.broker
+    configure(broker.catalog.client_quotas, {"user": None}, controller_mutation_rate=1)
+    topic = CreatableTopic(name="many", num_partitions=100, replication_factor=1)
+    with server.client() as client:
+        client.call(CreateTopicsRequest(topics=[topic]), 5)
+        client.socket.close()
+    with server.client() as client:
+        topic.name = "more"
+        assert client.call(CreateTopicsRequest(topics=[topic]), 5).throttle_time_ms > 0
+    metrics = scrape(server)
+    assert metrics['coterie_throttled_total{quota="controller_mutation_rate"}'] == 2
+    name = 'coterie_throttle_ms_total{quota="controller_mutation_rate"}'
+    assert metrics[name] > 0
+    assert metrics['coterie_throttled_total{quota="producer_byte_rate"}'] == 0
 
 
 def test_a_client_cannot_create_entries_of_requests(server: ThreadServer) -> None:

@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from coterie.broker.catalog.client_quotas import QuotaKey
 from coterie.broker.log.memory import MemoryLog
+from coterie.broker.protocol.sasl import Authentication
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.broker import Broker, Node
@@ -407,6 +408,14 @@ async def test_without_client_quotas_nothing_is_measured(client: Client) -> None
     client.connection._throttle._timer = fail
     assert client.call(heartbeat(), HEARTBEAT_VERSION).throttle_time_ms == 0
     assert client.broker.quotas.meter_count == 0
+
+
+async def test_requests_before_authentication_have_no_quota(client: Client) -> None:
+    quota(client, {"user": None}, request_percentage=0.01)
+    client.handler_ms = 500
+    client.connection.sasl = Authentication({}, session_ms=0, frame_bytes_max=1_000)
+    assert client.call(heartbeat(), HEARTBEAT_VERSION).throttle_time_ms == 0
+    assert client.muted_ms == 0
 
 
 # Controller mutations.

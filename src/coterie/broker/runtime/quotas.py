@@ -16,6 +16,9 @@ from coterie.settings import INT32_MAX, Settings
 
 PERCENT_PER_NS: Final = 100 / 1_000_000_000
 """The request quota counts 100 for each second of one thread."""
+ACCEPT_DELAY_MAX_MS: Final = 30_000
+"""The longest delay of a new connection; more are refused. Clients have given up by
+then: the default of `socket.connection.setup.timeout.ms` is 10 to 30 s."""
 _SWEEP_MIN: Final = 1_024
 _CACHED_MAX: Final = 65_536
 _MS_PER_S: Final = 1_000
@@ -211,13 +214,13 @@ class Quotas:
         self._limits: dict[tuple[str, str], ClientLimits] = {}
         self._version = configured.version
         self._sweep_at = _SWEEP_MIN
-        rate = float(settings.max_connection_creation_rate)
-        window_ms = settings.quota_window_size_seconds * _MS_PER_S
-        self._broker_connections = (
-            RateLimit(rate, settings.quota_window_num, window_ms, window_ms)
-            if rate < INT32_MAX
-            else None
-        )
+        self._accept_limit: RateLimit | None = None
+        if settings.max_connection_creation_rate < INT32_MAX:
+            rate = settings.max_connection_creation_rate
+            limit = self._new_meter(QuotaKey.CONNECTION, rate)
+            assert isinstance(limit, RateLimit)
+            self._accept_limit = limit
+        self._accepted_ms = 0
 
     @property
     def meter_count(self) -> int:
@@ -259,6 +262,25 @@ class Quotas:
             meter.rate.record(-1, now_ms)
             self.throttled[QuotaKey.CONNECTION].add(throttle_ms)
         return throttle_ms
+
+    def accept_delay_ms(self, now_ms: int) -> int | None:
+        """Record a connection with `max.connection.creation.rate`; return the time in
+        ms until it is accepted.
+
+        Connections are accepted one after the other, as by Kafka's acceptor, which
+        waits while the rate is exceeded. None refuses one that would wait too long.
+        """
+        limit = self._accept_limit
+        if limit is None:
+            return 0
+        start_ms = max(now_ms, self._accepted_ms)
+        if start_ms - now_ms > ACCEPT_DELAY_MAX_MS:
+            return None
+        self._accepted_ms = start_ms + limit.record(1, start_ms)
+        delay_ms = self._accepted_ms - now_ms
+        if delay_ms:
+            self.throttled[QuotaKey.CONNECTION].add(delay_ms)
+        return delay_ms
 
     def _rate_limit(self, key: QuotaKey, user: str, client_id: str) -> RateLimit | None:
         limit = self.configured.limit(key, user, client_id)

@@ -87,6 +87,17 @@ class ServerMetrics(Collector):
         yield _by_words("connections_closed", ("reason",), _words(closed))
         yield _counter("connections_refused", self._listener.refused_connections)
         yield _gauge("connections", self._listener.open_connections)
+        throttled = broker.quotas.throttled
+        yield _by_words(
+            "throttled",
+            ("quota",),
+            {(key.value,): each.count for key, each in throttled.items()},
+        )
+        yield _by_words(
+            "throttle_ms",
+            ("quota",),
+            {(key.value,): each.total_ms for key, each in throttled.items()},
+        )
         yield _counter("flush_failures", broker.flusher.failures)
         yield _counter("shard_reloads", broker.runtime.reloads)
         if self._directory is not None:
@@ -184,6 +195,8 @@ _HELP: Final = {
     "flush_failures": "flushes that failed",
     "log_bytes": "Size of the files in the data directory.",
     "requests": "requests",
+    "throttle_ms": "throttle times of requests over a quota, in milliseconds",
+    "throttled": "requests and connections over a quota",
     "shard_reloads": "shards that were loaded again after a failure",
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from coterie.broker.catalog.client_quotas import QuotaKey
 from coterie.broker.protocol.connection import Request
@@ -24,6 +24,8 @@ from coterie.broker.server.call import Call, Handler, Peer
 from coterie.errors import ApiError
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
+
+_AUTHENTICATION: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 
 class Throttle:
@@ -51,6 +53,9 @@ class Throttle:
 
     def handle(self, handler: Handler, call: Call, request: Request) -> None:
         """Call a request's handler and record the time."""
+        if self._is_authenticating(request):
+            handler(call)
+            return
         self._since_ns = self._timer()
         handler(call)
         limit = self._limits(request.client_id).request
@@ -67,6 +72,8 @@ class Throttle:
         A response of None is that of a Produce request with acks=0, whose time is
         exempt. A Fetch or topic response has the throttle time of its own quota.
         """
+        if self._is_authenticating(request):
+            return 0
         limits = self._limits(request.client_id)
         own_key, own_ms = QuotaKey.CONTROLLER_MUTATION, 0
         if request.api_key == ApiKey.PRODUCE:
@@ -100,6 +107,14 @@ class Throttle:
         if throttle_ms:
             limits.fetch.rate.record(-size, now_ms)
         return throttle_ms
+
+    def _is_authenticating(self, request: Request) -> bool:
+        """Return whether the request has no user yet. It is exempt, as in Kafka, whose
+        `SaslServerAuthenticator` handles it."""
+        sasl = self._peer.sasl
+        return sasl is not None and (
+            not sasl.is_complete or request.api_key in _AUTHENTICATION
+        )
 
     def _limits(self, client_id: str) -> ClientLimits:
         user = self._peer.principal.name
