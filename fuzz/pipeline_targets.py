@@ -78,15 +78,16 @@ class _File:
 
 
 def _compare(data: bytes, batches: BatchHeaders, *, has_faults: bool) -> None:
-    rows = decode_batches(data, batches)
-    bad = {index for index, _ in rows.faults}
+    groups = list(decode_batches(data, batches))
+    bad = {index for rows in groups for index, _ in rows.faults}
     expected = [
         row
         for index in range(len(batches))
         if index not in bad
         for row in _scalar(data, batches, index)
     ]
-    assert [row for table in rows.tables for row in table.to_pylist()] == expected
+    tables = [table for rows in groups for table in rows.tables]
+    assert [row for table in tables for row in table.to_pylist()] == expected
     if has_faults or bad:
         raise MalformedFrame("the segment has faults")
 

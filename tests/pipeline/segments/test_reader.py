@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.errors import LogError
-from coterie.pipeline.segments import lockstep
+from coterie.pipeline.segments import lockstep, record_rows
 from coterie.pipeline.segments.reader import _LocalFile, read_segment
 from coterie.pipeline.segments.record_rows import scalar_rows
 from coterie.pipeline.segments.scan import scan
-from coterie.wire.compression import Codec
+from coterie.wire.compression import Codec, decompress
 from coterie.wire.record_batch import (
     LOG_APPEND_TIME,
     TRANSACTIONAL,
@@ -222,3 +223,53 @@ def test_a_wrong_length_of_a_large_batch_hides_no_other_batch(file: Path) -> Non
                 chunks = list(scan(_LocalFile(opened), "file"))
             bases = [int(base) for chunk in chunks for base in chunk.bases]
             assert bases == list(range(1, 99)), (padding, bit)
+
+
+# Batches that are larger than they seem.
+
+
+def test_batches_are_decoded_in_groups_of_a_limited_size(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = [
+        encode_batch(
+            [LogRecord(at + i, 0, None, bytes(1_000)) for i in range(5)],
+            codec=Codec.ZSTD,
+        )
+        for at in range(0, 100, 5)
+    ]
+    garbage = log[7][:61] + bytes(len(log[7]) - 61)
+    log[7] = garbage[:17] + crc32c(garbage[21:]).to_bytes(4, "big") + garbage[21:]
+    file.write_bytes(b"".join([*log[:9], b"x" * 70, *log[9:]]))
+    [whole] = read_segment(file)
+    for name, limit in (("GROUP_RECORDS", 12), ("GROUP_BYTES", 12_000)):
+        with monkeypatch.context() as patch:
+            patch.setattr(record_rows, name, limit)
+            parts = list(read_segment(file))
+        assert len(parts) == 10
+        assert all(sum(map(len, part.tables)) <= 10 for part in parts)
+        assert rows_of(parts) == rows_of([whole])
+        assert [fault for part in parts for fault in part.faults] == [*whole.faults]
+        positions = [at for part in parts for at in part.headers.position.tolist()]
+        assert positions == whole.headers.position.tolist()
+        assert parts[-1].end == whole.end
+
+
+def test_a_batch_that_is_too_large_is_a_fault_with_its_place(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = encode_batch([LogRecord(0, 0, None, b"v")])
+    many = encode_batch([LogRecord(at, 0, None, b"v") for at in range(1, 9)])
+    bomb = encode_batch([LogRecord(9, 0, None, bytes(100_000))], codec=Codec.ZSTD)
+    file.write_bytes(small + many + bomb + encode_batch([LogRecord(10, 0, None, None)]))
+    monkeypatch.setattr(record_rows, "BATCH_RECORDS_MAX", 7)
+    monkeypatch.setattr(record_rows, "GROUP_RECORDS", 1)
+    monkeypatch.setattr(
+        record_rows, "decompress", lambda codec, body: decompress(codec, body, 99_999)
+    )
+    chunks = list(read_segment(file))
+    assert [row["record_offset"] for row in rows_of(chunks)] == [0, 10]
+    first, second = (str(fault) for chunk in chunks for fault in chunk.faults)
+    assert first.startswith(f"{file} at byte {len(small)}: ")
+    assert "8 records in a batch, at most 7 are decoded (offset 1)" in first
+    assert "decompresses to more than 99999 bytes (offset 9)" in second

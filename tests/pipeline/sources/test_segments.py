@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from coterie.errors import LogError, SettingError
+from coterie.pipeline.segments import record_rows
 from coterie.pipeline.segments.transactions import TransactionBatch
 from coterie.pipeline.sources.head_tracker import BatchColumns, HeadTracker
 from coterie.pipeline.sources.planning import plan
@@ -311,3 +312,19 @@ def test_files_that_are_removed_repeatedly_are_an_error(
     (tmp_path / "__consumer_offsets-0" / f"{0:020d}.log").unlink()
     with pytest.raises(LogError, match="no longer exists"):
         source.heads()
+
+
+def test_a_range_is_read_in_groups_of_a_limited_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = [plain(0), of_transaction(1, 7, 3), marker(4, 7, commit=True), emptied(5, 9)]
+    garbage = bytearray(plain(10, 3))
+    garbage[-2] ^= 1
+    log += [bytes(garbage), with_holes([14, 16], 13, 17), plain(20, 4), plain(24)]
+    source = open_segments(str(write(tmp_path, {0: log})))
+    whole = read_all(source)
+    assert whole.offsets == [0, 1, 2, 3, 4, 14, 16, 20, 21, 22, 23, 24]
+    monkeypatch.setattr(record_rows, "GROUP_RECORDS", 1)
+    (part,) = plan(source.heads(), {})
+    assert len(list(source.read(part))) > 5
+    assert read_all(source) == whole

@@ -24,6 +24,8 @@ from coterie.wire.record_batch import CODEC_BITS, BatchHeader, LogRecord
 
 _UNKNOWN_TYPE: Final = "unknown_type"
 _COLUMNS: Final = ("record_offset", "timestamp_ms", "key", "value", "headers")
+_BLOCK_ITEMS: Final = 10_000
+"""Items in memory at a time: a small batch can have millions of records."""
 _NOT_DECODED: Final = JsonRecord(None, None, None, None, None)
 
 
@@ -85,11 +87,15 @@ class SegmentItems:
             if self._left == 0:
                 return
             self._add_faults(chunk.faults)
-            items = list(islice(make_items(path, chunk), self._left))
-            if self._left is not None:
-                self._left -= len(items)
-            self._counts["batches" if is_batches else "records"] += len(items)
-            yield items, chunk.end
+            made = make_items(path, chunk)
+            while items := list(islice(made, self._block_size())):
+                if self._left is not None:
+                    self._left -= len(items)
+                self._counts["batches" if is_batches else "records"] += len(items)
+                yield items, chunk.end
+
+    def _block_size(self) -> int:
+        return _BLOCK_ITEMS if self._left is None else min(self._left, _BLOCK_ITEMS)
 
     def _add_faults(self, faults: Iterable[Fault]) -> None:
         for each in faults:
@@ -102,7 +108,7 @@ class SegmentItems:
 
     def _record_items(self, path: Path, chunk: SegmentChunk) -> Iterator[Item]:
         batches = {header.base_offset: (header, at) for header, at in _batches(chunk)}
-        for table in chunk.tables:
+        for table in _small_tables(chunk):
             bases = table["base_offset"].to_pylist()
             columns = (table[name].to_pylist() for name in _COLUMNS)
             for base, *fields in zip(bases, *columns, strict=True):
@@ -145,6 +151,12 @@ class SegmentItems:
             "value": decoded.value if is_decoded else _hex_object(record.value),
             "error": error,
         }
+
+
+def _small_tables(chunk: SegmentChunk) -> Iterator[Any]:
+    for table in chunk.tables:
+        for begin in range(0, len(table), _BLOCK_ITEMS):
+            yield table.slice(begin, _BLOCK_ITEMS)
 
 
 def _batches(chunk: SegmentChunk) -> Iterator[tuple[BatchHeader, int]]:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow.compute as pc
 
 from coterie.errors import LogError
 from coterie.pipeline.segments.batch_headers import BatchHeaders
-from coterie.pipeline.segments.record_rows import decode_batches
-from coterie.pipeline.segments.scan import CHUNK_BYTES, Fault, scan
+from coterie.pipeline.segments.record_rows import DecodedBatches, decode_batches
+from coterie.pipeline.segments.scan import CHUNK_BYTES, Fault, ScannedChunk, scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +43,47 @@ def read_segment(
                 _LocalFile(file), str(path), verify=True, chunk_bytes=chunk_bytes
             )
             for chunk in chunks:
-                rows = decode_batches(chunk.data, chunk.headers)
-                position = chunk.headers.position + chunk.at
-                sizes = chunk.headers.size_bytes
-                faults = [fault for _, fault in chunk.faults] + [
-                    Fault(str(path), int(position[i]), int(sizes[i]), reason)
-                    for i, reason in rows.faults
-                ]
-                headers = BatchHeaders(position, chunk.headers.fields)
-                tables = rows.tables
-                if (headers.base_offset < from_offset).any():
-                    headers = headers.select(headers.last_offset >= from_offset)
-                    is_wanted = pc.field("record_offset") >= from_offset
-                    tables = [table.filter(is_wanted) for table in tables]
-                yield SegmentChunk(
-                    tables=tuple(table for table in tables if len(table)),
-                    headers=headers,
-                    faults=tuple(sorted(faults, key=lambda each: each.position)),
-                    end=chunk.end,
-                )
+                begin = 0
+                for rows in decode_batches(chunk.data, chunk.headers):
+                    yield _group(path, chunk, begin, rows, from_offset)
+                    begin = rows.end
     except OSError as error:
         raise LogError(f"{path}: {error.strerror or error}") from None
+
+
+def _group(
+    path: Path, chunk: ScannedChunk, begin: int, rows: DecodedBatches, from_offset: int
+) -> SegmentChunk:
+    """Return the content of the batches of a chunk from index `begin` on."""
+    is_last = rows.end == len(chunk.headers)
+    position = chunk.headers.position + chunk.at
+    sizes = chunk.headers.size_bytes
+    bases = chunk.headers.base_offset
+    faults = [
+        fault
+        for before, fault in chunk.faults
+        if begin <= before < rows.end or (is_last and before == rows.end)
+    ]
+    faults += [
+        Fault(
+            str(path), int(position[i]), int(sizes[i]), f"{reason} (offset {bases[i]})"
+        )
+        for i, reason in rows.faults
+    ]
+    headers = BatchHeaders(position, chunk.headers.fields)
+    headers = headers.select(np.arange(begin, rows.end))
+    tables = rows.tables
+    if (headers.base_offset < from_offset).any():
+        headers = headers.select(headers.last_offset >= from_offset)
+        is_wanted = pc.field("record_offset") >= from_offset
+        tables = [table.filter(is_wanted) for table in tables]
+    end = chunk.end if is_last else int(position[rows.end])
+    return SegmentChunk(
+        tables=tuple(table for table in tables if len(table)),
+        headers=headers,
+        faults=tuple(sorted(faults, key=lambda each: each.position)),
+        end=end,
+    )
 
 
 class _LocalFile:

@@ -7,7 +7,8 @@ buffer, which Arrow copies once. A batch that lockstep rejects is decoded by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -49,63 +50,103 @@ BRONZE: Final = pa.schema(
 """One row for each record, transaction markers included. `timestamp_ms` is -1 for none;
 `is_append_time`: the broker set it."""
 
-_BUFFER_BYTES_MAX: Final = 256 * 1024 * 1024
-"""The most that is decompressed into one buffer; Arrow's offsets end at 2 GiB."""
+GROUP_BYTES: Final = 64 * 1024 * 1024
+GROUP_RECORDS: Final = 1_000_000
+"""Batches are decoded in groups that end at these sizes, as a few kilobytes can
+decompress to hundreds of megabytes. A larger batch is a group of its own."""
+BATCH_RECORDS_MAX: Final = 2_000_000
+"""The most records of a batch that are decoded: about 1 GiB of memory."""
 _TIME_DELTA_MAX: Final = 2**61
 """Larger differences of times may overflow 64 bits: left to `wire.record_batch`."""
 
 
 class DecodedBatches(NamedTuple):
-    """Arrow record batches in log order, and the reason for each batch that cannot be
-    decoded, by its index.
+    """A group of batches: Arrow record batches in log order, the reason for each batch
+    that cannot be decoded, by its index, and the index after the last batch.
     """
 
     tables: list[Any]
     faults: list[tuple[int, str]]
+    end: int
 
 
-def decode_batches(data: bytes, batches: BatchHeaders) -> DecodedBatches:
-    """Decode batches with valid checksums, at their positions in `data`."""
-    decoded = DecodedBatches([], [])
-    begins, ends = batches.position + HEADER_BYTES, batches.position
-    ends = ends + batches.size_bytes
-    if not batches.codec.any() and len(data) <= _BUFFER_BYTES_MAX:
+def decode_batches(data: bytes, batches: BatchHeaders) -> Iterator[DecodedBatches]:
+    """Decode batches with valid checksums, at their positions in `data`.
+
+    Yield one group of batches after the other, at least one, so that the memory in use
+    does not depend on what the data decompress to.
+    """
+    begins = batches.position + HEADER_BYTES
+    ends = batches.position + batches.size_bytes
+    counts = batches.column("record_count").clip(0)
+    is_small = len(data) <= GROUP_BYTES and counts.sum() <= GROUP_RECORDS
+    if is_small and not batches.codec.any():
+        decoded = DecodedBatches([], [], len(batches))
         buffer = np.frombuffer(b"".join([data, PADDING]), np.uint8)
         indexes = np.arange(len(batches))
         _decode_buffer(data, batches, indexes, _Bodies(buffer, begins, ends), decoded)
-        return decoded
-    indexes_of: list[int] = []
-    bodies: list[bytes] = []
-    size = 0
+        yield decoded
+        return
+    group = _Group()
+    columns = (batches.codec, begins, ends, counts)
+    spans = zip(*(column.tolist() for column in columns), strict=True)
+    for index, (codec, begin, end, count) in enumerate(spans):
+        try:
+            body = _decompressed(codec, data[begin:end], count)
+        except (MalformedFrame, ValueError) as error:
+            group.faults.append((index, str(error)))
+            continue
+        if not group.has_room(len(body), count):
+            yield _decode_group(data, batches, group, index)
+            group = _Group()
+        group.add(index, body, count)
+    yield _decode_group(data, batches, group, len(batches))
 
-    def decode_bodies() -> None:
-        ends = np.cumsum([len(body) for body in bodies])
+
+@dataclass(slots=True)
+class _Group:
+    """Batches to decode together, by their indexes, and those that are faults."""
+
+    indexes: list[int] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    faults: list[tuple[int, str]] = field(default_factory=list)
+    size_bytes: int = 0
+    records: int = 0
+
+    def has_room(self, size_bytes: int, records: int) -> bool:
+        return not self.bodies or (
+            self.size_bytes + size_bytes <= GROUP_BYTES
+            and self.records + records <= GROUP_RECORDS
+        )
+
+    def add(self, index: int, body: bytes, records: int) -> None:
+        self.indexes.append(index)
+        self.bodies.append(body)
+        self.size_bytes += len(body)
+        self.records += records
+
+
+def _decode_group(
+    data: bytes, batches: BatchHeaders, group: _Group, end: int
+) -> DecodedBatches:
+    decoded = DecodedBatches([], group.faults, end)
+    if group.bodies:
+        ends = np.cumsum([len(body) for body in group.bodies])
         begins = np.concatenate(([0], ends[:-1])).astype(np.int64)
-        buffer = np.frombuffer(b"".join([*bodies, PADDING]), np.uint8)
-        indexes = np.array(indexes_of, np.int64)
+        buffer = np.frombuffer(b"".join([*group.bodies, PADDING]), np.uint8)
+        group.bodies.clear()
+        indexes = np.array(group.indexes, np.int64)
         some = _Bodies(buffer, begins, ends)
         _decode_buffer(data, batches.select(indexes), indexes, some, decoded)
-        indexes_of.clear()
-        bodies.clear()
-
-    spans = zip(batches.codec.tolist(), begins.tolist(), ends.tolist(), strict=True)
-    for index, (codec, begin, end) in enumerate(spans):
-        try:
-            body = data[begin:end]
-            if codec:
-                body = decompress(Codec(codec), body)
-        except (MalformedFrame, ValueError) as error:
-            decoded.faults.append((index, str(error)))
-            continue
-        if bodies and size + len(body) > _BUFFER_BYTES_MAX:
-            decode_bodies()
-            size = 0
-        indexes_of.append(index)
-        bodies.append(body)
-        size += len(body)
-    if bodies:
-        decode_bodies()
     return decoded
+
+
+def _decompressed(codec: int, body: bytes, count: int) -> bytes:
+    if count > BATCH_RECORDS_MAX:
+        raise MalformedFrame(
+            f"{count} records in a batch, at most {BATCH_RECORDS_MAX} are decoded"
+        )
+    return decompress(Codec(codec), body) if codec else body
 
 
 class _Bodies(NamedTuple):

@@ -16,7 +16,11 @@ import pyarrow.compute as pc
 
 from coterie.errors import MalformedFrame
 from coterie.pipeline.segments.batch_headers import BatchHeaders, Ints
-from coterie.pipeline.segments.record_rows import BRONZE, decode_batches
+from coterie.pipeline.segments.record_rows import (
+    BRONZE,
+    DecodedBatches,
+    decode_batches,
+)
 from coterie.pipeline.segments.scan import BAD_CHECKSUM, Fault
 from coterie.pipeline.sources.source import Rows
 from coterie.pipeline.tables.bronze import RECORDS
@@ -69,6 +73,31 @@ class BatchRun:
     """Bytes that are no batch, with the index of the batch that follows them."""
     begins_log: bool = False
     """Whether the first batch is the first of the log."""
+
+    def part(self, begin: int, end: int) -> BatchRun:
+        """Return the part from one readable batch up to another, by their indexes."""
+        if begin == 0 and end == len(self.good):
+            return self
+        first = int(self.good[begin]) if begin else 0
+        is_last = end == len(self.good)
+        last = len(self.bases) if is_last else int(self.good[end])
+        return BatchRun(
+            source=self.source,
+            data=self.data,
+            headers=self.headers.select(np.arange(begin, end)),
+            good=self.good[begin:end] - first,
+            bad={i - first: why for i, why in self.bad.items() if first <= i < last},
+            bases=self.bases[first:last],
+            ends=self.ends[first:last],
+            positions=self.positions[first:last],
+            sizes=self.sizes[first:last],
+            faults=[
+                (i - first, fault)
+                for i, fault in self.faults
+                if first <= i < last or (is_last and i >= last)
+            ],
+            begins_log=self.begins_log and first == 0,
+        )
 
     @classmethod
     def of_blobs(
@@ -125,7 +154,14 @@ class RowBuilder:
 
     def rows(self, run: BatchRun) -> Iterator[Rows]:
         """Yield the rows of more batches; several `Rows` if they are very large."""
-        decoded = decode_batches(run.data, run.headers)
+        begin = 0
+        for decoded in decode_batches(run.data, run.headers):
+            faults = [(i - begin, reason) for i, reason in decoded.faults]
+            part = run.part(begin, decoded.end)
+            yield from self._decoded_rows(part, decoded._replace(faults=faults))
+            begin = decoded.end
+
+    def _decoded_rows(self, run: BatchRun, decoded: DecodedBatches) -> Iterator[Rows]:
         bad = {**run.bad, **{int(run.good[i]): why for i, why in decoded.faults}}
         previous = np.concatenate(([self.position], run.ends[:-1]))
         begins = np.maximum(run.bases, previous)
