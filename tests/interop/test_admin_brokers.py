@@ -26,6 +26,7 @@ from coterie.client.admin.log_offsets import (
     LogOffsetInfo,
     SpecialOffset,
 )
+from coterie.client.admin.quotas import QuotaEntity, QuotaName
 from coterie.client.admin.topics import NewTopic
 from coterie.client.admin.users import ScramDeletion, ScramInfo, ScramUpsertion
 from coterie.client.options import ClientOptions
@@ -264,3 +265,29 @@ async def test_passwords_are_set_described_and_deleted(
     assert codes(found.errors) == {nobody: ErrorCode.RESOURCE_NOT_FOUND}
     gone = await admin.alter_scram_users([ScramDeletion(alice, sha_256)])
     assert list(gone.all()) == [alice]
+
+
+async def test_client_quotas_are_set_described_and_removed(
+    admin: AdminClient, name: str
+) -> None:
+    user = QuotaEntity(user=name)
+    pair = QuotaEntity(user=name, client_id=QuotaName.DEFAULT)
+    values = {
+        user: {"producer_byte_rate": 1024.0, "request_percentage": 12.5},
+        pair: {"consumer_byte_rate": 2048.0},
+    }
+    assert (await admin.alter_client_quotas(values)).errors == {}
+    for entity, expected in values.items():
+        # Kafka shows changes some time after the response.
+        await shown(admin, entity, {entity: expected})
+    gone = {entity: dict.fromkeys(each) for entity, each in values.items()}
+    assert (await admin.alter_client_quotas(gone)).errors == {}
+    await shown(admin, user, {})
+
+
+async def shown(admin: AdminClient, match: QuotaEntity, expected: object) -> None:
+    for _ in range(10_000):
+        described = await admin.describe_client_quotas(match, strict=True)
+        if described == expected:
+            return
+    raise AssertionError((described, expected))

@@ -91,5 +91,7 @@ class SyncAdmin:
     describe_acls = _blocking(AdminClient.describe_acls)
     create_acls = _blocking(AdminClient.create_acls)
     delete_acls = _blocking(AdminClient.delete_acls)
+    describe_client_quotas = _blocking(AdminClient.describe_client_quotas)
+    alter_client_quotas = _blocking(AdminClient.alter_client_quotas)
     describe_scram_users = _blocking(AdminClient.describe_scram_users)
     alter_scram_users = _blocking(AdminClient.alter_scram_users)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         Node,
     )
     from coterie.client.admin.log_offsets import LogOffsetInfo, OffsetSpec
+    from coterie.client.admin.quotas import QuotaEntity
     from coterie.client.admin.results import Progress, Results
     from coterie.client.admin.topics import CreatedTopic, NewTopic, TopicDescription
     from coterie.client.admin.users import ScramDeletion, ScramInfo, ScramUpsertion
@@ -398,6 +399,36 @@ class AdminClient:
         from coterie.client.admin import acls
 
         return await acls.delete_acls(self._cluster, filters)
+
+    # Client quotas.
+
+    async def describe_client_quotas(
+        self, match: QuotaEntity | None = None, *, strict: bool = False
+    ) -> dict[QuotaEntity, Mapping[str, float]]:
+        """Describe the quotas of the entities that match; None matches all.
+
+        A strict match leaves out entities with other types, such as the pairs of a user
+        and a client id when `match` has only a user. Raises ApiError, and
+        UnsupportedByBroker for brokers before Kafka 2.6.
+        """
+        from coterie.client.admin import quotas
+
+        match = match or quotas.QuotaEntity()
+        return await quotas.describe_client_quotas(self._cluster, match, strict=strict)
+
+    async def alter_client_quotas(
+        self,
+        changes: Mapping[QuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+    ) -> Results[QuotaEntity, None]:
+        """Set quotas of entities by their keys, such as `producer_byte_rate`; None
+        removes one. Raises as `create_topics` does."""
+        from coterie.client.admin import quotas
+
+        return await quotas.alter_client_quotas(
+            self._cluster, changes, validate_only=validate_only
+        )
 
     # SASL/SCRAM users.
 

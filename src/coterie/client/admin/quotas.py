@@ -1,0 +1,155 @@
+"""Describe and alter client quotas (KIP-546).
+
+Any broker serves DescribeClientQuotas (key 48); the controller serves AlterClientQuotas
+(key 49).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeAlias
+
+from coterie.client.admin.calls import Deadline, call_controller
+from coterie.client.admin.results import Results, api_error, results_of
+from coterie.client.cluster import Cluster
+from coterie.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlteredQuotaEntity,
+    QuotaAlteration,
+    QuotaOperation,
+)
+from coterie.wire.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    QuotaFilterComponent,
+)
+
+
+class QuotaName(Enum):
+    """A name of a quota's entity other than a text."""
+
+    DEFAULT = "<default>"
+    """The default of its type, for names without their own quota."""
+    ANY = "<any>"
+    """Any name and the default; only to describe quotas."""
+
+
+Name: TypeAlias = str | QuotaName | None
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaEntity:
+    """A user, a client id, a user with a client id, or an IP address; None for a type
+    that the entity does not have."""
+
+    user: Name = None
+    client_id: Name = None
+    ip: Name = None
+
+    def __str__(self) -> str:
+        return " ".join(f"{kind} {_text(name)}" for kind, name in _types(self).items())
+
+
+_FIELDS: Final = {"user": "user", "client-id": "client_id", "ip": "ip"}
+_EXACT, _DEFAULT, _SPECIFIED = range(3)
+_MATCH_TYPES: Final = {QuotaName.DEFAULT: _DEFAULT, QuotaName.ANY: _SPECIFIED}
+
+
+async def describe_client_quotas(
+    cluster: Cluster, match: QuotaEntity, *, strict: bool
+) -> dict[QuotaEntity, Mapping[str, float]]:
+    """Return the quotas of the entities that match, by their keys."""
+    request = DescribeClientQuotasRequest(
+        components=[_component(kind, name) for kind, name in _types(match).items()],
+        strict=strict,
+    )
+    response = await Deadline(cluster).retrying(
+        lambda: cluster.call(request, DescribeClientQuotasResponse)
+    )
+    if response.error_code:
+        raise api_error(
+            response.error_code, "to describe client quotas", response.error_message
+        )
+    return {
+        _entity({each.entity_type: each.entity_name for each in entry.entity}): {
+            value.key: value.value for value in entry.values
+        }
+        for entry in response.entries or ()
+    }
+
+
+async def alter_client_quotas(
+    cluster: Cluster,
+    changes: Mapping[QuotaEntity, Mapping[str, float | None]],
+    *,
+    validate_only: bool,
+) -> Results[QuotaEntity, None]:
+    """Set quotas; None removes one."""
+    request = AlterClientQuotasRequest(
+        entries=[_alteration(entity, values) for entity, values in changes.items()],
+        validate_only=validate_only,
+    )
+    response = await call_controller(
+        cluster,
+        request,
+        AlterClientQuotasResponse,
+        lambda response: (each.error_code for each in response.entries),
+    )
+    outcomes = {}
+    for each in response.entries:
+        entity = _entity({part.entity_type: part.entity_name for part in each.entity})
+        outcomes[entity] = (
+            api_error(each.error_code, f"quotas of {entity}", each.error_message)
+            if each.error_code
+            else None
+        )
+    return results_of(changes, outcomes)
+
+
+def _types(entity: QuotaEntity) -> dict[str, str | QuotaName]:
+    """Return the names of an entity by Kafka's types."""
+    names = {kind: getattr(entity, field) for kind, field in _FIELDS.items()}
+    return {kind: name for kind, name in names.items() if name is not None}
+
+
+def _entity(types: Mapping[str, str | None]) -> QuotaEntity:
+    return QuotaEntity(
+        **{
+            _FIELDS[kind]: QuotaName.DEFAULT if name is None else name
+            for kind, name in types.items()
+            if kind in _FIELDS
+        }
+    )
+
+
+def _component(kind: str, name: str | QuotaName) -> QuotaFilterComponent:
+    if isinstance(name, str):
+        return QuotaFilterComponent(entity_type=kind, match_type=_EXACT, match=name)
+    return QuotaFilterComponent(entity_type=kind, match_type=_MATCH_TYPES[name])
+
+
+def _alteration(
+    entity: QuotaEntity, values: Mapping[str, float | None]
+) -> QuotaAlteration:
+    types = _types(entity)
+    if QuotaName.ANY in types.values():
+        raise ValueError(f"{entity}: ANY has no quota of its own; use DEFAULT")
+    return QuotaAlteration(
+        entity=[
+            AlteredQuotaEntity(
+                entity_type=kind, entity_name=name if isinstance(name, str) else None
+            )
+            for kind, name in types.items()
+        ],
+        ops=[
+            QuotaOperation(key=key, value=value or 0.0, remove=value is None)
+            for key, value in values.items()
+        ],
+    )
+
+
+def _text(name: str | QuotaName) -> str:
+    return name if isinstance(name, str) else name.value
