@@ -20,6 +20,10 @@ from coterie.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatResponse,
 )
+from coterie.wire.messages.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
 from coterie.wire.messages.fetch import FetchRequest, ReplicaState
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
@@ -356,3 +360,29 @@ def test_few_elements_are_made_of_a_large_array_beyond_the_limit() -> None:
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("version", [4, 7])
+@pytest.mark.parametrize(
+    ("text", "length"), [("x", 32_767), ("\N{GRINNING FACE}", 8_191)]
+)
+def test_a_long_error_message_is_cut_to_the_largest_string(
+    version: int, text: str, length: int
+) -> None:
+    result = CreatableTopicResult(name="t", error_message=text * 40_000)
+    body = encode(CreateTopicsResponse(topics=[result]), version)
+    (topic,) = decode(CreateTopicsResponse, version, body)[0].topics
+    assert topic.error_message == text * length
+
+
+@pytest.mark.parametrize(("length", "is_valid"), [(32_767, True), (32_768, False)])
+def test_a_string_has_at_most_32767_bytes_in_flexible_versions_too(
+    length: int, is_valid: bool
+) -> None:
+    request = HeartbeatRequest(group_id="x" * length)
+    body = encode(request, 4)
+    if is_valid:
+        assert decode(HeartbeatRequest, 4, body)[0] == request
+    else:
+        with pytest.raises(MalformedFrame, match="string of 32768 bytes"):
+            decode(HeartbeatRequest, 4, body)

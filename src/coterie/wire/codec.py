@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from coterie.errors import MalformedFrame
-from coterie.wire.compiler import Decoder, compile_decoder, compile_encoder
+from coterie.wire.compiler import compile_decoder, compile_encoder
+from coterie.wire.primitives import Decoder
 from coterie.wire.schema import Message
 
 M = TypeVar("M", bound=Message)

@@ -23,21 +23,25 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
-from coterie.errors import MalformedFrame
 from coterie.wire.primitives import (
     SMALL_UVARINTS,
+    STRING_BYTES_MAX,
     TAG_SECTION_EMPTY,
+    Decoder,
     EncodedArray,
+    encode_cut,
     read_tags,
     read_uvarint,
+    refuse_count,
+    refuse_null,
+    refuse_string,
+    refuse_total,
+    take_tag,
     write_tags,
     write_uvarint,
 )
 from coterie.wire.schema import Field, Struct, in_line, is_tagged
 
-Decoder: TypeAlias = Callable[[bytes, int, int], tuple[Any, int]]
-"""A function from the data, a position and the largest number of elements to the value
-and the position after it."""
 Encoder: TypeAlias = Callable[[Any, Callable[[bytes], None]], None]
 """A function of the value and of a function that appends one part of the encoded bytes.
 """
@@ -168,10 +172,11 @@ class _DecodeEmitter:
             read_uvarint=read_uvarint,
             read_tags=read_tags,
             unpack_from=struct.unpack_from,
-            refuse_null=_refuse_null,
-            refuse_count=_refuse_count,
-            refuse_total=_refuse_total,
-            take_tag=_take_tag,
+            refuse_null=refuse_null,
+            refuse_count=refuse_count,
+            refuse_total=refuse_total,
+            refuse_string=refuse_string,
+            take_tag=take_tag,
         )
         self._run: list[tuple[str, str]] = []
 
@@ -312,6 +317,9 @@ class _DecodeEmitter:
         with source.block("else:"):
             source.add(f"{size}, at = read_uvarint(data, at)")
             source.add(f"{size} -= 1")
+            if code == "h":
+                with source.block(f"if {size} > {STRING_BYTES_MAX}:"):
+                    source.add(f"refuse_string({size}, at)")
             self._taken(size, target, taken, nullable)
 
     def _taken(self, size: str, target: str, taken: str, nullable: bool) -> None:
@@ -384,28 +392,6 @@ class _DecodeEmitter:
             source.add(f"{target} = {made}")
 
 
-def _refuse_null(at: int) -> None:
-    raise MalformedFrame(f"null before byte {at} in a field that is not nullable")
-
-
-def _refuse_count(count: int, needed: int, at: int) -> None:
-    detail = f"{count} elements, each of at least {needed} bytes"
-    raise MalformedFrame(f"array at byte {at}: {detail}, exceed the data")
-
-
-def _refuse_total(count: int, left: int) -> None:
-    raise MalformedFrame(f"{count} elements; only {left + count} more are accepted")
-
-
-def _take_tag(data: bytes, span: tuple[int, int], reader: Decoder, left: int) -> Any:
-    """Decode a tagged field, which must fill its span."""
-    start, end = span
-    value, at = reader(data[start:end], 0, left)
-    if at != end - start:
-        raise MalformedFrame(f"tagged field of {end - start} bytes decodes to {at}")
-    return value
-
-
 def compile_encoder(cls: type[Struct], version: int, *, flexible: bool) -> Encoder:
     """Compile the encoder of `cls` in one version."""
     emitter = _EncodeEmitter(version, flexible=flexible)
@@ -437,6 +423,7 @@ class _EncodeEmitter:
         self.source.scope.update(
             SMALL=SMALL_UVARINTS,
             EncodedArray=EncodedArray,
+            cut=encode_cut,
             write_uvarint=write_uvarint,
             write_tags=write_tags,
             pack=struct.pack,
@@ -502,7 +489,10 @@ class _EncodeEmitter:
         if declared.kind in FIXED:
             self._run.append((FIXED[declared.kind], value))
         elif declared.kind == "string":
-            self._sized("h", f"{value}.encode()", value, nullable)
+            # The messages of errors contain names of the request, and can be too long.
+            is_message = value.endswith(".error_message")
+            content = f"cut({value})" if is_message else f"{value}.encode()"
+            self._sized("h", content, value, nullable)
         elif declared.kind in ("bytes", "records"):
             nullable = nullable or declared.kind == "records"
             self._sized("i", value, value, nullable)

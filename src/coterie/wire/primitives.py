@@ -1,17 +1,25 @@
 """Unsigned varints and tagged fields.
 
 Generated code (compiler.py) handles the common cases itself, a varint of one byte and
-no tagged fields, and calls these functions for the others.
+no tagged fields, and calls these functions for the others, and to refuse a value.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from coterie.errors import MalformedFrame
 
+Decoder: TypeAlias = Callable[[bytes, int, int], tuple[Any, int]]
+"""A function from the data, a position and the largest number of elements to the value
+and the position after it."""
+
 UVARINT_BYTES_MAX: Final = 5
+STRING_BYTES_MAX: Final = 2**15 - 1
+"""The largest string: an int16 has its length in old versions, and Kafka refuses longer
+ones in flexible versions too."""
 TAG_SECTION_EMPTY: Final = b"\0"
 SMALL_UVARINTS: Final = tuple(bytes([value]) for value in range(128))
 """The encoded unsigned varints of one byte, by value."""
@@ -62,6 +70,14 @@ HEADER_TAGS_MAX: Final = 1_000
 """The largest number of tagged fields in a request or response header."""
 
 
+def encode_cut(text: str) -> bytes:
+    """Encode a string; leave out the end of one that is too long."""
+    body = text.encode()
+    if len(body) <= STRING_BYTES_MAX:
+        return body
+    return body[:STRING_BYTES_MAX].decode(errors="ignore").encode()
+
+
 def read_tags(
     data: bytes, at: int, count_max: int = HEADER_TAGS_MAX
 ) -> tuple[dict[int, tuple[int, int]], int]:
@@ -95,3 +111,33 @@ def write_tags(fields: dict[int, bytes]) -> bytes:
     for tag, body in sorted(fields.items()):
         parts += (write_uvarint(tag), write_uvarint(len(body)), body)
     return b"".join(parts)
+
+
+def refuse_null(at: int) -> None:
+    """Raise MalformedFrame for a null that is not allowed."""
+    raise MalformedFrame(f"null before byte {at} in a field that is not nullable")
+
+
+def refuse_count(count: int, needed: int, at: int) -> None:
+    """Raise MalformedFrame for an array whose elements need too many bytes."""
+    detail = f"{count} elements, each of at least {needed} bytes"
+    raise MalformedFrame(f"array at byte {at}: {detail}, exceed the data")
+
+
+def refuse_total(count: int, left: int) -> None:
+    """Raise MalformedFrame for too many elements; `left` is negative."""
+    raise MalformedFrame(f"{count} elements; only {left + count} more are accepted")
+
+
+def take_tag(data: bytes, span: tuple[int, int], reader: Decoder, left: int) -> Any:
+    """Decode a tagged field, which must fill its span."""
+    start, end = span
+    value, at = reader(data[start:end], 0, left)
+    if at != end - start:
+        raise MalformedFrame(f"tagged field of {end - start} bytes decodes to {at}")
+    return value
+
+
+def refuse_string(size: int, at: int) -> None:
+    """Raise MalformedFrame for a string that is too long."""
+    raise MalformedFrame(f"string of {size} bytes at byte {at} is too long")
