@@ -7,6 +7,7 @@ import pytest
 from coterie.broker.coordinator.classic.group import GroupState
 from coterie.broker.coordinator.records import GroupMetadataValue
 from coterie.settings import Settings
+from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.join_group import JoinGroupRequest
 from tests.broker.coordinator.classic.members import (
     SESSION_MS,
@@ -46,6 +47,17 @@ def test_a_session_timeout_on_the_bounds_is_accepted(
     driver: Driver, timeout_ms: int
 ) -> None:
     assert join(driver, session_timeout_ms=timeout_ms).parked
+
+
+@pytest.mark.parametrize("version", [3, 4, 9])
+@pytest.mark.parametrize("instance_id", [None, "i" * 32_767])
+def test_a_join_is_refused_when_the_id_of_the_new_member_would_be_too_long(
+    driver: Driver, version: int, instance_id: str | None
+) -> None:
+    request = join_request(group_instance_id=instance_id)
+    sent = driver.send(request, version=version, client_id="c" * 32_767)
+    assert sent.error == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert driver.groups == {}
 
 
 @pytest.mark.fact("E19-02")

@@ -227,6 +227,15 @@ def test_a_commit_with_a_retention_time_is_written_in_version_1(
     )
 
 
+@pytest.mark.parametrize("retention_ms", [2**63 - 1, -(2**63)])
+def test_any_retention_time_is_accepted(driver: ShardDriver, retention_ms: int) -> None:
+    assert driver.commit({T0: 5}, version=4, retention_time_ms=retention_ms) == {T0: 0}
+    [record] = driver.written
+    assert isinstance(record.value, OffsetCommitValue)
+    assert record.value.expire_timestamp == min(driver.now_ms + retention_ms, 2**63 - 1)
+    assert driver.reloaded().offsets() == {T0: 5}
+
+
 def test_a_commit_without_a_retention_time_has_no_expire_timestamp(
     driver: ShardDriver,
 ) -> None:

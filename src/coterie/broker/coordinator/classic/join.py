@@ -54,6 +54,7 @@ from coterie.types import MemberId
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from coterie.wire.messages.sync_group import SyncGroupResponse
+from coterie.wire.primitives import STRING_BYTES_MAX
 
 MEMBER_ID_REQUIRED_SINCE: Final = 4
 SKIP_ASSIGNMENT_SINCE: Final = 9
@@ -187,15 +188,26 @@ class _Join:
         restarted."""
         instance_id = self.request.group_instance_id
         if instance_id is None:
-            member_id = f"{self.context.client_id}-{self.context.environment.new_id()}"
+            member_id = self._new_member_id(self.context.client_id)
             if self.context.api_version >= MEMBER_ID_REQUIRED_SINCE:
                 return self._require_member_id(member_id)
             return self._add(member_id)
-        member_id = f"{instance_id}-{self.context.environment.new_id()}"
+        member_id = self._new_member_id(instance_id)
         old_member_id = self.draft.group.static_members.get(instance_id)
         if old_member_id is None:
             return self._add(member_id)
         return self._replace(old_member_id, member_id)
+
+    def _new_member_id(self, prefix: str) -> MemberId:
+        """Return a new member id.
+
+        Raises:
+            ApiError: UNKNOWN_SERVER_ERROR, as in Kafka, when no record can hold it.
+        """
+        member_id = f"{prefix}-{self.context.environment.new_id()}"
+        if len(member_id.encode()) > STRING_BYTES_MAX:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return member_id
 
     def as_known_member(self) -> JoinGroupResponse | None:
         """Handle a join with a member id: a pending member, or a member that rejoins

@@ -85,6 +85,7 @@ _TXN_OFFSET_COMMIT: Final = _Api(
 GROUP_NOT_FOUND_SINCE: Final = 9
 """The version of OffsetCommit from which GROUP_ID_NOT_FOUND is a possible error."""
 DEFAULT_RETENTION: Final = -1
+_LATEST_TIMESTAMP_MS: Final = 2**63 - 1
 
 
 def commit_offsets(
@@ -113,7 +114,9 @@ def commit_offsets(
     expire_timestamp_ms = -1
     if request.retention_time_ms != DEFAULT_RETENTION:
         # The offset expires at this time, whatever the state of the group (E17-09).
-        expire_timestamp_ms = context.now_ms + request.retention_time_ms
+        expire_timestamp_ms = min(
+            context.now_ms + request.retention_time_ms, _LATEST_TIMESTAMP_MS
+        )
     commit = _Commit(request.group_id, context, older, expire_timestamp_ms)
     topics = _response_topics(request, context, _OFFSET_COMMIT, commit.add)
     return Result(
