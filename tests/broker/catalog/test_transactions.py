@@ -8,6 +8,7 @@ import pytest
 
 from coterie.broker.catalog.transactions import (
     EPOCH_EXHAUSTED,
+    EPOCH_MAX,
     Claim,
     Markers,
     Transaction,
@@ -144,6 +145,14 @@ def test_an_exhausted_epoch_assigns_a_new_producer_id() -> None:
     world.initialise()
     world.with_epoch(EPOCH_EXHAUSTED)
     step = world.initialise()
+    assert (step.transaction.producer_id, step.transaction.producer_epoch) == (101, 0)
+
+
+def test_an_abort_with_the_last_epoch_assigns_a_new_producer_id() -> None:
+    world = World(bumps_epoch=True)
+    world.initialise()
+    world.with_epoch(EPOCH_MAX)
+    step = world.end(committed=False)
     assert (step.transaction.producer_id, step.transaction.producer_epoch) == (101, 0)
 
 

@@ -352,8 +352,8 @@ def _end(
         partitions=frozenset(),
         updated_ms=now_ms,
     )
-    epoch = found.producer_epoch + 1 if bumps_epoch else found.producer_epoch
-    assert epoch <= EPOCH_MAX
+    # A fenced producer may have the last epoch already.
+    epoch = min(found.producer_epoch + bumps_epoch, EPOCH_MAX)
     markers = Markers(found.producer_id, epoch, committed, found.partitions)
     if epoch == EPOCH_MAX and bumps_epoch:
         ended = replace(ended, producer_id=fresh_producer_id(), producer_epoch=0)
