@@ -51,7 +51,8 @@ _TEXTS: Final = (
     "__consumer_offsets",
     "a" * 249,
     "a" * 250,
-    "x" * 8_000,
+    "x" * 32_767,
+    "é" * 16_383,
     "-1",
     "1",
     "999999999999999999999",
@@ -234,6 +235,11 @@ class Generator:
         self._succeeded: dict[tuple[type[Message], int], deque[Message]] = {}
         self._identities: deque[dict[str, Any]] = deque(maxlen=_IDENTITIES_MAX)
         self._odds = 0.0
+
+    def client_id(self) -> str | None:
+        """Return the client id of a request."""
+        chance = self._chance
+        return chance.choice((*_TEXTS, None)) if chance.random() < 0.05 else "fuzz"
 
     def request(self, cls: type[Message], version: int) -> Any:
         """Return a request; most have few odd values, some have many.

@@ -20,6 +20,7 @@ from typing import Any, Final
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.server.server import Server, ServerPlan
+from coterie.errors import MalformedFrame
 from coterie.settings import Settings
 from coterie.wire.api import IMPLEMENTED, ApiKey, api_of
 from coterie.wire.codec import decode, encode
@@ -108,11 +109,13 @@ class Peer:
         with suppress(OSError):
             await self._writer.wait_closed()
 
-    def send(self, request: Message, version: int) -> None:
+    def send(
+        self, request: Message, version: int, client_id: str | None = "fuzz"
+    ) -> None:
         flexible = version in request.FLEXIBLE
         header = RequestHeaderV0(request.API_KEY, version, 1)
         body = encode(request, version)
-        self._writer.write(write_request(header, "fuzz", body, flexible=flexible))
+        self._writer.write(write_request(header, client_id, body, flexible=flexible))
 
     async def receive(self, key: ApiKey, version: int) -> Any:
         """Return the response. Raises IncompleteReadError when there is none."""
@@ -123,7 +126,7 @@ class Peer:
         _, at = read_response(frame, tagged=tagged)
         value, end = decode(api.response, version, frame, at)
         if end != len(frame):
-            raise BugFound(f"{key.title} v{version}: the response has more bytes")
+            raise MalformedFrame(f"{len(frame) - end} bytes after the response")
         return value
 
 
@@ -212,7 +215,7 @@ class Fuzzer:
 
     async def _exchange(self, key: ApiKey, version: int, request: Any) -> None:
         peer = self._peer
-        peer.send(request, version)
+        peer.send(request, version, self._generator.client_id())
         if key == ApiKey.PRODUCE and request.acks == 0:
             # It has no response, and an error closes the connection, as in Kafka.
             peer.close()
@@ -229,6 +232,8 @@ class Fuzzer:
             if len(self._waiting) > WAITING_MAX:
                 self._waiting.popleft().close()
             self._peer = await self._connect()
+        except MalformedFrame as error:
+            raise self._bug(f"the response is malformed: {error}") from error
         except (asyncio.IncompleteReadError, ConnectionError):
             logged = (*self._logged.bugs, *self._logged.closed)[:1]
             raise self._bug(f"the connection was closed: {logged}") from None
