@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 
+from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from coterie.wire.record_batch import LogRecord, encode_batch
+from tests.broker.server.harness import WireClient
 from tests.crash import requests
-from tests.crash.requests import GROUP, PLAIN
+from tests.crash.requests import GROUP, PLAIN, TXN
 from tests.support.server_process import ServerProcess, start_server
 
 SETTINGS = {"offsets.topic.num.partitions": 1}
@@ -23,6 +26,11 @@ IDLE_BYTES = 24 * 1024
 """The largest memory of an idle connection in the server."""
 HALF_FRAMES = 500
 HALF_SIZE = 90_000_000
+RESPONSE_BYTES = 900_000
+UNREAD_REQUESTS = 2_000
+UNREAD_BYTES = 64 * 1024 * 1024
+"""The largest memory for one connection that does not read its responses."""
+STALL_S = 1.0
 
 
 @contextmanager
@@ -114,3 +122,42 @@ def test_half_frames_do_not_hinder_another_client(record_property: Any) -> None:
         assert grown < HALF_FRAMES * IDLE_BYTES, "memory for bytes that did not arrive"
         record_property("half frames", HALF_FRAMES)
         record_property("bytes for each", grown // HALF_FRAMES)
+
+
+def send_until_stalled(client: WireClient, frame: bytes) -> int:
+    """Send requests without reading until the server reads no more; return how many."""
+    client.socket.settimeout(STALL_S)
+    for sent in range(UNREAD_REQUESTS):
+        try:
+            client.socket.sendall(frame)
+        except TimeoutError:
+            return sent
+    return UNREAD_REQUESTS
+
+
+@pytest.mark.slow
+def test_a_client_that_never_reads_holds_a_bounded_memory(record_property: Any) -> None:
+    with start_server(settings=SETTINGS) as server, ExitStack() as stack:
+        ordinary = Ordinary(stack, server)
+        with server.client() as client:
+            request = requests.produce_request(TXN, [0])
+            batch = encode_batch([LogRecord(0, 1, None, bytes(RESPONSE_BYTES))])
+            request.topic_data[0].partition_data[0].records = batch
+            requests.produced(client.call(request, 11))
+        before = resident_bytes(server)
+        partition = FetchPartition(
+            partition=0, fetch_offset=0, partition_max_bytes=requests.FETCH_BYTES
+        )
+        fetch = FetchRequest(
+            max_wait_ms=0, topics=[FetchTopic(topic=TXN, partitions=[partition])]
+        )
+        unread = stack.enter_context(server.client())
+        frame, _ = unread.frame(fetch, 12)
+        sent = send_until_stalled(unread, frame * 100)
+        ordinary.check()
+        grown = resident_bytes(server, "VmHWM") - before
+        assert grown < UNREAD_BYTES
+        unread.close()
+        ordinary.check()
+        record_property("requests of 100 before the server stopped reading", sent)
+        record_property("bytes held", grown)

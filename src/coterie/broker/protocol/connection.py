@@ -243,7 +243,9 @@ class Connection:
                 if request is not None:
                     return request
         except MalformedFrame as error:
-            self.failure = error
+            # The traceback of the raised error refers to the frame's bytes, and would
+            # hold them until the next garbage collection.
+            self.failure = MalformedFrame(str(error))
             frames.discard()
         return None
 
