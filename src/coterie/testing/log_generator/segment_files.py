@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from coterie.broker.log.compaction import compact
+from coterie.broker.log.compaction import compact, run_steps
 from coterie.broker.log.log import LogPartition
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.runtime.partitions import info_of
@@ -59,8 +59,7 @@ def compacted_batches(source: Path, now_ms: int) -> list[tuple[int, bytes]]:
     log.flush()
     end = log.bounds(partition).flushed_offset
     before_ms = now_ms - _DELETE_RETENTION_MS
-    for _ in compact(log, partition, start=0, end=end, tombstones_before_ms=before_ms):
-        pass  # compaction yields after each step, so that a server can do other work
+    run_steps(compact(log, partition, start=0, end=end, tombstones_before_ms=before_ms))
     log.flush()
     batches = log.read(partition, 0, _READ_BYTES_MAX) if end else []
     return [
