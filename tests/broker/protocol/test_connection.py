@@ -210,6 +210,8 @@ def test_malformed_bytes_close_the_connection_after_earlier_responses(
     assert peer.failure is not None
     assert str(peer.failure)
     assert received(peer, heartbeat(4)) == []
+    assert correlation_ids(peer.data_to_send()) == [1]
+    assert (peer.waiting_bytes, peer.held_bytes) == (0, 0)
 
 
 @pytest.mark.parametrize("nonsense", NONSENSE.values(), ids=list(NONSENSE))
@@ -220,8 +222,6 @@ def test_a_failure_does_not_hold_the_bytes_of_the_request(nonsense: bytes) -> No
     # The frames of a traceback refer to the bytes, in a circle of references.
     assert peer.failure.__traceback__ is None
     assert peer.failure.__context__ is None
-    assert correlation_ids(peer.data_to_send()) == [1]
-    assert (peer.waiting_bytes, peer.held_bytes) == (0, 0)
 
 
 def test_an_incomplete_request_is_buffered() -> None:
