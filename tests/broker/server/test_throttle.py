@@ -14,6 +14,7 @@ import pytest_asyncio
 from coterie.broker.catalog.client_quotas import QuotaKey
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.protocol.sasl import Authentication
+from coterie.broker.runtime.quotas import Quotas
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.broker import Broker, Node
@@ -80,6 +81,9 @@ class FakeLoop:
         self.timers.append(FakeTimer(at, callback))
         return self.timers[-1]
 
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> FakeTimer:
+        return self.call_at(delay_s, callback)
+
     def call_soon(self, callback: Callable[..., None], *arguments: Any) -> None:
         if arguments:
             self.turns.append(partial(callback, *arguments))
@@ -95,9 +99,9 @@ class Transport(asyncio.Transport):
     """A transport that records the written bytes, and whether reading is paused."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__({"peername": ("10.0.0.1", 1)})
         self.written = b""
-        self.is_paused = False
+        self.is_paused = self.is_aborted = False
 
     def write(self, data: Any) -> None:
         self.written += data
@@ -112,6 +116,9 @@ class Transport(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return False
+
+    def abort(self) -> None:
+        self.is_aborted = True
 
     def pause_reading(self) -> None:
         self.is_paused = True
@@ -416,6 +423,46 @@ async def test_requests_before_authentication_have_no_quota(client: Client) -> N
     client.connection.sasl = Authentication({}, session_ms=0, frame_bytes_max=1_000)
     assert client.call(heartbeat(), HEARTBEAT_VERSION).throttle_time_ms == 0
     assert client.muted_ms == 0
+
+
+# Connections.
+
+
+async def test_a_connection_above_the_rate_of_its_address_is_closed_later(
+    client: Client,
+) -> None:
+    quota(client, {"ip": "10.0.0.1"}, connection_creation_rate=1)
+    clients = [Client(client.broker) for _ in range(11)]
+    assert [each.muted_ms for each in clients] == [0] * 10 + [1_000]
+    refused = clients[-1]
+    refused.send(heartbeat(), HEARTBEAT_VERSION)
+    assert refused.transport.written == b""
+    assert not refused.transport.is_aborted
+    refused.unmute()
+    assert refused.transport.is_aborted
+    assert clients[0].call(heartbeat(), HEARTBEAT_VERSION).error_code
+    assert throttled(client) == {QuotaKey.CONNECTION: (1, 1_000)}
+
+
+async def test_connections_above_the_rate_of_the_server_are_served_later(
+    client: Client,
+) -> None:
+    settings = Settings(max_connection_creation_rate=1)
+    broker = client.broker
+    broker.quotas = Quotas(settings, broker.catalog.client_quotas)
+    clients = [Client(broker) for _ in range(60)]
+    assert [each.muted_ms for each in clients[:12]] == [0] * 10 + [1_000, 2_000]
+    waiting = clients[10]
+    waiting.send(heartbeat(), HEARTBEAT_VERSION)
+    assert waiting.transport.written == b""
+    waiting.unmute()
+    [turn] = waiting.loop.turns
+    turn()
+    assert waiting.transport.written
+    # Those that would wait longer than clients do are closed at once.
+    assert clients[-1].muted_ms == 0
+    clients[-1].loop.pending[0].callback()
+    assert clients[-1].transport.is_aborted
 
 
 # Controller mutations.

@@ -197,6 +197,11 @@ class ClientQuotas:
                 )
         return None
 
+    @property
+    def has_connection_quotas(self) -> bool:
+        """Whether there is a quota of an IP address."""
+        return bool(self._by_ip)
+
     def connection_rate(self, address: str) -> float | None:
         """Return the limit of new connections per second from an IP address, or
         None."""

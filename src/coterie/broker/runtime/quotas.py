@@ -227,6 +227,11 @@ class Quotas:
         """The number of rates and buckets in memory."""
         return len(self._meters)
 
+    @property
+    def has_connection_quotas(self) -> bool:
+        """Whether the rate of new connections is limited."""
+        return self._accept_limit is not None or self.configured.has_connection_quotas
+
     def limits(self, user: str, client_id: str, now_ms: int) -> ClientLimits:
         """Return the limits of a client."""
         configured = self.configured

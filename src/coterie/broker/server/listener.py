@@ -33,7 +33,7 @@ from coterie.broker.server.request_memory import (
     RequestMemory,
 )
 from coterie.broker.server.security import Security
-from coterie.broker.server.throttle import Throttle
+from coterie.broker.server.throttle import Mute, Throttle
 from coterie.broker.server.turns import TURN_S, Turns
 from coterie.settings import Settings
 from coterie.wire.error_codes import ErrorCode
@@ -209,7 +209,7 @@ class ClientConnection(asyncio.Protocol):
         self._output_bytes_max = settings.connection_write_buffer_max_bytes
         self._client_quotas = node.broker.catalog.client_quotas
         self._throttle = Throttle(self, node.broker.quotas, node.broker.clock)
-        self._mute_timer: asyncio.TimerHandle | None = None
+        self._mute = Mute(loop, self._update_reading, self._end_turn)
         self._authentication_timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
         self._is_handling = False
@@ -248,6 +248,11 @@ class ClientConnection(asyncio.Protocol):
             transport.abort()
             return
         transport.set_write_buffer_limits(high=self._output_bytes_max)
+        quotas = self.node.broker.quotas
+        if quotas.has_connection_quotas and not self._mute.accept(
+            quotas, self.address, self.node.broker.clock(), self.abort
+        ):
+            return
         security = self._listener.security
         if self.sasl is not None:
             timeout_s = security.timeout_s
@@ -268,8 +273,7 @@ class ClientConnection(asyncio.Protocol):
         """Unregister the connection; later responses are dropped."""
         if self._authentication_timer is not None:
             self._authentication_timer.cancel()
-        if self._mute_timer is not None:
-            self._mute_timer.cancel()
+        self._mute.cancel()
         if self._transport is None:
             return
         self._transport = None
@@ -384,7 +388,7 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is None:
             response = None
         elif self._client_quotas.has_client_quotas:
-            self._mute(self._throttle.respond(token, response))
+            self._mute.extend(self._throttle.respond(token, response))
         try:
             self._connection.respond(token, response)
         except Exception:
@@ -498,7 +502,7 @@ class ClientConnection(asyncio.Protocol):
         connection = self._connection
         return (
             self._is_write_buffer_full
-            or self._mute_timer is not None
+            or self._mute.timer is not None
             or connection.in_flight >= self._in_flight_max
             or connection.output_bytes >= self._output_bytes_max
         )
@@ -513,7 +517,7 @@ class ClientConnection(asyncio.Protocol):
         is_held = connection.waiting_bytes >= READ_AHEAD_BYTES and (
             self._is_turn_added or connection.is_blocked or connection.has_request()
         )
-        is_muted = self._mute_timer is not None
+        is_muted = self._mute.timer is not None
         if self._is_paused == (is_held or is_muted or self.share.is_paused):
             return
         self._is_paused = not self._is_paused
@@ -557,22 +561,6 @@ class ClientConnection(asyncio.Protocol):
                 "no progress",
             )
             self.abort()
-
-    def _mute(self, throttle_ms: int) -> None:
-        """Stop reading for the throttle time of a quota (KIP-219)."""
-        if not throttle_ms:
-            return
-        until = self._loop.time() + throttle_ms / 1000
-        if self._mute_timer is not None:
-            if self._mute_timer.when() >= until:
-                return
-            self._mute_timer.cancel()
-        self._mute_timer = self._loop.call_at(until, self._unmute)
-        self._update_reading()
-
-    def _unmute(self) -> None:
-        self._mute_timer = None
-        self._end_turn()
 
     # Disconnecting.
 

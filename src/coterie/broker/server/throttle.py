@@ -8,6 +8,7 @@ quotas the longest throttle time counts.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -139,6 +140,66 @@ class Throttle:
         if throttle_ms:
             self._quotas.throttled[key].add(throttle_ms)
         return throttle_ms
+
+
+class Mute:
+    """The time for which a connection is muted: no request is read or handled.
+
+    `started` and `ended` are called when the time starts and ends.
+    """
+
+    __slots__ = ("_ended", "_loop", "_started", "timer")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        started: Callable[[], None],
+        ended: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._started = started
+        self._ended = ended
+        self.timer: asyncio.TimerHandle | None = None
+        """The timer of the end; None while the connection is not muted."""
+
+    def extend(self, throttle_ms: int) -> None:
+        """Mute the connection for this time at least; 0 changes nothing."""
+        if not throttle_ms:
+            return
+        end_s = self._loop.time() + throttle_ms / 1000
+        if self.timer is not None:
+            if self.timer.when() >= end_s:
+                return
+            self.timer.cancel()
+        self.timer = self._loop.call_at(end_s, self._end)
+        self._started()
+
+    def accept(
+        self, quotas: Quotas, address: str, now_ms: int, abort: Callable[[], None]
+    ) -> bool:
+        """Record a new connection with its quotas; return whether it is accepted.
+
+        A connection above the rate of its address is closed after the throttle time,
+        so that the client does not connect again at once (KIP-612). One above the
+        server's rate is muted until it is accepted.
+        """
+        refused_ms = quotas.record_connection(address, now_ms)
+        delay_ms = None if refused_ms else quotas.accept_delay_ms(now_ms)
+        if delay_ms is not None:
+            self.extend(delay_ms)
+            return True
+        self.timer = self._loop.call_later(refused_ms / 1000, abort)
+        self._started()
+        return False
+
+    def cancel(self) -> None:
+        """Cancel the timer of a lost connection."""
+        if self.timer is not None:
+            self.timer.cancel()
+
+    def _end(self) -> None:
+        self.timer = None
+        self._ended()
 
 
 class MutationQuota:
