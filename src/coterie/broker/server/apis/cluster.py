@@ -222,15 +222,14 @@ def describe_cluster(call: Call) -> None:
 # DescribeQuorum.
 
 METADATA_TOPIC: Final = "__cluster_metadata"
-_UNKNOWN_OFFSET: Final = -1
 
 
 def describe_quorum(call: Call) -> None:
     """Describe the quorum of the metadata: one voter, the controller.
 
     Requires DESCRIBE on the cluster. The other nodes share its process and its store,
-    so they observe nothing. The catalog has no offsets. As in Kafka, only a request for
-    exactly the one partition of the metadata is known.
+    so they observe nothing. The catalog is no log, so that all its offsets are 0. As in
+    Kafka, only a request for exactly the one partition of the metadata is known.
     """
     request: DescribeQuorumRequest = call.request
     response = DescribeQuorumResponse(error_message="")
@@ -277,7 +276,6 @@ def _quorum(call: Call) -> QuorumPartition:
     controller_id = broker.nodes[0].node_id
     voter = QuorumReplica(
         replica_id=controller_id,
-        log_end_offset=_UNKNOWN_OFFSET,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
     )
@@ -286,7 +284,6 @@ def _quorum(call: Call) -> QuorumPartition:
         error_message="",
         leader_id=controller_id,
         leader_epoch=LEADER_EPOCH,
-        high_watermark=_UNKNOWN_OFFSET,
         current_voters=[voter],
     )
 
