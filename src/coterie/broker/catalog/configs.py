@@ -259,6 +259,36 @@ def _invalid(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_CONFIG, message)
 
 
+_SYNONYMS: Final[Mapping[str, str]] = {
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "flush.messages": "log.flush.interval.messages",
+    "flush.ms": "log.flush.interval.ms",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "segment.jitter.ms": "log.roll.jitter.ms",
+    "segment.ms": "log.roll.ms",
+}
+_CLEANER: Final = frozenset(
+    {"delete.retention.ms", "max.compaction.lag.ms", "min.compaction.lag.ms"}
+)
+_LOG: Final = (
+    "cleanup.policy",
+    "index.interval.",
+    "local.retention.",
+    "message.timestamp.",
+    "preallocate",
+    "segment.bytes",
+)
+
+
+def broker_synonym(name: str) -> str:
+    """Return Kafka's name of the broker configuration that supplies the default of a
+    topic's configuration (Kafka's ServerTopicConfigSynonyms)."""
+    if name in _CLEANER:
+        return f"log.cleaner.{name}"
+    return f"log.{name}" if name.startswith(_LOG) else _SYNONYMS.get(name, name)
+
+
 def broker_default(config: TopicConfig, settings: Settings) -> str:
     """Return the value for topics that do not set the configuration."""
     if config.synonym is None:

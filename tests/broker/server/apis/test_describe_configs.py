@@ -77,6 +77,46 @@ def value_of(broker: FakeBroker, name: str = "retention.ms") -> tuple[str, int]:
     return config.value, config.config_source
 
 
+def test_no_configuration_keys_mean_all(broker: FakeBroker) -> None:
+    broker.create("a")
+    every = configs_of(broker, TOPIC, "a").configs
+    assert configs_of(broker, TOPIC, "a", []).configs == every
+    assert len(every) > 20
+
+
+@pytest.mark.parametrize(
+    ("name", "synonym"),
+    [
+        ("cleanup.policy", "log.cleanup.policy"),
+        ("compression.type", "compression.type"),
+        ("delete.retention.ms", "log.cleaner.delete.retention.ms"),
+        ("file.delete.delay.ms", "log.segment.delete.delay.ms"),
+        ("flush.messages", "log.flush.interval.messages"),
+        ("index.interval.bytes", "log.index.interval.bytes"),
+        ("local.retention.bytes", "log.local.retention.bytes"),
+        ("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
+        ("max.message.bytes", "message.max.bytes"),
+        ("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"),
+        ("message.timestamp.type", "log.message.timestamp.type"),
+        ("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio"),
+        ("min.insync.replicas", "min.insync.replicas"),
+        ("preallocate", "log.preallocate"),
+        ("retention.bytes", "log.retention.bytes"),
+        ("segment.bytes", "log.segment.bytes"),
+        ("segment.index.bytes", "log.index.size.max.bytes"),
+        ("unclean.leader.election.enable", "unclean.leader.election.enable"),
+    ],
+)
+def test_a_default_of_a_topic_has_the_brokers_name(
+    broker: FakeBroker, name: str, synonym: str
+) -> None:
+    """Compare with the names that Apache Kafka 4.3.1 describes."""
+    broker.create("a")
+    [config] = configs_of(broker, TOPIC, "a", [name], include_synonyms=True).configs
+    assert [each.name for each in config.synonyms] == [synonym]
+    assert config.config_source == ConfigSource.DEFAULT
+
+
 def test_topic_configs_are_set_and_deleted(broker: FakeBroker) -> None:
     broker.create("a")
     assert value_of(broker) == ("604800000", ConfigSource.DEFAULT)

@@ -24,6 +24,7 @@ from coterie.broker.catalog.configs import (
     TOPIC_CONFIGS,
     broker_config_type,
     broker_config_value,
+    broker_synonym,
     check_group_name,
 )
 from coterie.broker.catalog.topics import Topic, check_topic_name
@@ -55,7 +56,10 @@ _DEFAULTS = Settings()
 
 
 def describe_configs(call: Call) -> None:
-    """Describe the configurations of each resource. Requires DESCRIBE_CONFIGS on it."""
+    """Describe the configurations of each resource. Requires DESCRIBE_CONFIGS on it.
+
+    No configuration keys mean all, as null does.
+    """
     request: DescribeConfigsRequest = call.request
     response = DescribeConfigsResponse()
     for resource in request.resources:
@@ -64,10 +68,10 @@ def describe_configs(call: Call) -> None:
             resource_name=resource.resource_name,
             error_message=None,
         )
-        names = resource.configuration_keys
+        names = set(resource.configuration_keys or ())
         try:
             for config in _resource_configs(call, resource):
-                if names is None or config.name in names:
+                if not names or config.name in names:
                     if not request.include_synonyms:
                         config.synonyms = []
                     if not request.include_documentation:
@@ -140,7 +144,8 @@ def _topic_configs(call: Call, topic: Topic) -> Iterator[DescribeConfigsResource
         if (own := topic.configs.get(config.name)) is not None:
             synonyms.append(_synonym(config.name, own, ConfigSource.DYNAMIC_TOPIC))
         if config.synonym is None:
-            synonyms.append(_synonym(config.name, config.default, ConfigSource.DEFAULT))
+            name = broker_synonym(config.name)
+            synonyms.append(_synonym(name, config.default, ConfigSource.DEFAULT))
         else:
             synonyms += _setting_synonyms(call, config.synonym)
         result = _config(config.name, synonyms, config.type)
