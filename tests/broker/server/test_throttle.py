@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from coterie.auth.acl import Principal
 from coterie.broker.catalog.client_quotas import QuotaKey
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.protocol.sasl import Authentication
@@ -404,6 +405,29 @@ async def test_a_fetch_over_the_request_quota_is_empty(client: Client) -> None:
     response = client.call(fetch(), FETCH_VERSION)
     assert (response.throttle_time_ms, response.responses) == (1_000, [])
     assert throttled(client) == {QuotaKey.REQUEST: (1, 1_000)}
+
+
+async def test_a_connection_follows_changes_of_users_quotas_and_sweeps(
+    client: Client,
+) -> None:
+    quota(client, {"user": None}, producer_byte_rate=1_000_000)
+    quotas = client.broker.quotas
+
+    def recorded(user: str, size: int) -> bool:
+        """Return whether the request counts for the user."""
+        client.send(produce(size, acks=0), PRODUCE_VERSION)
+        limit = quotas.limits(user, "c", client.now_ms).produce
+        assert limit is not None
+        return limit.rate.measure(client.now_ms)[0] * WINDOW_S > size
+
+    assert recorded("ANONYMOUS", 100)
+    client.connection.principal = Principal("User", "alice")
+    assert recorded("alice", 100)
+    client.now_ms += 60_000
+    for number in range(3_000):
+        quotas.limits(f"u{number}", "c", client.now_ms)
+    assert recorded("alice", 100)
+    assert quotas.sweeps > 0
 
 
 async def test_without_client_quotas_nothing_is_measured(client: Client) -> None:

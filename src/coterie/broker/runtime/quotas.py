@@ -199,6 +199,10 @@ class ClientLimits(NamedTuple):
     mutation: TokenBucket | None
 
 
+NO_LIMITS: Final = ClientLimits(None, None, None, None)
+"""The limits of all clients without a quota, compared by identity."""
+
+
 class Quotas:
     """The rates of all clients that have a quota.
 
@@ -213,6 +217,8 @@ class Quotas:
         self._meters: dict[tuple[QuotaKey, str, str], _Meter] = {}
         self._limits: dict[tuple[str, str], ClientLimits] = {}
         self._version = configured.version
+        self.sweeps = 0
+        """The number of sweeps; each one invalidates all limits returned before."""
         self._sweep_at = _SWEEP_MIN
         self._accept_limit: RateLimit | None = None
         if settings.max_connection_creation_rate < INT32_MAX:
@@ -245,8 +251,9 @@ class Quotas:
             produce, fetch, request = (
                 self._rate_limit(key, user, client_id) for key in keys
             )
-            mutation = self._bucket(user, client_id)
-            found = ClientLimits(produce, fetch, request, mutation)
+            found = ClientLimits(produce, fetch, request, self._bucket(user, client_id))
+            if found == NO_LIMITS:
+                found = NO_LIMITS
             self._limits[user, client_id] = found
         return found
 
@@ -334,6 +341,7 @@ class Quotas:
             if not meter.is_idle(now_ms)
         }
         self._limits.clear()
+        self.sweeps += 1
         self._sweep_at = max(2 * len(self._meters), _SWEEP_MIN)
 
 

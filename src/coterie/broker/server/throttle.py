@@ -16,6 +16,7 @@ from typing import Any, Final
 from coterie.broker.catalog.client_quotas import QuotaKey
 from coterie.broker.protocol.connection import Request
 from coterie.broker.runtime.quotas import (
+    NO_LIMITS,
     PERCENT_PER_NS,
     ClientLimits,
     Quotas,
@@ -37,7 +38,19 @@ class Throttle:
     Kafka's network time does.
     """
 
-    __slots__ = ("_clock", "_peer", "_quotas", "_since_ns", "_timer")
+    __slots__ = (
+        "_cached",
+        "_client_id",
+        "_clock",
+        "_configured",
+        "_peer",
+        "_principal",
+        "_quotas",
+        "_since_ns",
+        "_sweeps",
+        "_timer",
+        "_version",
+    )
 
     def __init__(
         self,
@@ -51,21 +64,26 @@ class Throttle:
         self._clock = clock
         self._timer = timer
         self._since_ns: int | None = None
+        # The limits of the last request's client, while nothing changes them.
+        self._configured = quotas.configured
+        self._cached = NO_LIMITS
+        self._client_id = ""
+        self._principal = peer.principal
+        self._version = self._sweeps = -1
 
     def handle(self, handler: Handler, call: Call, request: Request) -> None:
         """Call a request's handler and record the time."""
-        if self._is_authenticating(request):
+        limit = self._limits(request.client_id).request
+        if limit is None or self._is_authenticating(request):
             handler(call)
             return
         self._since_ns = self._timer()
         handler(call)
-        limit = self._limits(request.client_id).request
         elapsed_ns = self._elapsed_ns()
         self._since_ns = None
-        if limit is not None:
-            limit.rate.record(elapsed_ns * PERCENT_PER_NS, self._clock())
-            # The heartbeat memo would respond without this measurement.
-            request.raw = None
+        limit.rate.record(elapsed_ns * PERCENT_PER_NS, self._clock())
+        # The heartbeat memo would respond without this measurement.
+        request.raw = None
 
     def respond(self, request: Request, response: Any) -> int:
         """Record a request, and set the throttle time in its response; return it.
@@ -73,9 +91,9 @@ class Throttle:
         A response of None is that of a Produce request with acks=0, whose time is
         exempt. A Fetch or topic response has the throttle time of its own quota.
         """
-        if self._is_authenticating(request):
-            return 0
         limits = self._limits(request.client_id)
+        if limits is NO_LIMITS or self._is_authenticating(request):
+            return 0
         own_key, own_ms = QuotaKey.CONTROLLER_MUTATION, 0
         if request.api_key == ApiKey.PRODUCE:
             own_key = QuotaKey.PRODUCE
@@ -118,8 +136,19 @@ class Throttle:
         )
 
     def _limits(self, client_id: str) -> ClientLimits:
-        user = self._peer.principal.name
-        return self._quotas.limits(user, client_id, self._clock())
+        quotas = self._quotas
+        version = self._configured.version
+        if (
+            self._version != version
+            or self._sweeps != quotas.sweeps
+            or self._client_id != client_id
+            or self._principal is not self._peer.principal
+        ):
+            principal = self._principal = self._peer.principal
+            self._cached = quotas.limits(principal.name, client_id, self._clock())
+            self._client_id = client_id
+            self._version, self._sweeps = version, quotas.sweeps
+        return self._cached
 
     def _record_time(self, limits: ClientLimits) -> int:
         if limits.request is None:
