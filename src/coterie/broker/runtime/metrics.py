@@ -52,7 +52,7 @@ class _Unowned(NamedTuple):
     since_ms: int
 
 
-class _Rebalance:
+class RebalanceProgress:
     """A rebalance of a group: when it began, and the epoch each member has reached.
 
     Epochs are counted as records are written, because `ConsumerGroup.state` visits
@@ -107,7 +107,7 @@ class Metrics:
         """The number of partitions that were assigned to another member than before."""
         self._observe_rebalance = observe_rebalance
         self._observe_unowned = observe_unowned
-        self._rebalancing: dict[GroupId, _Rebalance] = {}
+        self._rebalancing: dict[GroupId, RebalanceProgress] = {}
         self._assigned: dict[tuple[GroupId, MemberId], set[_Partition]] = {}
         self._unowned: dict[GroupId, dict[_Partition, _Unowned]] = {}
 
@@ -188,7 +188,7 @@ class Metrics:
                 return
             # The group was reloaded: the counts of the old object no longer apply.
             began_ms = now_ms if rebalance is None else rebalance.began_ms
-            rebalance = self._rebalancing[group_id] = _Rebalance(group, began_ms)
+            rebalance = self._rebalancing[group_id] = RebalanceProgress(group, began_ms)
         assert rebalance.began_ms <= now_ms, group_id
         if rebalance.is_over():
             self._observe_rebalance((now_ms - rebalance.began_ms) / 1000)

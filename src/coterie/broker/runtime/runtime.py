@@ -36,6 +36,11 @@ from coterie.broker.runtime.deferred import DeferredResponses, PendingRequest, R
 from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.loader import Loader
 from coterie.broker.runtime.metrics import Metrics
+from coterie.broker.runtime.rebalance_log import (
+    RebalanceLog,
+    groups_before,
+    may_rebalance,
+)
 from coterie.broker.runtime.shards import (
     PHASE_ERRORS,
     DrivenShard,
@@ -132,6 +137,7 @@ class Runtime:
         """The counters to update with every result that writes; None without them."""
         self.reloads = 0
         """The number of times a stopped shard was loaded again."""
+        self._rebalances = RebalanceLog()
         self._growth_listeners: list[GrowthListener] = []
         self._is_stopped = False
         self._ticket = 0
@@ -194,9 +200,7 @@ class Runtime:
             result = driven.handle(request, context)
             if result.response is None:
                 driven.pending[context.ticket] = pending
-            replies = self._apply(driven, result, context.now_ms)
-            if self.metrics is not None and result.records:
-                self.metrics.count(driven.shard.state, request, result, context.now_ms)
+            replies = self._apply_and_observe(driven, request, result, context.now_ms)
         except ApiError as error:
             driven.pending.pop(context.ticket, None)
             response = driven.shard.refuse(request, context, error.code, error.message)
@@ -307,9 +311,7 @@ class Runtime:
             result = driven.handle(event, context)
             in_batches = type(event) in _IN_BATCHES
             for part in _batches(result) if in_batches else (result,):
-                self._apply_and_reply(driven, part, context.now_ms)
-            if self.metrics is not None and result.records:
-                self.metrics.count(driven.shard.state, event, result, context.now_ms)
+                self._apply_and_reply(driven, event, part, context.now_ms)
         except ApiError as error:
             _LOGGER.warning("%s: %r was refused: %s", driven.name, event, error)
         except Exception:
@@ -321,12 +323,28 @@ class Runtime:
         return Context(self._environment, self._clock(), self._ticket)
 
     def _apply_and_reply(
-        self, driven: DrivenShard, result: Result, now_ms: int
+        self, driven: DrivenShard, event: Any, result: Result, now_ms: int
     ) -> None:
-        for pending, reply in self._apply(driven, result, now_ms):
+        replies = self._apply_and_observe(driven, event, result, now_ms)
+        for pending, reply in replies:
             self._respond(driven, pending, reply)
 
     # Results.
+
+    def _apply_and_observe(
+        self, driven: DrivenShard, request: Any, result: Result, now_ms: int
+    ) -> Sequence[tuple[PendingRequest, Struct]]:
+        """Apply a result as `_apply` does; count it and log rebalances."""
+        if not (result.records or result.changes):
+            return self._apply(driven, result, now_ms)
+        state = driven.shard.state
+        before = groups_before(state, result) if may_rebalance(result) else None
+        replies = self._apply(driven, result, now_ms)
+        if before is not None:
+            self._rebalances.observe(state, request, result, before, now_ms)
+        if self.metrics is not None and result.records:
+            self.metrics.count(state, request, result, now_ms)
+        return replies
 
     def _apply(
         self, driven: DrivenShard, result: Result, now_ms: int
@@ -424,7 +442,8 @@ class Runtime:
         try:
             context = self._event_context()
             result = driven.shard.after_load(context)
-            self._apply_and_reply(driven, result, context.now_ms)
+            for pending, reply in self._apply(driven, result, context.now_ms):
+                self._respond(driven, pending, reply)
         except Exception:
             self._stop_after_bug(driven)
         events, driven.events = driven.events, []
