@@ -62,6 +62,20 @@ def test_loaded_shards_serve_while_others_load() -> None:
 
 
 @pytest.mark.usefixtures("slices")
+def test_a_runtime_can_stop_while_it_loads(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(shard_count=3)
+    for at in range(60):
+        world.call(commit_request(f"g{at}", at), f"g{at}")
+    loading = world.reopened(starts=False)
+    loading.start()
+    loading.loop.turn()
+    loading.runtime.stop()
+    loading.loop.settle()
+    assert loading.phases == {Phase.STOPPED}
+    assert not caplog.records
+
+
+@pytest.mark.usefixtures("slices")
 def test_a_shard_with_requests_is_loaded_next() -> None:
     world = World(shard_count=4)
     for at in range(80):

@@ -77,6 +77,11 @@ class Loader:
         if driven in self._loads:
             self._first = driven
 
+    def stop(self) -> None:
+        """Load no further: the log is about to be closed."""
+        self._loads.clear()
+        self._first = None
+
     def run_slice(self) -> None:
         """Load for `SLICE_S`, and continue in the next iteration of the loop."""
         self._scheduled = False

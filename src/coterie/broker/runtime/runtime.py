@@ -457,6 +457,7 @@ class Runtime:
     def stop(self) -> None:
         """Stop firing timers and handling requests."""
         self._is_stopped = True
+        self._loader.stop()
         self._timers.stop()
         for driven in self.shards:
             self._stop(driven)
