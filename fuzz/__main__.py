@@ -17,10 +17,12 @@ import argparse
 import asyncio
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from random import Random
 from typing import Final
 
@@ -75,12 +77,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def send_requests(seconds: float, count: int, seed: int) -> int:
     """Send requests to a broker; return 0 when no bug was found."""
     print(f"whole requests, {seconds:g} s, seed {seed}", flush=True)
-    fuzzer = Fuzzer(seed)
-    try:
-        asyncio.run(fuzzer.run(seconds, count))
-    except BugFound as error:
-        print(f"{error}\nafter {fuzzer.sent} requests, with seed {seed}")
-        return 1
+    with tempfile.TemporaryDirectory() as directory:
+        fuzzer = Fuzzer(seed, Path(directory))
+        try:
+            asyncio.run(fuzzer.run(seconds, count))
+        except BugFound as error:
+            print(f"{error}\nafter {fuzzer.sent} requests, with seed {seed}")
+            return 1
     print(f"{fuzzer.sent} requests, each with a response; no bug, no closed connection")
     return 0
 

@@ -258,7 +258,7 @@ class Generator:
         if starts and chance.random() < 0.5:
             for name, content in starts.items():
                 setattr(request, name, content)
-            return request
+            return self._copy(request, version)
         return self._overlay(request) if chance.random() < 0.6 else request
 
     def keep(self, request: Message, version: int, response: Message) -> None:
@@ -386,6 +386,8 @@ class Generator:
             return min(max(value, low), high)
         if kind == "bool":
             return chance.random() < 0.5
+        if kind == "string" and chance.random() < 0.4:
+            return ""
         odd = {
             "string": _TEXTS,
             "uuid": _UUIDS,

@@ -14,10 +14,10 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from coterie.broker.log.memory import MemoryLog
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.server.server import Server, ServerPlan
 from coterie.errors import MalformedFrame
@@ -40,7 +40,7 @@ CANARY_EVERY: Final = 50
 HISTORY: Final = 15
 _MAY_WAIT: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Requests whose responses wait for other members."""
-_WEIGHTS: Final = {
+WEIGHTS: Final = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: 6.0,
     ApiKey.JOIN_GROUP: 4.0,
     ApiKey.SYNC_GROUP: 3.0,
@@ -57,6 +57,7 @@ _WEIGHTS: Final = {
 }
 """How often an API is chosen; 1 if not listed."""
 _SETTINGS: Final = Settings(
+    log_flush_sync=False,
     offsets_topic_num_partitions=SHARDS,
     group_initial_rebalance_delay_ms=0,
     group_min_session_timeout_ms=1,
@@ -133,11 +134,13 @@ class Peer:
 class Fuzzer:
     """A run: the broker, the connections, and the requests so far."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, directory: Path) -> None:
         self._chance = Random(seed)
         self._generator = Generator(self._chance)
-        self._log = MemoryLog()
-        self._server = Server(_plan())
+        self._plan = ServerPlan(
+            settings=_SETTINGS, host="127.0.0.1", port=0, directory=directory
+        )
+        self._server = Server(self._plan)
         self._logged = Logged()
         self._history: deque[str] = deque(maxlen=HISTORY)
         self._is_running = False
@@ -164,7 +167,7 @@ class Fuzzer:
             await self._send_all(time.monotonic() + seconds, count)
             self._is_running = False
             await self._server.stop()
-            self._server = Server(_plan())
+            self._server = Server(self._plan)
             await self._start()
             self._check("starting again")
         finally:
@@ -176,7 +179,7 @@ class Fuzzer:
                 await self._server.stop()
 
     async def _start(self) -> None:
-        await self._server.start(self._log)
+        await self._server.start()
         self._is_running = True
         self._peer = await self._connect()
         shards = self._server.assembly.broker.runtime.shards
@@ -196,7 +199,7 @@ class Fuzzer:
 
     async def _send_all(self, deadline: float, count: int) -> None:
         apis = list(IMPLEMENTED)
-        weights = [_WEIGHTS.get(key, 1.0) for key in apis]
+        weights = [WEIGHTS.get(key, 1.0) for key in apis]
         while time.monotonic() < deadline and self.sent < count:
             (key,) = self._chance.choices(apis, weights)
             served = api_of(key).served
@@ -277,10 +280,6 @@ class Fuzzer:
 
     def _bug(self, what: str) -> BugFound:
         return BugFound("\n".join([*self._history, "", what]))
-
-
-def _plan() -> ServerPlan:
-    return ServerPlan(settings=_SETTINGS, host="127.0.0.1", port=0)
 
 
 def _bound_waits(request: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coterie.broker.coordinator.consumer.topics import TopicIndex
-from coterie.wire.api import IMPLEMENTED, api_of
+from coterie.wire.api import IMPLEMENTED, ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from fuzz.__main__ import main
 from fuzz.request_values import Generator
@@ -31,6 +31,9 @@ def test_an_assertion_about_a_value_of_a_request_is_detected(
         add(index, group_id, topics, by)
 
     monkeypatch.setattr(TopicIndex, "_add", checked)
+    only_heartbeats = dict.fromkeys(IMPLEMENTED, 0.0)
+    only_heartbeats[ApiKey.CONSUMER_GROUP_HEARTBEAT] = 1.0
+    monkeypatch.setattr("fuzz.requests.WEIGHTS", only_heartbeats)
     arguments = ["--only", "requests", "--seconds", "60", "--count", "20000"]
     assert main([*arguments, "--seed", "1"]) == 1
     printed = capsys.readouterr().out
