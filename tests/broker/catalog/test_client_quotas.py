@@ -195,6 +195,7 @@ def test_an_invalid_entity_is_refused(entity: QuotaEntity, message: str) -> None
         (PRODUCE, 0, "Quota {} must be greater than 0"),
         (REQUEST, -1, "Quota {} must be greater than 0"),
         (REQUEST, float("nan"), "Quota {} must be greater than 0"),
+        (REQUEST, float("inf"), "Quota {} must be finite"),
         (FETCH, 1.5, "{} cannot be a fractional value."),
         (FETCH, 1e19, "Proposed value for {} is too large for a LONG."),
         (FETCH, 2.0**63, None),

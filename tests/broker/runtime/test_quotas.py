@@ -139,6 +139,17 @@ def test_a_bucket_is_never_more_than_full() -> None:
     assert bucket.take(1, NOW + 3_600_000, is_strict=True) == 200
 
 
+@pytest.mark.parametrize("bound", [5e-324, 1e-300, 2.0**63, 1.7e308])
+def test_every_valid_bound_gives_a_throttle_time(bound: float) -> None:
+    bucket, limit = TokenBucket(bound, 11), limit_of(bound)
+    for after_ms in (0, 0, 1, 50_000):
+        for is_strict in (True, False):
+            wait_ms = bucket.take(10_000, NOW + after_ms, is_strict=is_strict)
+            assert 0 <= wait_ms <= INT32_MAX
+        assert 0 <= limit.record(1 << 40, NOW + after_ms) <= INT32_MAX
+    assert limit.largest >= 0
+
+
 # The limits of clients.
 
 

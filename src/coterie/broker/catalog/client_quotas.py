@@ -287,6 +287,8 @@ def _check_value(keys: frozenset[QuotaKey], key: str, value: float) -> None:
     if not value > 0:  # NaN, too
         raise _invalid(f"Quota {key} must be greater than 0")
     if key not in _INTEGRAL:
+        if math.isinf(value):  # Kafka accepts it; the same as no quota
+            raise _invalid(f"Quota {key} must be finite")
         return
     bound, type_name = _INTEGRAL[key]
     if value > bound:

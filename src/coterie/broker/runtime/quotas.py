@@ -347,4 +347,4 @@ class Quotas:
 
 def _rounded(ms: float) -> int:
     """Round as Java's Math.round; a positive time is never more than an int."""
-    return min(math.floor(ms + 0.5), INT32_MAX)
+    return math.floor(min(ms, INT32_MAX) + 0.5)
