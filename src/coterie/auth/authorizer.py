@@ -11,8 +11,8 @@ D-31):
 - a resource that no binding matches is denied to everyone, unless
   `allow.everyone.if.no.acl.found` is set.
 
-A decision uses only the bindings of one resource and one principal, and is cached until
-a binding is added or removed: its cost does not grow with the number of bindings.
+A decision uses only the bindings of one resource, principal and host, and is cached
+until a binding is added or removed: its cost does not grow with the number of bindings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
-from typing import Any, Final, Protocol, TypeAlias
+from itertools import chain
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from coterie.auth.acl import (
     WILDCARD,
@@ -102,8 +103,9 @@ _ARBITRARY_NAME: Final = "hardcode"
 """The resource name with which Kafka's authorizeByResourceType tests whether any name
 is allowed."""
 
-_Bindings: TypeAlias = dict[Principal, set[AclBinding]]
-"""The bindings of one resource pattern, by principal."""
+_Key = TypeVar("_Key")
+_Bindings: TypeAlias = dict[tuple[Principal, str], set[AclBinding]]
+"""The bindings of one resource pattern, by principal and canonical host."""
 
 
 class _Index:
@@ -112,6 +114,7 @@ class _Index:
     def __init__(self) -> None:
         self._by_pattern: dict[tuple[ResourceType, PatternType, str], _Bindings] = {}
         self._prefix_lengths: dict[ResourceType, Counter[int]] = {}
+        self._by_principal: dict[str, set[AclBinding]] = {}
 
     def add(self, acl: AclBinding) -> None:
         pattern = acl.resource_type, acl.pattern, acl.name
@@ -119,14 +122,14 @@ class _Index:
         if not bindings and acl.pattern is PatternType.PREFIXED:
             lengths = self._prefix_lengths.setdefault(acl.resource_type, Counter())
             lengths[len(acl.name)] += 1
-        bindings.setdefault(acl.principal, set()).add(acl)
+        bindings.setdefault(_holder(acl), set()).add(acl)
+        self._by_principal.setdefault(str(acl.principal), set()).add(acl)
 
     def remove(self, acl: AclBinding) -> None:
         pattern = acl.resource_type, acl.pattern, acl.name
         bindings = self._by_pattern[pattern]
-        bindings[acl.principal].remove(acl)
-        if not bindings[acl.principal]:
-            del bindings[acl.principal]
+        _discard(bindings, _holder(acl), acl)
+        _discard(self._by_principal, str(acl.principal), acl)
         if bindings:
             return
         del self._by_pattern[pattern]
@@ -154,12 +157,29 @@ class _Index:
                 yield bindings
 
     def of_type(
-        self, resource_type: ResourceType, principal: Principal
+        self, resource_type: ResourceType, context: RequestContext
     ) -> Iterator[AclBinding]:
-        """Yield a principal's bindings of all patterns of a resource type."""
+        """Yield the bindings of all patterns of a resource type for a request."""
         for pattern, bindings in self._by_pattern.items():
             if pattern[0] == resource_type:
-                yield from _of_principal(bindings, principal)
+                yield from _for_request(bindings, context)
+
+    def candidates(self, acl_filter: AclBindingFilter) -> Iterable[AclBinding] | None:
+        """Return the few bindings that a filter may match; None for a filter that names
+        neither a resource nor a principal."""
+        name, principal = acl_filter.name, acl_filter.principal
+        if name is None:
+            return None if principal is None else self._by_principal.get(principal, ())
+        if acl_filter.pattern is PatternType.MATCH:
+            found = (self.matching(each, name) for each in ResourceType)
+            some = list(chain.from_iterable(found))
+        else:
+            some = [
+                self._by_pattern.get((resource_type, pattern, name), {})
+                for resource_type in ResourceType
+                for pattern in (PatternType.LITERAL, PatternType.PREFIXED)
+            ]
+        return chain.from_iterable(acls for each in some for acls in each.values())
 
 
 class AclAuthorizer:
@@ -195,8 +215,11 @@ class AclAuthorizer:
 
     def matching(self, acl_filter: AclBindingFilter) -> list[AclBinding]:
         """Return the bindings that a filter matches, in order of resources."""
+        candidates = self._index.candidates(acl_filter)
+        if candidates is None:
+            candidates = self._acls.values()
         return sorted(
-            (acl for acl in self._acls.values() if acl_filter.matches(acl)),
+            filter(acl_filter.matches, candidates),
             key=lambda acl: (acl.resource_type, acl.name, acl.pattern, *acl),
         )
 
@@ -270,8 +293,7 @@ class AclAuthorizer:
             # allow.everyone.if.no.acl.found has no effect once any principal has a
             # binding.
             has_bindings = True
-            acls = _of_principal(bindings, context.principal)
-            for acl in _of_host(acls, context.host):
+            for acl in _for_request(bindings, context):
                 if acl.permission is PermissionType.ALLOW:
                     is_allowed = is_allowed or acl.operation in allowing
                 elif acl.operation in {operation, Operation.ALL}:
@@ -285,9 +307,7 @@ class AclAuthorizer:
         completely."""
         acls = [
             acl
-            for acl in _of_host(
-                self._index.of_type(resource_type, context.principal), context.host
-            )
+            for acl in self._index.of_type(resource_type, context)
             if acl.operation in {operation, Operation.ALL}
         ]
         denied = {
@@ -315,15 +335,22 @@ def _is_denied(acl: AclBinding, denied: set[tuple[PatternType, str]]) -> bool:
     )
 
 
-def _of_principal(bindings: _Bindings, principal: Principal) -> Iterator[AclBinding]:
-    yield from bindings.get(principal, ())
-    yield from bindings.get(WILDCARD_PRINCIPAL, ())
+def _holder(acl: AclBinding) -> tuple[Principal, str]:
+    return acl.principal, acl.host if acl.host == WILDCARD else _canonical(acl.host)
 
 
-def _of_host(acls: Iterable[AclBinding], host: str) -> Iterator[AclBinding]:
-    for acl in acls:
-        if acl.host in {WILDCARD, host} or _canonical(acl.host) == _canonical(host):
-            yield acl
+def _for_request(bindings: _Bindings, context: RequestContext) -> Iterator[AclBinding]:
+    """Yield the bindings of a request's principal and host, wildcards included."""
+    for principal in (context.principal, WILDCARD_PRINCIPAL):
+        for host in (WILDCARD, _canonical(context.host)):
+            yield from bindings.get((principal, host), ())
+
+
+def _discard(sets: dict[_Key, set[AclBinding]], key: _Key, acl: AclBinding) -> None:
+    """Remove a binding, and its set when that becomes empty."""
+    sets[key].remove(acl)
+    if not sets[key]:
+        del sets[key]
 
 
 @lru_cache(1_024)

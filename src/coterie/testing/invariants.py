@@ -22,7 +22,7 @@ from coterie.broker.coordinator.consumer.topics import TopicIndex
 from coterie.broker.coordinator.records import GroupMetadataValue
 from coterie.broker.coordinator.result import Ticket
 from coterie.broker.coordinator.state import State
-from coterie.types import GroupId, TopicId
+from coterie.types import GroupId, TopicId, TopicPartition
 
 
 def check(state: State) -> None:
@@ -231,12 +231,13 @@ def _check_offsets(state: State) -> None:
         by_topic = stored.group(group_id)
         assert bool(by_topic) == (group_id in stored), "a stored group without offsets"
         assert all(by_topic.values()), "a stored topic without offsets"
-    producers: dict[GroupId, set[int]] = {}
-    for producer_id, transaction in pending.transactions.items():
+    indexed: dict[GroupId, set[TopicPartition]] = {}
+    for transaction in pending.transactions.values():
         assert transaction.groups, "a pending transaction without offsets"
         for group_id, offsets in transaction.groups.items():
             assert offsets, "a pending group without offsets"
-            producers.setdefault(group_id, set()).add(producer_id)
-    assert producers == {
-        group_id: {*pending.producers(group_id)} for group_id in pending.groups()
+            indexed.setdefault(group_id, set()).update(offsets)
+    assert indexed == {
+        group_id: {name for name, _ in pending.items(group_id)}
+        for group_id in pending.groups()
     }

@@ -7,7 +7,6 @@ from __future__ import annotations
 import pytest
 
 from coterie.broker.catalog.client_quotas import (
-    CHANGES_MAX,
     ClientQuotas,
     FilterComponent,
     MatchType,
@@ -17,6 +16,7 @@ from coterie.broker.catalog.client_quotas import (
     QuotaLimit,
     quota_entity,
 )
+from coterie.broker.catalog.entries import CHANGES_PER_REQUEST_MAX
 from coterie.errors import ApiError
 from coterie.wire.error_codes import ErrorCode
 
@@ -155,13 +155,13 @@ def test_the_second_change_of_an_entity_is_refused_and_the_first_takes_effect() 
 def test_too_many_changes_are_refused_together() -> None:
     many = [
         QuotaChange(user(f"u{number}"), [(PRODUCE, 1.0)])
-        for number in range(CHANGES_MAX + 1)
+        for number in range(CHANGES_PER_REQUEST_MAX + 1)
     ]
     quotas = ClientQuotas()
     with pytest.raises(ApiError) as raised:
         quotas.alter(many)
     assert raised.value.code is ErrorCode.POLICY_VIOLATION
-    assert len(quotas.alter(many[1:])[0]) == CHANGES_MAX
+    assert len(quotas.alter(many[1:])[0]) == CHANGES_PER_REQUEST_MAX
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum, StrEnum
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from coterie.broker.catalog.entries import Entry, EntryKind
+from coterie.broker.catalog.entries import (
+    CHANGES_PER_REQUEST_MAX,
+    Entry,
+    EntryKind,
+    too_many_changes,
+)
 from coterie.errors import ApiError
 from coterie.wire.error_codes import ErrorCode
 
@@ -27,9 +32,6 @@ _TYPES: Final = frozenset({USER, CLIENT_ID, IP})
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 """The entity's types, sorted, each with its name; None for the default."""
 
-CHANGES_MAX: Final = 10_000
-"""The largest number of changed values of one request: Kafka's MAX_RECORDS_PER_USER_OP.
-"""
 _LONG_BOUND: Final = 2.0**63
 _INT_BOUND: Final = 2.0**31 - 1
 _FRACTION_MAX: Final = 1e-6
@@ -139,11 +141,8 @@ class ClientQuotas:
             own = self._entities.get(entity, {})
             count = sum(own.get(key) != changed.get(key) for key in new)
             changed_count += count
-            if changed_count > CHANGES_MAX:
-                raise ApiError(
-                    ErrorCode.POLICY_VIOLATION,
-                    "Unable to perform excessively large batch operation.",
-                )
+            if changed_count > CHANGES_PER_REQUEST_MAX:
+                raise too_many_changes()
             if count:
                 name = json.dumps(dict(entity), separators=(",", ":"))
                 entries.append(Entry(EntryKind.CLIENT_QUOTA, name, changed or None))

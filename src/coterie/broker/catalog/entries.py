@@ -13,8 +13,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from coterie.errors import LogCorrupt
+from coterie.errors import ApiError, LogCorrupt
+from coterie.wire.error_codes import ErrorCode
 
+CHANGES_PER_REQUEST_MAX: Final = 10_000
+"""Kafka's `QuorumController.MAX_RECORDS_PER_USER_OP`."""
 _SPACE_PREFIX: Final = "catalog/"
 
 
@@ -57,6 +60,14 @@ class Entry(NamedTuple):
             return self.name.encode(), None
         text = json.dumps(self.value, separators=(",", ":"), sort_keys=True)
         return self.name.encode(), text.encode()
+
+
+def too_many_changes() -> ApiError:
+    """Return the error for a request of more than `CHANGES_PER_REQUEST_MAX` changes."""
+    return ApiError(
+        ErrorCode.POLICY_VIOLATION,
+        "Unable to perform excessively large batch operation.",
+    )
 
 
 def space_of(kind: EntryKind) -> str:

@@ -12,7 +12,7 @@ bumps the producer epoch, so that late writes of the ended transaction are fence
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -197,7 +197,7 @@ class Transactions:
         return Transition(replace(bumped, updated_ms=now_ms), markers)
 
     def add_partitions(
-        self, claim: Claim, partitions: Iterable[TopicPartition], now_ms: int
+        self, claim: Claim, partitions: Collection[TopicPartition], now_ms: int
     ) -> Transition:
         """Add partitions to the transaction; begin one if none is ongoing.
 
@@ -213,9 +213,9 @@ class Transactions:
                 updated_ms=now_ms,
             )
             return Transition(begun)
-        wanted = found.partitions.union(partitions)
-        if wanted == found.partitions:
+        if found.partitions.issuperset(partitions):
             return Transition(found, is_change=False)
+        wanted = found.partitions.union(partitions)
         return Transition(replace(found, partitions=wanted, updated_ms=now_ms))
 
     def verify(self, claim: Claim, partition: TopicPartition) -> bool:

@@ -63,7 +63,9 @@ class Users:
         own = self._users.setdefault(user, {})
         before = own.pop(mechanism, None)
         if before is not None:
-            counts -= Counter({_parameters_of(before): 1})
+            counts[_parameters_of(before)] -= 1
+            if not counts[_parameters_of(before)]:
+                del counts[_parameters_of(before)]
         if value is not None:
             own[mechanism] = made = _from_value(value)
             counts[_parameters_of(made)] += 1

@@ -154,8 +154,10 @@ class FetchSessions:
     def _full_plan(
         self, request: FetchRequest, api_version: int, now_ms: int
     ) -> FetchPlan:
+        # The last occurrence of a partition counts, as in Kafka's FetchRequest.
+        requested = dict(_requested(request))
         partitions = [
-            (key, SessionPartition(partition)) for key, partition in _requested(request)
+            (key, SessionPartition(partition)) for key, partition in requested.items()
         ]
         if request.session_epoch == FINAL_EPOCH or not partitions:
             return FetchPlan(partitions)

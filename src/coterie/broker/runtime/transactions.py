@@ -8,7 +8,7 @@ stay open until their timeout.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import partial
 from typing import Final
 
@@ -77,7 +77,7 @@ class TransactionPlane:
         return self._apply(step)
 
     def add_partitions(
-        self, claim: Claim, partitions: Iterable[TopicPartition]
+        self, claim: Claim, partitions: Collection[TopicPartition]
     ) -> None:
         """Add partitions to the producer's transaction (staged).
 

@@ -181,7 +181,7 @@ class _TopicChanges:
     """The broadcast of topic changes to all shards.
 
     Changes of one loop iteration are broadcast together in the next: one request can
-    create hundreds of topics.
+    create or delete thousands of topics, and each broadcast searches all groups.
     """
 
     def __init__(self, runtime: Runtime, loop: asyncio.AbstractEventLoop) -> None:
@@ -189,19 +189,22 @@ class _TopicChanges:
         self._loop = loop
         self._changed: set[TopicName] = set()
         self._created: set[TopicName] = set()
+        self._deleted: list[DeletedTopic] = []
 
     def add(self, change: TopicChange) -> None:
         """Add a change of the catalog.
 
-        A deleted topic's committed offsets are deleted at once (E17-18); groups that
-        subscribe to a changed topic refresh their metadata (E15-04).
+        A deleted topic's committed offsets are deleted (E17-18); groups that subscribe
+        to a changed topic refresh their metadata (E15-04).
         """
         before, after = change
         topic = before or after
         assert topic is not None
         if after is None and topic.name != OFFSETS_TOPIC:
-            deleted = DeletedTopic(topic.name, topic.topic_id)
-            self._runtime.broadcast(TopicsDeleted((deleted,)))
+            self._deleted.append(DeletedTopic(topic.name, topic.topic_id))
+        elif before is None and self._deleted:
+            # A commit to a new topic of the same name has no id to tell them apart.
+            self._broadcast_deleted()
         if before is None or after is None or _affects_assignment(before, after):
             if not self._changed:
                 self._loop.call_soon(self._broadcast)
@@ -209,7 +212,13 @@ class _TopicChanges:
             if before is None:
                 self._created.add(topic.name)
 
+    def _broadcast_deleted(self) -> None:
+        if self._deleted:
+            deleted, self._deleted = tuple(self._deleted), []
+            self._runtime.broadcast(TopicsDeleted(deleted))
+
     def _broadcast(self) -> None:
+        self._broadcast_deleted()
         event = TopicsChanged(frozenset(self._changed), frozenset(self._created))
         self._changed.clear()
         self._created.clear()

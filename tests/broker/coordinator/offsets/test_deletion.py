@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.broker.coordinator.classic import group as classic_group
 from coterie.broker.coordinator.consumer.group import ResolvedRegex
 from coterie.broker.coordinator.consumer.record_builders import regex_record
 from coterie.broker.coordinator.offsets import deletion
 from coterie.broker.coordinator.offsets.deletion import DeletedTopic, TopicsDeleted
 from coterie.broker.coordinator.records import OffsetCommitKey
 from coterie.broker.coordinator.result import Record, Result
+from coterie.errors import MalformedFrame
 from tests.broker.coordinator.classic.members import (
     join,
     leave,
@@ -261,3 +263,18 @@ def test_deleting_a_topic_deletes_its_offsets_in_consumer_groups() -> None:
     driver.fire(TopicsDeleted((DeletedTopic("foo", topic_id("foo")),)))
     assert driver.written == (tombstone("foo", 0), tombstone("foo", 1))
     assert driver.offsets() == {B0: 2}
+
+
+def test_malformed_subscriptions_are_decoded_once_for_many_topics(
+    driver: ShardDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stable_group(driver)
+    decoded: list[bytes] = []
+
+    def count(subscription: bytes) -> list[str]:
+        decoded.append(subscription)
+        raise MalformedFrame("a test")
+
+    monkeypatch.setattr(classic_group, "_topics_in", count)
+    driver.delete_offsets({f"topic-{number}": [0] for number in range(20)})
+    assert len(decoded) == 1

@@ -180,10 +180,16 @@ class InProcessServer:
     ) -> asyncio.Future[Struct | None]:
         """Handle a request as decoded from the wire; return the future response."""
         received, _ = decode(type(request), version, encode(request, version))
+        return self.handle(received, version, node)
+
+    def handle(
+        self, received: Message, version: int, node: int = 0
+    ) -> asyncio.Future[Struct | None]:
+        """Handle a decoded request; return the future response."""
         answered: asyncio.Future[Struct | None] = self.loop.create_future()
         peer = FakePeer(self.broker.nodes[node], answered, self.principal)
         call = Call(received, version, "client", peer, None)
-        HANDLERS[request.API_KEY](call)
+        HANDLERS[received.API_KEY](call)
         return answered
 
     def call(self, request: Message, version: int, node: int = 0) -> Any:

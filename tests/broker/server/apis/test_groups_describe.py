@@ -14,6 +14,7 @@ from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeR
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
+from coterie.wire.messages.describe_groups import DescribeGroupsRequest
 from tests.broker.server.apis.in_process_server import InProcessServer
 
 GROUP, TOPIC = ResourceType.GROUP, ResourceType.TOPIC
@@ -54,11 +55,19 @@ def test_each_described_group_has_its_own_result(server: InProcessServer) -> Non
         join(server, name)
     server.shards[0].phase = Phase.LOADING
     server.shards[1].phase = Phase.STOPPED
-    requested = [names[2], "", names[0], names[3], names[1], names[2]]
+    requested = [names[2], "", names[0], names[3], names[1]]
     groups = describe(server, *requested)
     assert [group.group_id for group in groups] == requested
-    assert [group.error_code for group in groups] == [0, 24, 14, 0, 16, 0]
-    assert [len(group.members) for group in groups] == [1, 0, 0, 1, 0, 1]
+    assert [group.error_code for group in groups] == [0, 24, 14, 0, 16]
+    assert [len(group.members) for group in groups] == [1, 0, 0, 1, 0]
+
+
+def test_a_repeated_group_is_described_once(server: InProcessServer) -> None:
+    join(server)
+    assert [group.group_id for group in describe(server, "g", "h", "g")] == ["g", "h"]
+    request = DescribeGroupsRequest(groups=["g", "h", "g"])
+    classic = server.call(request, 5).groups
+    assert [group.group_id for group in classic] == ["g", "h"]
 
 
 @pytest.mark.fact("E16-04")

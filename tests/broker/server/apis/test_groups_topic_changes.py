@@ -9,6 +9,7 @@ import pytest
 
 from coterie.auth.acl import Operation, ResourceType
 from coterie.broker.coordinator.consumer import subscriptions
+from coterie.broker.coordinator.offsets.deletion import TopicsDeleted
 from coterie.settings import Settings
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_heartbeat import (
@@ -242,3 +243,40 @@ def test_subscribing_to_a_topic_without_describe_permission_is_refused(
     assert answer.assignment is None
     assert not any(shard.shard.state.consumer_groups for shard in server.shards)
     assert Client(server).join("t").error_code == 0
+
+
+# Deleted topics.
+
+
+def test_topics_deleted_by_one_request_are_broadcast_together(
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broadcast: list[Any] = []
+    monkeypatch.setattr(server.broker.runtime, "broadcast", broadcast.append)
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name) for name in ("t", "u")]
+    )
+    server.call(request, 6)
+    server.turn()
+    [deleted] = [event for event in broadcast if isinstance(event, TopicsDeleted)]
+    assert [topic.name for topic in deleted.topics] == ["t", "u"]
+
+
+def test_a_deletion_is_broadcast_before_a_topic_of_the_same_name_exists(
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = server.broker.catalog.topics
+    seen: list[tuple[str, bool]] = []
+
+    def broadcast(event: Any) -> None:
+        if isinstance(event, TopicsDeleted):
+            [topic] = event.topics
+            seen.append((topic.name, server.broker.catalog.topic_id("t") == old_id))
+
+    old_id = topics["t"].topic_id
+    monkeypatch.setattr(server.broker.runtime, "broadcast", broadcast)
+    server.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]), 6)
+    assert seen == []
+    new = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    server.send(CreateTopicsRequest(topics=[new]), 7)
+    assert seen == [("t", False)], "before any request of the new topic"

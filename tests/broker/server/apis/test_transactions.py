@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
+from coterie.broker.catalog.entries import Entry
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from coterie.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
 )
 from coterie.wire.messages.end_txn import EndTxnRequest
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
@@ -106,6 +109,48 @@ def client(broker: FakeBroker) -> Client:
     made = Client(broker)
     assert made.init() is ErrorCode.NONE
     return made
+
+
+def test_the_partitions_of_one_produce_request_join_a_transaction_together(
+    broker: FakeBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged: list[Entry] = []
+    stage = broker.data.stage
+
+    def recorded(entries: Iterable[Entry]) -> None:
+        added = list(entries)
+        staged.extend(added)
+        stage(added)
+
+    monkeypatch.setattr(broker.data, "stage", recorded)
+    producer = Producer(client.producer_id, client.epoch, 0)
+    batches = [batch_of(b"x", producer=producer, attributes=TRANSACTIONAL)] * 2
+    request = produce_request(*batches, transactional_id="t")
+    [topic] = broker.call(request, V2).responses
+    assert [part.error_code for part in topic.partition_responses] == [0, 0]
+    [entry] = staged
+    assert entry.value is not None
+    assert entry.value["partitions"] == {"a": [0, 1]}
+
+
+def test_a_repeated_transactional_id_in_a_batch_of_additions_is_refused(
+    broker: FakeBroker, client: Client
+) -> None:
+    one = AddPartitionsToTxnTransaction(
+        transactional_id="t",
+        producer_id=client.producer_id,
+        producer_epoch=client.epoch,
+        topics=[AddPartitionsToTxnTopic(name="a", partitions=[0])],
+    )
+    request = AddPartitionsToTxnRequest(transactions=[one, one])
+    results = broker.call(request, 5).results_by_transaction
+    codes = [
+        part.partition_error_code
+        for result in results
+        for topic in result.topic_results
+        for part in topic.results_by_partition
+    ]
+    assert codes == [ErrorCode.INVALID_REQUEST] * 2
 
 
 def committed(broker: FakeBroker, offset: int = 0) -> Any:

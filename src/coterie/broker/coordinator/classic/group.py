@@ -114,6 +114,8 @@ class ClassicGroup:
     _topics: frozenset[TopicName] | None = field(
         default=None, compare=False, repr=False
     )
+    _is_malformed: bool = field(default=False, compare=False, repr=False)
+    """True when a member's subscription was found to be malformed."""
 
     @property
     def is_simple(self) -> bool:
@@ -175,12 +177,15 @@ class ClassicGroup:
             return None
         if not self.members:
             return frozenset()
+        if self._is_malformed:
+            return None
         if self._topics is None and self.protocol_name is not None:
             topics: set[TopicName] = set()
             try:
                 for member in self.members.values():
                     topics.update(_topics_in(member.metadata(self.protocol_name)))
             except MalformedFrame:
+                self._is_malformed = True
                 return None
             self._topics = frozenset(topics)
         return self._topics
@@ -196,7 +201,7 @@ class ClassicGroup:
         subscriptions.
         """
         self.protocol_name = protocol_name
-        self._topics = None
+        self._topics, self._is_malformed = None, False
 
     def checked_member(self, member_id: MemberId, instance_id: str | None) -> Member:
         """Return the member of that id after checking its instance id (KIP-345).
@@ -253,7 +258,7 @@ class ClassicGroup:
                 self.supporters[name] = count
             else:
                 del self.supporters[name]
-        self._topics = None
+        self._topics, self._is_malformed = None, False
 
 
 def _topics_in(subscription: bytes) -> list[TopicName]:

@@ -21,6 +21,7 @@ other request waits long.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from coterie.broker.coordinator.classic import group_metadata
@@ -33,7 +34,7 @@ from coterie.broker.coordinator.result import Context, Record, Result, Timer, Ti
 from coterie.broker.coordinator.state import Group, State
 from coterie.errors import ApiError
 from coterie.settings import Settings
-from coterie.types import GroupId, TopicId, TopicName
+from coterie.types import GroupId, TopicId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -109,11 +110,13 @@ def delete_topics_offsets(
     remaining = request.group_ids
     if remaining is None:
         remaining = (*dict.fromkeys((*offsets.stored, *offsets.pending.groups())),)
+    ids: dict[TopicName, set[TopicId]] = {}
+    for topic in request.topics:
+        ids.setdefault(topic.name, {ZERO_UUID}).add(topic.topic_id)
     records = tuple(
-        tombstone(group_id, topic.name, partition)
+        tombstone(group_id, *partition)
         for group_id in remaining[:TOPIC_SLICE_GROUPS]
-        for topic in request.topics
-        for partition in _partitions_of(state, group_id, topic)
+        for partition in _partitions_of(state, group_id, ids)
     )
     rest = remaining[TOPIC_SLICE_GROUPS:]
     if not rest:
@@ -124,19 +127,22 @@ def delete_topics_offsets(
 
 
 def _partitions_of(
-    state: State, group_id: GroupId, topic: DeletedTopic
-) -> dict[int, None]:
-    """Return the partitions of the topic with an offset of the group, each once."""
-    wanted = (ZERO_UUID, topic.topic_id)
-    stored = state.offsets.stored.partitions(group_id, topic.name)
-    found = dict.fromkeys(
-        partition
-        for partition, packed in stored.items()
-        if topic_id_of(packed) in wanted
-    )
-    for name, committed in state.offsets.pending.items(group_id):
-        if name.topic == topic.name and committed.topic_id in wanted:
-            found[name.partition] = None
+    state: State, group_id: GroupId, ids: Mapping[TopicName, Collection[TopicId]]
+) -> dict[TopicPartition, None]:
+    """Return the partitions with an offset of the group whose topic has one of these
+    names and ids, each once."""
+    stored = state.offsets.stored.group(group_id)
+    names = ids if len(ids) < len(stored) else stored
+    found = {
+        TopicPartition(name, partition): None
+        for name in names
+        if name in ids and name in stored
+        for partition, packed in stored[name].items()
+        if topic_id_of(packed) in ids[name]
+    }
+    for partition, committed in state.offsets.pending.items(group_id):
+        if committed.topic_id in ids.get(partition.topic, ()):
+            found[partition] = None
     return found
 
 

@@ -29,6 +29,7 @@ Loader: TypeAlias = Callable[[], GroupOffsets]
 
 _NO_TOPICS: Mapping[TopicName, Mapping[int, Packed]] = {}
 _NO_PARTITIONS: Mapping[int, Packed] = {}
+_NO_PRODUCERS: Mapping[TopicPartition, set[ProducerId]] = {}
 
 
 class Stored:
@@ -149,32 +150,24 @@ class Pending:
 
     def __init__(self) -> None:
         self.transactions: dict[ProducerId, OpenTransaction] = {}
-        self._by_group: dict[GroupId, dict[ProducerId, None]] = {}
+        self._by_group: dict[GroupId, dict[TopicPartition, set[ProducerId]]] = {}
 
     def has_group(self, group_id: GroupId) -> bool:
         """Return whether any transaction has offsets of the group."""
         return group_id in self._by_group
 
-    def producers(self, group_id: GroupId) -> tuple[ProducerId, ...]:
-        """Return the producers whose transactions have offsets of the group."""
-        return tuple(self._by_group.get(group_id, ()))
-
     def contains(self, group_id: GroupId, topic: TopicName, partition: int) -> bool:
         """Return whether any transaction has an offset of the group's partition."""
-        if group_id not in self._by_group:
-            return False
-        name = TopicPartition(topic, partition)
-        return any(
-            name in self.transactions[producer_id].groups[group_id]
-            for producer_id in self._by_group[group_id]
-        )
+        of_group = self._by_group.get(group_id)
+        return of_group is not None and TopicPartition(topic, partition) in of_group
 
     def items(
         self, group_id: GroupId
     ) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
         """Yield the group's offsets in all transactions; a partition may repeat."""
-        for producer_id in self._by_group.get(group_id, ()):
-            yield from self.transactions[producer_id].groups[group_id].items()
+        for name, producers in self._by_group.get(group_id, _NO_PRODUCERS).items():
+            for producer_id in producers:
+                yield name, self.transactions[producer_id].groups[group_id][name]
 
     def groups(self) -> Iterator[GroupId]:
         """Return an iterator over the groups with offsets in any transaction."""
@@ -195,16 +188,15 @@ class Pending:
             self.transactions[producer_id] = transaction
         transaction.producer_epoch = producer_epoch
         transaction.groups.setdefault(group_id, {})[name] = committed
-        self._by_group.setdefault(group_id, {})[producer_id] = None
+        of_group = self._by_group.setdefault(group_id, {})
+        of_group.setdefault(name, set()).add(producer_id)
 
     def remove(self, group_id: GroupId, topic: TopicName, partition: int) -> None:
         """Remove a group's partition from every transaction (E17-17)."""
         name = TopicPartition(topic, partition)
-        for producer_id in self.producers(group_id):
-            transaction = self.transactions[producer_id]
-            transaction.groups[group_id].pop(name, None)
-            if not transaction.groups[group_id]:
-                self._remove_group(producer_id, group_id)
+        producers = self._by_group.get(group_id, _NO_PRODUCERS).get(name, ())
+        for producer_id in tuple(producers):
+            self._remove(producer_id, group_id, name)
 
     def end(
         self, producer_id: ProducerId
@@ -213,18 +205,28 @@ class Pending:
         transaction = self.transactions.get(producer_id)
         if transaction is None:
             return {}
-        groups = dict(transaction.groups)
-        for group_id in groups:
-            self._remove_group(producer_id, group_id)
+        groups = {group_id: {**names} for group_id, names in transaction.groups.items()}
+        for group_id, names in groups.items():
+            for name in names:
+                self._remove(producer_id, group_id, name)
         return groups
 
-    def _remove_group(self, producer_id: ProducerId, group_id: GroupId) -> None:
+    def _remove(
+        self, producer_id: ProducerId, group_id: GroupId, name: TopicPartition
+    ) -> None:
+        """Remove one offset, and all that becomes empty without it."""
         transaction = self.transactions[producer_id]
-        del transaction.groups[group_id]
+        of_transaction = transaction.groups[group_id]
+        del of_transaction[name]
+        if not of_transaction:
+            del transaction.groups[group_id]
         if not transaction.groups:
             del self.transactions[producer_id]
-        del self._by_group[group_id][producer_id]
-        if not self._by_group[group_id]:
+        of_group = self._by_group[group_id]
+        of_group[name].remove(producer_id)
+        if not of_group[name]:
+            del of_group[name]
+        if not of_group:
             del self._by_group[group_id]
 
     def __eq__(self, other: object) -> bool:

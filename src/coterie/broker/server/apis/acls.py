@@ -27,7 +27,12 @@ from coterie.auth.acl import (
     parse_principal,
 )
 from coterie.auth.authorizer import AclAuthorizer
-from coterie.broker.catalog.entries import Entry, EntryKind
+from coterie.broker.catalog.entries import (
+    CHANGES_PER_REQUEST_MAX,
+    Entry,
+    EntryKind,
+    too_many_changes,
+)
 from coterie.broker.server.apis.routing import respond_when_durable
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError
@@ -142,6 +147,7 @@ def delete_acls(call: Call) -> None:
     request: DeleteAclsRequest = call.request
     keys: dict[str, None] = {}
     results = []
+    match_count = 0
     for requested in request.filters:
         matching: Sequence[AclBinding] = ()
         result = DeleteAclsFilterResult(error_message=None)
@@ -149,7 +155,12 @@ def delete_acls(call: Call) -> None:
             acls = _authorized_acls(call, Operation.ALTER)
             acl_filter = _decode_filter(requested)
             check_filter(acl_filter)
-            matching = acls.matching(acl_filter)
+            if match_count <= CHANGES_PER_REQUEST_MAX:
+                matching = acls.matching(acl_filter)
+                match_count += len(matching)
+            if match_count > CHANGES_PER_REQUEST_MAX:
+                matching = ()
+                raise too_many_changes()
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
         result.matching_acls = [

@@ -18,6 +18,7 @@ of the group is at the top level from v2 on (A-30), and in v1 in each partition 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any, Final
 
 from coterie.auth.acl import Operation
@@ -85,8 +86,8 @@ def _forward_topics(
         respond_with_error(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return
     topics: Sequence[Any] = request.topics
-    denied = [topic for topic in topics if not _authorize(call, topic, Operation.READ)]
-    if not denied:
+    allowed = [_authorize(call, topic, Operation.READ) for topic in topics]
+    if all(allowed):
         submit_to_coordinator(call, request.group_id, request, call.respond)
         return
 
@@ -95,20 +96,21 @@ def _forward_topics(
         return topic_error(topic, code, topic_type, partition_type)
 
     response_type = api_of(ApiKey(request.API_KEY)).response
-    if len(denied) == len(topics) and "error_code" not in response_type.FIELDS:
+    if not any(allowed) and "error_code" not in response_type.FIELDS:
         # No topic is left for the shard, and the response has no error of the group.
         call.respond(response_type(topics=[error(topic) for topic in topics]))
         return
 
     def merge(response: Any) -> None:
         if not getattr(response, "error_code", ErrorCode.NONE):
-            allowed = iter(response.topics)
+            done = iter(response.topics)
             response.topics = [
-                error(topic) if topic in denied else next(allowed) for topic in topics
+                next(done) if is_allowed else error(topic)
+                for topic, is_allowed in zip(topics, allowed, strict=True)
             ]
         call.respond(response)
 
-    request.topics = [topic for topic in topics if topic not in denied]
+    request.topics = list(compress(topics, allowed))
     submit_to_coordinator(call, request.group_id, request, merge)
 
 
@@ -166,18 +168,14 @@ def _fetch_group(
         respond(OffsetFetchResponseGroup(group_id=group.group_id, error_code=code))
         return
     topics = group.topics
-    denied = [
-        topic
-        for topic in topics or ()
-        if not _authorize(call, topic, Operation.DESCRIBE)
-    ]
-    allowed = group
-    if topics is not None and denied:
-        allowed = OffsetFetchRequestGroup(
+    allowed = [_authorize(call, topic, Operation.DESCRIBE) for topic in topics or ()]
+    requested = group
+    if topics is not None and not all(allowed):
+        requested = OffsetFetchRequestGroup(
             group_id=group.group_id,
             member_id=group.member_id,
             member_epoch=group.member_epoch,
-            topics=[topic for topic in topics if topic not in denied],
+            topics=list(compress(topics, allowed)),
         )
 
     def add_denied(response: OffsetFetchResponseGroup) -> None:
@@ -188,17 +186,17 @@ def _fetch_group(
                 for topic in fetched
                 if _authorize(call, topic, Operation.DESCRIBE)
             ]
-        elif not response.error_code and denied:
+        elif not response.error_code and not all(allowed):
             rest = iter(fetched)
             response.topics = [
-                _fetch_error(topic) if topic in denied else next(rest)
-                for topic in topics or ()
+                next(rest) if is_allowed else _fetch_error(topic)
+                for topic, is_allowed in zip(topics or (), allowed, strict=True)
             ]
         respond(response)
 
     require_stable: bool = call.request.require_stable
     submit_to_coordinator(
-        call, group.group_id, FetchOffsets(allowed, require_stable), add_denied
+        call, group.group_id, FetchOffsets(requested, require_stable), add_denied
     )
 
 

@@ -58,11 +58,13 @@ _DEFAULTS = Settings()
 def describe_configs(call: Call) -> None:
     """Describe the configurations of each resource. Requires DESCRIBE_CONFIGS on it.
 
-    No configuration keys mean all, as null does.
+    No configuration keys mean all, as null does. A resource that is repeated with the
+    same keys is described once.
     """
     request: DescribeConfigsRequest = call.request
     response = DescribeConfigsResponse()
-    for resource in request.resources:
+    resources = {_identity(resource): resource for resource in request.resources}
+    for resource in resources.values():
         result = DescribeConfigsResult(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
@@ -81,6 +83,11 @@ def describe_configs(call: Call) -> None:
             result.error_code, result.error_message = error.code, error.message
         response.results.append(result)
     call.respond(response)
+
+
+def _identity(resource: DescribeConfigsResource) -> tuple[object, ...]:
+    keys = tuple(resource.configuration_keys or ())
+    return resource.resource_type, resource.resource_name, keys
 
 
 def _resource_configs(

@@ -150,8 +150,9 @@ def _merge_lists(responses: Sequence[ListGroupsResponse]) -> ListGroupsResponse:
 
 
 def describe_groups(call: Call) -> None:
-    """Describe each group; an error affects only its own group (C-25, H-113)."""
-    group_ids: list[GroupId] = call.request.groups
+    """Describe each group, repeated ids once; an error affects only its own group
+    (C-25, H-113)."""
+    group_ids = list(dict.fromkeys(call.request.groups))
 
     def done(groups: Sequence[DescribedGroup]) -> None:
         _add_authorized_operations(call, groups)
@@ -169,8 +170,8 @@ def describe_groups(call: Call) -> None:
 
 
 def describe_consumer_groups(call: Call) -> None:
-    """Describe each group by a request to its own shard (F6-11)."""
-    group_ids: list[GroupId] = call.request.group_ids
+    """Describe each group, repeated ids once, by a request to its own shard (F6-11)."""
+    group_ids = list(dict.fromkeys(call.request.group_ids))
 
     def done(groups: Sequence[DescribedConsumerGroup]) -> None:
         _add_authorized_operations(call, groups)

@@ -30,6 +30,7 @@ from coterie.broker.server.apis.routing import (
 )
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError, LogError
+from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -56,7 +57,7 @@ def produce(call: Call) -> None:
     topic."""
     request: ProduceRequest = call.request
     appender = _Appender(call, request)
-    topics = [appender.append_topic(topic) for topic in request.topic_data]
+    topics = appender.append_all()
     if appender.is_delayed:
         call.peer.hold_requests()  # or a later append could be earlier in the log
     appender.when_complete(lambda: _respond(call, appender, topics))
@@ -115,15 +116,32 @@ class _Appender:
         self.appended: list[Appended] = []
         self.endpoints: dict[int, NodeEndpoint] = {}
         self.has_failed = False
+        self._joining: frozenset[TopicPartition] = frozenset()
+        """The partitions that the request adds to its transaction. Each addition writes
+        the whole transaction, so all are added with the first batch, as in Kafka."""
 
-    def append_topic(self, topic: TopicProduceData) -> TopicProduceResponse:
-        """Append the batches of a topic; return its part of the response."""
+    def append_all(self) -> list[TopicProduceResponse]:
+        """Append the batches of all topics; return their parts of the response."""
+        found = [(topic, self._find_topic(topic)) for topic in self._request.topic_data]
+        if self._request.transactional_id is not None:
+            self._joining = frozenset(
+                TopicPartition(existing.name, part.index)
+                for topic, existing in found
+                if isinstance(existing, Topic)
+                for part in topic.partition_data
+                if _is_transactional(part)
+                and 0 <= part.index < existing.partition_count
+                and leader_of(self._call, part.index) is self._call.node
+            )
+        return [self._append_topic(topic, existing) for topic, existing in found]
+
+    def _append_topic(
+        self, topic: TopicProduceData, existing: Topic | ApiError
+    ) -> TopicProduceResponse:
         result = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
-        try:
-            existing = self._find_topic(topic)
-        except ApiError as error:
+        if isinstance(existing, ApiError):
             result.partition_responses = [
-                self._error(part.index, error) for part in topic.partition_data
+                self._error(part.index, existing) for part in topic.partition_data
             ]
         else:
             self._responses = result.partition_responses
@@ -149,23 +167,24 @@ class _Appender:
             return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return None
 
-    def _find_topic(self, topic: TopicProduceData) -> Topic:
+    def _find_topic(self, topic: TopicProduceData) -> Topic | ApiError:
+        """Return the topic, or the error that all its partitions get."""
         if self._request_error is not None:
-            raise self._request_error
+            return self._request_error
         catalog = self._data.catalog
         name: str | None = topic.name
         if self._call.api_version >= _TOPIC_IDS_SINCE:
             name = catalog.topic_name(topic.topic_id)
             if name is None:
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+                return ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         assert name is not None
         if not self._call.authorize_topic(Operation.WRITE, name):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         existing = catalog.topics.get(name)
         if existing is None:
-            raise unknown_partition()
+            return unknown_partition()
         if existing.is_internal:
-            raise ApiError(
+            return ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Cannot append to internal topic {name}",
             )
@@ -261,7 +280,8 @@ class _Appender:
         version = self._call.api_version
         try:
             if version >= _ADDS_PARTITIONS_SINCE:
-                transactions.add_partitions(claim, [partition.name])
+                transactions.add_partitions(claim, self._joining or {partition.name})
+                self._joining = frozenset()
             elif not transactions.includes(claim, partition.name):
                 raise ApiError(
                     ErrorCode.TRANSACTION_ABORTABLE
@@ -304,8 +324,15 @@ class _Appender:
 def _has_transactional(request: ProduceRequest) -> bool:
     """Return whether any batch is transactional by its attributes."""
     return any(
-        len(part.records or b"") > _ATTRIBUTES_LOW_AT
-        and (part.records or b"")[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL_BIT
+        _is_transactional(part)
         for topic in request.topic_data
         for part in topic.partition_data
+    )
+
+
+def _is_transactional(part: PartitionProduceData) -> bool:
+    records = part.records or b""
+    return (
+        len(records) > _ATTRIBUTES_LOW_AT
+        and records[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL_BIT != 0
     )

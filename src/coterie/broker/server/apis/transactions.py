@@ -16,6 +16,7 @@ NOT_COORDINATOR, so that the client finds its coordinator and retries (E23-13).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -175,10 +176,15 @@ def add_partitions_to_txn(call: Call) -> None:
                 topics=request.v3_and_below_topics,
             )
         ]
+    # Each addition writes the whole transaction, so an id may not be repeated; Kafka's
+    # brokers do not repeat it.
+    counts = Counter(transaction.transactional_id for transaction in transactions)
     results = [
         AddPartitionsToTxnResult(
             transactional_id=transaction.transactional_id,
-            topic_results=_add_partitions(call, transaction),
+            topic_results=_add_partitions(call, transaction)
+            if counts[transaction.transactional_id] == 1
+            else _results(transaction.topics, {}, ErrorCode.INVALID_REQUEST),
         )
         for transaction in transactions
     ]
