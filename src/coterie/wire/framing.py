@@ -27,6 +27,12 @@ CLIENT_ID_AT: Final = _HEADER_V1.size
 _SIZE_AND_CORRELATION: Final = struct.Struct(">ii")
 
 
+def read_size(data: bytes, at: int) -> int:
+    """Decode the size of the frame at position `at`."""
+    size: int = _SIZE.unpack_from(data, at)[0]
+    return size
+
+
 def frame_of(payload: bytes) -> bytes:
     """Return the payload prefixed with its size."""
     return _SIZE.pack(len(payload)) + payload

@@ -196,6 +196,23 @@ def test_a_client_that_reads_no_responses_gets_a_bounded_number() -> None:
     assert server.listener.bytes_held == 0
 
 
+def test_stored_heartbeats_are_not_handled_while_the_client_reads_no_responses() -> (
+    None
+):
+    server = FakeServer({ApiKey.METADATA: respond})
+    client = server.client()
+    client.transport.window = 0
+    client.connection._connection._fast_path = lambda _: b"short"
+    client.send(heartbeat(1) * 3)
+    assert client.transport.written == b"short" * 3
+    client.connection.pause_writing()
+    client.send(heartbeat(1) * 3)
+    assert client.transport.written == b"short" * 3
+    client.connection.resume_writing()
+    server.loop.run()
+    assert client.transport.written == b"short" * 6
+
+
 # The order of requests.
 
 

@@ -28,10 +28,12 @@ from coterie.wire.codec import NO_LIMIT, decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import (
     HEADER_V0_BYTES,
+    SIZE_BYTES,
     FrameReader,
     frame_of,
     read_client_id,
     read_header_v0,
+    read_size,
     write_response,
 )
 from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -140,13 +142,14 @@ class Connection:
         "_fast_path",
         "_fast_path_prefixes",
         "_frame_bytes_max",
-        "_frames",
         "_is_alone",
+        "_is_fast_path_missed",
         "_out",
         "_pending",
         "_produce_bytes_max",
         "_sasl",
         "failure",
+        "frames",
         "held_bytes",
         "output_bytes",
     )
@@ -168,12 +171,13 @@ class Connection:
         self.output_bytes = 0
         """The bytes of responses that `data_to_send` would return; those of the fast
         path are not counted."""
-        self._frames = FrameReader(frame_bytes_max, produce_bytes_max)
+        self.frames = FrameReader(frame_bytes_max, produce_bytes_max)
         self._frame_bytes_max = frame_bytes_max
         self._elements_max = elements_max
         self._produce_bytes_max = produce_bytes_max
         self._sasl = sasl
         self._is_alone = False
+        self._is_fast_path_missed = False
         self._pending: deque[Request] = deque()
         self._out: list[bytes] = []
         self._client = (b"\xff\xff", "")
@@ -186,23 +190,13 @@ class Connection:
         return len(self._pending)
 
     @property
-    def waiting_bytes(self) -> int:
-        """The bytes received whose requests were not returned yet."""
-        return self._frames.waiting_bytes
-
-    @property
-    def missing_bytes(self) -> int:
-        """The bytes that the next request lacks, as far as its size is known."""
-        return self._frames.missing_bytes
-
-    @property
     def is_blocked(self) -> bool:
         """Whether the next request has to wait for the response to an earlier one."""
         if not self._pending:
             return False
         if self._is_alone:
             return True
-        key = self._frames.next_key()
+        key = self.frames.next_key()
         return key is not None and key not in CONCURRENT
 
     def has_request(self) -> bool:
@@ -211,15 +205,44 @@ class Connection:
             return False
         if self._sasl is not None:
             self._set_limits(self._sasl)
-        if self._frames.has_frame():
+        if self.frames.has_frame():
             return True
-        self.failure = self._frames.failure
+        self.failure = self.frames.failure
         return False
 
     def receive_data(self, data: bytes) -> None:
         """Append bytes from the client."""
         if self.failure is None:
-            self._frames.append(data)
+            self.frames.append(data)
+
+    def respond_fast(self, data: bytes) -> bytes:
+        """Respond to received requests at the start of `data` by the fast path; return
+        the bytes after them, for `receive_data`.
+
+        This does what `next_request` would, without a frame reader.
+        """
+        fast_path, sasl = self._fast_path, self._sasl
+        if (
+            fast_path is None
+            or self._pending
+            or self.frames.waiting_bytes
+            or (sasl is not None and not sasl.is_complete)
+        ):
+            return data
+        prefixes, out = self._fast_path_prefixes, self._out
+        at, end = 0, len(data)
+        while data.startswith(prefixes, at + SIZE_BYTES):
+            begin = at + SIZE_BYTES
+            frame_end = begin + read_size(data, at)
+            if frame_end > end or len(out) >= FAST_PATH_TURN:
+                break
+            response = fast_path(data[begin:frame_end])
+            if response is None:
+                self._is_fast_path_missed = True
+                break
+            out.append(response)
+            at = frame_end
+        return data[at:] if at else data
 
     def next_request(self) -> Request | None:
         """Return the next request that can be handled now.
@@ -228,25 +251,25 @@ class Connection:
         earlier request, or after `FAST_PATH_TURN` responses of the fast path; see
         `has_request`.
         """
-        frames = self._frames
+        if self.failure is not None or (self._pending and self.is_blocked):
+            return None
+        if self._sasl is not None:
+            self._set_limits(self._sasl)
+        frames = self.frames
         try:
-            for _ in range(FAST_PATH_TURN):
-                if self.failure is not None or (self._pending and self.is_blocked):
-                    return None
-                if self._sasl is not None:
-                    self._set_limits(self._sasl)
-                frame = frames.next_frame()
-                if frame is None:
-                    self.failure = frames.failure
-                    return None
+            while (frame := frames.next_frame()) is not None:
                 request = self._decode(frame)
                 if request is not None:
                     return request
+                if len(self._out) >= FAST_PATH_TURN:
+                    return None
         except MalformedFrame as error:
             # The traceback of the raised error refers to the frame's bytes, and would
             # hold them until the next garbage collection.
             self.failure = MalformedFrame(str(error))
             frames.discard()
+        else:
+            self.failure = frames.failure
         return None
 
     def hold_requests(self) -> None:
@@ -257,40 +280,41 @@ class Connection:
 
     def discard(self) -> None:
         """Drop the bytes received."""
-        self._frames.discard()
+        self.frames.discard()
 
     def discard_unless_produce(self) -> None:
         """Drop the bytes received, except when a Produce request is next.
 
         With acks=0 a client may disconnect as soon as it has sent its records.
         """
-        if not self.has_request() or self._frames.next_key() != ApiKey.PRODUCE:
-            self._frames.discard()
+        if not self.has_request() or self.frames.next_key() != ApiKey.PRODUCE:
+            self.frames.discard()
 
     def respond(self, request: Request, response: Message | None) -> None:
         """Queue the response to a request; None means that the request has no response
         (G1-06). A response that cannot be encoded is a bug: the error is not caught.
         """
         assert request.frame is None, "answered twice"
-        self.held_bytes -= request.size
         if response is None:
-            request.frame = b""
+            frame = b""
         elif request.api_version == RAW_TOKEN:
-            request.frame = _raw_token(response)
+            frame = _raw_token(response)
         else:
-            request.frame = write_response(
+            frame = write_response(
                 request.correlation_id,
                 encode(response, request.api_version),
                 tagged=request.tagged_response,
             )
-        self.held_bytes += len(request.frame)
+        request.frame = frame
+        self.held_bytes += len(frame) - request.size
         pending = self._pending
-        while pending and pending[0].frame is not None:
+        while pending[0].frame is not None:
             frame = pending.popleft().frame or b""
             self.output_bytes += len(frame)
             self._out.append(frame)
-        if not pending:
-            self._is_alone = False
+            if not pending:
+                self._is_alone = False
+                break
 
     def data_to_send(self) -> bytes:
         """Return the bytes to write to the client, and clear them."""
@@ -303,7 +327,7 @@ class Connection:
         return data
 
     def _set_limits(self, sasl: Authentication) -> None:
-        frames = self._frames
+        frames = self.frames
         if sasl.is_complete:
             frames.frame_bytes_max = self._frame_bytes_max
             frames.produce_bytes_max = self._produce_bytes_max
@@ -320,7 +344,10 @@ class Connection:
             return self._read(frame)
         body = SaslAuthenticateRequest(auth_bytes=frame)
         request = Request(ApiKey.SASL_AUTHENTICATE, RAW_TOKEN, 0, "", body, False)
-        self._await_response(request, len(frame))
+        request.size = len(frame)
+        self.held_bytes += request.size
+        self._pending.append(request)
+        self._is_alone = True
         return request
 
     def _read_or_fast_path(self, frame: bytes) -> Request | None:
@@ -329,7 +356,9 @@ class Connection:
             return self._read(frame)
         # Responses are sent in the order of requests: no fast path while one is
         # pending.
-        response = None if self._pending else fast_path(frame)
+        is_missed = self._is_fast_path_missed or self._pending
+        self._is_fast_path_missed = False
+        response = None if is_missed else fast_path(frame)
         if response is not None:
             self._out.append(response)
             return None
@@ -353,14 +382,11 @@ class Connection:
         body, _ = decode(layout.request, version, frame, at, self._elements_max)
         tagged = layout.tagged_response
         request = Request(key, version, correlation_id, client_id, body, tagged)
-        self._await_response(request, len(frame))
-        return request
-
-    def _await_response(self, request: Request, size: int) -> None:
-        request.size = size
-        self.held_bytes += size
+        request.size = len(frame)
+        self.held_bytes += request.size
         self._pending.append(request)
-        self._is_alone = request.api_key not in CONCURRENT
+        self._is_alone = key not in CONCURRENT
+        return request
 
     def _client_id(self, frame: bytes, *, flexible: bool) -> tuple[str, int]:
         """Return the client id and the position of the body.

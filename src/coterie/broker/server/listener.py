@@ -90,7 +90,7 @@ class Listener:
         self._servers.append(server)
         if self._sweep is None:
             self._schedule_sweep(loop)
-            self._schedule_progress(loop)
+            self._check_all(loop)
         bound: int = server.sockets[0].getsockname()[1]
         return bound
 
@@ -160,12 +160,9 @@ class Listener:
 
     # Connections without progress.
 
-    def _schedule_progress(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._progress = loop.call_later(PROGRESS_INTERVAL_S, self._check_all, loop)
-
     def _check_all(self, loop: asyncio.AbstractEventLoop) -> None:
         self.check_progress()
-        self._schedule_progress(loop)
+        self._progress = loop.call_later(PROGRESS_INTERVAL_S, self._check_all, loop)
 
     def check_progress(self) -> None:
         """Count again what connections hold, and close those without progress."""
@@ -286,7 +283,15 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.idle_sweeps = 0
-        self._connection.receive_data(data)
+        if self.sasl is not None:
+            self.sasl.expire_session(self.node.broker.clock())
+        connection = self._connection
+        if not (self._is_closing or self._is_write_buffer_full or self._mute.timer):
+            data = connection.respond_fast(data)
+            if not data:
+                self._write()
+                return
+        connection.receive_data(data)
         if self._is_turn_added:
             self._end_turn()
         else:
@@ -297,14 +302,20 @@ class ClientConnection(asyncio.Protocol):
         `TURN_S`; write the responses."""
         self._is_turn_added = False
         connection = self._connection
-        if self._is_closing or self._is_full():
+        # Without held bytes no request is in flight.
+        if (
+            self._is_closing
+            or self._is_write_buffer_full
+            or self._mute.timer is not None
+            or (connection.held_bytes and self._is_full())
+        ):
             self._end_turn()
             return
         if self.sasl is not None:
             self.sasl.expire_session(self.node.broker.clock())
         self._is_handling = True
         request = connection.next_request()
-        if ends_s is None and connection.waiting_bytes:
+        if ends_s is None and connection.frames.waiting_bytes:
             ends_s = self._loop.time() + TURN_S
         while request is not None:
             self._progress.seen_bytes = 0
@@ -318,7 +329,7 @@ class ClientConnection(asyncio.Protocol):
         if connection.failure is not None:
             self._disconnect(f"invalid request: {connection.failure}")
         elif (
-            connection.waiting_bytes
+            connection.frames.waiting_bytes
             or self._is_paused
             or connection.held_bytes > UNCOUNTED_BYTES
             or self.share.held_bytes
@@ -330,7 +341,7 @@ class ClientConnection(asyncio.Protocol):
         connection = self._connection
         if self._transport is None:
             connection.discard_unless_produce()
-        if self._is_closing or self._is_full() or not connection.waiting_bytes:
+        if self._is_closing or self._is_full() or not connection.frames.waiting_bytes:
             return False
         if self._loop.time() < ends_s:
             return True
@@ -369,7 +380,7 @@ class ClientConnection(asyncio.Protocol):
         self._update_reading()
 
     def _add_turn(self) -> None:
-        if self._connection.waiting_bytes:
+        if self._connection.frames.waiting_bytes:
             self._is_turn_added = True
             self._listener.turns.add(self.take_turn, self.abort, self._loop)
 
@@ -480,7 +491,7 @@ class ClientConnection(asyncio.Protocol):
         """Write responses, and handle requests that waited for them."""
         self._is_write_scheduled = False
         self._write()
-        if self._connection.waiting_bytes and not self._is_turn_added:
+        if self._connection.frames.waiting_bytes and not self._is_turn_added:
             self.take_turn()
         elif self.share.held_bytes:
             self._end_turn()
@@ -514,7 +525,7 @@ class ClientConnection(asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         connection = self._connection
-        is_held = connection.waiting_bytes >= READ_AHEAD_BYTES and (
+        is_held = connection.frames.waiting_bytes >= READ_AHEAD_BYTES and (
             self._is_turn_added or connection.is_blocked or connection.has_request()
         )
         is_muted = self._mute.timer is not None
@@ -532,11 +543,11 @@ class ClientConnection(asyncio.Protocol):
         if transport is None:
             return
         self._written_bytes = 0
-        held = connection.waiting_bytes + connection.held_bytes
+        held = connection.frames.waiting_bytes + connection.held_bytes
         self._listener.memory.update(
             self.share,
             held + transport.get_write_buffer_size(),
-            connection.missing_bytes,
+            connection.frames.missing_bytes,
         )
 
     def check_progress(self) -> None:
@@ -547,7 +558,10 @@ class ClientConnection(asyncio.Protocol):
         if transport is None:
             return
         self._count_memory()
-        waiting, unsent = connection.waiting_bytes, transport.get_write_buffer_size()
+        waiting, unsent = (
+            connection.frames.waiting_bytes,
+            transport.get_write_buffer_size(),
+        )
         is_reading = not (connection.is_blocked or connection.has_request())
         progress = self._progress
         progress.check(waiting if is_reading else 0, unsent, is_paused=self._is_paused)
