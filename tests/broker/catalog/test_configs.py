@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from coterie.broker.catalog.catalog import Catalog
-from coterie.broker.catalog.configs import GROUP_CONFIGS, GroupConfigs
+from coterie.broker.catalog.configs import (
+    DYNAMIC,
+    GROUP_CONFIGS,
+    GroupConfigs,
+    check_broker_config,
+    check_topic_config,
+)
 from coterie.broker.catalog.entries import Entry, EntryKind, decode_entry
 from coterie.errors import ApiError
 from coterie.settings import Settings
@@ -199,3 +205,20 @@ def test_effective_values_are_clamped_and_set_values_are_retained() -> None:
     assert held.heartbeat_interval_ms("g") == 7_000
     with pytest.raises(ApiError, match=f"{HEARTBEAT} must be from 7000"):
         held.alter("g", {ASSIGNMENT: "500"})
+
+
+@pytest.mark.parametrize("name", ["retention.ms", "min.insync.replicas"])
+def test_a_number_with_an_underscore_is_refused(name: str) -> None:
+    check_topic_config(name, "10")
+    with pytest.raises(ApiError, match="Not a number") as refused:
+        check_topic_config(name, "1_0")
+    assert refused.value.code == ErrorCode.INVALID_CONFIG
+
+
+def test_a_number_of_a_dynamic_broker_config_is_parsed_as_in_java() -> None:
+    name, (_, high) = next(iter(DYNAMIC.items()))
+    check_broker_config(name, str(high))
+    for value in ("1_0", "", "x", str(10**400)):
+        with pytest.raises(ApiError) as refused:
+            check_broker_config(name, value)
+        assert refused.value.code == ErrorCode.INVALID_CONFIG

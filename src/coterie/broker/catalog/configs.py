@@ -233,7 +233,8 @@ def check_topic_config(name: str, value: str) -> None:
 def _check_number(config: TopicConfig, value: str) -> None:
     parse, type_max = _NUMBERS[config.type]
     try:
-        number = parse(value)
+        # Python also parses 1_0, which Java does not.
+        number = parse(value.replace("_", "?"))
     except ValueError:
         raise _invalid(
             f"Invalid value {value} for configuration {config.name}: "
@@ -403,10 +404,7 @@ def check_broker_config(name: str, value: str | None) -> None:
     if value is None:
         return
     low, high = DYNAMIC[name]
-    try:
-        number = int(value)
-    except ValueError:
-        number = low - 1
+    number = int(value) if _INTEGER.fullmatch(value) else low - 1
     if not low <= number <= high:
         raise ApiError(
             ErrorCode.INVALID_CONFIG,
@@ -415,7 +413,7 @@ def check_broker_config(name: str, value: str | None) -> None:
         )
 
 
-_INTEGER: Final = re.compile(r"\s*[+-]?[0-9]{1,10}\s*")
+_INTEGER: Final = re.compile(r"\s*[+-]?[0-9]{1,19}\s*")
 """An integer as Java parses it; `int` would also parse 45_000."""
 
 
