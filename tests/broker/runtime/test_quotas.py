@@ -13,6 +13,7 @@ from coterie.broker.catalog.client_quotas import (
     QuotaKey,
     quota_entity,
 )
+from coterie.broker.runtime import quotas as quotas_module
 from coterie.broker.runtime.quotas import (
     ACCEPT_DELAY_MAX_MS,
     Quotas,
@@ -237,6 +238,48 @@ def test_idle_clients_are_forgotten() -> None:
     limit = quotas.limits("u", "c1499", busy_at + 20_000).produce
     assert limit is not None
     assert limit.rate.measure(busy_at + 20_000)[0] == 0
+
+
+def test_clients_over_the_maximum_share_one_rate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(quotas_module, "METERS_MAX", 100)
+    quotas = quotas_of()
+    configure(quotas.configured, {"client-id": None}, producer_byte_rate=100)
+
+    def limit(number: int, now: int) -> RateLimit:
+        found = quotas.limits("u", f"c{number}", now).produce
+        assert found is not None
+        return found
+
+    for number in range(1_000):
+        limit(number, NOW).record(1, NOW)
+    assert quotas.meter_count == 101
+    assert limit(500, NOW) is limit(999, NOW)
+    assert limit(1, NOW) is not limit(2, NOW)
+    assert quotas.sweeps == 1, "a sweep for each client would be quadratic"
+    later = NOW + 60_000
+    assert limit(500, later) is not limit(999, later)
+
+
+def test_long_client_ids_are_not_kept() -> None:
+    quotas = quotas_of()
+    configure(quotas.configured, {"client-id": None}, producer_byte_rate=100)
+    long = ["x" * 30_000 + str(number) for number in range(2)]
+    first, second = (quotas.limits("u", each, NOW).produce for each in long)
+    assert first is not second
+    assert quotas.limits("u", long[0], NOW).produce is first
+    keys = [*quotas._meters, *quotas._limits]
+    assert max(len(word) for key in keys for word in key) <= 64
+
+
+def test_a_quota_of_a_long_client_id_applies() -> None:
+    quotas = quotas_of()
+    long = "x" * 1_000
+    configure(quotas.configured, {"client-id": long}, producer_byte_rate=7)
+    limit = quotas.limits("u", long, NOW).produce
+    assert limit is not None
+    assert limit.bound == 7
 
 
 # Connections.

@@ -7,6 +7,7 @@ its `SampledStat`, `TokenBucket`, `QuotaUtils.throttleTime`, `ClientQuotaManager
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
@@ -19,6 +20,11 @@ PERCENT_PER_NS: Final = 100 / 1_000_000_000
 ACCEPT_DELAY_MAX_MS: Final = 30_000
 """The longest delay of a new connection; more are refused. Clients have given up by
 then: the default of `socket.connection.setup.timeout.ms` is 10 to 30 s."""
+METERS_MAX: Final = 100_000
+"""The largest number of rates and buckets: clients choose their client ids. Further
+clients share one for each kind of quota."""
+_SWEEP_INTERVAL_MS: Final = 1_000
+_NAME_MAX: Final = 64
 _SWEEP_MIN: Final = 1_024
 _CACHED_MAX: Final = 65_536
 _MS_PER_S: Final = 1_000
@@ -117,6 +123,7 @@ class RateLimit:
     __slots__ = ("_max_ms", "_window_ms", "bound", "rate")
 
     def __init__(self, bound: float, count: int, window_ms: int, max_ms: int) -> None:
+        assert bound > 0, bound
         self.bound = bound
         self.rate = Rate(count, window_ms)
         self._window_ms = (count - 1) * window_ms
@@ -168,6 +175,7 @@ class TokenBucket:
         self._refill(now_ms)
         if is_strict and self._tokens < 0:
             return self._wait_ms()
+        assert tokens >= 0, tokens
         self._tokens -= tokens
         return 0 if is_strict else self._wait_ms()
 
@@ -220,6 +228,7 @@ class Quotas:
         self.sweeps = 0
         """The number of sweeps; each one invalidates all limits returned before."""
         self._sweep_at = _SWEEP_MIN
+        self._swept_ms = 0
         self._accept_limit: RateLimit | None = None
         if settings.max_connection_creation_rate < INT32_MAX:
             rate = settings.max_connection_creation_rate
@@ -234,6 +243,12 @@ class Quotas:
         return len(self._meters)
 
     @property
+    def is_full(self) -> bool:
+        """Whether there are so many clients that further ones share a rate. They get
+        their own one at a later sweep, so their limits must not be kept."""
+        return len(self._meters) >= METERS_MAX
+
+    @property
     def has_connection_quotas(self) -> bool:
         """Whether the rate of new connections is limited."""
         return self._accept_limit is not None or self.configured.has_connection_quotas
@@ -244,7 +259,10 @@ class Quotas:
         if self._version != configured.version or len(self._limits) >= _CACHED_MAX:
             self._version = configured.version
             self._limits.clear()
-        found = self._limits.get((user, client_id))
+        if self.is_full:
+            self._sweep(now_ms)
+        key = _short(user), _short(client_id)
+        found = self._limits.get(key)
         if found is None:
             self._sweep(now_ms)
             keys = (QuotaKey.PRODUCE, QuotaKey.FETCH, QuotaKey.REQUEST)
@@ -254,7 +272,7 @@ class Quotas:
             found = ClientLimits(produce, fetch, request, self._bucket(user, client_id))
             if found == NO_LIMITS:
                 found = NO_LIMITS
-            self._limits[user, client_id] = found
+            self._limits[key] = found
         return found
 
     def record_connection(self, address: str, now_ms: int) -> int:
@@ -290,6 +308,7 @@ class Quotas:
             return None
         self._accepted_ms = start_ms + limit.record(1, start_ms)
         delay_ms = self._accepted_ms - now_ms
+        assert delay_ms >= 0, "connections are accepted in order"
         if delay_ms:
             self.throttled[QuotaKey.CONNECTION].add(delay_ms)
         return delay_ms
@@ -313,10 +332,13 @@ class Quotas:
 
     def _meter(self, key: QuotaKey, user: str, client_id: str, bound: float) -> _Meter:
         """Return the meter that these clients share; a new bound keeps its content."""
-        meter = self._meters.get((key, user, client_id))
+        shared_by = key, _short(user), _short(client_id)
+        meter = self._meters.get(shared_by)
+        if meter is None and len(self._meters) >= METERS_MAX:
+            shared_by = key, "", ""
+            meter = self._meters.get(shared_by)
         if meter is None:
-            meter = self._new_meter(key, bound)
-            self._meters[key, user, client_id] = meter
+            meter = self._meters[shared_by] = self._new_meter(key, bound)
         meter.bound = bound
         return meter
 
@@ -332,9 +354,14 @@ class Quotas:
         return RateLimit(bound, settings.quota_window_num, window_ms, max_ms)
 
     def _sweep(self, now_ms: int) -> None:
-        """Remove idle meters whenever their number has doubled since the last sweep."""
-        if len(self._meters) < self._sweep_at:
+        """Remove idle meters whenever their number has doubled since the last sweep, or
+        is the largest."""
+        if self.is_full:
+            if now_ms - self._swept_ms < _SWEEP_INTERVAL_MS:
+                return
+        elif len(self._meters) < self._sweep_at:
             return
+        self._swept_ms = now_ms
         self._meters = {
             key: meter
             for key, meter in self._meters.items()
@@ -343,6 +370,15 @@ class Quotas:
         self._limits.clear()
         self.sweeps += 1
         self._sweep_at = max(2 * len(self._meters), _SWEEP_MIN)
+        assert not self._limits, "limits with removed meters"
+
+
+def _short(name: str) -> str:
+    """Return a name for the keys of this process: long ones, of at most 32 KB, as a
+    digest."""
+    if len(name) <= _NAME_MAX:
+        return name
+    return hashlib.blake2b(name.encode(), digest_size=_NAME_MAX // 2).hexdigest()
 
 
 def _rounded(ms: float) -> int:

@@ -141,6 +141,7 @@ class Throttle:
         if (
             self._version != version
             or self._sweeps != quotas.sweeps
+            or quotas.is_full
             or self._client_id != client_id
             or self._principal is not self._peer.principal
         ):
