@@ -149,7 +149,7 @@ class FakeServer:
                 group_configs=SimpleNamespace(version=0),
                 client_quotas=SimpleNamespace(has_client_quotas=False),
             ),
-            quotas=None,
+            quotas=SimpleNamespace(has_connection_quotas=False),
             clock=lambda: 0,
             counts=Counts(),
         )
