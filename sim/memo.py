@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from coterie.broker.coordinator.result import TimerKey
 from coterie.broker.runtime.shards import DrivenShard
-from coterie.broker.server.broker import Node
+from coterie.broker.server.broker import Counts, Node
 from coterie.broker.server.heartbeat_memo import HeartbeatMemo
 from coterie.wire.codec import encode
 from coterie.wire.framing import HEADER_V0_BYTES
@@ -38,8 +38,12 @@ class Memos:
             flusher=server.flusher,
             authorizer=SimpleNamespace(version=0),
             clock=server.clock,
-            catalog=SimpleNamespace(group_configs=server.environment.configs),
+            catalog=SimpleNamespace(
+                group_configs=server.environment.configs,
+                client_quotas=SimpleNamespace(version=0),
+            ),
             runtime=server.runtime,
+            counts=Counts(),
         )
         self._node = cast(Node, SimpleNamespace(broker=broker))
         self._memos: dict[str, HeartbeatMemo] = {}

@@ -102,7 +102,7 @@ class ClassicShard:
 
     def after_load(self, context: Context) -> Result:
         loaded = [
-            lifecycle.loaded(group, context.now_ms, self.settings)
+            lifecycle.loaded(group, context)
             for group in self.state.classic_groups.values()
         ]
         return Result(
@@ -172,6 +172,7 @@ class Driver:
     settings: Settings = field(default_factory=Settings)
     topics: Topics = field(default_factory=Topics)
     now_ms: int = 1_000_000
+    wall_ahead_ms: int = 0
     check_purity: bool = True
     log: list[Record] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
@@ -310,6 +311,7 @@ class Driver:
             assignors=configured(self.settings.group_consumer_assignors),
             new_id=lambda: f"id{next(self._ids)}",
             new_uuid=lambda: next(self._ids).to_bytes(16),
+            wall_ahead_ms=lambda: self.wall_ahead_ms,
         )
         return Context(
             environment, self.now_ms, ticket, version, client_id, client_host

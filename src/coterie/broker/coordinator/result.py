@@ -80,12 +80,18 @@ def may_describe_all(topic: TopicName) -> bool:
     return True
 
 
+def never_changed() -> int:
+    """Return 0; used as `wall_ahead_ms` by simulations, whose time never steps."""
+    return 0
+
+
 class CoordinatorEnvironment(NamedTuple):
     """The arguments of a handler that are the same for every request of a process.
 
     `assignors` are the configured server-side assignors by name, the default first
     (E12-03). `new_id` returns the random end of a member id of the classic protocol,
-    `new_uuid` the sixteen bytes of a random UUID.
+    `new_uuid` the sixteen bytes of a random UUID. `wall_ahead_ms` returns the system
+    time less `Context.now_ms`: it was set, or the machine was suspended.
     """
 
     settings: Settings
@@ -94,6 +100,7 @@ class CoordinatorEnvironment(NamedTuple):
     assignors: Mapping[str, Assign]
     new_id: Callable[[], str]
     new_uuid: Callable[[], bytes]
+    wall_ahead_ms: Callable[[], int] = never_changed
 
 
 class Context(NamedTuple):
@@ -111,6 +118,14 @@ class Context(NamedTuple):
     client_id: str = ""
     client_host: str = ""
     may_describe: Callable[[TopicName], bool] = may_describe_all
+
+    @property
+    def wall_ms(self) -> int:
+        """The system time: for what is stored, and compared after a restart, too.
+
+        `now_ms` is for timeouts: it never steps.
+        """
+        return self.now_ms + self.environment.wall_ahead_ms()
 
 
 class Record(NamedTuple):

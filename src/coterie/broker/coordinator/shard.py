@@ -298,13 +298,12 @@ class Shard:
         """
         groups = self.state.classic_groups.values()
         self._snapshot_offsets.clear()
-        now_ms = context.now_ms
-        loaded = [lifecycle.loaded(group, now_ms, self.settings) for group in groups]
+        loaded = [lifecycle.loaded(group, context) for group in groups]
         loaded += [
             timers_after_load(group, context)
             for group in self.state.consumer_groups.values()
         ]
-        sweep = next_sweep(self.settings, now_ms)
+        sweep = next_sweep(self.settings, context.now_ms)
         return _combined([*loaded, Result(timers=(sweep,))])
 
     def resign(self) -> tuple[Reply, ...]:
@@ -314,9 +313,7 @@ class Shard:
         The shard must not be used afterwards.
         """
         groups = self.state.classic_groups.values()
-        result = _combined(
-            lifecycle.resigned(group, 0, self.settings) for group in groups
-        )
+        result = _combined(lifecycle.resigned(group) for group in groups)
         self.apply(result)
         return result.replies
 

@@ -108,6 +108,7 @@ class Assembly:
                 ),
                 new_id=random_member_suffix,
                 new_uuid=random_uuid,
+                wall_ahead_ms=lambda: wall_clock() - clock(),
             ),
             scheduler=loop,
             clock=clock,

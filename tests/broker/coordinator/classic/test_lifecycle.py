@@ -24,7 +24,7 @@ def driver() -> Driver:
 
 def resign(driver: Driver) -> None:
     group = driver.groups["g"]
-    driver.settle(lifecycle.resigned(group, driver.now_ms, driver.settings))
+    driver.settle(lifecycle.resigned(group))
 
 
 @pytest.mark.fact("E19-17")

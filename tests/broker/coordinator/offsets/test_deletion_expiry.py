@@ -60,6 +60,29 @@ def test_offsets_of_an_empty_group_expire_by_the_time_it_became_empty(
     assert driver.offsets() == {}
 
 
+YEARS_MS = 50 * 365 * 86_400_000
+
+
+@pytest.mark.parametrize("change_ms", [YEARS_MS, -YEARS_MS])
+@pytest.mark.parametrize("has_members", [False, True])
+def test_retention_starts_at_the_system_time_after_it_was_set(
+    driver: ShardDriver, change_ms: int, has_members: bool
+) -> None:
+    # A machine without a battery starts in 1970 and learns the time later.
+    driver.now_ms += YEARS_MS
+    driver.wall_ahead_ms = change_ms
+    driver.commit({T0: 1})
+    if has_members:
+        leave(driver, *stable_group(driver, 1))
+    driver.now_ms += change_ms  # the next process starts with the system time
+    driver.wall_ahead_ms = 0
+    later = driver.reloaded()
+    later.sweep(WEEK_MS - 1)
+    assert later.offsets() == {T0: 1}
+    later.sweep(1)
+    assert later.offsets() == {}
+
+
 @pytest.mark.fact("E17-18")
 def test_new_commits_to_an_empty_group_expire_with_the_group(
     driver: ShardDriver,

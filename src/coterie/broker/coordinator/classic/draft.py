@@ -28,13 +28,13 @@ from coterie.broker.coordinator.classic.group import (
 from coterie.broker.coordinator.result import (
     PARKED,
     CancelTimer,
+    Context,
     Record,
     Reply,
     Result,
     Ticket,
     Timer,
 )
-from coterie.settings import Settings
 from coterie.types import GroupId, MemberId
 from coterie.wire.schema import Struct
 
@@ -331,12 +331,10 @@ class GroupResigned(GroupChange):
     """The end of this broker's coordination of the group, after its parked requests
     failed."""
 
-    at_ms: int
-
     def make(self, group: ClassicGroup) -> None:
         group.joins.clear()
         group.syncs.clear()
-        group.move(GroupState.DEAD, self.at_ms)
+        group.move(GroupState.DEAD, group.state_timestamp_ms)
 
 
 class ClassicDraft:
@@ -351,9 +349,10 @@ class ClassicDraft:
         "group",
         "now_ms",
         "settings",
+        "wall_ms",
     )
 
-    def __init__(self, group: ClassicGroup, now_ms: int, settings: Settings) -> None:
+    def __init__(self, group: ClassicGroup, context: Context) -> None:
         self.group = replace(
             group,
             members=Overlay(group.members),
@@ -365,8 +364,9 @@ class ClassicDraft:
             new_members=Overlay(group.new_members),
             supporters=Overlay(group.supporters),
         )
-        self.now_ms = now_ms
-        self.settings = settings
+        self.now_ms = context.now_ms
+        self.wall_ms = context.wall_ms
+        self.settings = context.environment.settings
         self._changes: list[GroupChange] = []
         self._timers: list[Timer | CancelTimer] = []
         self._records: list[Record] = []

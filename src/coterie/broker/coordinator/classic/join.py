@@ -71,7 +71,7 @@ def handle(state: HasGroups, request: JoinGroupRequest, context: Context) -> Res
     group = state.classic_groups.get(request.group_id)
     if group is None:
         return _join_first(request, context)
-    draft = ClassicDraft(group, context.now_ms, context.environment.settings)
+    draft = ClassicDraft(group, context)
     if not _has_room(
         group, request.member_id, context.environment.settings.group_max_size
     ):
@@ -130,15 +130,15 @@ def _join_first(request: JoinGroupRequest, context: Context) -> Result:
     """Create the group with its first member, and write it as empty (E19-15)."""
     if request.member_id:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-    now_ms = context.now_ms
     group = ClassicGroup(request.group_id)
     _check_group(group, request)
-    draft = ClassicDraft(group, now_ms, context.environment.settings)
+    draft = ClassicDraft(group, context)
     draft.make(GroupCreated(request.group_id))
     response = _Join(draft, request, context).as_new_member()
-    draft.write(
-        empty_record(request.group_id, protocol_type=None, generation=0, at_ms=now_ms)
+    record = empty_record(
+        request.group_id, protocol_type=None, generation=0, at_ms=draft.wall_ms
     )
+    draft.write(record)
     return draft.result(response)
 
 

@@ -50,7 +50,7 @@ def handle(state: HasGroups, request: LeaveGroupRequest, context: Context) -> Re
         return Result(response=response_of(leaving, codes, context.api_version))
     if group.state is GroupState.DEAD:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    draft = ClassicDraft(group, context.now_ms, context.environment.settings)
+    draft = ClassicDraft(group, context)
     codes = [_leave(draft, identity) for identity in leaving]
     if len(draft.group.members) < len(group.members):
         rebalance_after_removal(draft)

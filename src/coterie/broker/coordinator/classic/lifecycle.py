@@ -32,8 +32,7 @@ from coterie.broker.coordinator.classic.timers import (
     initial_delay_timer,
     session_timer,
 )
-from coterie.broker.coordinator.result import Context, Result
-from coterie.settings import Settings
+from coterie.broker.coordinator.result import Context, Reply, Result
 from coterie.types import MemberId
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.join_group import JoinGroupResponse
@@ -45,7 +44,7 @@ def handle_timer(state: HasGroups, request: TimerRequest, context: Context) -> R
     group = state.classic_groups.get(request.group_id)
     if group is None or group.state is GroupState.DEAD:
         return Result()
-    draft = ClassicDraft(group, context.now_ms, context.environment.settings)
+    draft = ClassicDraft(group, context)
     match request:
         case ExpireSession(member_id=member_id):
             _expire_session(draft, member_id)
@@ -103,31 +102,34 @@ def _end_sync_phase(draft: ClassicDraft, ended: EndSyncPhase) -> None:
     prepare(draft)
 
 
-def loaded(group: ClassicGroup, now_ms: int, settings: Settings) -> Result:
+def loaded(group: ClassicGroup, context: Context) -> Result:
     """Start the session timers after a load; rebalance if the group is too large
     (E19-17).
 
     Every member gets a whole session timeout. A group that was being downgraded
     continues its rebalance (E20-43).
     """
-    draft = ClassicDraft(group, now_ms, settings)
+    draft = ClassicDraft(group, context)
     for member in group.members.values():
-        draft.set(session_timer(group.group_id, member, now_ms))
+        draft.set(session_timer(group.group_id, member, context.now_ms))
     if group.state is GroupState.PREPARING_REBALANCE:
         wait_for_joins(draft)
-    elif len(group.members) > settings.group_max_size:
+    elif len(group.members) > draft.settings.group_max_size:
         prepare(draft)
     return draft.result()
 
 
-def resigned(group: ClassicGroup, now_ms: int, settings: Settings) -> Result:
+def resigned(group: ClassicGroup) -> Result:
     """Fail all parked requests with NOT_COORDINATOR, as another broker coordinates
     (E19-16)."""
-    draft = ClassicDraft(group, now_ms, settings)
     code = ErrorCode.NOT_COORDINATOR
-    for member_id, ticket in group.joins.items():
-        draft.reply(ticket, JoinGroupResponse(error_code=code, member_id=member_id))
-    for ticket in group.syncs.values():
-        draft.reply(ticket, SyncGroupResponse(error_code=code))
-    draft.make(GroupResigned(group.group_id, now_ms))
-    return draft.result()
+    replies = [
+        Reply(ticket, JoinGroupResponse(error_code=code, member_id=member_id))
+        for member_id, ticket in group.joins.items()
+    ]
+    replies += [
+        Reply(ticket, SyncGroupResponse(error_code=code))
+        for ticket in group.syncs.values()
+    ]
+    change = GroupResigned(group.group_id)
+    return Result(changes=(change,), replies=tuple(replies))

@@ -72,7 +72,7 @@ def prepare(draft: ClassicDraft) -> None:
     if not initial:
         refuse_syncs(draft, ErrorCode.REBALANCE_IN_PROGRESS)
         draft.set(cancel_sync(draft.group_id))
-    draft.make(RebalancePrepared(draft.group_id, draft.now_ms))
+    draft.make(RebalancePrepared(draft.group_id, draft.wall_ms))
     if initial:
         delay_ms = draft.settings.group_initial_rebalance_delay_ms
         remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
@@ -184,7 +184,7 @@ def _become_empty(draft: ClassicDraft) -> None:
         draft.group_id,
         protocol_type=group.protocol_type,
         generation=_next_generation(group),
-        at_ms=draft.now_ms,
+        at_ms=draft.wall_ms,
     )
     draft.write(record)
 
@@ -204,7 +204,7 @@ def _start_generation(draft: ClassicDraft) -> None:
             generation=_next_generation(group),
             protocol_name=group.select_protocol(),
             leader_id=leader_id,
-            at_ms=draft.now_ms,
+            at_ms=draft.wall_ms,
         )
     )
     for member_id, ticket in tickets.items():

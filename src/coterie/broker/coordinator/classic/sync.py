@@ -36,7 +36,7 @@ def handle(state: HasGroups, request: SyncGroupRequest, context: Context) -> Res
     """
     group = _checked_group(state, request)
     member_id = request.member_id
-    draft = ClassicDraft(group, context.now_ms, context.environment.settings)
+    draft = ClassicDraft(group, context)
     if group.state is GroupState.STABLE:
         draft.make(SyncReceived(group.group_id, member_id, ticket=None))
         _end_sync_phase_if_over(draft)
@@ -107,7 +107,7 @@ def _complete(draft: ClassicDraft, request: SyncGroupRequest) -> SyncGroupRespon
     draft.make(SyncsCompleted(group.group_id))
     assert len(draft.group.syncs) == 0
     _end_sync_phase_if_over(draft)
-    draft.write(generation_record(group, assignments, draft.now_ms))
+    draft.write(generation_record(group, assignments, draft.wall_ms))
     return _response(group, assignments.get(request.member_id, b""))
 
 

@@ -358,7 +358,7 @@ def _classic_group(draft: ConsumerDraft, members: Iterable[Member]) -> ClassicGr
     classic = ClassicGroup(
         draft.group_id,
         state=GroupState.STABLE,
-        state_timestamp_ms=draft.context.now_ms,
+        state_timestamp_ms=draft.context.wall_ms,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         generation=draft.epoch,
     )
@@ -407,7 +407,7 @@ def _write_downgrade(
         draft.write(record)
     assignments = {each.member_id: each.assignment for each in classic.members.values()}
     build = rebalancing_record if rebalances else generation_record
-    draft.write(build(classic, assignments, draft.context.now_ms))
+    draft.write(build(classic, assignments, draft.context.wall_ms))
     draft.make(GroupDowngraded(draft.group_id, classic))
     _replace_timers_of_consumer_group(draft, classic, gone)
     if rebalances:

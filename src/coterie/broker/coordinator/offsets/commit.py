@@ -115,7 +115,7 @@ def commit_offsets(
     if request.retention_time_ms != DEFAULT_RETENTION:
         # The offset expires at this time, whatever the state of the group (E17-09).
         expire_timestamp_ms = min(
-            context.now_ms + request.retention_time_ms, _LATEST_TIMESTAMP_MS
+            context.wall_ms + request.retention_time_ms, _LATEST_TIMESTAMP_MS
         )
     commit = _Commit(request.group_id, context, older, expire_timestamp_ms)
     topics = _response_topics(request, context, _OFFSET_COMMIT, commit.add)
@@ -323,9 +323,9 @@ class _Commit:
         "_expire_timestamp_ms",
         "_group_id",
         "_metadata_max",
-        "_now_ms",
         "_older",
         "_topics",
+        "_wall_ms",
         "records",
     )
 
@@ -338,7 +338,7 @@ class _Commit:
     ) -> None:
         environment = context.environment
         self._group_id = group_id
-        self._now_ms = context.now_ms
+        self._wall_ms = context.wall_ms
         self._topics = environment.topics
         self._metadata_max = environment.settings.offset_metadata_max_bytes
         self._older = older
@@ -362,7 +362,7 @@ class _Commit:
             # Version 1, the only one with an expire timestamp, has no leader epoch.
             leader_epoch=-1 if expires else requested.committed_leader_epoch,
             metadata=metadata,
-            commit_timestamp=self._now_ms,
+            commit_timestamp=self._wall_ms,
             expire_timestamp=self._expire_timestamp_ms,
             topic_id=topic.topic_id,
         )

@@ -293,9 +293,9 @@ def _has_expired(
     if since_ms is None:
         return False
     if committed.expire_timestamp_ms != -1:
-        return context.now_ms >= committed.expire_timestamp_ms
+        return context.wall_ms >= committed.expire_timestamp_ms
     retention_ms = context.environment.settings.offsets_retention_minutes * MINUTE_MS
-    return context.now_ms - since_ms >= retention_ms
+    return context.wall_ms - since_ms >= retention_ms
 
 
 def _since_ms(group: Group, committed: CommittedOffset) -> int | None:
