@@ -10,6 +10,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from coterie.auth.authorizer import AllowAll
+from coterie.broker.catalog.client_quotas import ClientQuotas
+from coterie.broker.runtime.quotas import Quotas
 from coterie.broker.server.broker import Counts, Node
 from coterie.broker.server.call import Handler
 from coterie.broker.server.listener import ClientConnection, Listener
@@ -142,14 +144,15 @@ class FakeServer:
         none = lambda *_: None  # noqa: E731
         security = Security(SecurityProtocol.PLAINTEXT, Settings(), none, none)
         self.listener = Listener(Settings(**settings), handlers, security)
+        quotas = ClientQuotas()
         broker = SimpleNamespace(
             runtime=SimpleNamespace(session_renewal=none),
             authorizer=AllowAll(),
             catalog=SimpleNamespace(
                 group_configs=SimpleNamespace(version=0),
-                client_quotas=SimpleNamespace(has_client_quotas=False),
+                client_quotas=quotas,
             ),
-            quotas=SimpleNamespace(has_connection_quotas=False),
+            quotas=Quotas(Settings(), quotas),
             clock=lambda: 0,
             counts=Counts(),
         )
