@@ -132,6 +132,7 @@ COMMANDS: Final = (
         ("stale", "Show stale groups", "pipeline.show_groups:STALE"),
         ("quality", "Show the quality of the tables", "pipeline.show_offsets:QUALITY"),
     ),
+    Entry("doctor", "Check a server's configuration, data and health", "doctor:DOCTOR"),
     Entry(
         "kafka-consumer-groups",
         "Run with the options and output of Kafka's kafka-consumer-groups.sh",

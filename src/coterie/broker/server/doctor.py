@@ -1,0 +1,340 @@
+"""Checks of a server's configuration and data directory, without starting it.
+
+Each check returns findings: what was found, at which level, and what to do. Nothing is
+changed: the store is opened read-only, also while a server uses it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import shutil
+import sqlite3
+import ssl
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from coterie.broker.catalog.entries import EntryKind, space_of
+from coterie.broker.log.sqlite import (
+    APPLICATION_ID,
+    FILE_NAME,
+    LOCK_NAME,
+    SCHEMA_VERSION,
+)
+from coterie.broker.server.secret_files import open_secrets
+from coterie.broker.server.security import is_loopback, make_tls_context
+from coterie.broker.server.users import read_users_file
+from coterie.errors import SettingError
+from coterie.settings import INT32_MAX, Settings
+from coterie.types import SecurityProtocol
+
+CHECKED_BYTES_MAX: Final = 1 << 30
+"""The size of a store up to which every page is checked by default."""
+FREE_ERROR_BYTES: Final = 100 << 20
+FREE_WARNING_BYTES: Final = 1 << 30
+CERTIFICATE_DAYS: Final = 30
+FILES_BESIDE_CONNECTIONS: Final = 64
+"""Open files that a server needs besides one for each connection."""
+FILES_MIN: Final = 4_096
+"""The limit of open files that is enough when max.connections is not set."""
+_CERTIFICATE_END: Final = "-----END CERTIFICATE-----"
+
+
+class Level(StrEnum):
+    """The level of a finding. Warnings and errors need an action."""
+
+    OK = "ok"
+    NOTE = "note"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Finding(NamedTuple):
+    """The result of a check, and what to do about it; "" for nothing."""
+
+    level: Level
+    check: str
+    message: str
+    advice: str = ""
+
+
+class Plan(NamedTuple):
+    """The command line of a server to check. `directory` is None for none."""
+
+    protocol: SecurityProtocol
+    host: str
+    advertised: str | None
+    config: Path | None
+    directory: Path | None
+
+
+def check_configuration(settings: Settings, plan: Plan) -> Iterator[Finding]:
+    """Yield findings about settings, files with secrets and limits."""
+    yield Finding(Level.OK, "settings", "all settings are valid")
+    if not is_loopback(plan.host):
+        yield from _check_exposure(settings, plan)
+    yield from _check_tls(settings, plan)
+    yield from _check_users(settings, plan)
+    if not settings.log_flush_sync:
+        yield Finding(
+            Level.WARNING,
+            "durability",
+            "log.flush.sync=false: a power failure loses acknowledged writes",
+            "remove the setting, except for measurements",
+        )
+    yield from _check_secrets(settings, plan)
+    yield from _check_open_files(settings)
+
+
+def _check_exposure(settings: Settings, plan: Plan) -> Iterator[Finding]:
+    """Yield findings about a server that other machines can connect to."""
+    where = plan.host or "every address"
+    if plan.advertised is None and plan.host in {"", "0.0.0.0", "::"}:  # noqa: S104
+        yield Finding(
+            Level.WARNING,
+            "advertised",
+            f"the server listens on {where} and advertises 127.0.0.1, which clients on "
+            "other machines cannot connect to",
+            "add --advertised with the name of this machine",
+        )
+    if settings.authorizer == "allow-all":
+        yield Finding(
+            Level.ERROR,
+            "authorizer",
+            f"authorizer=allow-all: every client that can connect to {where} may do "
+            "everything",
+            "set authorizer=acl and super.users, or listen on 127.0.0.1",
+        )
+    elif not settings.super_users and not _count(plan, EntryKind.ACL):
+        yield Finding(
+            Level.ERROR,
+            "authorizer",
+            "ACLs are enforced, and there are neither super users nor ACLs: no client "
+            "may do anything",
+            "set super.users, for example --set super.users=User:admin",
+        )
+    if plan.protocol is SecurityProtocol.PLAINTEXT:
+        yield Finding(
+            Level.WARNING,
+            "encryption",
+            f"clients of {where} are not authenticated, and nothing is encrypted",
+            "listen with SASL_SSL or SSL (docs/security.md)",
+        )
+    elif (
+        plan.protocol is SecurityProtocol.SASL_PLAINTEXT
+        and "PLAIN" in settings.sasl_enabled_mechanisms
+    ):
+        yield Finding(
+            Level.ERROR,
+            "encryption",
+            "PLAIN without TLS: passwords cross the network in clear text",
+            "listen with SASL_SSL, or enable only SCRAM mechanisms",
+        )
+
+
+def _check_tls(settings: Settings, plan: Plan) -> Iterator[Finding]:
+    if not plan.protocol.has_tls:
+        return
+    try:
+        make_tls_context(settings, client_certificates=not plan.protocol.has_sasl)
+        keystore = Path(settings.ssl_keystore_location).read_text(encoding="utf-8")
+        ends = _certificate_end(keystore)
+    except (SettingError, OSError, ValueError) as error:
+        yield Finding(Level.ERROR, "tls", str(error), "correct the ssl settings")
+        return
+    left = ends - datetime.now(UTC)
+    what = f"the server's certificate is valid until {ends:%Y-%m-%d}"
+    if left < timedelta(0):
+        yield Finding(Level.ERROR, "tls", f"{what}: it has expired", "renew it")
+    elif left < timedelta(days=CERTIFICATE_DAYS):
+        yield Finding(
+            Level.WARNING, "tls", f"{what}: {left.days} days left", "renew it"
+        )
+    else:
+        yield Finding(Level.OK, "tls", what)
+
+
+def _certificate_end(pem: str) -> datetime:
+    """Return the end of the first certificate's validity."""
+    from asn1crypto.x509 import Certificate
+
+    start = pem.index("-----BEGIN CERTIFICATE-----")
+    end = pem.index(_CERTIFICATE_END, start) + len(_CERTIFICATE_END)
+    certificate = Certificate.load(ssl.PEM_cert_to_DER_cert(pem[start:end]))
+    ends: datetime = certificate["tbs_certificate"]["validity"]["not_after"].native
+    return ends
+
+
+def _check_users(settings: Settings, plan: Plan) -> Iterator[Finding]:
+    if not plan.protocol.has_sasl:
+        return
+    in_file = 0
+    if settings.sasl_users_file:
+        try:
+            in_file = len(read_users_file(Path(settings.sasl_users_file)))
+        except SettingError as error:
+            yield Finding(Level.ERROR, "users", str(error), "correct the users file")
+            return
+    if in_file or _count(plan, EntryKind.SCRAM_CREDENTIAL):
+        yield Finding(Level.OK, "users", "there are SASL users")
+        return
+    yield Finding(
+        Level.ERROR,
+        "users",
+        "there are no SASL users, so no client can authenticate",
+        "coterie users add NAME --data DIR, or set sasl.users.file",
+    )
+
+
+def _check_secrets(settings: Settings, plan: Plan) -> Iterator[Finding]:
+    found = list(open_secrets(settings, plan.config, plan.directory))
+    for each in found:
+        message = f"other users can read {each.path}, which has {each.content}"
+        advice = f"{each.remedy} {each.path}"
+        yield Finding(Level.WARNING, "secrets", message, advice)
+    if not found:
+        yield Finding(Level.OK, "secrets", "no other user can read secrets or data")
+
+
+def _check_open_files(settings: Settings) -> Iterator[Finding]:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        limit = INT32_MAX
+    wanted = settings.max_connections + FILES_BESIDE_CONNECTIONS
+    if settings.max_connections == INT32_MAX:
+        wanted = FILES_MIN
+    if limit < wanted:
+        yield Finding(
+            Level.WARNING,
+            "open files",
+            f"this shell's limit of open files is {limit}, for at most "
+            f"{max(0, limit - FILES_BESIDE_CONNECTIONS)} connections",
+            f"ulimit -n {wanted} (LimitNOFILE= in systemd), or set max.connections",
+        )
+    else:
+        yield Finding(Level.OK, "open files", f"the limit of open files is {limit}")
+
+
+# The data directory.
+
+
+def check_directory(directory: Path, *, is_full: bool) -> Iterator[Finding]:
+    """Yield findings about a data directory.
+
+    `is_full` checks every page of a store of any size.
+    """
+    if not directory.exists():
+        yield Finding(
+            Level.NOTE, "data", f"{directory} does not exist; a server creates it"
+        )
+        return
+    if not directory.is_dir() or not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+        yield Finding(
+            Level.ERROR,
+            "data",
+            f"this user cannot write to {directory}",
+            "run as the server's user, or change the owner of the directory",
+        )
+        return
+    yield _check_space(directory)
+    store = directory / FILE_NAME
+    if not store.exists():
+        yield Finding(Level.NOTE, "store", f"{directory} has no store yet")
+        return
+    is_used = _is_locked(directory)
+    if is_used:
+        yield Finding(Level.OK, "lock", f"a server uses {directory}")
+    elif store.with_name(f"{FILE_NAME}-wal").exists():
+        yield Finding(
+            Level.NOTE,
+            "lock",
+            "the last server did not stop cleanly; the next one recovers every "
+            "acknowledged write",
+        )
+    else:
+        yield Finding(
+            Level.OK, "lock", "no server is running, and the last one stopped"
+        )
+    yield _check_store(store, is_used=is_used, is_full=is_full)
+
+
+def _check_space(directory: Path) -> Finding:
+    free = shutil.disk_usage(directory).free
+    text = f"{free / (1 << 30):.1f} GiB are free"
+    level = Level.OK
+    if free < FREE_WARNING_BYTES:
+        level = Level.ERROR if free < FREE_ERROR_BYTES else Level.WARNING
+    advice = "" if level is Level.OK else "free space, or lower log.retention.bytes"
+    return Finding(level, "disk", text, advice)
+
+
+def _is_locked(directory: Path) -> bool:
+    """Return whether a server holds the lock on a data directory."""
+    try:
+        descriptor = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _open_store(store: Path, *, is_used: bool) -> sqlite3.Connection:
+    # Without a server and its write-ahead log nothing changes the file, and an
+    # immutable one is read without creating files beside it.
+    is_still = not is_used and not store.with_name(f"{FILE_NAME}-wal").exists()
+    mode = "immutable=1" if is_still else "mode=ro"
+    return sqlite3.connect(f"{store.absolute().as_uri()}?{mode}", uri=True)
+
+
+def _check_store(store: Path, *, is_used: bool, is_full: bool) -> Finding:
+    damaged = "restore the directory from a backup, or start with another --data"
+    try:
+        with closing(_open_store(store, is_used=is_used)) as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if application != APPLICATION_ID:
+                message = f"{store} is not a Coterie store"
+                return Finding(Level.ERROR, "store", message, "name another --data")
+            if version > SCHEMA_VERSION:
+                message = (
+                    f"{store} has version {version}; this Coterie reads versions up to "
+                    f"{SCHEMA_VERSION}"
+                )
+                return Finding(Level.ERROR, "store", message, "update Coterie")
+            if store.stat().st_size > CHECKED_BYTES_MAX and not is_full:
+                message = f"{store} is large; its pages were not checked"
+                return Finding(Level.NOTE, "store", message, "check them with --full")
+            (result,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        return Finding(Level.ERROR, "store", f"{store}: {error}", damaged)
+    if result != "ok":
+        return Finding(Level.ERROR, "store", f"{store} is damaged: {result}", damaged)
+    return Finding(Level.OK, "store", f"{store} is readable, version {version}")
+
+
+def _count(plan: Plan, kind: EntryKind) -> int:
+    """Return the number of entries of a kind in the store; 0 if it cannot be read."""
+    if plan.directory is None:
+        return 0
+    store = plan.directory / FILE_NAME
+    if not store.exists():
+        return 0
+    try:
+        is_used = _is_locked(plan.directory)
+        with closing(_open_store(store, is_used=is_used)) as connection:
+            (count,) = connection.execute(
+                "SELECT count(*) FROM small_values WHERE space = ?", (space_of(kind),)
+            ).fetchone()
+    except sqlite3.Error:
+        return 0
+    return int(count)
