@@ -91,6 +91,12 @@ COMMANDS: Final = (
         ("remove", "Remove ACLs", "acls:REMOVE"),
     ),
     *_family(
+        "quotas",
+        ("list", "List client quotas", "quotas:LIST"),
+        ("set", "Set client quotas", "quotas:SET"),
+        ("remove", "Remove client quotas", "quotas:REMOVE"),
+    ),
+    *_family(
         "config",
         ("explain", "List connection settings and their sources", "config:EXPLAIN"),
         ("check", "Test the connection to every broker", "config:CHECK"),
@@ -152,6 +158,7 @@ COMMANDS: Final = (
 FAMILIES: Final = {
     "groups": "Manage consumer groups",
     "acls": "Manage ACLs",
+    "quotas": "Manage client quotas",
     "config": "Inspect and test connection settings",
     "groups offsets": "Manage committed offsets",
     "users": "Manage SASL/SCRAM users",

@@ -1,0 +1,305 @@
+"""`coterie quotas`: list, set and remove client quotas."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from coterie.cli.command import (
+    CLUSTER_OPTIONS,
+    EXECUTE_HINT,
+    Command,
+    add_execute_options,
+    on_cluster,
+    run_on_cluster,
+)
+from coterie.errors import SettingError
+
+if TYPE_CHECKING:
+    from coterie.cli.command import Run
+    from coterie.cli.output.outcome import Column, Item, Outcome
+    from coterie.client.admin.quotas import Name, QuotaEntity
+    from coterie.errors import CoterieError
+
+_DEFAULT: Final = "<default>"
+_KEYS: Final = (
+    "producer_byte_rate",
+    "consumer_byte_rate",
+    "request_percentage",
+    "controller_mutation_rate",
+    "connection_creation_rate",
+)
+
+
+# Options.
+
+
+def _declare_entity(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "entity",
+        'A user, a client id, both, or an IP address. The name "<default>" is the '
+        "default for names without their own quota.",
+    )
+    group.add_argument("--user", metavar="NAME", help="user name")
+    group.add_argument("--client-id", metavar="ID", help="client id")
+    group.add_argument("--ip", metavar="ADDRESS", help="IP address")
+
+
+def _declare_values(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "values",
+        metavar="QUOTA=VALUE",
+        nargs="+",
+        help=f"quota and value; quotas: {', '.join(_KEYS)}",
+    )
+
+
+def _declare_names(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "names",
+        metavar="QUOTA",
+        nargs="*",
+        help="quota to remove (default: all of the entity)",
+    )
+
+
+def read_entity(options: argparse.Namespace) -> QuotaEntity:
+    """Return the entity of the options, which may have no name."""
+    from coterie.client.admin.quotas import QuotaEntity, QuotaName
+
+    def name(text: str | None) -> Name:
+        return QuotaName.DEFAULT if text == _DEFAULT else text
+
+    return QuotaEntity(name(options.user), name(options.client_id), name(options.ip))
+
+
+def _check_entity(options: argparse.Namespace) -> None:
+    """Raise SettingError unless the options name a possible entity."""
+    is_client = options.user is not None or options.client_id is not None
+    if options.ip is None and not is_client:
+        raise SettingError("no entity is named; use --user, --client-id or --ip")
+    if options.ip is not None and is_client:
+        raise SettingError("--ip cannot be combined with --user or --client-id")
+
+
+def _check_key(key: str) -> None:
+    if key not in _KEYS:
+        raise SettingError(f"{key!r} is not a quota; quotas are {', '.join(_KEYS)}")
+
+
+def read_values(options: argparse.Namespace) -> dict[str, float]:
+    """Return the values to set. Raises SettingError for an invalid one."""
+    values = {}
+    for text in options.values:
+        key, _, number = text.partition("=")
+        try:
+            values[key] = float(number)
+        except ValueError:
+            raise SettingError(
+                f"{text!r} is not a quota with a number; write for example "
+                "producer_byte_rate=1048576"
+            ) from None
+        _check_key(key)
+    return values
+
+
+# Rows.
+
+
+def _columns() -> tuple[Column, ...]:
+    from coterie.cli.output.outcome import Column
+
+    return (
+        Column("user", "USER"),
+        Column("client_id", "CLIENT-ID"),
+        Column("ip", "IP"),
+        Column("quota", "QUOTA"),
+        Column("value", "VALUE"),
+    )
+
+
+def _item(
+    entity: QuotaEntity,
+    key: str,
+    value: float,
+    error: CoterieError | None = None,
+    **more: str,
+) -> Item:
+    from coterie.cli.output.outcome import error_item
+
+    def text(name: Name) -> str | None:
+        return name if isinstance(name, str) or name is None else name.value
+
+    return {
+        "user": text(entity.user),
+        "client_id": text(entity.client_id),
+        "ip": text(entity.ip),
+        "quota": key,
+        "value": value,
+        **more,
+        "error": error_item(error),
+    }
+
+
+# Commands.
+
+
+async def list_quotas(run: Run) -> Outcome:
+    """Return a row for each quota of the selected entities."""
+    from coterie.cli.output.outcome import Column, Outcome, show_error
+
+    described = await run.admin.describe_client_quotas(read_entity(run.options))
+    entities = sorted(described.items(), key=lambda each: str(each[0]))
+    error = Column("error", "ERROR", is_wide=True, show=show_error)
+    return Outcome(
+        schema="coterie.quotas.list",
+        columns=(*_columns(), error),
+        items=tuple(
+            _item(entity, key, value)
+            for entity, values in entities
+            for key, value in sorted(values.items())
+        ),
+        summary={"entities": len(entities)},
+    )
+
+
+LIST: Final = Command(
+    description="""\
+List client quotas.
+
+An entity that has only some of the given types is not listed; one with further types
+is: --user alice also lists the quotas of alice with a client id.
+""",
+    examples="""\
+examples:
+  coterie quotas list
+      all quotas
+  coterie quotas list --user alice
+      the quotas of a user, and of the user with any client id
+  coterie quotas list --user '<default>' --output json
+      the quotas of users without their own, for programs
+
+exit codes: 0 success, 1 the cluster is unavailable or refuses the request, 2 usage
+error
+""",
+    options=(_declare_entity, *CLUSTER_OPTIONS),
+    run=on_cluster(list_quotas),
+)
+
+
+async def _write_quotas(
+    plan: Callable[[Run], Awaitable[Mapping[str, float]]],
+    done: str,
+    run: Run,
+) -> Outcome:
+    """Show the planned quotas, or write them; `done` is the word for a written one."""
+    from coterie.cli.output.emit import confirm, is_interactive
+
+    values = await plan(run)
+    if not values:
+        return _write_outcome(run, values, "planned", "there is nothing to do")
+    if not (run.options.execute or run.options.yes):
+        return _write_outcome(run, values, "planned", EXECUTE_HINT)
+    if not run.options.yes and is_interactive(run.io):
+        preview = _write_outcome(run, values, "planned")
+        if not confirm(run.io, preview, run.options, "Write these quotas?"):
+            return _write_outcome(run, values, "planned", "nothing was written")
+    entity = read_entity(run.options)
+    new = values if done == "set" else dict.fromkeys(values)
+    results = await run.admin.alter_client_quotas({entity: new})
+    return _write_outcome(run, values, done, error=results.errors.get(entity))
+
+
+def _write_outcome(
+    run: Run,
+    values: Mapping[str, float],
+    result: str,
+    *notes: str,
+    error: CoterieError | None = None,
+) -> Outcome:
+    from coterie.cli.output.outcome import Column, Outcome, show_error
+
+    entity = read_entity(run.options)
+    word = "failed" if error else result
+    return Outcome(
+        schema=f"coterie.{run.options.command.replace(' ', '.')}",
+        columns=(
+            *_columns(),
+            Column("result", "RESULT"),
+            Column("error", "ERROR", is_wide=error is None, show=show_error),
+        ),
+        items=tuple(
+            _item(entity, key, value, error, result=word)
+            for key, value in values.items()
+        ),
+        summary={"executed": result != "planned", "quotas": len(values)},
+        notes=notes,
+    )
+
+
+async def _plan_set(run: Run) -> Mapping[str, float]:
+    return read_values(run.options)
+
+
+def set_quotas(options: argparse.Namespace) -> int:
+    """Show the quotas that the options describe, or set them. Raises SettingError."""
+    _check_entity(options)  # Report a usage error before connecting.
+    read_values(options)
+    return run_on_cluster(options, partial(_write_quotas, _plan_set, "set"))
+
+
+SET: Final = Command(
+    description="""\
+Set quotas of an entity. Without --execute, the change is only shown.
+
+The most specific quota applies to a client; docs/limits.md has the order.
+""",
+    examples="""\
+examples:
+  coterie quotas set --user etl producer_byte_rate=1048576
+      show the change: a user may produce 1 MiB per second
+  coterie quotas set --client-id '<default>' request_percentage=50 --execute
+      limit each client id to half of the server's time
+  coterie quotas set --ip 10.0.0.7 connection_creation_rate=10 --execute --yes
+      in a script
+
+exit codes: 0 success, 1 a quota could not be set, 2 usage error
+""",
+    options=(_declare_values, _declare_entity, add_execute_options, *CLUSTER_OPTIONS),
+    run=set_quotas,
+)
+
+
+async def _plan_remove(run: Run) -> Mapping[str, float]:
+    entity = read_entity(run.options)
+    described = await run.admin.describe_client_quotas(entity, strict=True)
+    names = run.options.names or _KEYS
+    own = described.get(entity, {})
+    return {key: value for key, value in own.items() if key in names}
+
+
+def remove_quotas(options: argparse.Namespace) -> int:
+    """Show the quotas of an entity, or remove them. Raises SettingError."""
+    _check_entity(options)
+    for key in options.names:
+        _check_key(key)
+    return run_on_cluster(options, partial(_write_quotas, _plan_remove, "removed"))
+
+
+REMOVE: Final = Command(
+    description="Remove quotas of an entity. Without --execute, the change is only "
+    "shown.",
+    examples="""\
+examples:
+  coterie quotas remove --user etl
+      show all quotas of a user
+  coterie quotas remove --user etl producer_byte_rate --execute
+      remove one of them
+
+exit codes: 0 success, 1 a quota could not be removed, 2 usage error
+""",
+    options=(_declare_names, _declare_entity, add_execute_options, *CLUSTER_OPTIONS),
+    run=remove_quotas,
+)
