@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tests.broker.runtime.test_quotas import configure
 from tests.broker.server.harness import ThreadServer
 from tests.broker.server.secured import handshake, plain_token, users_file
 from tests.broker.server.test_metrics import heartbeat, scrape
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -148,6 +150,22 @@ def test_failed_flushes_and_reloaded_shards_are_counted() -> None:
         now = scrape(server)
     assert now["coterie_flush_failures_total"] == 1
     assert now["coterie_shard_reloads_total"] == 1
+
+
+def test_the_memory_of_connections_is_measured(server: ThreadServer) -> None:
+    with server.client() as client:
+        client.call(ApiVersionsRequest(), 3)
+        size = 1_000_000
+        header = struct.pack(">ihhih", size, 0, 3, 1, -1)
+        client.socket.sendall(header + bytes(size // 2))  # half a request
+
+        def held() -> bool:
+            return scrape(server)["coterie_connection_bytes"] >= size // 2
+
+        eventually(held, expected="half a request is counted")
+        now = scrape(server)
+        assert now["coterie_connections_paused"] == 0
+        assert "coterie_exhausted_turns_total" in now
 
 
 def test_the_process_and_the_event_loop_are_measured(server: ThreadServer) -> None:

@@ -86,7 +86,11 @@ class ServerMetrics(Collector):
         closed = counts.connections_closed
         yield _by_words("connections_closed", ("reason",), _words(closed))
         yield _counter("connections_refused", self._listener.refused_connections)
-        yield _gauge("connections", self._listener.open_connections)
+        listener = self._listener
+        yield _gauge("connections", listener.open_connections)
+        yield _gauge("connection_bytes", listener.bytes_held)
+        yield _gauge("connections_paused", listener.paused_connections)
+        yield _counter("exhausted_turns", listener.exhausted_turns)
         throttled = broker.quotas.throttled
         yield _by_words(
             "throttled",
@@ -187,11 +191,14 @@ _HELP: Final = {
     "authentication_failures": "failed authentications",
     "authentications_delayed": "checks of passwords delayed after failures",
     "authorization_refused": "refused checks of ACLs, hidden resources included",
+    "connection_bytes": "Bytes counted against queued.max.request.bytes.",
     "connections": "Open connections.",
+    "connections_paused": "Connections that are not read, as the memory is exhausted.",
     "connections_closed": "connections closed after an error of the client",
     "connections_refused": "connections refused at a limit",
     "disk_free_bytes": "Free bytes of the data directory's file system.",
     "event_loop_long_turns": "delays of the event loop of at least 0.25 s",
+    "exhausted_turns": "turns that ended before all received requests were handled",
     "flush_failures": "flushes that failed",
     "log_bytes": "Size of the files in the data directory.",
     "requests": "requests",
