@@ -54,13 +54,15 @@ def call_until_loaded(client: WireClient, request: Message, version: int) -> Any
             return answer
 
 
-def join_classic(client: WireClient, group_id: str) -> tuple[Message, int]:
+def join_classic(
+    client: WireClient, group_id: str, session_ms: int = SESSION_MS
+) -> tuple[Message, int]:
     """Create a stable classic group; return its member's heartbeat and the version."""
     joined = call_until_loaded(
         client,
         JoinGroupRequest(
             group_id=group_id,
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=session_ms,
             rebalance_timeout_ms=60_000,
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
@@ -115,13 +117,13 @@ def test_heartbeats_sent_during_a_pause_renew_their_sessions(loop: str) -> None:
         pytest.importorskip("uvloop")
     with ExitStack() as stack:
         server = stack.enter_context(start_server("--loop", loop, settings=SETTINGS))
-        members = []
+        members: list[tuple[WireClient, Message, int]] = []
         for at in range(GROUPS):
             for join in (join_classic, join_consumer):
                 client = stack.enter_context(server.client())
                 members.append((client, *join(client, f"{join.__name__}-{at}")))
-        for client, heartbeat, version in members:
-            call_until_loaded(client, heartbeat, version)
+                for each, heartbeat, version in members:  # no session ends meanwhile
+                    call_until_loaded(each, heartbeat, version)
         with stopped(server):
             for client, heartbeat, version in members:
                 client.send(heartbeat, version)

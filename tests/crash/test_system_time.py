@@ -21,6 +21,8 @@ MINUTE_S = 60
 HOUR_S = 60 * MINUTE_S
 DAY_S = 24 * HOUR_S
 CHANGES_S = [HOUR_S, 3 * DAY_S, -DAY_S, -30 * DAY_S, 0]
+SESSION_MS = 60_000
+"""Longer than the test, and far shorter than the changes of the time."""
 SETTINGS = {
     "offsets.topic.num.partitions": 2,
     "group.initial.rebalance.delay.ms": 20,
@@ -73,9 +75,11 @@ class Members:
         self._groups = 0
         requests.create_topics(self._client)
         requests.committed(self._client, GROUP)  # waits until it is loaded
-        for join in (join_classic, join_consumer):
-            client = stack.enter_context(server.client())
-            self._heartbeats.append((client, *join(client, join.__name__)))
+        client = stack.enter_context(server.client())
+        joined = join_classic(client, "classic", SESSION_MS)
+        self._heartbeats.append((client, *joined))
+        client = stack.enter_context(server.client())
+        self._heartbeats.append((client, *join_consumer(client, "consumer")))
 
     def check(self, number: int, now_ms: int) -> None:
         """Check that sessions are kept and writes of the time are accepted."""
