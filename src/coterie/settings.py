@@ -80,6 +80,11 @@ class Settings:
     auto_create_topics_enable: bool = True
     num_partitions: int = 1
     """Partitions of a topic that is created without a number."""
+    max_partitions: int = 200_000
+    """Coterie only: largest number of partitions of all topics."""
+    catalog_max_entries: int = 1_000_000
+    """Coterie only: largest number of ACL bindings, of SCRAM credentials, of groups
+    with configurations, and of transactional ids."""
     log_retention_ms: int = 604_800_000
     log_retention_bytes: int = -1
     """Size of a partition above which its oldest batches are deleted; -1 for none."""

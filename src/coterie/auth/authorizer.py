@@ -210,6 +210,11 @@ class AclAuthorizer:
         """The number of changes of the bindings so far."""
         return self._version
 
+    @property
+    def binding_count(self) -> int:
+        """The number of bindings."""
+        return len(self._acls)
+
     def __contains__(self, acl: AclBinding) -> bool:
         return acl.key in self._acls
 

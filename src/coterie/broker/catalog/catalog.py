@@ -21,7 +21,7 @@ from coterie.broker.catalog.configs import (
     check_topic_config,
     topic_settings,
 )
-from coterie.broker.catalog.entries import Entry, EntryKind
+from coterie.broker.catalog.entries import Entry, EntryKind, no_room
 from coterie.broker.catalog.topics import (
     OFFSETS_TOPIC,
     OFFSETS_TOPIC_REPLICAS,
@@ -85,6 +85,7 @@ class Catalog:
         self._names: dict[TopicId, TopicName] = {}
         self._collisions: dict[str, TopicName] = {}
         self._topic_settings: dict[TopicName, TopicSettings] = {}
+        self.partition_total = 0
         self.version = 0
         self.group_configs.clear()
         if self._acls is not None:
@@ -150,8 +151,8 @@ class Catalog:
         """Return the entry of a new topic.
 
         Raises ApiError INVALID_TOPIC_EXCEPTION for an invalid name or one that collides
-        with another topic's, TOPIC_ALREADY_EXISTS, INVALID_CONFIG, and the errors of
-        `resolve_size`.
+        with another topic's, TOPIC_ALREADY_EXISTS, INVALID_CONFIG, the errors of
+        `resolve_size`, and POLICY_VIOLATION at `max.partitions`.
         """
         assert is_usable_id(fresh_id), fresh_id.hex()
         check_topic_name(new.name)
@@ -173,6 +174,8 @@ class Catalog:
         partitions, replicas = resolve_size(
             new, self.settings.num_partitions, self._node_ids
         )
+        if new.name != OFFSETS_TOPIC:
+            self._check_partition_total(partitions)
         topic = Topic(new.name, fresh_id, partitions, replicas, configs)
         return Entry(EntryKind.TOPIC, new.name, topic.to_value())
 
@@ -219,8 +222,30 @@ class Catalog:
                 f"partition(s); {count} would not be an increase.",
             )
         check_partitions_per_request(count - topic.partition_count)
+        self._check_partition_total(count - topic.partition_count)
         grown = replace(topic, partition_count=count)
         return Entry(EntryKind.TOPIC, name, grown.to_value())
+
+    def _check_partition_total(self, added_count: int) -> None:
+        most = self.settings.max_partitions
+        if self.partition_total + added_count > most:
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                f"The topics have {self.partition_total} partitions, and {added_count} "
+                f"more would exceed max.partitions ({most}): delete topics or raise "
+                "the limit.",
+            )
+
+    def check_room(self, kind: EntryKind) -> None:
+        """Raise ApiError POLICY_VIOLATION when no entry of a kind may be added."""
+        counts = {
+            EntryKind.ACL: 0 if self._acls is None else self._acls.binding_count,
+            EntryKind.GROUP_CONFIG: len(self.group_configs.groups),
+            EntryKind.SCRAM_CREDENTIAL: self.users.credential_count,
+            EntryKind.TRANSACTION: len(self.transactions),
+        }
+        if counts[kind] >= self.settings.catalog_max_entries:
+            raise no_room(kind)
 
     def set_topic_configs(
         self, name: TopicName, changes: Mapping[str, str | None]
@@ -292,11 +317,13 @@ class Catalog:
         before = self.topics.pop(name, None)
         self._topic_settings.pop(name, None)
         if before is not None:
+            self.partition_total -= before.partition_count
             del self._names[before.topic_id]
             del self._collisions[collision_key(name)]
         after = None if value is None else Topic.from_value(name, value)
         if after is not None:
             self.topics[name] = after
+            self.partition_total += after.partition_count
             self._names[after.topic_id] = name
             self._collisions[collision_key(name)] = name
         for listener in self._listeners:

@@ -70,6 +70,15 @@ def too_many_changes() -> ApiError:
     )
 
 
+def no_room(kind: EntryKind) -> ApiError:
+    """Return the error for an entry beyond `catalog.max.entries`."""
+    return ApiError(
+        ErrorCode.POLICY_VIOLATION,
+        f"There are as many entries of kind {kind} as catalog.max.entries allows: "
+        "delete some or raise the limit.",
+    )
+
+
 def space_of(kind: EntryKind) -> str:
     """Return the namespace of entries of this kind."""
     return _SPACE_PREFIX + kind

@@ -33,6 +33,16 @@ class Users:
         for counts in self._parameters.values():
             counts.clear()
 
+    @property
+    def credential_count(self) -> int:
+        """The number of credentials of all users."""
+        return sum(counts.total() for counts in self._parameters.values())
+
+    def __contains__(self, entry_name: str) -> bool:
+        """Return whether a credential has a catalog entry of this name."""
+        mechanism, user = _from_entry_name(entry_name)
+        return self.find(user, mechanism) is not None
+
     def names(self) -> list[str]:
         """Return the names of all users, sorted."""
         return sorted(self._users)

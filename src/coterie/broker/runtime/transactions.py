@@ -12,6 +12,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import Final
 
+from coterie.broker.catalog.entries import EntryKind
 from coterie.broker.catalog.topics import OFFSETS_TOPIC
 from coterie.broker.catalog.transactions import Claim, Markers, Transaction, Transition
 from coterie.broker.runtime.data import Appended, DataPlane
@@ -61,13 +62,15 @@ class TransactionPlane:
         """Stage the producer id and epoch of a transactional producer (InitProducerId).
 
         Raises ApiError INVALID_TRANSACTION_TIMEOUT, INVALID_REQUEST for an empty
-        transactional id, or PRODUCER_FENCED.
+        transactional id, PRODUCER_FENCED, or POLICY_VIOLATION as `Catalog.check_room`.
         """
         catalog = self._data.catalog
         if not claim.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= catalog.settings.transaction_max_timeout_ms:
             raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        if catalog.transactions.get(claim.transactional_id) is None:
+            catalog.check_room(EntryKind.TRANSACTION)
         step = catalog.transactions.init_producer_id(
             claim,
             timeout_ms=timeout_ms,

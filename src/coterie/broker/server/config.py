@@ -53,6 +53,8 @@ _RANGES: Final[Mapping[str, Range]] = {
     "offsets.topic.num.partitions": Range(1, 10_000),
     "offsets.commit.timeout.ms": Range(1, INT32_MAX),
     "num.partitions": Range(1, 10_000),
+    "max.partitions": Range(1, INT32_MAX),
+    "catalog.max.entries": Range(1, INT32_MAX),
     "log.retention.ms": Range(-1, _LONG_MAX),
     "log.retention.bytes": Range(-1, _LONG_MAX),
     "log.retention.check.interval.ms": Range(1, _LONG_MAX),

@@ -18,6 +18,7 @@ from coterie.auth.acl import (
     ResourceType,
 )
 from coterie.auth.authorizer import AclAuthorizer
+from coterie.broker.server.apis import acls
 from coterie.broker.server.assembly import Assembly
 from coterie.errors import LogFull
 from coterie.settings import Settings
@@ -286,3 +287,42 @@ def test_bindings_stay_on_disk_while_acls_are_disabled(
     server.loop.run_until_complete(start(authorizer))
     assert [acl.name for acl in authorizer.matching(AclBindingFilter())] == ["g"]
     assert authorizer.authorize(ALICE, Operation.READ, ResourceType.GROUP, "g")
+
+
+# Limits.
+
+
+def test_a_request_creates_at_most_10_000_bindings(server: InProcessServer) -> None:
+    many = [binding()] * 10_001
+    assert {*create(server, *many)} == {ErrorCode.POLICY_VIOLATION}
+    assert described(server) == []
+
+
+def test_a_request_matches_at_most_10_000_bindings(
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acls, "CHANGES_PER_REQUEST_MAX", 2)
+    create(server, binding(), binding(host="h"))
+    group = DeleteAclsFilter(
+        resource_type_filter=ResourceType.GROUP,
+        resource_name_filter="g",
+        pattern_type_filter=PatternType.LITERAL,
+        principal_filter=None,
+        host_filter=None,
+        operation=Operation.ANY,
+        permission_type=PermissionType.ANY,
+    )
+    results = server.call(DeleteAclsRequest(filters=[group, group]), 3).filter_results
+    assert [result.error_code for result in results] == [0, ErrorCode.POLICY_VIOLATION]
+    assert [len(result.matching_acls) for result in results] == [2, 0]
+
+
+def test_there_are_at_most_catalog_max_entries_bindings() -> None:
+    authorizer = AclAuthorizer(super_users=[ADMIN])
+    settings = Settings(catalog_max_entries=2)
+    with InProcessServer(
+        settings=settings, authorizer=authorizer, principal=ADMIN
+    ) as server:
+        codes = create(server, *(binding(host=host) for host in "abc"))
+        assert codes == [0, 0, ErrorCode.POLICY_VIOLATION]
+        assert create(server, binding(host="a")) == [0], "an existing binding"

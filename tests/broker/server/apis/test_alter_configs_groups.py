@@ -189,5 +189,32 @@ def test_only_requested_config_names_are_described(broker: FakeBroker) -> None:
     answer = broker.call(DescribeConfigsRequest(resources=resources), 4)
     assert [[one.name for one in found.configs] for found in answer.results] == [
         [HEARTBEAT],
-        [],
+        [ASSIGNMENT, HEARTBEAT, SESSION],
     ]
+
+
+def test_at_most_catalog_max_entries_groups_have_configs() -> None:
+    broker = FakeBroker(catalog_max_entries=1)
+    assert alter(broker, GROUP, "g", (SESSION, SET, "50000")).error_code == 0
+    refused = alter(broker, GROUP, "h", (SESSION, SET, "50000"))
+    assert refused.error_code == ErrorCode.POLICY_VIOLATION
+    assert alter(broker, GROUP, "g", (SESSION, SET, "51000")).error_code == 0
+
+
+def test_a_request_changes_at_most_10_000_configs(broker: FakeBroker) -> None:
+    resources = [
+        IncrementalAlterConfigsResource(
+            resource_type=GROUP,
+            resource_name=f"g{at}",
+            configs=[
+                IncrementalAlterableConfig(
+                    name=SESSION, config_operation=SET, value="50000"
+                )
+            ],
+        )
+        for at in range(10_001)
+    ]
+    request = IncrementalAlterConfigsRequest(resources=resources)
+    codes = {each.error_code for each in broker.call(request, 1).responses}
+    assert codes == {ErrorCode.POLICY_VIOLATION}
+    assert not broker.catalog.group_configs.groups

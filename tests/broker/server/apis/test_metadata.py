@@ -232,3 +232,21 @@ def test_a_missing_topic_has_an_error_in_its_position(broker: FakeBroker) -> Non
     response = page(broker, 10, None, "c", "b", "a")
     codes = [(topic.name, topic.error_code) for topic in response.topics]
     assert codes == [("a", 3), ("b", 0), ("c", 3)]
+
+
+# Limits.
+
+
+def test_no_topic_is_created_when_a_request_names_more_than_10_000_missing_ones(
+    broker: FakeBroker,
+) -> None:
+    names = [f"t{at}" for at in range(10_001)]
+    codes = {topic.error_code for topic in describe(broker, *names).topics}
+    assert codes == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert broker.catalog.topics == {}
+
+
+def test_no_topic_is_created_beyond_max_partitions() -> None:
+    broker = FakeBroker(max_partitions=3, num_partitions=2)
+    codes = [topic.error_code for topic in describe(broker, "a", "b").topics]
+    assert codes == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

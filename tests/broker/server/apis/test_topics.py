@@ -217,3 +217,46 @@ def test_adding_partitions_is_refused_as_in_kafka(broker: FakeBroker) -> None:
     refused = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert grow(broker, "a", 2, assignments=two) is refused
     assert grow(broker, "a", 2, assignments=elsewhere) is refused
+
+
+# Limits.
+
+POLICY_VIOLATION = ErrorCode.POLICY_VIOLATION
+
+
+def test_all_topics_of_a_request_have_at_most_10_000_partitions(
+    broker: FakeBroker,
+) -> None:
+    five = [new(f"t{at}", 10_000) for at in range(5)]
+    results = create(broker, *five)
+    assert [result.error_code for result in results] == [POLICY_VIOLATION] * 5
+    assert broker.catalog.topics == {}
+    [result] = create(broker, new("a", 10_000), validate_only=True)
+    assert result.error_code == 0
+
+
+def test_one_request_adds_at_most_10_000_partitions(broker: FakeBroker) -> None:
+    broker.create("a")
+    broker.create("b")
+    request = CreatePartitionsRequest(
+        topics=[
+            CreatePartitionsTopic(name=name, count=count, assignments=None)
+            for name, count in (("a", 6_001), ("b", 4_002))
+        ],
+        validate_only=True,
+    )
+    codes = [result.error_code for result in broker.call(request, 3).results]
+    assert codes == [0, POLICY_VIOLATION]
+
+
+def test_topics_have_at_most_max_partitions() -> None:
+    broker = FakeBroker(max_partitions=5)
+    first, second = create(broker, new("a", 4), new("b", 2))
+    assert (first.error_code, second.error_code) == (0, POLICY_VIOLATION)
+    assert "max.partitions (5)" in second.error_message
+    assert grow(broker, "a", 6) == POLICY_VIOLATION
+    assert grow(broker, "a", 5) == 0
+    broker.restart()
+    assert create(broker, new("b"))[0].error_code == POLICY_VIOLATION
+    broker.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")]), 6)
+    assert create(broker, new("b", 5))[0].error_code == 0

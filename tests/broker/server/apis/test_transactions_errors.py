@@ -122,3 +122,10 @@ def test_adding_many_transactions_needs_cluster_action(broker: FakeBroker) -> No
     broker.authorizer = allow_except(("CLUSTER_ACTION", None))
     response = broker.call(AddPartitionsToTxnRequest(), 4)
     assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_there_are_at_most_catalog_max_entries_transactional_ids() -> None:
+    broker = FakeBroker(catalog_max_entries=1)
+    assert Client(broker, "t").init() == 0
+    assert Client(broker, "u").init() == ErrorCode.POLICY_VIOLATION
+    assert Client(broker, "t").init() == 0

@@ -9,6 +9,7 @@ import pytest
 
 from coterie.auth.acl import CLUSTER_NAME, Operation, ResourceType
 from coterie.auth.scram import password_matches, salted_password
+from coterie.settings import Settings
 from coterie.types import ScramMechanism
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.alter_user_scram_credentials import (
@@ -214,3 +215,15 @@ def test_a_password_whose_flush_fails_does_not_authenticate(
     assert answered.done()
     server.broker.data.reload()
     assert describe(server) == {"a": {1: 4_096}, "b": {1: 4_096}}
+
+
+def test_there_are_at_most_catalog_max_entries_credentials() -> None:
+    with InProcessServer(settings=Settings(catalog_max_entries=2)) as server:
+        outcomes = alter(server, *map(put, "abc"))
+        assert [(user, code) for user, code, _ in outcomes] == [
+            ("a", 0),
+            ("b", 0),
+            ("c", ErrorCode.POLICY_VIOLATION),
+        ]
+        [(_, code, _)] = alter(server, put("a", iterations=5_000))
+        assert code == 0, "an existing credential"

@@ -132,6 +132,10 @@ def _create(call: Call, creation: AclCreation) -> AclCreationResult:
             host=creation.host,
         )
         check_binding(acl)
+        if len(call.request.creations) > CHANGES_PER_REQUEST_MAX:
+            raise too_many_changes()
+        if acl not in acls:
+            call.node.broker.catalog.check_room(EntryKind.ACL)
     except ApiError as error:
         return AclCreationResult(error_code=error.code, error_message=error.message)
     if acl not in acls:

@@ -29,7 +29,12 @@ from coterie.broker.catalog.configs import (
     check_broker_config,
     check_group_name,
 )
-from coterie.broker.catalog.entries import Entry
+from coterie.broker.catalog.entries import (
+    CHANGES_PER_REQUEST_MAX,
+    Entry,
+    EntryKind,
+    too_many_changes,
+)
 from coterie.broker.catalog.topics import check_topic_name
 from coterie.broker.server.apis.describe_configs import (
     check_broker_name,
@@ -84,6 +89,7 @@ def _change_all(
     named = Counter(
         (resource.resource_type, resource.resource_name) for resource in resources
     )
+    change_count = sum(len(resource.configs) for resource in resources)
     for resource in resources:
         result = AlterConfigsResourceResponse(
             resource_type=resource.resource_type,
@@ -104,6 +110,8 @@ def _change_all(
             if alter is None:
                 raise unsupported_resource(resource.resource_type)
             entries = alter(call, resource.resource_name, resource.configs)
+            if change_count > CHANGES_PER_REQUEST_MAX:
+                raise too_many_changes()
             if not call.request.validate_only:
                 call.node.broker.data.stage(entries)
         except ApiError as error:
@@ -164,6 +172,9 @@ def _alter_group(
     if not call.authorize_group(Operation.ALTER_CONFIGS, group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     check_group_name(group_id)
+    catalog = call.node.broker.catalog
+    if group_id not in catalog.group_configs.groups:
+        catalog.check_room(EntryKind.GROUP_CONFIG)
     for config in configs:
         if config.value is None and config.config_operation != ConfigOperation.DELETE:
             raise ApiError(
@@ -171,7 +182,7 @@ def _alter_group(
                 f"Null value not supported for group configs: {config.name}",
             )
     changes = {config.name: _new_value(config, "", is_list=False) for config in configs}
-    return [call.node.broker.catalog.group_configs.alter(group_id, changes)]
+    return [catalog.group_configs.alter(group_id, changes)]
 
 
 _Alter: TypeAlias = Callable[

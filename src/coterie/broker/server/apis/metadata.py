@@ -14,7 +14,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from coterie.auth.acl import Operation, ResourceType
-from coterie.broker.catalog.topics import NewTopic, Topic, check_topic_name
+from coterie.broker.catalog.topics import (
+    NewTopic,
+    Topic,
+    check_partitions_per_request,
+    check_topic_name,
+)
 from coterie.broker.runtime.system import random_topic_id
 from coterie.broker.server.apis.cluster import cluster_operations
 from coterie.broker.server.apis.routing import (
@@ -132,13 +137,18 @@ def _cluster(call: Call) -> MetadataResponse:
 def _create_missing(
     call: Call, request: MetadataRequest, named: Sequence[MetadataRequestTopic]
 ) -> dict[TopicName, ErrorCode]:
-    """Stage the missing topics; return the error code of each by its name."""
+    """Stage the missing topics; return the error code of each by its name.
+
+    As in Kafka, none is created when they have more partitions than a request may
+    create.
+    """
     broker = call.node.broker
     created: dict[TopicName, ErrorCode] = {}
     if not (
         request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable
     ):
         return created
+    missing = []
     for topic in named:
         name = topic.name
         if (
@@ -152,19 +162,34 @@ def _create_missing(
         if call.authorize_cluster(Operation.CREATE) or call.authorize_topic(
             Operation.CREATE, name
         ):
-            new_topic = NewTopic(name=name)
-            try:
-                entry = broker.catalog.create_topic(new_topic, random_topic_id())
-                MutationQuota(call, 0).take(broker.catalog.settings.num_partitions)
-            except ApiError as error:
-                created[name] = error.code
-                if error.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
-                    # Clients ask again, as while Kafka has not created the topic.
-                    created[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            else:
-                broker.data.stage([entry])
-                created[name] = ErrorCode.NONE
+            missing.append(name)
+    partition_count = len(missing) * broker.catalog.settings.num_partitions
+    for name in missing:
+        created[name] = _create_topic(call, name, partition_count)
     return created
+
+
+_NOT_CREATED: Final = (
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    ErrorCode.POLICY_VIOLATION,
+)
+"""The errors of a creation that Kafka reports as UNKNOWN_TOPIC_OR_PARTITION, as it
+responds before the topic is created. Clients send the request again."""
+
+
+def _create_topic(call: Call, name: TopicName, partition_count: int) -> ErrorCode:
+    """Stage a topic; `partition_count` is that of all topics that the request
+    creates."""
+    broker = call.node.broker
+    try:
+        check_partitions_per_request(partition_count)
+        entry = broker.catalog.create_topic(NewTopic(name=name), random_topic_id())
+        MutationQuota(call, 0).take(broker.catalog.settings.num_partitions)
+    except ApiError as error:
+        is_unknown = error.code in _NOT_CREATED
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_unknown else error.code
+    broker.data.stage([entry])
+    return ErrorCode.NONE
 
 
 def _named_topic(

@@ -18,7 +18,12 @@ from typing import Final
 
 from coterie.auth.acl import Operation
 from coterie.broker.catalog.configs import TOPIC_CONFIGS
-from coterie.broker.catalog.topics import NewTopic, Topic, check_assignment
+from coterie.broker.catalog.topics import (
+    NewTopic,
+    Topic,
+    check_assignment,
+    check_partitions_per_request,
+)
 from coterie.broker.runtime.system import random_topic_id
 from coterie.broker.server.apis.routing import respond_when_durable
 from coterie.broker.server.call import Call
@@ -63,12 +68,17 @@ def create_topics(call: Call) -> None:
     request: CreateTopicsRequest = call.request
     counts = Counter(topic.name for topic in request.topics)
     quota = MutationQuota(call, _STRICT_CREATION_SINCE)
+    partition_count = sum(
+        _partition_count(call, topic)
+        for topic in request.topics
+        if counts[topic.name] == 1
+    )
     results = []
     for name, topic in {topic.name: topic for topic in request.topics}.items():
         try:
             if counts[name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            results.append(_create(call, topic, quota))
+            results.append(_create(call, topic, quota, partition_count))
         except ApiError as error:
             results.append(
                 CreatableTopicResult(
@@ -79,15 +89,25 @@ def create_topics(call: Call) -> None:
     respond_when_durable(call, response, results)
 
 
+def _partition_count(call: Call, topic: CreatableTopic) -> int:
+    """Return the number of partitions that a topic of the request is to have."""
+    if topic.num_partitions == -1:
+        default = call.node.broker.catalog.settings.num_partitions
+        return len(topic.assignments) or default
+    return max(topic.num_partitions, 0)
+
+
 def _create(
-    call: Call, requested: CreatableTopic, quota: MutationQuota
+    call: Call, requested: CreatableTopic, quota: MutationQuota, partition_count: int
 ) -> CreatableTopicResult:
+    """Create a topic; `partition_count` is that of all topics of the request."""
     data = call.node.broker.data
     if not (
         call.authorize_cluster(Operation.CREATE)
         or call.authorize_topic(Operation.CREATE, requested.name)
     ):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    check_partitions_per_request(partition_count)
     topic_id = random_topic_id()
     entry = data.catalog.create_topic(_new_topic(requested), topic_id)
     assert entry.value is not None
@@ -208,13 +228,14 @@ def create_partitions(call: Call) -> None:
     request: CreatePartitionsRequest = call.request
     counts = Counter(topic.name for topic in request.topics)
     quota = MutationQuota(call, _STRICT_PARTITIONS_SINCE)
+    added_count = 0
     results = []
     for name, topic in {topic.name: topic for topic in request.topics}.items():
         result = CreatePartitionsTopicResult(name=name)
         try:
             if counts[name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            _add_partitions(call, topic, quota)
+            added_count += _add_partitions(call, topic, quota, added_count)
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
         results.append(result)
@@ -225,8 +246,13 @@ def create_partitions(call: Call) -> None:
 
 
 def _add_partitions(
-    call: Call, requested: CreatePartitionsTopic, quota: MutationQuota
-) -> None:
+    call: Call,
+    requested: CreatePartitionsTopic,
+    quota: MutationQuota,
+    added_count: int,
+) -> int:
+    """Add the partitions of one topic; return their number. `added_count` is the number
+    of those that the request has added to other topics."""
     data = call.node.broker.data
     catalog = data.catalog
     if not call.authorize_topic(Operation.ALTER, requested.name):
@@ -241,9 +267,12 @@ def _add_partitions(
         )
     if requested.assignments is not None:
         _check_assignments(call, requested, topic)
-    quota.take(requested.count - topic.partition_count)
+    additional = requested.count - topic.partition_count
+    check_partitions_per_request(added_count + additional)
+    quota.take(additional)
     if not call.request.validate_only:
         data.stage([entry])
+    return additional
 
 
 def _check_assignments(

@@ -24,7 +24,7 @@ from coterie.auth.scram import (
     SALT_BYTES_MIN,
     credential_from_salted,
 )
-from coterie.broker.catalog.entries import Entry
+from coterie.broker.catalog.entries import Entry, EntryKind, no_room
 from coterie.broker.catalog.users import Users, credential_entry
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError
@@ -112,7 +112,9 @@ def alter_users(call: Call) -> None:
         users = sorted({change.name for change in changes})
         call.respond(_alter_response(dict.fromkeys(users, error)))
         return
-    entries, errors = plan_changes(call.node.broker.catalog.users, changes)
+    catalog = call.node.broker.catalog
+    room = catalog.settings.catalog_max_entries - catalog.users.credential_count
+    entries, errors = plan_changes(catalog.users, changes, room)
     call.node.broker.data.stage(entries.values())
 
     def durable(code: ErrorCode) -> None:
@@ -123,11 +125,12 @@ def alter_users(call: Call) -> None:
 
 
 def plan_changes(
-    users: Users, changes: list[_Change]
+    users: Users, changes: list[_Change], room: int
 ) -> tuple[dict[str, Entry], dict[str, ApiError]]:
     """Return by user the entry to write, and by user the error of a refused change.
 
-    A user that occurs twice in the request is refused.
+    A user that occurs twice in the request is refused, and so are new credentials when
+    there is `room` for fewer.
     """
     entries: dict[str, Entry] = {}
     errors: dict[str, ApiError] = {}
@@ -142,7 +145,12 @@ def plan_changes(
             )
             continue
         try:
-            entries[user] = _entry(users, change)
+            entry = _entry(users, change)
+            if entry.value is not None and entry.name not in users:
+                if room <= 0:
+                    raise no_room(EntryKind.SCRAM_CREDENTIAL)
+                room -= 1
+            entries[user] = entry
         except ApiError as error:
             errors[user] = error
     return entries, errors
