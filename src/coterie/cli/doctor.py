@@ -205,7 +205,7 @@ def judge_health(health: dict[str, Any], now_ms: float) -> Iterator[Finding]:
     elif step_ms >= _STEP_WARNING_MS:
         message = (
             f"the system time was changed by {step_ms} ms since the server started, "
-            "which uses the old time in records"
+            "whose timers and retention use the old time"
         )
         yield Finding(Level.WARNING, "clock", message, "restart the server")
     else:

@@ -26,7 +26,7 @@ async def known() -> Reply:
 
 
 async def broken() -> Reply:
-    raise AssertionError("a bug")
+    raise FileNotFoundError("the data directory was removed")
 
 
 def run(

@@ -187,3 +187,15 @@ def test_the_size_of_the_log_is_that_of_its_files(
     values = {each.name: each.samples for each in made.collect()}
     assert values["coterie_log_bytes"][0].value == 1_234
     assert values["coterie_disk_free_bytes"][0].value > 0
+
+
+def test_metrics_are_served_without_the_data_directory(
+    server: ThreadServer, tmp_path: Path
+) -> None:
+    listener = server.server._listener
+    assert isinstance(listener, Listener)
+    broker = server.server.assembly.broker
+    made = ServerMetrics(CollectorRegistry(), broker, listener, tmp_path / "none")
+    names = {each.name for each in made.collect()}
+    assert "coterie_connections" in names
+    assert "coterie_log_bytes" not in names

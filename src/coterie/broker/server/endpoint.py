@@ -97,8 +97,6 @@ class Endpoint:
             return Reply("404 Not Found", b"the paths are " + paths + b"\n")
         try:
             return await route()
-        except OSError:
-            raise
         except Exception:
             _LOGGER.exception("a bug in serving %r", path)
             return Reply("500 Internal Server Error", b"see the server's log\n")

@@ -12,6 +12,7 @@ import shutil
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -105,8 +106,7 @@ class ServerMetrics(Collector):
         yield _counter("flush_failures", broker.flusher.failures)
         yield _counter("shard_reloads", broker.runtime.reloads)
         if self._directory is not None:
-            yield _gauge("log_bytes", _size_of(self._directory))
-            yield _gauge("disk_free_bytes", shutil.disk_usage(self._directory).free)
+            yield from _disk(self._directory)
 
 
 class Exposition:
@@ -208,11 +208,17 @@ _HELP: Final = {
 }
 
 
-def _size_of(directory: Path) -> int:
+def _disk(directory: Path) -> Iterator[Metric]:
+    """Yield the size of a directory's files; nothing if it cannot be read, so that the
+    other metrics are served."""
+    try:
+        free = shutil.disk_usage(directory).free
+        files = list(directory.iterdir())
+    except OSError:
+        return
     total = 0
-    for file in directory.iterdir():
-        try:
+    for file in files:
+        with suppress(FileNotFoundError):  # SQLite removes its journals
             total += file.stat().st_size
-        except FileNotFoundError:
-            continue  # SQLite removes its journals
-    return total
+    yield _gauge("log_bytes", total)
+    yield _gauge("disk_free_bytes", free)
