@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.server.apis import metadata
+from coterie.wire.codec import encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.describe_cluster import DescribeClusterRequest
 from coterie.wire.messages.describe_topic_partitions import (
@@ -134,7 +136,7 @@ def test_internal_topics_are_marked(broker: FakeBroker) -> None:
     broker.data.ensure_offsets_topic(bytes(15) + b"\x99")
     [topic] = describe(broker, "__consumer_offsets").topics
     assert topic.is_internal
-    assert len(topic.partitions) == 50
+    assert topic.partitions.count == 50
 
 
 def test_authorized_operations_of_topics_are_returned_on_request(
@@ -250,3 +252,45 @@ def test_no_topic_is_created_beyond_max_partitions() -> None:
     broker = FakeBroker(max_partitions=3, num_partitions=2)
     codes = [topic.error_code for topic in describe(broker, "a", "b").topics]
     assert codes == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+# Topics with many partitions.
+
+
+@pytest.mark.parametrize("node_count", [1, 3])
+@pytest.mark.parametrize("version", range(NEWEST + 1))
+def test_prepared_partitions_are_encoded_as_others(
+    monkeypatch: pytest.MonkeyPatch, version: int, node_count: int
+) -> None:
+    broker = FakeBroker(nodes=node_count)
+    counts = {"a": 40, "b": 70, "c": 12, "d": 300, "e": 9}
+    for name, count in counts.items():
+        broker.create(name, partition_count=count)
+    requests = [
+        MetadataRequest(topics=[MetadataRequestTopic(name=name)]) for name in counts
+    ]
+    prepared = [encode(broker.call(each, version), version) for each in requests]
+    monkeypatch.setattr(metadata, "_PREPARED_SINCE", 1_000)
+    plain = [broker.call(each, version) for each in requests]
+    assert [len(each.topics[0].partitions) for each in plain] == list(counts.values())
+    assert prepared == [encode(each, version) for each in plain]
+
+
+def test_the_partitions_of_all_topics_are_encoded_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    described: list[int] = []
+    describe_one = metadata._partition
+
+    def count(call: Any, topic: Any, index: int) -> Any:
+        described.append(index)
+        return describe_one(call, topic, index)
+
+    monkeypatch.setattr(metadata, "_partition", count)
+    monkeypatch.setattr(metadata, "_prepared", {})
+    broker = FakeBroker()
+    for name in ("a", "b", "c"):
+        broker.create(name, partition_count=1_000)
+    for _ in range(100):
+        describe(broker, "a", "b", "c")
+    assert len(described) == 1_000 + 300, "the first partition tells the size"

@@ -11,7 +11,8 @@ DescribeTopicPartitions  75   0 (KIP-966)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 from coterie.auth.acl import Operation, ResourceType
 from coterie.broker.catalog.topics import (
@@ -31,6 +32,7 @@ from coterie.broker.server.call import Call
 from coterie.broker.server.throttle import MutationQuota
 from coterie.errors import ApiError
 from coterie.types import TopicName
+from coterie.wire.compiler import Encoder, compile_encoder
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -47,6 +49,7 @@ from coterie.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from coterie.wire.primitives import EncodedArray
 from coterie.wire.schema import ZERO_UUID
 
 # Metadata.
@@ -239,10 +242,14 @@ def _topic(call: Call, topic: Topic) -> MetadataResponseTopic:
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[
-            _partition(call, topic, index) for index in range(topic.partition_count)
-        ],
     )
+    if topic.partition_count < _PREPARED_SINCE:
+        result.partitions = [
+            _partition(call, topic, index) for index in range(topic.partition_count)
+        ]
+    else:
+        prepared: Any = _prepared_partitions(call, topic)
+        result.partitions = prepared
     _add_operations(call, result, topic.name)
     return result
 
@@ -264,6 +271,43 @@ def _partition(call: Call, topic: Topic, index: int) -> MetadataResponsePartitio
         replica_nodes=replicas,
         isr_nodes=replicas,
     )
+
+
+_PREPARED_SINCE: Final = 10
+"""The number of partitions from which on they are encoded only once."""
+_prepared: Final[dict[tuple[int, tuple[tuple[int, ...], ...]], bytes]] = {}
+"""Encoded partitions by version and the replicas of the first partitions. A partition
+of one topic is encoded as that of another, so there is an entry for each version and
+replication factor, for the largest number of partitions so far."""
+
+
+def _prepared_partitions(call: Call, topic: Topic) -> EncodedArray:
+    """Return the partitions in encoded form.
+
+    Encoding 50,000 partitions takes a fifth of a second, in which no other client is
+    served, and a request for it 20 bytes.
+    """
+    version, count = call.api_version, topic.partition_count
+    nodes = range(len(call.node.broker.nodes))
+    replicas = tuple(tuple(replicas_of(call, topic, index)) for index in nodes)
+    known = _prepared.get((version, replicas), b"")
+    parts: list[bytes] = []
+    encode = _partition_encoder(version)
+    encode(_partition(call, topic, 0), parts.append)
+    size = len(b"".join(parts))  # of every partition: all fields have a fixed size
+    if len(known) < count * size:
+        parts = [known]
+        for index in range(len(known) // size, count):
+            encode(_partition(call, topic, index), parts.append)
+        known = _prepared[version, replicas] = b"".join(parts)
+    assert len(known) % size == 0
+    return EncodedArray(count, known[: count * size])
+
+
+@cache
+def _partition_encoder(version: int) -> Encoder:
+    flexible = version in MetadataResponse.FLEXIBLE
+    return compile_encoder(MetadataResponsePartition, version, flexible=flexible)
 
 
 # DescribeTopicPartitions.
