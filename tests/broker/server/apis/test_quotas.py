@@ -92,6 +92,14 @@ def test_quotas_are_stored_and_described(server: InProcessServer, version: int) 
     assert list(describe(server, part, version=version)) == [(("ip", "10.0.0.1"),)]
 
 
+def test_quotas_are_described_in_kafkas_order(server: InProcessServer) -> None:
+    names = ["producer_byte_rate", "consumer_byte_rate", "request_percentage"]
+    entry = alteration({"user": "u"}, dict.fromkeys(names, 1.0))
+    assert alter(server, entry) == [0]
+    [values] = describe(server).values()
+    assert list(values) == [names[1], names[2], names[0]]
+
+
 def test_quotas_survive_a_restart(server: InProcessServer) -> None:
     values = {"request_percentage": 12.5, "consumer_byte_rate": 2.0**40}
     assert alter(server, alteration({"user": "zoë \U0001f600"}, values)) == [0]

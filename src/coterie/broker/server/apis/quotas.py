@@ -18,6 +18,7 @@ from coterie.broker.catalog.client_quotas import (
     FilterComponent,
     QuotaChange,
     QuotaEntity,
+    QuotaKey,
     quota_entity,
 )
 from coterie.broker.server.apis.routing import respond_when_durable
@@ -77,6 +78,17 @@ def describe_client_quotas(call: Call) -> None:
     call.node.broker.data.when_durable(durable)
 
 
+_DESCRIBED_KEYS: Final = (
+    QuotaKey.FETCH,
+    QuotaKey.REQUEST,
+    QuotaKey.PRODUCE,
+    QuotaKey.CONTROLLER_MUTATION,
+    QuotaKey.CONNECTION,
+)
+"""The order of an entity's values: that of Kafka's hash map for the first three."""
+assert len(_DESCRIBED_KEYS) == len(QuotaKey)
+
+
 def _described(entity: QuotaEntity, values: Mapping[str, float]) -> DescribedQuota:
     return DescribedQuota(
         entity=[
@@ -84,7 +96,9 @@ def _described(entity: QuotaEntity, values: Mapping[str, float]) -> DescribedQuo
             for kind, name in entity
         ],
         values=[
-            DescribedQuotaValue(key=key, value=value) for key, value in values.items()
+            DescribedQuotaValue(key=key, value=values[key])
+            for key in _DESCRIBED_KEYS
+            if key in values
         ],
     )
 
