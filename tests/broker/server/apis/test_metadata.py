@@ -294,3 +294,25 @@ def test_the_partitions_of_all_topics_are_encoded_once(
     for _ in range(100):
         describe(broker, "a", "b", "c")
     assert len(described) == 1_000 + 300, "the first partition tells the size"
+
+
+@pytest.mark.parametrize(
+    ("names", "cursor"),
+    [
+        (["a"], Cursor(topic_name="b", partition_index=0)),
+        (["a"], Cursor(topic_name="", partition_index=0)),
+        (["a"], Cursor(topic_name="a", partition_index=-1)),
+        ([], Cursor(topic_name="a", partition_index=-1)),
+    ],
+)
+def test_an_invalid_cursor_is_refused(
+    broker: FakeBroker, names: list[str], cursor: Cursor
+) -> None:
+    broker.create("a")
+    request = DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name=name) for name in names], cursor=cursor
+    )
+    response = broker.call(request, 0)
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [
+        (name, ErrorCode.INVALID_REQUEST) for name in names
+    ]

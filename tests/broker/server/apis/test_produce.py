@@ -98,6 +98,14 @@ def test_a_failed_produce_with_acks_zero_closes_the_connection(
     assert call.is_closed
 
 
+@pytest.mark.parametrize("acks", [2, -2, 32_767])
+def test_an_unknown_partition_is_reported_before_invalid_acks(
+    broker: FakeBroker, acks: int
+) -> None:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert send(broker, batch_of(b"x"), acks=acks, topic="none").error_code == unknown
+
+
 def test_invalid_acks_are_refused(broker: FakeBroker) -> None:
     assert (
         send(broker, batch_of(b"x"), acks=2).error_code

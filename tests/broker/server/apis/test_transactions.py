@@ -402,3 +402,17 @@ def test_each_idempotent_producer_gets_its_own_id(broker: FakeBroker) -> None:
     assert fresh() == (1, 0)
     broker.restart()
     assert fresh() == (1_000, 0)
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (5, -1)])
+@pytest.mark.parametrize("transactional_id", [None, "t"])
+def test_a_producer_id_without_an_epoch_is_refused(
+    broker: FakeBroker, transactional_id: str | None, producer_id: int, epoch: int
+) -> None:
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=1_000,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+    )
+    assert broker.call(request, 3).error_code == ErrorCode.INVALID_REQUEST

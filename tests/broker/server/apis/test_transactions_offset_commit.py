@@ -136,3 +136,17 @@ def test_only_the_groups_coordinator_accepts_the_commit() -> None:
     client = Client(broker)
     client.init()
     assert commit(client, "a") == {"a": ErrorCode.NOT_COORDINATOR}
+
+
+@pytest.mark.parametrize("version", [0, V1, V2])
+def test_an_unknown_topic_is_reported_whatever_the_transaction(
+    broker: FakeBroker, client: Client, version: int
+) -> None:
+    client.producer_id = 99
+    for group in (GROUP, ""):
+        assert commit(client, "none", version=version, group=group) == {
+            "none": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        }
+    found = commit(client, "a", "none", version=version)
+    assert found["none"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert found["a"] == ErrorCode.INVALID_PRODUCER_ID_MAPPING

@@ -322,6 +322,15 @@ def describe_topic_partitions(call: Call) -> None:
     request: DescribeTopicPartitionsRequest = call.request
     response = DescribeTopicPartitionsResponse()
     topics = call.node.broker.catalog.topics
+    if request.cursor is not None and not _is_valid(request.cursor, request):
+        response.topics = [
+            DescribeTopicPartitionsResponseTopic(
+                name=topic.name, error_code=ErrorCode.INVALID_REQUEST
+            )
+            for topic in request.topics
+        ]
+        call.respond(response)
+        return
     cursor = request.cursor or Cursor(topic_name="", partition_index=0)
     names = {topic.name for topic in request.topics} or {
         name for name in topics if call.authorize_topic(Operation.DESCRIBE, name)
@@ -329,7 +338,7 @@ def describe_topic_partitions(call: Call) -> None:
     left = min(request.response_partition_limit, PARTITIONS_PER_RESPONSE_MAX)
     left = max(left, 1)
     for name in sorted(name for name in names if name >= cursor.topic_name):
-        start = max(cursor.partition_index, 0) if name == cursor.topic_name else 0
+        start = cursor.partition_index if name == cursor.topic_name else 0
         topic = topics.get(name)
         allowed = call.authorize_topic(Operation.DESCRIBE, name)
         if not allowed or topic is None:
@@ -351,6 +360,12 @@ def describe_topic_partitions(call: Call) -> None:
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
             break
     call.respond(response)
+
+
+def _is_valid(cursor: Cursor, request: DescribeTopicPartitionsRequest) -> bool:
+    named = request.topics
+    is_named = not named or any(topic.name == cursor.topic_name for topic in named)
+    return is_named and cursor.partition_index >= 0
 
 
 def _page(

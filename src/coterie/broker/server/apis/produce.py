@@ -153,8 +153,6 @@ class _Appender:
     def _check_request(self) -> ApiError | None:
         request = self._request
         transactional_id = request.transactional_id
-        if request.acks not in {-1, 0, 1}:
-            return ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
         if (
             transactional_id is not None
             and _has_transactional(request)
@@ -197,6 +195,8 @@ class _Appender:
             partition = self._data.partition_of(topic, part.index)
             if partition is None:
                 raise unknown_partition()
+            if self._request.acks not in {-1, 0, 1}:
+                raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
             check_leader(self._call, part.index)
             batch = read_batch(part.records, self._call.api_version)
             if batch.header.is_transactional:

@@ -49,6 +49,7 @@ from coterie.wire.messages.init_producer_id import (
 from coterie.wire.messages.offset_commit import OffsetCommitResponsePartition
 from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponseTopic,
@@ -131,6 +132,11 @@ def init_producer_id(call: Call) -> None:
     _when_durable(call, durable)
 
 
+def _check_claim(request: InitProducerIdRequest) -> None:
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+
+
 def _assign_producer_id(call: Call, response: InitProducerIdResponse) -> None:
     request: InitProducerIdRequest = call.request
     transactions = call.node.broker.transactions
@@ -142,12 +148,12 @@ def _assign_producer_id(call: Call, response: InitProducerIdResponse) -> None:
             or call.authorize_by_resource_type(Operation.WRITE, ResourceType.TOPIC)
         ):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        _check_claim(request)
         response.producer_id = transactions.fresh_producer_id()
         response.producer_epoch = 0
         return
     _check_transactional_id(call, transactional_id)
-    if (request.producer_id == -1) != (request.producer_epoch == -1):
-        raise ApiError(ErrorCode.INVALID_REQUEST)
+    _check_claim(request)
     _check_coordinator(call, transactional_id)
     claim = Claim(transactional_id, request.producer_id, request.producer_epoch)
     transaction = transactions.initialise(claim, request.transaction_timeout_ms)
@@ -370,12 +376,7 @@ def txn_offset_commit(call: Call) -> None:
     try:
         _check_transactional_id(call, request.transactional_id)
         _check_group(call, request.group_id)
-        topics, request.topics = request.topics, []
-        for topic in topics:
-            if _may_read(call, topic):
-                request.topics.append(topic)
-            else:
-                add_error(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        request.topics = _existing_topics(call, request.topics, add_error)
         if request.topics:
             _join_transaction(call, shard)
     except ApiError as error:
@@ -417,6 +418,46 @@ def _join_transaction(call: Call, shard: int) -> None:
         if error.code is ErrorCode.PRODUCER_FENCED:
             raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH) from None
         raise
+
+
+def _existing_topics(
+    call: Call,
+    topics: list[TxnOffsetCommitRequestTopic],
+    add_error: Callable[[TxnOffsetCommitRequestTopic, ErrorCode], None],
+) -> list[TxnOffsetCommitRequestTopic]:
+    """Return the topics that the principal may read, with the partitions that exist."""
+    existing = []
+    for topic in topics:
+        if not _may_read(call, topic):
+            add_error(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            continue
+        known, unknown = _divide(call, topic)
+        if unknown.partitions:
+            add_error(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if known.partitions or not unknown.partitions:
+            existing.append(known)
+    return existing
+
+
+def _divide(
+    call: Call, topic: TxnOffsetCommitRequestTopic
+) -> tuple[TxnOffsetCommitRequestTopic, TxnOffsetCommitRequestTopic]:
+    """Return the topic with the partitions that exist, and with the others, whose error
+    does not depend on the group and the transaction.
+
+    The shard finds topics by id.
+    """
+    if call.api_version >= _COMMIT_TOPIC_IDS_SINCE:
+        return topic, TxnOffsetCommitRequestTopic()
+    count = call.node.broker.catalog.partition_count(topic.name) or 0
+    parts: tuple[list[TxnOffsetCommitRequestPartition], ...] = ([], [])
+    for partition in topic.partitions:
+        parts[not 0 <= partition.partition_index < count].append(partition)
+    known, unknown = parts
+    return (
+        TxnOffsetCommitRequestTopic(name=topic.name, partitions=known),
+        TxnOffsetCommitRequestTopic(name=topic.name, partitions=unknown),
+    )
 
 
 def _may_read(call: Call, topic: TxnOffsetCommitRequestTopic) -> bool:
