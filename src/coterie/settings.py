@@ -33,6 +33,9 @@ class Settings:
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = INT32_MAX
     """Largest number of members of a classic group."""
+    group_max_pending_members: int = 10_000
+    """Coterie only: largest number of new members of a classic group that have a
+    member id and have not joined with it yet (KIP-394)."""
 
     # Consumer groups (KIP-848).
     group_consumer_session_timeout_ms: int = 45_000
@@ -69,6 +72,9 @@ class Settings:
     """Minutes after which the offsets of an empty group expire."""
     offsets_retention_check_interval_ms: int = 600_000
     offsets_topic_num_partitions: int = 50
+    offsets_topic_partition_max_groups: int = 50_000
+    """Coterie only: largest number of groups in one partition of
+    `__consumer_offsets`."""
     offsets_commit_timeout_ms: int = 5_000
 
     # Nodes.
@@ -105,6 +111,8 @@ class Settings:
     delete_topic_enable: bool = True
     max_incremental_fetch_session_cache_slots: int = 1_000
     """Largest number of fetch sessions (KIP-227)."""
+    max_incremental_fetch_session_cache_partitions: int = 500_000
+    """Coterie only: largest number of partitions of all fetch sessions."""
 
     # Transactions.
     transaction_max_timeout_ms: int = 900_000

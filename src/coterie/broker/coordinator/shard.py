@@ -139,10 +139,18 @@ def _by_group_type(classic: _Handler, consumer: _Handler) -> _Handler:
     return handle
 
 
+def _join_classic_group(
+    state: State, request: JoinGroupRequest, context: Context
+) -> Result:
+    """Handle a JoinGroup, which may create its group."""
+    state.check_room(request.group_id, context.environment.settings)
+    return join.handle(state, request, context)
+
+
 _HANDLERS: Final[Mapping[type, _Handler]] = {
     # The classic protocol, in groups of both types.
     HeartbeatRequest: _by_group_type(heartbeat.handle, heartbeat_of_classic_member),
-    JoinGroupRequest: _by_group_type(join.handle, join_of_classic_member),
+    JoinGroupRequest: _by_group_type(_join_classic_group, join_of_classic_member),
     SyncGroupRequest: _by_group_type(sync.handle, sync_of_classic_member),
     LeaveGroupRequest: _by_group_type(leave.handle, leave_of_members),
     # The consumer protocol.

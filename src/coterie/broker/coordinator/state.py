@@ -14,7 +14,10 @@ from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.consumer.topics import TopicIndex
 from coterie.broker.coordinator.offsets.store import Offsets
 from coterie.broker.coordinator.result import Record
+from coterie.errors import ApiError
+from coterie.settings import Settings
 from coterie.types import GroupId
+from coterie.wire.error_codes import ErrorCode
 
 Group: TypeAlias = ClassicGroup | ConsumerGroup
 
@@ -39,6 +42,19 @@ class State:
         """Create a simple group for a commit to an unknown group (E17-06)."""
         if group_id not in self.classic_groups and group_id not in self.consumer_groups:
             self.classic_groups[group_id] = ClassicGroup(group_id)
+
+    def check_room(self, group_id: GroupId, settings: Settings) -> None:
+        """Raise ApiError POLICY_VIOLATION when the group does not exist and the shard
+        has no room for another group."""
+        count = len(self.classic_groups) + len(self.consumer_groups)
+        most = settings.offsets_topic_partition_max_groups
+        if count >= most and self.group(group_id) is None:
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                f"Group {group_id} cannot be created: its partition of "
+                f"__consumer_offsets has {count} groups, as many as "
+                f"offsets.topic.partition.max.groups ({most}) allows.",
+            )
 
     def group(self, group_id: GroupId) -> Group | None:
         """Return a group of either type; None for an unknown one."""

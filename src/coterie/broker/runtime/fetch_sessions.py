@@ -122,11 +122,19 @@ class FetchPlan:
 
 
 class FetchSessions:
-    """The sessions of one process, least recently used first."""
+    """The sessions of one process, least recently used first.
 
-    def __init__(self, slots: int, fresh_id: Callable[[], int]) -> None:
+    There are at most `slots`, with `partitions_max` partitions in all.
+    """
+
+    def __init__(
+        self, slots: int, partitions_max: int, fresh_id: Callable[[], int]
+    ) -> None:
         assert slots >= 0
+        assert partitions_max >= 0
         self._slots = slots
+        self._partitions_max = partitions_max
+        self._partition_count = 0
         self._fresh_id = fresh_id
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
 
@@ -141,14 +149,14 @@ class FetchSessions:
         """
         if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             if request.session_id != NO_SESSION:
-                self._sessions.pop(request.session_id, None)
+                self._remove(request.session_id)
             return self._full_plan(request, api_version, now_ms)
         return self._incremental_plan(request, api_version, now_ms)
 
     def discard_new(self, plan: FetchPlan) -> None:
         """Remove the session that a plan created, before its id was sent."""
         if plan.session is not None and not plan.is_incremental:
-            self._sessions.pop(plan.session.session_id, None)
+            self._remove(plan.session.session_id)
             plan.session = None
 
     def _full_plan(
@@ -161,7 +169,7 @@ class FetchSessions:
         ]
         if request.session_epoch == FINAL_EPOCH or not partitions:
             return FetchPlan(partitions)
-        if not self._has_room(now_ms):
+        if not self._has_room(len(partitions), now_ms):
             return FetchPlan(partitions)
         session_id = self._fresh_id()
         while session_id <= NO_SESSION or session_id in self._sessions:
@@ -169,6 +177,7 @@ class FetchSessions:
         session = FetchSession(session_id, api_version >= _TOPIC_IDS_SINCE, now_ms)
         session.partitions = dict(partitions)
         self._sessions[session_id] = session
+        self._partition_count += len(partitions)
         assert len(self._sessions) <= self._slots
         return FetchPlan(partitions, session)
 
@@ -182,7 +191,13 @@ class FetchSessions:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_ids != (api_version >= _TOPIC_IDS_SINCE):
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        self._partition_count -= len(session.partitions)
         _update(session, request)
+        self._partition_count += len(session.partitions)
+        if self._partition_count > self._partitions_max:
+            # The client lists all its partitions again, without a session.
+            self._remove(session.session_id)
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         assert session.epoch > INITIAL_EPOCH
         session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
         session.used_ms = now_ms
@@ -194,17 +209,25 @@ class FetchSessions:
             return FetchPlan(partitions)
         return FetchPlan(partitions, session, is_incremental=True)
 
-    def _has_room(self, now_ms: int) -> bool:
-        if len(self._sessions) < self._slots:
-            return True
-        if not self._sessions:
+    def _has_room(self, partition_count: int, now_ms: int) -> bool:
+        """Return whether a session fits, after removing idle sessions if need be."""
+        if not self._slots or partition_count > self._partitions_max:
             return False
-        assert len(self._sessions) == self._slots
-        oldest = next(iter(self._sessions.values()))
-        if now_ms - oldest.used_ms < IDLE_BEFORE_EVICTION_MS:
-            return False
-        del self._sessions[oldest.session_id]
+        while (
+            len(self._sessions) >= self._slots
+            or self._partition_count + partition_count > self._partitions_max
+        ):
+            oldest = next(iter(self._sessions.values()))
+            if now_ms - oldest.used_ms < IDLE_BEFORE_EVICTION_MS:
+                return False
+            self._remove(oldest.session_id)
         return True
+
+    def _remove(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partition_count -= len(session.partitions)
+            assert self._partition_count >= 0
 
 
 def _requested(request: FetchRequest) -> Iterable[tuple[PartitionKey, FetchPartition]]:

@@ -130,7 +130,9 @@ class Assembly:
             authorizer=authorizer or AllowAll(),
             acls=acls,
             fetch_sessions=FetchSessions(
-                settings.max_incremental_fetch_session_cache_slots, random_session_id
+                settings.max_incremental_fetch_session_cache_slots,
+                settings.max_incremental_fetch_session_cache_partitions,
+                random_session_id,
             ),
             quotas=Quotas(settings, catalog.client_quotas),
             clock=clock,

@@ -131,6 +131,24 @@ def test_a_pending_member_becomes_a_member_when_it_rejoins(driver: Driver) -> No
     assert not group.pending_members
 
 
+def test_the_number_of_pending_members_is_limited() -> None:
+    driver = Driver(settings=Settings(group_max_pending_members=2))
+    sent = [driver.send(join_request()) for _ in range(3)]
+    assert [each.error for each in sent] == [79, 79, 81]
+    assert driver.send(join_request(sent[0].response.member_id)).parked
+    assert driver.send(join_request()).error == 79
+
+
+@pytest.mark.parametrize(("size_bytes", "code"), [(200, 79), (201, -1)])
+def test_the_metadata_of_all_protocols_of_a_member_is_limited(
+    size_bytes: int, code: int
+) -> None:
+    driver = Driver(settings=Settings(message_max_bytes=100))
+    metadata = bytes(size_bytes)
+    joining = join_request(protocols=protocols(range=metadata, sticky=metadata))
+    assert driver.send(joining).error == code
+
+
 @pytest.mark.fact("E19-03")
 def test_a_pending_member_is_dropped_after_its_session_timeout(driver: Driver) -> None:
     member_id = driver.send(join_request()).response.member_id

@@ -244,6 +244,7 @@ class FakeBroker:
         self.transactions.start()
         self.fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
+            self.settings.max_incremental_fetch_session_cache_partitions,
             lambda: next(self._session_ids),
         )
 

@@ -384,6 +384,34 @@ def test_a_fetch_gets_no_session_when_the_session_cache_is_full() -> None:
     assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
+def test_all_sessions_together_have_a_limited_number_of_partitions() -> None:
+    broker = FakeBroker(max_incremental_fetch_session_cache_partitions=3)
+    broker.create("a", partition_count=4)
+    first = open_session(broker, 0, 0)
+    request = request_of(0, 0, session_epoch=0)
+    assert broker.call(request, BY_NAME).session_id == 0
+    second = open_session(broker, 0)
+    added = request_of(None, 0, session_id=second, session_epoch=1)
+    grown = broker.call(added, BY_NAME)
+    assert grown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert more(broker, first, 1).error_code == 0
+    broker.scheduler.advance(120)
+    assert broker.call(request, BY_NAME).session_id > 0, "an idle session is removed"
+    response = more(broker, first, 2)
+    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_closed_session_makes_room_for_its_partitions() -> None:
+    broker = FakeBroker(max_incremental_fetch_session_cache_partitions=2)
+    broker.create("a", partition_count=2)
+    for _ in range(3):
+        session_id = open_session(broker, 0, 0)
+        forgotten = [ForgottenTopic(topic="a", partitions=[0])]
+        more(broker, session_id, 1, forgotten_topics_data=forgotten)
+        request = request_of(0, session_id=session_id, session_epoch=-1)
+        broker.call(request, BY_NAME)
+
+
 def test_a_future_last_fetched_epoch_is_diverging(broker: FakeBroker) -> None:
     send(broker, batch_of(b"x"))
     request = request_of(0, max_wait_ms=500, min_bytes=1 << 20)

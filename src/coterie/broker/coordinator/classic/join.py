@@ -58,6 +58,9 @@ from coterie.wire.primitives import STRING_BYTES_MAX
 
 MEMBER_ID_REQUIRED_SINCE: Final = 4
 SKIP_ASSIGNMENT_SINCE: Final = 9
+METADATA_BATCHES_MAX: Final = 4
+"""The metadata of all protocols of a member may be this many times
+`message.max.bytes`."""
 
 
 def handle(state: HasGroups, request: JoinGroupRequest, context: Context) -> Result:
@@ -97,7 +100,7 @@ def check(request: JoinGroupRequest, settings: Settings) -> None:
     """Check the fields that do not depend on the group.
 
     Raises:
-        ApiError: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT.
+        ApiError: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, UNKNOWN_SERVER_ERROR.
     """
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
@@ -108,6 +111,11 @@ def check(request: JoinGroupRequest, settings: Settings) -> None:
     if not shortest <= request.session_timeout_ms <= longest:
         message = f"session.timeout.ms must be between {shortest} and {longest}"
         raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT, message)
+    size_bytes = sum(len(protocol.metadata) for protocol in request.protocols)
+    if size_bytes > METADATA_BATCHES_MAX * settings.message_max_bytes:
+        # The record of a generation has the metadata of one protocol of each member,
+        # and could not be written. Kafka refuses it then, with the same error.
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def rebalance_timeout_ms(request: JoinGroupRequest, context: Context) -> int:
@@ -238,6 +246,8 @@ class _Join:
         """Make the member pending; it becomes a member when it joins with its id
         (KIP-394)."""
         draft = self.draft
+        if len(draft.group.pending_members) >= draft.settings.group_max_pending_members:
+            raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED)
         draft.make(MemberPending(draft.group_id, member_id))
         at_ms = draft.now_ms + self.request.session_timeout_ms
         draft.set(expiry_timer(draft.group_id, member_id, at_ms))

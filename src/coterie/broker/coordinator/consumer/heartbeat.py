@@ -164,9 +164,9 @@ def handle(
     """Handle a heartbeat (E7).
 
     Raises:
-        ApiError: GROUP_ID_NOT_FOUND; INVALID_REGULAR_EXPRESSION; UNKNOWN_SERVER_ERROR
-            when the assignor failed; and the errors of `check_heartbeat`, `find_sender`
-            and `leave_with_heartbeat`.
+        ApiError: GROUP_ID_NOT_FOUND; INVALID_REGULAR_EXPRESSION; POLICY_VIOLATION;
+            UNKNOWN_SERVER_ERROR when the assignor failed; and the errors of
+            `check_heartbeat`, `find_sender` and `leave_with_heartbeat`.
     """
     check_heartbeat(
         request,
@@ -227,6 +227,7 @@ def _draft(
     classic = state.classic_groups.get(request.group_id)
     if classic is not None:
         return upgrade(classic, context, state.group_records.get(request.group_id))
+    state.check_room(request.group_id, context.environment.settings)
     return ConsumerDraft(ConsumerGroup(request.group_id), context)
 
 

@@ -100,8 +100,8 @@ def commit_offsets(
     Raises:
         ApiError: GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID,
             FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
-            STALE_MEMBER_EPOCH, UNSUPPORTED_VERSION. The errors of single partitions
-            are part of the response.
+            STALE_MEMBER_EPOCH, UNSUPPORTED_VERSION, POLICY_VIOLATION. The errors of
+            single partitions are part of the response.
     """
     timers: tuple[Timer, ...] = ()
     older: OlderEpoch | None = None
@@ -145,6 +145,7 @@ def _check_other_group(
     if group is not None:
         return check_commit(group, request, context.api_version)
     if request.generation_id_or_member_epoch < 0:
+        state.check_room(request.group_id, context.environment.settings)
         return None
     if context.api_version >= GROUP_NOT_FOUND_SINCE:
         message = f"Group {request.group_id} not found."
@@ -213,6 +214,7 @@ def _check_transaction(
     except ApiError as error:
         code = _error_of_version(error.code, context)
         raise ApiError(code, error.message) from None
+    state.check_room(request.group_id, context.environment.settings)
     return None
 
 
