@@ -113,6 +113,7 @@ HEALTHY = {
     [
         ({}, "clock", "ok"),
         ({"status": "the event loop was blocked"}, "health", "error"),
+        ({"version": "0"}, "health", "note"),
         ({"event_loop_delay_max_ms": 300.0}, "event loop", "warning"),
         ({"clock_ms": 1_005_000}, "clock", "warning"),
         ({"time_ms": 900_000, "clock_ms": 900_000}, "clock", "warning"),
@@ -122,11 +123,12 @@ def test_the_health_of_a_server_is_judged(
     changes: dict[str, Any], check: str, level: str
 ) -> None:
     found = {
-        each.check: each.level for each in judge_health(HEALTHY | changes, 1_000_000)
+        each.check: each.level
+        for each in judge_health(HEALTHY | changes, 1_000_000, "1")
     }
     assert found[check] == level
 
 
 def test_another_servers_health_is_refused() -> None:
     with pytest.raises(ValueError, match="is not Coterie's"):
-        list(judge_health({"status": "UP"}, 0))
+        list(judge_health({"status": "UP"}, 0, "1"))

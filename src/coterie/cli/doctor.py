@@ -165,7 +165,7 @@ def _check_health(options: argparse.Namespace) -> Iterator[Finding]:
             "may be blocked",
         )
         return
-    yield from judge_health(health, time.time() * 1_000)
+    yield from judge_health(health, time.time() * 1_000, _installed_version())
     missing = ready.get("missing") or []
     if missing:
         advice = "see the server's log"
@@ -174,8 +174,17 @@ def _check_health(options: argparse.Namespace) -> Iterator[Finding]:
         yield Finding(Level.OK, "ready", "all shards and the catalog are loaded")
 
 
-def judge_health(health: dict[str, Any], now_ms: float) -> Iterator[Finding]:
-    """Yield findings about the response of `/health`; `now_ms` is this machine's time.
+def _installed_version() -> str:
+    from importlib.metadata import version
+
+    return version("coterie")
+
+
+def judge_health(
+    health: dict[str, Any], now_ms: float, installed: str
+) -> Iterator[Finding]:
+    """Yield findings about the response of `/health`. `now_ms` is this machine's time,
+    and `installed` the version of this command.
 
     Raises ValueError for a response without the fields.
     """
@@ -187,10 +196,13 @@ def judge_health(health: dict[str, Any], now_ms: float) -> Iterator[Finding]:
         version, status = str(health["version"]), str(health["status"])
     except (KeyError, TypeError):
         raise ValueError("the response of /health is not Coterie's") from None
-    if status == "ok":
-        yield Finding(Level.OK, "health", f"Coterie {version} is running")
-    else:
+    if status != "ok":
         yield Finding(Level.ERROR, "health", status, "see the server's log")
+    elif version != installed:
+        message = f"Coterie {version} is running, and {installed} is installed here"
+        yield Finding(Level.NOTE, "health", message, "restart the server to update it")
+    else:
+        yield Finding(Level.OK, "health", f"Coterie {version} is running")
     text = f"the largest delay of the event loop was {delay_ms:g} ms in the last minute"
     if delay_ms >= _DELAY_WARNING_MS:
         advice = "look for large requests and for other load of the machine"
