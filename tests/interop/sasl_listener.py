@@ -45,10 +45,10 @@ class SaslListener:
             "sasl_plain_password": PASSWORDS[user],
         }
 
-    def client(self, user: str) -> WireClient:
+    def client(self, user: str, client_id: str = "test") -> WireClient:
         """Open a connection and authenticate as the user."""
         host, _, port = self.address.rpartition(":")
-        client = WireClient(host, int(port))
+        client = WireClient(host, int(port), client_id=client_id)
         handshake = client.call(SaslHandshakeRequest(mechanism=MECHANISM), 1)
         assert handshake.error_code == 0, handshake
         token = f"\0{user}\0{PASSWORDS[user]}".encode()

@@ -41,6 +41,7 @@ from tests.support.waiting import eventually
 
 from .conftest import Broker
 from .kafka import JARS, CommandOutput, run_tool
+from .sasl_listener import SaslListener
 from .test_sasl import connected
 
 pytestmark = pytest.mark.slow
@@ -286,6 +287,26 @@ def test_topics_above_the_mutation_quota_are_refused(
     [topic] = response.topics
     assert (topic.error_code, topic.error_message) == (89, None)
     assert 0 < response.throttle_time_ms <= 15_000
+
+
+def test_the_quota_of_user_and_client_id_precedes_that_of_the_client_id(
+    sasl: SaslListener, name: str
+) -> None:
+    pair: dict[str, str | None] = {"user": "admin", "client-id": name}
+    key = "controller_mutation_rate"
+    with sasl.client("admin") as admin:
+        low = alteration(pair, {key: 0.5})
+        high = alteration({"client-id": name}, {key: 1_000.0})
+        assert alter(admin, low, high) == [(0, None)] * 2
+        match = [("user", EXACT, "admin"), ("client-id", EXACT, name)]
+        eventually(lambda: describe(admin, *match), expected="the quotas")
+        eventually(lambda: describe(admin, match[1]), expected="the quotas")
+        with sasl.client("admin", client_id=name) as client:
+            first = client.call(create(f"{name}-a", partitions=13), 7)
+            second = client.call(create(f"{name}-b"), 7)
+        assert [first.topics[0].error_code, second.topics[0].error_code] == [0, 89]
+        gone = [alteration(each, {key: None}) for each in (pair, {"client-id": name})]
+        assert alter(admin, *gone) == [(0, None)] * 2
 
 
 @pytest.mark.parametrize("key", ["throttle_cb", "kafka-python"])
