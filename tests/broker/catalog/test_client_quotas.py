@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.broker.catalog import client_quotas
 from coterie.broker.catalog.client_quotas import (
     ClientQuotas,
     FilterComponent,
@@ -16,7 +17,6 @@ from coterie.broker.catalog.client_quotas import (
     QuotaLimit,
     quota_entity,
 )
-from coterie.broker.catalog.entries import CHANGES_PER_REQUEST_MAX
 from coterie.errors import ApiError
 from coterie.wire.error_codes import ErrorCode
 
@@ -152,16 +152,31 @@ def test_the_second_change_of_an_entity_is_refused_and_the_first_takes_effect() 
     assert alter(quotas, twice) == [text]
 
 
-def test_too_many_changes_are_refused_together() -> None:
-    many = [
-        QuotaChange(user(f"u{number}"), [(PRODUCE, 1.0)])
-        for number in range(CHANGES_PER_REQUEST_MAX + 1)
-    ]
+def test_too_many_changes_are_refused_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_quotas, "CHANGES_PER_REQUEST_MAX", 10)
+    many = [QuotaChange(user(f"u{each}"), [(PRODUCE, 1.0)]) for each in range(11)]
     quotas = ClientQuotas()
     with pytest.raises(ApiError) as raised:
         quotas.alter(many)
     assert raised.value.code is ErrorCode.POLICY_VIOLATION
-    assert len(quotas.alter(many[1:])[0]) == CHANGES_PER_REQUEST_MAX
+    assert len(quotas.alter(many[1:])[0]) == 10
+
+
+@pytest.mark.slow
+def test_100_000_changes_and_conditions_take_linear_time() -> None:
+    count = 100_000
+    quotas = ClientQuotas()
+    users = [user(f"u{each}") for each in range(count)]
+    removals = [QuotaChange(each, [(PRODUCE, None)]) for each in users]
+    entries, results = quotas.alter(removals + removals)
+    assert (len(entries), len(results)) == (0, count)
+    many = [(f"key{each}", None) for each in range(count)]
+    assert quotas.alter([QuotaChange(user("u"), many)]) == ([], {user("u"): None})
+    same = [FilterComponent("user", MatchType.SPECIFIED, None)] * count
+    with pytest.raises(ApiError, match="cannot appear more than once"):
+        quotas.describe(same, is_strict=False)
 
 
 @pytest.mark.parametrize(
