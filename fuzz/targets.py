@@ -118,7 +118,9 @@ def _message(cls: type[Message], version: int) -> Target:
         value, end = decode(cls, version, data)
         assert end <= len(data)
         encoded = encode(value, version)
-        assert decode(cls, version, encoded) == (value, len(encoded))
+        again, end = decode(cls, version, encoded)
+        # As text: a NaN is not equal to itself.
+        assert (str(again), end) == (str(value), len(encoded))
 
     name = f"{cls.__name__} v{version}"
     return Target(name, run, [encode(cls(), version), encode(full(cls), version)])
@@ -167,7 +169,7 @@ def _frames(data: bytes) -> None:
         again = _received(halves, data[:middle]) + _received(halves, data[middle:])
     except MalformedFrame as error:
         raise AssertionError("the connection raised") from error
-    assert [one.body for one in found] == [one.body for one in again]
+    assert [str(one.body) for one in found] == [str(one.body) for one in again]
     assert (whole.failure is None) == (halves.failure is None)
 
 
@@ -178,6 +180,7 @@ def _received(connection: Connection, data: bytes) -> list[Request]:
     while (request := connection.next_request()) is not None:
         requests.append(request)
         connection.respond(request, None)
+    connection.data_to_send()  # refusals of unknown versions of ApiVersions
     assert connection.held_bytes == 0
     return requests
 
