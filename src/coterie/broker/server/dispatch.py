@@ -43,7 +43,7 @@ _HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
         ApiKey.JOIN_GROUP: groups.serve_member_request,
         ApiKey.HEARTBEAT: groups.serve_member_request,
         ApiKey.LEAVE_GROUP: groups.serve_member_request,
-        ApiKey.SYNC_GROUP: groups.serve_member_request,
+        ApiKey.SYNC_GROUP: groups.sync_group,
         ApiKey.DESCRIBE_GROUPS: groups.describe_groups,
         ApiKey.LIST_GROUPS: groups.list_groups,
         ApiKey.SASL_HANDSHAKE: sasl.sasl_handshake,

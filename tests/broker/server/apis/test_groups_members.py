@@ -107,3 +107,21 @@ def test_a_subscription_needs_describe_on_each_topic() -> None:
     with InProcessServer((Operation.DESCRIBE, ResourceType.TOPIC, "u")) as server:
         assert server.call(heartbeat("g", "t", "u"), 1).error_code == 29
         assert server.call(heartbeat("g", "t"), 1).error_code == 0
+
+
+@pytest.mark.parametrize("group_id", ["g", ""])
+@pytest.mark.parametrize(
+    ("protocol_type", "name"), [(None, "range"), ("consumer", None)]
+)
+def test_a_sync_without_protocol_type_or_name_is_refused_from_version_5(
+    server: InProcessServer, group_id: str, protocol_type: str | None, name: str | None
+) -> None:
+    request = SyncGroupRequest(
+        group_id=group_id, protocol_type=protocol_type, protocol_name=name
+    )
+    refused = server.call(request, 5).error_code
+    assert refused == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert server.call(request, 4).error_code in {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.INVALID_GROUP_ID,
+    }

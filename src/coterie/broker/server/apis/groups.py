@@ -55,18 +55,32 @@ from coterie.wire.messages.describe_groups import (
 from coterie.wire.messages.list_groups import ListGroupsResponse
 
 CONSUMER_PROTOCOL: Final = "consumer"
+_SYNC_NAMES_PROTOCOL_SINCE: Final = 5
 
 # Members.
 
 
 def serve_member_request(call: Call) -> None:
-    """Serve JoinGroup, SyncGroup, Heartbeat and LeaveGroup. Requires READ on the group
+    """Serve JoinGroup, Heartbeat and LeaveGroup. Requires READ on the group
     (E27)."""
     request = call.request
     if call.authorize_group(Operation.READ, request.group_id):
         submit_to_coordinator(call, request.group_id, request, call.respond)
     else:
         respond_with_error(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+def sync_group(call: Call) -> None:
+    """Serve SyncGroup, whose protocol type and name are mandatory from v5 on."""
+    request = call.request
+    is_complete = (
+        request.protocol_type is not None and request.protocol_name is not None
+    )
+    may_read = call.authorize_group(Operation.READ, request.group_id)
+    if may_read and call.api_version >= _SYNC_NAMES_PROTOCOL_SINCE and not is_complete:
+        respond_with_error(call, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    else:
+        serve_member_request(call)
 
 
 def consumer_group_heartbeat(call: Call) -> None:
