@@ -13,7 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.broker.coordinator.result import CancelTimer, Timer
-from coterie.broker.runtime.timers import LATE_MS, Timers, TimerTable
+from coterie.broker.runtime.timers import (
+    LATE_MS,
+    PURGE_SIZE_MIN,
+    Timers,
+    TimerTable,
+)
 from tests.broker.runtime.world import Alarm, Loop
 
 
@@ -109,6 +114,25 @@ def test_moving_a_timer_later_pushes_nothing_to_the_heap() -> None:
         bench.set("a", 600)
     assert bench.loop.alarms == 1
     assert len(bench.timers._heap) == 1
+
+
+def test_cancelled_timers_do_not_fill_the_heap() -> None:
+    bench = Bench()
+    bench.set("kept", 500)
+    for number in range(3 * PURGE_SIZE_MIN):
+        bench.set(f"{number}", 900)
+        bench.cancel(f"{number}")
+    assert len(bench.timers._heap) <= PURGE_SIZE_MIN
+    bench.loop.advance(1)
+    assert bench.fired == [(500, "kept")]
+
+
+def test_a_heap_without_cancelled_timers_grows() -> None:
+    bench = Bench()
+    for number in range(2 * PURGE_SIZE_MIN):
+        bench.set(f"{number}", 500)
+    bench.loop.advance(1)
+    assert len(bench.fired) == 2 * PURGE_SIZE_MIN
 
 
 def test_all_timers_share_one_event_loop_callback() -> None:

@@ -18,6 +18,8 @@ from typing import Any, Final
 from coterie.broker.coordinator.result import CancelTimer, Timer, TimerKey
 from coterie.broker.runtime.system import Scheduler, TimerHandle, after_reads
 
+PURGE_SIZE_MIN: Final = 4_096
+"""The size of the heap from which on cancelled entries are removed early."""
 LATE_MS: Final = 50
 """A callback that runs so long after its time is late. An idle loop needs 5 ms."""
 
@@ -75,6 +77,7 @@ class Timers:
         self._scheduler = scheduler
         self._clock = clock
         self._heap: list[tuple[int, int, Entry]] = []
+        self._purge_size = PURGE_SIZE_MIN
         self._pushes = 0
         self._handle: TimerHandle | None = None
         self._scheduled_ms = 0
@@ -86,12 +89,26 @@ class Timers:
             self._handle.cancel()
             self._handle = None
 
+    def _purge(self) -> None:
+        """Remove cancelled and replaced entries, which could otherwise fill the memory
+        until their deadlines."""
+        self._heap = [
+            (queued_ms, number, entry)
+            for queued_ms, number, entry in self._heap
+            if entry.queued_ms == queued_ms
+            and entry.table.entries.get(entry.key) is entry
+        ]
+        heapq.heapify(self._heap)
+        self._purge_size = max(2 * len(self._heap), PURGE_SIZE_MIN)
+
     def push(self, entry: Entry) -> None:
         """Push an entry under its deadline."""
         entry.queued_ms = entry.deadline_ms
         assert entry.table.entries[entry.key] is entry
         self._pushes += 1
         heapq.heappush(self._heap, (entry.deadline_ms, self._pushes, entry))
+        if len(self._heap) >= self._purge_size:
+            self._purge()
         if self._is_postponed:
             return  # the postponed callback schedules the next one
         if self._handle is None or entry.deadline_ms < self._scheduled_ms:

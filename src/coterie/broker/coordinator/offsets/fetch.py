@@ -24,6 +24,7 @@ from coterie.broker.coordinator.offsets.committed import (
 from coterie.broker.coordinator.offsets.member_check import check_fetch
 from coterie.broker.coordinator.result import Context, Result
 from coterie.broker.coordinator.state import State
+from coterie.errors import ApiError
 from coterie.types import GroupId, TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.offset_fetch import (
@@ -39,6 +40,12 @@ PREPARED_SINCE: Final = 8
 """The version from which a partition of the response has the same encoding in every
 version."""
 TOPIC_IDS_SINCE: Final = 10
+RESPONSE_BYTES_MAX: Final = 104_857_600
+"""The size from which on no further topics and groups of a request are served. The
+response to a request without repeated partitions is smaller, unless the groups have
+committed that much metadata."""
+REPEATABLE_MAX: Final = 10_000
+"""A topic of a request with more partitions must not repeat them."""
 
 
 class FetchOffsets(NamedTuple):
@@ -58,7 +65,8 @@ def fetch_offsets(state: State, request: FetchOffsets, context: Context) -> Resu
     error.
 
     Raises:
-        ApiError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION (A-45).
+        ApiError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION (A-45);
+            INVALID_REQUEST when the response is too large.
     """
     requested = request.group
     reader = _Reader(state, request, context)
@@ -80,7 +88,14 @@ def refuse_fetch(
 class _Reader:
     """The offsets of one group that are visible to one request."""
 
-    __slots__ = ("_group_id", "_pending", "_stored", "_topics", "_version")
+    __slots__ = (
+        "_bytes_left",
+        "_group_id",
+        "_pending",
+        "_stored",
+        "_topics",
+        "_version",
+    )
 
     def __init__(self, state: State, request: FetchOffsets, context: Context) -> None:
         self._group_id: GroupId = request.group.group_id
@@ -91,6 +106,7 @@ class _Reader:
         self._pending = pending if unstable and exists else None
         self._topics = context.environment.topics
         self._version = context.api_version
+        self._bytes_left = RESPONSE_BYTES_MAX
 
     def all_topics(self) -> list[OffsetFetchResponseTopics]:
         """Return all stored offsets.
@@ -110,6 +126,10 @@ class _Reader:
         self, requested: OffsetFetchRequestTopics
     ) -> OffsetFetchResponseTopics:
         """Return the requested partitions, whether they exist or not (A-40)."""
+        indexes = requested.partition_indexes
+        is_repeated = len(indexes) > REPEATABLE_MAX and len({*indexes}) < len(indexes)
+        if is_repeated or self._bytes_left < 0:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
         name: TopicName | None = requested.name
         if self._version >= TOPIC_IDS_SINCE and not name:
             name = self._topics.topic_name(requested.topic_id)
@@ -154,6 +174,7 @@ class _Reader:
         self, name: TopicName, topic_id: TopicId, partitions: list[ResponsePartition]
     ) -> OffsetFetchResponseTopics:
         response = OffsetFetchResponseTopics(name=name, topic_id=topic_id)
+        self._bytes_left -= sum(map(len, partitions))
         if self._version >= PREPARED_SINCE:
             prepared: Any = EncodedArray(len(partitions), b"".join(partitions))
             response.partitions = prepared

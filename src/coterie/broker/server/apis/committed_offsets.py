@@ -18,11 +18,15 @@ of the group is at the top level from v2 on (A-30), and in v1 in each partition 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import compress
 from typing import Any, Final
 
 from coterie.auth.acl import Operation
-from coterie.broker.coordinator.offsets.fetch import FetchOffsets
+from coterie.broker.coordinator.offsets.fetch import (
+    RESPONSE_BYTES_MAX,
+    FetchOffsets,
+)
 from coterie.broker.server.apis.routing import (
     ResponseCollector,
     respond_with_error,
@@ -51,6 +55,7 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from coterie.wire.primitives import EncodedArray
 from coterie.wire.schema import Struct
 
 _GROUPS_SINCE: Final = 8
@@ -136,8 +141,7 @@ def offset_fetch(call: Call) -> None:
             len(request.groups),
             lambda groups: call.respond(OffsetFetchResponse(groups=list(groups))),
         )
-        for at, group in enumerate(request.groups):
-            _fetch_group(call, group, collector.part(at))
+        _fetch_groups(call, request.groups, collector)
         return
     topics = request.topics
     group = OffsetFetchRequestGroup(
@@ -154,6 +158,37 @@ def offset_fetch(call: Call) -> None:
     _fetch_group(
         call, group, lambda response: call.respond(_old_response(call, group, response))
     )
+
+
+def _fetch_groups(
+    call: Call,
+    groups: Sequence[OffsetFetchRequestGroup],
+    collector: ResponseCollector[OffsetFetchResponseGroup],
+) -> None:
+    """Fetch the offsets of each group, until the response is too large: a group may be
+    repeated."""
+    if len(groups) == 1:
+        _fetch_group(call, groups[0], collector.part(0))
+        return
+    bytes_left = RESPONSE_BYTES_MAX
+
+    def take(
+        respond: Callable[[OffsetFetchResponseGroup], None],
+        response: OffsetFetchResponseGroup,
+    ) -> None:
+        nonlocal bytes_left
+        for topic in response.topics:
+            if isinstance(topic.partitions, EncodedArray):
+                bytes_left -= len(topic.partitions.body)
+        respond(response)
+
+    for at, group in enumerate(groups):
+        respond = collector.part(at)
+        if bytes_left > 0:
+            _fetch_group(call, group, partial(take, respond))
+            continue
+        code = ErrorCode.INVALID_REQUEST
+        respond(OffsetFetchResponseGroup(group_id=group.group_id, error_code=code))
 
 
 def _fetch_group(
