@@ -175,13 +175,13 @@ class TokenBucket:
         self._refill(now_ms)
         if is_strict and self._tokens < 0:
             return self._wait_ms()
-        assert tokens >= 0, tokens
         self._tokens -= tokens
         return 0 if is_strict else self._wait_ms()
 
     def is_idle(self, now_ms: int) -> bool:
         """Return whether the bucket is full, as a new one is."""
         self._refill(now_ms)
+        assert self._updated_ms == now_ms
         return self._tokens >= self.bound * self._seconds
 
     def _refill(self, now_ms: int) -> None:
