@@ -170,7 +170,7 @@ def main() -> int:
             progress.advance(whole)
     for each in chosen:
         if not each.is_good:
-            console.print("".join(each.output[-80:]), markup=False, highlight=False)
+            console.out("".join(each.output[-80:]), highlight=False)
     console.print(table(chosen))
     return 0 if all(each.is_good for each in chosen) else 1
 

@@ -37,7 +37,9 @@ class ServerProcess:
         self._stdout = Path(self._directory.name, "stdout")
         self._stderr = Path(self._directory.name, "stderr")
         self._output: tuple[str, str] | None = None
-        command = [sys.executable, "-m", "coterie.cli.main", "serve"]
+        # A server that does not start or stop in time writes its stacks on SIGABRT.
+        python = [sys.executable, "-X", "faulthandler"]
+        command = [*python, "-m", "coterie.cli.main", "serve"]
         with self._stdout.open("wb") as stdout, self._stderr.open("wb") as stderr:
             self.process = subprocess.Popen(
                 [*command, "--listen", listen, *arguments], stdout=stdout, stderr=stderr
@@ -89,6 +91,8 @@ class ServerProcess:
         try:
             self.process.wait(STOP_S)
         except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)
+            self.process.wait(STOP_S)
             self.kill()
             message = f"not stopped within {STOP_S:.0f} s\n{self.log}"
             raise AssertionError(message) from None
@@ -114,7 +118,12 @@ class ServerProcess:
             is_ready = self._stdout.read_text().endswith("\n")
             return is_ready or self.return_code is not None
 
-        eventually(is_ready_or_dead, within_s=START_S, expected="a ready server")
+        try:
+            eventually(is_ready_or_dead, within_s=START_S, expected="a ready server")
+        except AssertionError as error:
+            self.process.send_signal(signal.SIGABRT)
+            self.process.wait(STOP_S)
+            raise AssertionError(f"{error}\n{self.log}") from None
         line = self._stdout.read_text().partition("\n")[0] + "\n"
         assert line.startswith(READY), f"the server did not start\n{self.log}"
         return line
