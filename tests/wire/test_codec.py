@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.errors import MalformedFrame
+from coterie.settings import Settings
 from coterie.wire.codec import decode, encode
 from coterie.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -28,6 +29,11 @@ from coterie.wire.messages.fetch import FetchRequest, ReplicaState
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -386,3 +392,17 @@ def test_a_string_has_at_most_32767_bytes_in_flexible_versions_too(
     else:
         with pytest.raises(MalformedFrame, match="string of 32768 bytes"):
             decode(HeartbeatRequest, 4, body)
+
+
+@pytest.mark.slow
+def test_a_commit_of_200_000_topics_is_within_the_default_limits() -> None:
+    partition = OffsetCommitRequestPartition(committed_metadata="m" * 20)
+    topics = [
+        OffsetCommitRequestTopic(name=f"topic-{at}", partitions=[partition])
+        for at in range(200_000)
+    ]
+    request = OffsetCommitRequest(group_id="g", topics=topics)
+    body, settings = encode(request, 9), Settings()
+    assert len(body) < settings.socket_request_without_records_max_bytes
+    limit = settings.socket_request_max_elements
+    assert decode(OffsetCommitRequest, 9, body, 0, limit)[0] == request
