@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from coterie.broker.catalog import producer_state
 from coterie.broker.catalog.producer_state import (
     BatchLocation,
     ProducerBatch,
@@ -172,6 +173,31 @@ def test_an_idle_producer_expires_unless_its_transaction_is_open() -> None:
     producers.record_append(other, BatchLocation(2, 2, 1_000))
     producers.remove_expired(1_001)
     assert [producer_id for producer_id, _ in producers] == [8]
+
+
+def test_a_partition_removes_the_oldest_of_too_many_producers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(producer_state, "PRODUCERS_MAX", 20)
+    producers = ProducerState()
+    for number in range(25):
+        new = ProducerBatch(number, 0, 0, 0, is_transactional=number == 0)
+        producers.record_append(new, BatchLocation(number, number, number))
+    kept = [producer_id for producer_id, _ in producers]
+    assert kept == [0, *range(7, 25)]
+    unknown = ProducerBatch(1, 0, 77, 77, is_transactional=False)
+    assert producers.check_append(unknown) is None
+
+
+def test_any_number_of_producers_may_have_open_transactions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(producer_state, "PRODUCERS_MAX", 20)
+    producers = ProducerState()
+    for number in range(100):
+        new = ProducerBatch(number, 0, 0, 0, is_transactional=True)
+        producers.record_append(new, BatchLocation(number, number, number))
+    assert len([*producers]) == 100
 
 
 def test_batches_written_by_the_broker_have_no_sequence_numbers() -> None:

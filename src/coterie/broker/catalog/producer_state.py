@@ -21,6 +21,9 @@ from coterie.wire.error_codes import ErrorCode
 CACHED_BATCHES: Final = 5
 """Duplicates of that many batches are recognized: a producer has at most five requests
 in flight."""
+PRODUCERS_MAX: Final = 100_000
+"""The number of producers from which on a partition removes the oldest tenth. A removed
+producer may continue with any sequence, as after `producer.id.expiration.ms`."""
 _SEQUENCE_MAX: Final = 2**31 - 1
 
 
@@ -76,6 +79,7 @@ class ProducerState:
 
     def __init__(self) -> None:
         self._by_id: dict[ProducerId, ProducerStateEntry] = {}
+        self._removal_size = PRODUCERS_MAX
         self._open: dict[ProducerId, LogOffset] = {}
         self._ended: deque[AbortedTransaction] = deque()
         self._aborted: list[AbortedTransaction] = []
@@ -162,6 +166,8 @@ class ProducerState:
         """Update the producer's entry after an append of its batch."""
         entry = self._by_id.get(batch.producer_id)
         if entry is None:
+            if len(self._by_id) >= self._removal_size:
+                self._remove_oldest()
             entry = ProducerStateEntry(batch.producer_epoch, location.timestamp_ms)
             self._by_id[batch.producer_id] = entry
         if batch.producer_epoch != entry.epoch:
@@ -209,6 +215,19 @@ class ProducerState:
         for producer_id, entry in list(self._by_id.items()):
             if entry.open_offset is None and entry.timestamp_ms < before_ms:
                 del self._by_id[producer_id]
+
+    def _remove_oldest(self) -> None:
+        """Remove a tenth of the producers: those with the oldest appends, except those
+        with an open transaction."""
+        idle = [
+            (entry.timestamp_ms, producer_id)
+            for producer_id, entry in self._by_id.items()
+            if entry.open_offset is None
+        ]
+        for _, producer_id in sorted(idle)[: len(self._by_id) // 10]:
+            del self._by_id[producer_id]
+        # The producers with open transactions may be more than the limit.
+        self._removal_size = max(PRODUCERS_MAX, len(self._by_id) * 11 // 10)
 
     # Reading.
 
