@@ -22,7 +22,8 @@ from pathlib import Path
 
 from benchmarks.harness.figures import Figure, Rounds, alternate, median_ratio
 from coterie.broker.log.log import BatchInfo, LogPartition
-from coterie.broker.log.sqlite import CHECKPOINT_PAGES, WAL_BYTES, SqliteLog
+from coterie.broker.log.sqlite import SqliteLog
+from coterie.broker.log.sqlite_file import CHECKPOINT_PAGES, WAL_BYTES
 
 BATCH = bytes(117)
 WHERE = LogPartition(b"benchmark-topic\0", 0)

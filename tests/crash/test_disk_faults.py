@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.log.sqlite import FILE_NAME
+from coterie.broker.log.sqlite_file import FILE_NAME
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.delete_records import (
     DeleteRecordsPartition,

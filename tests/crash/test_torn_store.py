@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.log.sqlite import FILE_NAME, SqliteLog
+from coterie.broker.log.sqlite import SqliteLog
+from coterie.broker.log.sqlite_file import FILE_NAME
 from tests.broker.log.logs import PARTITION, append
 
 STRIDE = int(os.environ.get("COTERIE_TEAR_STRIDE", "601"))

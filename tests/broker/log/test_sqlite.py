@@ -9,18 +9,22 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from coterie.broker.log import sqlite_file
 from coterie.broker.log.log import BatchInfo
-from coterie.broker.log.sqlite import (
+from coterie.broker.log.sqlite import SqliteLog
+from coterie.broker.log.sqlite_file import (
     CHECKPOINT_PAGES,
+    CLEAN_NAME,
     FILE_NAME,
     SCHEMA_VERSION,
-    SqliteLog,
 )
-from coterie.errors import LogError, LogFull
+from coterie.errors import LogCorrupt, LogError, LogFull
+from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.broker.log.logs import PARTITION, append
 
 APPENDER = """
@@ -229,3 +233,128 @@ def test_a_truncated_write_ahead_log_contains_whole_flushes_only(
         opened.close()
     log.close()
     assert len(seen) > 1
+
+
+# Damage.
+
+
+def _write(directory: Path) -> None:
+    log = SqliteLog(directory)
+    log.create(PARTITION)
+    log.put("space", b"key", b"value")
+    append(log, records=3)
+    log.flush()
+    log.close()
+
+
+def _change(directory: Path, sql: str) -> None:
+    with closing(sqlite3.connect(directory / FILE_NAME)) as connection:
+        connection.execute(sql)
+        connection.commit()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE partitions SET log_start_offset = 1",
+        "UPDATE partitions SET next_offset = 9",
+        "UPDATE partitions SET partition = 4",
+        "UPDATE partitions SET topic_id = zeroblob(16)",
+        "UPDATE partitions SET topic_id = 'text'",
+        "UPDATE batches SET last_offset = 1",
+        "UPDATE batches SET last_offset = 'text'",
+        "UPDATE batches SET max_timestamp_ms = 1",
+        "UPDATE batches SET producer_id = 5",
+    ],
+)
+def test_a_changed_row_is_found_at_start(tmp_path: Path, change: str) -> None:
+    _write(tmp_path)
+    _change(tmp_path, change)
+    with pytest.raises(LogCorrupt, match=f"{FILE_NAME} is damaged: .* backup"):
+        SqliteLog(tmp_path)
+
+
+def test_a_changed_value_is_found_when_it_is_read(tmp_path: Path) -> None:
+    _write(tmp_path)
+    _change(tmp_path, "UPDATE small_values SET value = x'00'")
+    log = SqliteLog(tmp_path)
+    with pytest.raises(LogCorrupt, match="wrong checksum of the value of b'key'"):
+        log.get("space", b"key")
+    with pytest.raises(LogCorrupt):
+        list(log.items("space"))
+    log.close()
+
+
+@pytest.mark.parametrize("change", ["bytes = zeroblob(80)", "bytes = 'text'"])
+def test_a_changed_batch_is_found_when_it_is_read(tmp_path: Path, change: str) -> None:
+    log = SqliteLog(tmp_path)
+    log.create(PARTITION)
+    for offset in range(2):
+        batch = encode_batch([LogRecord(offset, 0, b"k", b"v")])
+        log.append(PARTITION, batch, BatchInfo(offset, offset, 0, len(batch)))
+    log.flush()
+    log.close()
+    _change(tmp_path, f"UPDATE batches SET {change} WHERE last_offset = 1")
+    log = SqliteLog(tmp_path, verify=True)
+    assert len(log.read(PARTITION, 0, 1_000)) == 1
+    with pytest.raises(LogCorrupt):
+        log.read(PARTITION, 1, 1_000)
+    log.close()
+
+
+def test_compaction_and_deletion_keep_the_checksums_right(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path)
+    log.create(PARTITION)
+    for _ in range(4):
+        append(log, 30)
+    log.flush()
+    log.replace(PARTITION, 1, b"smaller")
+    log.replace(PARTITION, 3, None)
+    log.truncate(PARTITION, 1)
+    log.flush()
+    log.close()
+    log = SqliteLog(tmp_path)
+    assert log.bounds(PARTITION) == (1, 4, 4)
+    assert [info.size_bytes for info in log.batch_infos(PARTITION)] == [7, 30]
+    log.close()
+
+
+def test_pages_are_checked_after_an_unclean_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks: list[Path] = []
+    monkeypatch.setattr(sqlite_file, "damage_of", lambda _: checks.append(tmp_path))
+    log = SqliteLog(tmp_path)
+    log.close()
+    assert (tmp_path / CLEAN_NAME).exists()
+    checks.clear()
+    SqliteLog(tmp_path).close()
+    assert checks == []
+    (tmp_path / CLEAN_NAME).unlink()
+    log = SqliteLog(tmp_path)
+    assert checks == [tmp_path]
+    assert not (tmp_path / CLEAN_NAME).exists()
+    log.close()
+
+
+def test_a_store_of_version_1_is_upgraded(tmp_path: Path) -> None:
+    _write(tmp_path)
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+        connection.executescript(
+            "ALTER TABLE partitions DROP COLUMN crc;"
+            "ALTER TABLE small_values DROP COLUMN crc;"
+            "UPDATE batches SET flags = flags & 3;"
+            "PRAGMA user_version = 1;"
+        )
+    log = SqliteLog(tmp_path)
+    assert log.bounds(PARTITION) == (0, 3, 3)
+    assert list(log.items("space")) == [(b"key", b"value")]
+    log.put("space", b"key", b"other")
+    append(log)
+    log.flush()
+    log.close()
+    _change(tmp_path, "UPDATE small_values SET value = x'00'")
+    log = SqliteLog(tmp_path)
+    with pytest.raises(LogCorrupt):
+        log.get("space", b"key")
+    log.close()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coterie.broker.runtime import partitions
-from coterie.broker.runtime.partitions import PRODUCERS_SPACE
+from coterie.broker.runtime.partitions import PRODUCERS_SPACE, partition_key
+from coterie.errors import LogCorrupt
 from coterie.wire.record_batch import Producer
 from tests.broker.server.apis.fake_broker import FakeBroker, batch_of, produce_request
 
@@ -55,3 +56,25 @@ def test_saved_producer_state_is_deleted_with_its_topic(broker: FakeBroker) -> N
     broker.data.stage([broker.catalog.delete_topic("a")])
     broker.log.flush()
     assert list(broker.log.items(PRODUCERS_SPACE)) == []
+
+
+def test_a_partition_that_is_missing_in_the_log_is_damage_at_start() -> None:
+    broker = FakeBroker()
+    broker.create("a", partition_count=2)
+    missing = broker.data.partition("a", 1)
+    assert missing is not None
+    broker.log.delete(missing.where)
+    broker.log.flush()
+    with pytest.raises(LogCorrupt, match="partition a-1 is in the catalog and not in"):
+        broker.restart()
+
+
+def test_a_saved_producer_state_that_cannot_be_decoded_is_a_read_error() -> None:
+    broker = FakeBroker()
+    broker.create("a")
+    partition = broker.data.partition("a", 0)
+    assert partition is not None
+    broker.log.put(PRODUCERS_SPACE, partition_key(partition.where), b"{")
+    broker.log.flush()
+    with pytest.raises(LogCorrupt, match="the saved producer state cannot be decoded"):
+        partition.last_stable_offset()

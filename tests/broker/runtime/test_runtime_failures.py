@@ -10,7 +10,7 @@ import pytest
 from coterie.broker.coordinator.shard import Shard
 from coterie.broker.log.log import LogPartition
 from coterie.broker.runtime.shards import Phase
-from coterie.errors import LogError, LogFull
+from coterie.errors import LogCorrupt, LogError, LogFull
 from coterie.settings import Settings
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import decode_records
@@ -193,3 +193,32 @@ def test_a_shard_that_fails_to_load_responds_not_coordinator_and_retries(
     broken.log.read = good_read  # type: ignore[method-assign]
     broken.loop.advance(6)
     assert broken.offset("g") == 5
+
+
+def test_stored_offsets_that_cannot_be_read_are_an_error_of_their_group(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(shard_count=1)
+    for name in ("g", "h"):
+        world.call(commit_request(name, 1), name)
+    driven = world.runtime.shards[0]
+    list(world.snapshots.write(driven, frozenset(driven.shard.changed)))
+    world.flusher.flush()
+    reopened = world.reopened()
+    get = reopened.log.get
+
+    def broken(space: str, key: bytes) -> bytes | None:
+        if key == b"g":
+            raise LogCorrupt("coterie.db is damaged")
+        return get(space, key)
+
+    reopened.log.get = broken  # type: ignore[method-assign]
+    for _ in range(2):  # an error each time, never "no offsets"
+        answer = reopened.call(fetch_request("g"), "g")
+        assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert reopened.phases == {Phase.ACTIVE}
+    assert reopened.offset("h") == 1
+    assert len(caplog.records) == 2
+    for record in caplog.records:
+        assert "coterie.db is damaged" in record.getMessage()
+        assert record.exc_info is None

@@ -157,7 +157,11 @@ class ThreadServer:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self.run(self.server.start(self._log))
+        try:
+            self.run(self.server.start(self._log))
+        except BaseException:
+            self._end_thread()
+            raise
         self.addresses = [(node.host, node.port) for node in self.server.nodes]
         return self
 
@@ -170,9 +174,12 @@ class ThreadServer:
         try:
             self.run(self.server.stop())
         finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(WAIT_S)
-            self._loop.close()
+            self._end_thread()
+
+    def _end_thread(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(WAIT_S)
+        self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine in the server's loop and wait for it."""

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 import trustme
 
-from coterie.broker.log.sqlite import FILE_NAME, SqliteLog
+from coterie.broker.log.sqlite import SqliteLog
+from coterie.broker.log.sqlite_file import FILE_NAME
 from coterie.broker.server import doctor
 from coterie.broker.server.doctor import (
     FREE_ERROR_BYTES,

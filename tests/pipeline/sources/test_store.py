@@ -14,7 +14,8 @@ from coterie.broker.catalog.entries import Entry, EntryKind
 from coterie.broker.catalog.topics import OFFSETS_TOPIC, Topic
 from coterie.broker.log.compaction import compact, run_steps
 from coterie.broker.log.log import BatchInfo, LogPartition
-from coterie.broker.log.sqlite import FILE_NAME, SqliteLog
+from coterie.broker.log.sqlite import SqliteLog
+from coterie.broker.log.sqlite_file import FILE_NAME
 from coterie.errors import LogError, SettingError
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import open_source

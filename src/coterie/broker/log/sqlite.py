@@ -8,18 +8,25 @@ ones: a partition is a contiguous range of one b-tree, and an append is one inse
 There are two connections: one writes, in the thread that runs the flush; one reads, in
 the thread that owns the log. WAL mode allows both at the same time.
 
+What the store holds beside the batches, which have checksums of their own, has one in
+each row, since SQLite does not notice a changed byte: rows of batches in the high bits
+of `flags`, other rows in the column `crc`. Rows that were written before are not
+checked.
+
 docs/decisions/0006-log-in-sqlite.md has the measurements and the alternatives.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sqlite3
+import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from crc32c import crc32c
 
 from coterie.broker.log.log import (
     OFFSET_BITS,
@@ -37,97 +44,72 @@ from coterie.broker.log.log import (
     StagingLog,
     Truncate,
 )
-from coterie.errors import LogCorrupt, LogError, LogFull
-from coterie.files import FILE_MODE, make_private_directory
+from coterie.broker.log.sqlite_file import (
+    FILE_NAME,
+    LOCK_NAME,
+    check_application,
+    connect,
+    damaged,
+    extend,
+    lock_store,
+    log_error,
+    mark_clean,
+    mark_unclean,
+    open_file,
+    prepare,
+    row_crc,
+    sync_directory,
+    value_crc,
+)
+from coterie.errors import LogCorrupt
+from coterie.files import make_private_directory
 from coterie.types import LogOffset
+from coterie.wire.record_batch import LENGTH_END, crc_matches
 
-FILE_NAME: Final = "coterie.db"
-LOCK_NAME: Final = "coterie.lock"
-APPLICATION_ID: Final = 0x436F7465
-SCHEMA_VERSION: Final = 1
-CHECKPOINT_PAGES: Final = 1_000
-"""The length of the write-ahead log at which SQLite copies it into the database: 4
-MB, a few milliseconds of one flush. More pages make no flush faster
-(benchmarks/server/store.py)."""
-WAL_BYTES: Final = (CHECKPOINT_PAGES + 64) * (4_096 + 24)
-"""The length to which the write-ahead log is extended at start. The sync of a file that
-grows also waits for the file system's journal, which doubles its time."""
-TRANSACTIONAL, CONTROL = 1, 2
+TRANSACTIONAL, CONTROL, HAS_CHECKSUM = 1, 2, 4
+_FLAG_BITS: Final = 8
+"""Bits of `flags` below the checksum."""
+_ROW: Final = struct.Struct(">8q")
 
-_SCHEMA: Final = f"""
-BEGIN IMMEDIATE;
-CREATE TABLE partitions (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    topic_id BLOB NOT NULL,
-    partition INTEGER NOT NULL,
-    log_start_offset INTEGER NOT NULL DEFAULT 0,
-    next_offset INTEGER NOT NULL DEFAULT 0,
-    UNIQUE (topic_id, partition)
-);
-CREATE TABLE batches (
-    place INTEGER PRIMARY KEY,
-    last_offset INTEGER NOT NULL,
-    max_timestamp_ms INTEGER NOT NULL,
-    size_bytes INTEGER NOT NULL,
-    producer_id INTEGER NOT NULL,
-    producer_epoch INTEGER NOT NULL,
-    base_sequence INTEGER NOT NULL,
-    last_sequence INTEGER NOT NULL,
-    flags INTEGER NOT NULL,
-    bytes BLOB NOT NULL
-);
-CREATE TABLE small_values (
-    space TEXT NOT NULL,
-    key BLOB NOT NULL,
-    value BLOB NOT NULL,
-    PRIMARY KEY (space, key)
-) WITHOUT ROWID;
-PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {SCHEMA_VERSION};
-COMMIT;
+_CHECK_PARTITION: Final = """
+UPDATE partitions
+SET crc = row_crc(number, topic_id, partition, log_start_offset, next_offset)
+WHERE number = ?
 """
 _INFOS: Final = """
 SELECT place, last_offset, max_timestamp_ms, size_bytes, producer_id, producer_epoch,
     base_sequence, last_sequence, flags
-FROM batches WHERE place BETWEEN ? AND ? AND max_timestamp_ms >= ? ORDER BY place
-"""
+FROM batches WHERE place BETWEEN ? AND ? AND max_timestamp_ms >= ? ORDER BY place"""
 _ANY_TIME: Final = -(1 << 63)
-_NOT_A_STORE: Final = (
-    "{path} is not a Coterie store. Name another directory with --data, or move that"
-    " file away."
-)
-_NEWER_STORE: Final = (
-    "{path} was written by a newer Coterie (store version {found}; this one supports"
-    " {known}). Start that version, or name another directory with --data."
-)
-_IN_USE: Final = (
-    "{path} is in use by another server."
-    " Stop it, or name another directory with --data."
-)
 
 
 class SqliteLog(StagingLog):
     """A log in a directory, which is created if it does not exist.
 
     `synchronous` is SQLite's setting. Anything but "FULL" may lose flushed writes at a
-    power failure, and is for measurements only.
+    power failure, and is for measurements only. `verify` checks each batch that is read
+    from the file.
 
     Raises LogError when the directory holds another file of that name or a newer
     store, or when another process uses it.
     """
 
-    def __init__(self, directory: Path, *, synchronous: str = "FULL") -> None:
+    def __init__(
+        self, directory: Path, *, synchronous: str = "FULL", verify: bool = False
+    ) -> None:
         super().__init__()
+        self._verify = verify
         make_private_directory(directory)
-        self._lock = _lock(directory / LOCK_NAME)
+        self._lock = lock_store(directory / LOCK_NAME)
         self.directory = directory
         self.path = directory / FILE_NAME
         with contextlib.ExitStack() as undo:
             undo.callback(os.close, self._lock)
-            os.close(_open_file(self.path))
+            os.close(open_file(self.path))
             self._open(synchronous, undo)
-            _sync_directory(directory)
-            _sync_directory(directory.parent)
+            mark_unclean(self.path, self._reader)
+            sync_directory(directory)
+            sync_directory(directory.parent)
             undo.pop_all()
         self.numbers = {each: part.number for each, part in self._flushed.items()}
 
@@ -138,8 +120,8 @@ class SqliteLog(StagingLog):
         if part is None:
             return
         low, high = self._span(part, offset)
-        for row in self._reader.execute(_INFOS, (low, high, _ANY_TIME)):
-            yield _info(row)
+        for row in self._query(_INFOS, (low, high, _ANY_TIME)):
+            yield self._info(row)
 
     def find_timestamp(
         self, partition: LogPartition, timestamp_ms: int, offset: LogOffset = 0
@@ -148,56 +130,115 @@ class SqliteLog(StagingLog):
         if part is None:
             return None
         low, high = self._span(part, offset)
-        found = self._reader.execute(_INFOS, (low, high, timestamp_ms))
-        row = found.fetchone()
-        found.close()
-        return None if row is None else _info(row)
+        row = self._first(_INFOS, (low, high, timestamp_ms))
+        return None if row is None else self._info(row)
 
     def get(self, space: str, key: bytes) -> bytes | None:
-        row = self._reader.execute(
-            "SELECT value FROM small_values WHERE space = ? AND key = ?", (space, key)
-        ).fetchone()
-        return None if row is None else bytes(row[0])
+        row = self._first(
+            "SELECT key, value, crc FROM small_values WHERE space = ? AND key = ?",
+            (space, key),
+        )
+        return None if row is None else self._value(space, row)[1]
 
     def items(self, space: str) -> Iterator[tuple[bytes, bytes]]:
-        yield from self._reader.execute(
-            "SELECT key, value FROM small_values WHERE space = ? ORDER BY key", (space,)
+        rows = self._query(
+            "SELECT key, value, crc FROM small_values WHERE space = ? ORDER BY key",
+            (space,),
         )
+        for row in rows:
+            yield self._value(space, row)
 
     def close(self) -> None:
         """Flush, close, and release the lock on the directory."""
         try:
             self.flush()
+            mark_clean(self.path)
         finally:
             self._reader.close()
             self.writer.close()
             os.close(self._lock)
 
+    def _query(self, sql: str, values: tuple[object, ...] = ()) -> Iterator[Any]:
+        """Yield the rows of a query. Raises LogError, and LogCorrupt for a damaged
+        file."""
+        try:
+            yield from self._reader.execute(sql, values)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise log_error(self.path, error) from error
+
+    def _first(self, sql: str, values: tuple[object, ...]) -> Any:
+        """Return the first row of a query; None without rows."""
+        try:
+            cursor = self._reader.execute(sql, values)
+            row = cursor.fetchone()
+            cursor.close()
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise log_error(self.path, error) from error
+        return row
+
+    def _value(self, space: str, row: Any) -> tuple[bytes, bytes]:
+        key, value, crc = row
+        if not (isinstance(key, bytes) and isinstance(value, bytes)):
+            raise self._corrupt(f"{space}: a key or value is not bytes")
+        if crc is not None and crc != value_crc(space, key, value):
+            raise self._corrupt(f"{space}: wrong checksum of the value of {key!r}")
+        return key, value
+
+    def _info(self, row: Any) -> BatchInfo:
+        place, last_offset, time_ms, size, producer, epoch, base, last, flags = row
+        try:
+            bits = flags & (TRANSACTIONAL | CONTROL)
+            fields = (place, last_offset, time_ms, producer, epoch, base, last, bits)
+            is_right = 0 <= last_offset - (place & OFFSET_MAX) < 1 << 31 and size >= 0
+            if flags & HAS_CHECKSUM:
+                is_right &= flags >> _FLAG_BITS == crc32c(_ROW.pack(*fields))
+        except (TypeError, struct.error):
+            is_right = False
+        if not is_right:
+            raise self._corrupt(f"the row {place} of batches is not as it was written")
+        return BatchInfo(
+            base_offset=place & OFFSET_MAX,
+            last_offset=last_offset,
+            max_timestamp_ms=time_ms,
+            size_bytes=size,
+            producer_id=producer,
+            producer_epoch=epoch,
+            base_sequence=base,
+            last_sequence=last,
+            is_transactional=bool(flags & TRANSACTIONAL),
+            is_control=bool(flags & CONTROL),
+        )
+
+    def _corrupt(self, reason: str) -> LogCorrupt:
+        return damaged(self.path, reason)
+
     def _open(self, synchronous: str, undo: contextlib.ExitStack) -> None:
         try:
-            self.writer = undo.enter_context(contextlib.closing(_connect(self.path)))
-            _check(self.writer, self.path)
-            _prepare(self.writer, synchronous)
-            _extend(self.path.with_name(f"{FILE_NAME}-wal"))
-            self._reader = undo.enter_context(contextlib.closing(_connect(self.path)))
+            self.writer = undo.enter_context(contextlib.closing(connect(self.path)))
+            check_application(self.writer, self.path)
+            prepare(self.writer, synchronous)
+            extend(self.path.with_name(f"{FILE_NAME}-wal"))
+            self._reader = undo.enter_context(contextlib.closing(connect(self.path)))
             self._load()
         except sqlite3.Error as error:
-            raise _log_error(self.path, error) from error
+            raise log_error(self.path, error) from error
 
     def _load(self) -> None:
-        rows = self._reader.execute(
-            "SELECT number, topic_id, partition, log_start_offset, next_offset"
+        rows = self._query(
+            "SELECT number, topic_id, partition, log_start_offset, next_offset, crc"
             " FROM partitions"
-        ).fetchall()
-        for number, topic_id, partition, log_start_offset, next_offset in rows:
-            part = FlushedPartition(number, log_start_offset, next_offset)
-            last = self._reader.execute(
-                "SELECT last_offset FROM batches WHERE place BETWEEN ? AND ?"
-                " ORDER BY place DESC LIMIT 1",
-                (_place(number, 0), _place(number, OFFSET_MAX)),
-            ).fetchone()
+        )
+        for *fields, crc in list(rows):
+            if not _is_partition(fields) or crc not in {None, row_crc(*fields)}:
+                raise self._corrupt(f"the row {fields[0]} of partitions")
+            number, topic_id, partition, log_start_offset, next_offset = fields
+            span = (_place(number, 0), _place(number, OFFSET_MAX), _ANY_TIME)
+            last = self._first(f"{_INFOS} DESC LIMIT 1", span)
             if last is not None:
-                part.flushed_offset = max(next_offset, last[0] + 1)
+                next_offset = max(next_offset, self._info(last).last_offset + 1)
+            if log_start_offset > next_offset:
+                raise self._corrupt(f"the offsets of partition number {number}")
+            part = FlushedPartition(number, log_start_offset, next_offset)
             self._flushed[LogPartition(topic_id, partition)] = part
 
     def _staged_write(self, operations: list[Operation]) -> StagedWrite:
@@ -212,41 +253,53 @@ class SqliteLog(StagingLog):
         the batch that contains `offset`."""
         low = _place(part.number, 0)
         high = _place(part.number, part.flushed_offset) - 1
-        row = self._reader.execute(
+        row = self._first(
             "SELECT place, last_offset FROM batches WHERE place BETWEEN ? AND ?"
             " ORDER BY place DESC LIMIT 1",
             (low, _place(part.number, offset)),
-        ).fetchone()
+        )
         if row is None:
             return low, high
-        assert row[0] & OFFSET_MAX <= row[1]
-        return row[0] if row[1] >= offset else row[0] + 1, high
+        place, last_offset = row
+        if not isinstance(last_offset, int) or place & OFFSET_MAX > last_offset:
+            raise self._corrupt(f"the row {place} of batches is not as it was written")
+        return place if last_offset >= offset else place + 1, high
 
     def _read_store(
         self, part: FlushedPartition, offset: LogOffset, bytes_max: int
     ) -> Sequence[bytes]:
         found: list[bytes] = []
         size = 0
-        rows = self._reader.execute(
-            "SELECT bytes FROM batches WHERE place BETWEEN ? AND ? ORDER BY place",
-            self._span(part, offset),
-        )
-        for (batch,) in rows:
-            if found and size + len(batch) > bytes_max:
-                break
-            found.append(batch)
-            size += len(batch)
-        rows.close()
+        try:
+            rows = self._reader.execute(
+                "SELECT place, bytes FROM batches WHERE place BETWEEN ? AND ?"
+                " ORDER BY place",
+                self._span(part, offset),
+            )
+            for place, batch in rows:
+                if self._verify and not _is_batch(batch, place & OFFSET_MAX):
+                    if found:
+                        break
+                    raise self._corrupt(f"the batch in row {place} of batches")
+                if found and size + len(batch) > bytes_max:
+                    break
+                found.append(batch)
+                size += len(batch)
+            rows.close()
+        except sqlite3.Error as error:
+            raise log_error(self.path, error) from error
         return found
 
     def _measure(self, part: FlushedPartition) -> int:
         low, high = _place(part.number, 0), _place(part.number, OFFSET_MAX)
-        (size,) = self._reader.execute(
+        (size,) = self._first(
             "SELECT coalesce(sum(size_bytes), 0) FROM batches"
             " WHERE place BETWEEN ? AND ?",
             (low, high),
-        ).fetchone()
-        return int(size)
+        )
+        if not isinstance(size, int) or size < 0:
+            raise self._corrupt(f"the sizes of partition number {part.number}")
+        return size
 
 
 class _SqliteWrite(StagedWrite):
@@ -271,7 +324,7 @@ class _SqliteWrite(StagedWrite):
             if numbers is not None:
                 self._log.numbers = numbers
             if isinstance(error, sqlite3.Error):
-                raise _log_error(self._log.path, error) from error
+                raise log_error(self._log.path, error) from error
             raise
 
     def _changes_numbers(self) -> bool:
@@ -297,8 +350,20 @@ class _SqliteWrite(StagedWrite):
 
     def _row(self, operation: Append) -> tuple[object, ...]:
         partition, batch, info = operation
+        place = _place(self._log.numbers[partition], info.base_offset)
+        flags = TRANSACTIONAL * info.is_transactional + CONTROL * info.is_control
+        fields = _ROW.pack(
+            place,
+            info.last_offset,
+            info.max_timestamp_ms,
+            info.producer_id,
+            info.producer_epoch,
+            info.base_sequence,
+            info.last_sequence,
+            flags,
+        )
         return (
-            _place(self._log.numbers[partition], info.base_offset),
+            place,
             info.last_offset,
             info.max_timestamp_ms,
             info.size_bytes,
@@ -306,7 +371,7 @@ class _SqliteWrite(StagedWrite):
             info.producer_epoch,
             info.base_sequence,
             info.last_sequence,
-            TRANSACTIONAL * info.is_transactional + CONTROL * info.is_control,
+            flags | HAS_CHECKSUM | crc32c(fields) << _FLAG_BITS,
             batch,
         )
 
@@ -319,6 +384,7 @@ class _SqliteWrite(StagedWrite):
                 )
                 assert cursor.lastrowid is not None
                 self._log.numbers[partition] = cursor.lastrowid
+                writer.execute(_CHECK_PARTITION, (cursor.lastrowid,))
             case Delete(partition):
                 self._delete(writer, self._log.numbers.pop(partition))
             case Truncate(partition, before):
@@ -341,6 +407,7 @@ class _SqliteWrite(StagedWrite):
             " next_offset = max(next_offset, ?) WHERE number = ?",
             (before, before, number),
         )
+        writer.execute(_CHECK_PARTITION, (number,))
         writer.execute(
             "DELETE FROM batches WHERE place BETWEEN ? AND ? AND last_offset < ?",
             (_place(number, 0), _place(number, before), before),
@@ -350,23 +417,6 @@ class _SqliteWrite(StagedWrite):
 def _place(number: int, offset: LogOffset) -> int:
     assert 0 <= offset <= OFFSET_MAX
     return number << OFFSET_BITS | offset
-
-
-def _info(row: tuple[int, int, int, int, int, int, int, int, int]) -> BatchInfo:
-    assert row[1] >= row[0] & OFFSET_MAX
-    place, last_offset, timestamp_ms, size, producer, epoch, base, last, flags = row
-    return BatchInfo(
-        base_offset=place & OFFSET_MAX,
-        last_offset=last_offset,
-        max_timestamp_ms=timestamp_ms,
-        size_bytes=size,
-        producer_id=producer,
-        producer_epoch=epoch,
-        base_sequence=base,
-        last_sequence=last,
-        is_transactional=bool(flags & TRANSACTIONAL),
-        is_control=bool(flags & CONTROL),
-    )
 
 
 def _replace(
@@ -386,6 +436,7 @@ def _replace(
         "(SELECT last_offset FROM batches WHERE place = ?), -1)) WHERE number = ?",
         (place, number),
     )
+    writer.execute(_CHECK_PARTITION, (number,))
     writer.execute("DELETE FROM batches WHERE place = ?", (place,))
 
 
@@ -398,100 +449,31 @@ def _put(
         )
         return
     writer.execute(
-        "INSERT INTO small_values VALUES (?, ?, ?)"
-        " ON CONFLICT (space, key) DO UPDATE SET value = excluded.value",
-        (space, key, value),
+        "INSERT INTO small_values VALUES (?, ?, ?, ?) ON CONFLICT (space, key)"
+        " DO UPDATE SET value = excluded.value, crc = excluded.crc",
+        (space, key, value, value_crc(space, key, value)),
     )
 
 
-def _lock(path: Path) -> int:
-    """Lock the store until this process ends.
-
-    Raises LogError when another process holds the lock.
-    """
-    descriptor = _open_file(path)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise LogError(_IN_USE.format(path=path.parent)) from None
-    return descriptor
-
-
-def _open_file(path: Path) -> int:
-    """Open a file; create it readable for this user only if it does not exist.
-
-    The store contains credentials and messages. SQLite creates the files beside a
-    database with that database's mode.
-    """
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-
-
-def _sync_directory(directory: Path) -> None:
-    """Sync a directory: otherwise a new file may be lost at a power failure."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-
-
-def _check(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise LogError for another application's file, before it is changed."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    is_new = application == 0 and version == 0 and tables == 0
-    if not is_new and application != APPLICATION_ID:
-        raise LogError(_NOT_A_STORE.format(path=path))
-    if version > SCHEMA_VERSION:
-        raise LogError(
-            _NEWER_STORE.format(path=path, found=version, known=SCHEMA_VERSION)
+def _is_partition(fields: Sequence[object]) -> bool:
+    """Return whether the fields of a row of partitions have their types and bounds."""
+    number, topic_id, *others = fields
+    return (
+        isinstance(number, int)
+        and 0 < number < 1 << 63 - OFFSET_BITS
+        and isinstance(topic_id, bytes)
+        and len(topic_id) == 16
+        and all(
+            isinstance(each, int) and 0 <= each <= OFFSET_MAX + 1 for each in others
         )
+    )
 
 
-def _prepare(writer: sqlite3.Connection, synchronous: str) -> None:
-    """Configure the writing connection, and create the tables of a new store."""
-    writer.execute("PRAGMA journal_mode = WAL")
-    writer.execute(f"PRAGMA synchronous = {synchronous}")
-    writer.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-    (version,) = writer.execute("PRAGMA user_version").fetchone()
-    if version == 0:
-        writer.executescript(_SCHEMA)
-
-
-def _extend(wal: Path) -> None:
-    """Extend the write-ahead log with zeros to its usual length.
-
-    SQLite stops reading at the first frame whose salt is not the header's, which zeros
-    never match. When the disk is full, the file is not extended.
-    """
-    descriptor = os.open(wal, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-    try:
-        length = os.fstat(descriptor).st_size
-        try:
-            at = length
-            while at < WAL_BYTES:
-                at += os.pwrite(descriptor, bytes(WAL_BYTES - at), at)
-            os.fsync(descriptor)
-        except OSError:
-            os.ftruncate(descriptor, length)
-    finally:
-        os.close(descriptor)
-
-
-def _log_error(path: Path, error: sqlite3.Error) -> LogError:
-    """Translate an error of SQLite."""
-    # The low byte is the primary error code; the others refine it.
-    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
-        case sqlite3.SQLITE_FULL:
-            return LogFull(f"{path}: {error}")
-        case sqlite3.SQLITE_CORRUPT:
-            return LogCorrupt(f"{path}: {error}")
-        case sqlite3.SQLITE_NOTADB:
-            return LogError(_NOT_A_STORE.format(path=path))
-    return LogError(f"{path}: {error}")
+def _is_batch(batch: object, base_offset: LogOffset) -> bool:
+    """Return whether the bytes are those of a batch with that base offset."""
+    return (
+        isinstance(batch, bytes)
+        and int.from_bytes(batch[:8], "big") == base_offset
+        and int.from_bytes(batch[8:LENGTH_END], "big") == len(batch) - LENGTH_END
+        and crc_matches(batch)
+    )

@@ -34,7 +34,7 @@ from coterie.broker.runtime.partitions import (
     partition_key,
 )
 from coterie.broker.runtime.system import Clocks, Scheduler
-from coterie.errors import ApiError, LogError
+from coterie.errors import ApiError, LogCorrupt, LogError
 from coterie.types import LogOffset, TopicId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -94,7 +94,11 @@ class DataPlane:
     # The catalog on disk.
 
     def load(self) -> None:
-        """Read the catalog from the log. Raises LogError."""
+        """Read the catalog from the log. Raises LogError.
+
+        LogCorrupt is raised for an entry that cannot be replayed, and for a partition
+        that is not in the log.
+        """
         assert not self._is_loading
         self._is_loading = True
         self.is_loaded = False
@@ -102,11 +106,33 @@ class DataPlane:
             self.catalog.clear()
             for kind in EntryKind:
                 for key, value in self.log.items(space_of(kind)):
-                    self.catalog.replay(decode_entry(kind, key, value))
+                    self._replay(kind, key, value)
             self.catalog.finish_load()
+            self._check_partitions()
             self.is_loaded = True
         finally:
             self._is_loading = False
+
+    def _replay(self, kind: EntryKind, key: bytes, value: bytes) -> None:
+        entry = decode_entry(kind, key, value)
+        try:
+            self.catalog.replay(entry)
+        except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError):
+            # Entries of earlier versions have no checksum in the store.
+            raise LogCorrupt(
+                f"the {kind} {key!r} of the catalog cannot be replayed: the store is "
+                "damaged; restore it from a backup"
+            ) from None
+
+    def _check_partitions(self) -> None:
+        known = set(self.log.partitions())
+        for topic in self.catalog.topics.values():
+            for index in range(topic.partition_count):
+                if LogPartition(topic.topic_id, index) not in known:
+                    raise LogCorrupt(
+                        f"partition {topic.name}-{index} is in the catalog and not in "
+                        "the log: the store is damaged; restore it from a backup"
+                    )
 
     def reload(self) -> None:
         """Read the catalog and the partitions again, after a failed flush."""

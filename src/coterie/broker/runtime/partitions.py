@@ -22,11 +22,12 @@ from coterie.broker.catalog.producer_state import (
 )
 from coterie.broker.log.log import OFFSET_MAX, BatchInfo, Bounds, Log, LogPartition
 from coterie.broker.runtime.system import Scheduler
-from coterie.errors import ApiError, LogFull
+from coterie.errors import ApiError, LogCorrupt, LogFull, MalformedFrame
 from coterie.types import LogOffset, ProducerId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import (
     BatchHeader,
+    Marker,
     decode_marker,
     decode_records,
     encode_marker,
@@ -282,10 +283,20 @@ class Partition:
         if saved is None:
             self._next_offset = log_start_offset
             return ProducerState()
-        value = json.loads(saved)
-        self._next_offset = max(value["seen_offset"], log_start_offset)
-        assert self._next_offset <= self.bounds().next_offset
-        producers = ProducerState.from_value(value)
+        try:
+            value = json.loads(saved)
+            self._next_offset = max(value["seen_offset"], log_start_offset)
+            producers = ProducerState.from_value(value)
+        except (ValueError, LookupError, TypeError) as error:
+            raise LogCorrupt(
+                f"{self.name.topic}-{self.name.partition}: the saved producer state "
+                f"cannot be decoded: {error}"
+            ) from None
+        if self._next_offset > self.bounds().next_offset:
+            raise LogCorrupt(
+                f"{self.name.topic}-{self.name.partition}: the log ends before the "
+                f"saved producer state, which is of offset {self._next_offset}"
+            )
         producers.truncate(log_start_offset)
         return producers
 
@@ -300,11 +311,20 @@ class Partition:
             text = json.dumps(value, separators=(",", ":"))
             self._log.put(PRODUCERS_SPACE, partition_key(self.where), text.encode())
 
+    def _read_marker(self, offset: LogOffset) -> Marker | None:
+        try:
+            [data, *_] = self._log.read(self.where, offset, 1)
+            return decode_marker(decode_records(data)[0])
+        except (MalformedFrame, LookupError, ValueError) as error:
+            raise LogCorrupt(
+                f"{self.name.topic}-{self.name.partition}: the transaction marker at "
+                f"offset {offset} cannot be decoded: {error}"
+            ) from None
+
     def _read_infos(self, producers: ProducerState, infos: Iterable[BatchInfo]) -> None:
         for info in infos:
             if info.producer_id >= 0 and info.is_control:
-                [data, *_] = self._log.read(self.where, info.base_offset, 1)
-                marker = decode_marker(decode_records(data)[0])
+                marker = self._read_marker(info.base_offset)
                 producers.record_marker(
                     info.producer_id,
                     info.producer_epoch,

@@ -14,6 +14,7 @@ undone in memory.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
@@ -197,7 +198,7 @@ class Runtime:
             respond(self._error_shard.refuse(request, context, code))
             return
         try:
-            result = driven.handle(request, context)
+            result = self._handle(driven, request, context)
             if result.response is None:
                 driven.pending[context.ticket] = pending
             replies = self._apply_and_observe(driven, request, result, context.now_ms)
@@ -216,6 +217,14 @@ class Runtime:
             self._respond(driven, pending, result.response)
         for waiting, reply in replies:
             self._respond(driven, waiting, reply)
+
+    def _handle(self, driven: DrivenShard, request: Any, context: Context) -> Result:
+        """Return a shard's result; nothing has changed when it raises ApiError."""
+        try:
+            return driven.handle(request, context)
+        except LogError as error:  # the stored offsets of a group cannot be read
+            _LOGGER.error("%s: a request failed: %s", driven.name, error)
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
 
     def refusal(
         self, request: Any, caller: Caller, code: ErrorCode, message: str | None = None
@@ -470,9 +479,14 @@ class Runtime:
                 self._reload(driven)
 
     def _stop_after_bug(self, driven: DrivenShard) -> None:
-        _LOGGER.exception(
-            "%s: a bug; the shard stops and is loaded from the log again", driven.name
-        )
+        error = sys.exception()
+        if isinstance(error, LogError):
+            _LOGGER.error("%s stops and is loaded again: %s", driven.name, error)
+        else:
+            _LOGGER.exception(
+                "%s: a bug; the shard stops and is loaded from the log again",
+                driven.name,
+            )
         self._stop(driven)
         self._flusher.when_durable(lambda _: self._reload(driven))
 

@@ -18,7 +18,7 @@ from coterie.broker.catalog.transactions import Claim, Markers, Transaction, Tra
 from coterie.broker.runtime.data import Appended, DataPlane
 from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.system import after_reads
-from coterie.errors import ApiError
+from coterie.errors import ApiError, LogError
 from coterie.types import ProducerId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -27,6 +27,10 @@ _LOGGER = logging.getLogger(__name__)
 
 RETRY_MS: Final = 1_000
 """The delay before an abort is retried after a failed flush."""
+
+
+UNREADABLE_RETRY_MS: Final = 60_000
+"""The delay before an abort is retried after a failed read."""
 
 
 class TransactionPlane:
@@ -128,6 +132,8 @@ class TransactionPlane:
 
     def _apply(self, step: Transition) -> Transaction:
         assert step.is_change or step.markers is None
+        if step.markers is not None:
+            self._check_readable(step.markers)
         if step.is_change:
             self._data.stage([step.transaction.to_entry()])
         if step.markers is not None:
@@ -135,6 +141,23 @@ class TransactionPlane:
         if step.transaction.is_ongoing:
             self._schedule_timeout(step.transaction)
         return step.transaction
+
+    def _check_readable(self, markers: Markers) -> None:
+        """Read the producer state of each partition, before anything is staged.
+
+        Raises ApiError COORDINATOR_NOT_AVAILABLE when the log cannot be read.
+        """
+        for name in markers.partitions:
+            partition = self._data.partition(name.topic, name.partition)
+            if partition is None or name.topic == OFFSETS_TOPIC:
+                continue
+            try:
+                partition.last_stable_offset()
+            except LogError as error:
+                _LOGGER.error("a transaction with %s-%d cannot end: %s", *name, error)
+                raise ApiError(
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)
+                ) from None
 
     def _write_markers(self, markers: Markers) -> None:
         data = self._data
@@ -179,15 +202,25 @@ class TransactionPlane:
         wake = partial(after_reads, scheduler, timed_out)
         scheduler.call_later(delay_ms / 1000, wake)
 
+    def _abort(self, transactional_id: str, step: Transition) -> None:
+        """Abort a transaction that timed out; try again later if that fails."""
+        try:
+            self._apply(step)
+        except ApiError:
+            ongoing = self._data.catalog.transactions.get(transactional_id)
+            if ongoing is not None and ongoing.is_ongoing:
+                self._schedule_timeout(ongoing, after_ms=UNREADABLE_RETRY_MS)
+        else:
+            _LOGGER.info("transaction of %r timed out: aborted", transactional_id)
+
     def _timed_out(self, transactional_id: str) -> None:
         assert transactional_id in self._timers
         self._timers.discard(transactional_id)
         transactions = self._data.catalog.transactions
         step = transactions.expire(transactional_id, self._data.clock())
-        if step is not None:
-            _LOGGER.info("transaction of %r timed out: aborted", transactional_id)
-            self._apply(step)
-            return
         transaction = transactions.get(transactional_id)
+        if step is not None:
+            self._abort(transactional_id, step)
+            return
         if transaction is not None and transaction.is_ongoing:
             self._schedule_timeout(transaction)

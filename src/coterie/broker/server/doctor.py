@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from coterie.broker.catalog.entries import EntryKind, space_of
-from coterie.broker.log.sqlite import (
+from coterie.broker.log.sqlite_file import (
     APPLICATION_ID,
     FILE_NAME,
     LOCK_NAME,

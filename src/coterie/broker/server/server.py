@@ -274,7 +274,7 @@ def _open_log(plan: ServerPlan) -> Log:
 
     try:
         synchronous = "FULL" if plan.settings.log_flush_sync else "OFF"
-        return SqliteLog(plan.directory, synchronous=synchronous)
+        return SqliteLog(plan.directory, synchronous=synchronous, verify=True)
     except OSError as error:
         raise LogError(f"{plan.directory}: {error}") from error
 

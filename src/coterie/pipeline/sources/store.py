@@ -29,7 +29,7 @@ import pyarrow as pa
 from coterie.broker.catalog.entries import EntryKind, decode_entry, space_of
 from coterie.broker.catalog.topics import OFFSETS_TOPIC, Topic
 from coterie.broker.log.log import OFFSET_BITS, OFFSET_MAX
-from coterie.broker.log.sqlite import APPLICATION_ID, FILE_NAME, SCHEMA_VERSION
+from coterie.broker.log.sqlite_file import APPLICATION_ID, FILE_NAME, SCHEMA_VERSION
 from coterie.errors import LogError, SettingError
 from coterie.pipeline.segments.transactions import (
     MarkerOutcomes,
@@ -56,12 +56,12 @@ FROM batches WHERE place BETWEEN coalesce(
 """
 """The batches of a log partition from the one that holds an offset."""
 _HEAD_QUERY: Final = f"""
-SELECT place, last_offset, size_bytes, CASE WHEN flags THEN bytes END {_LOG_SPAN}
+SELECT place, last_offset, size_bytes, CASE WHEN flags & 3 THEN bytes END {_LOG_SPAN}
 ORDER BY place LIMIT {_QUERY_BATCHES}
 """
 _BATCHES_QUERY: Final = f"SELECT place, last_offset, bytes {_LOG_SPAN} ORDER BY place"
 _TRANSACTIONAL_QUERY: Final = (
-    f"SELECT place, bytes {_LOG_SPAN} AND flags ORDER BY place"
+    f"SELECT place, bytes {_LOG_SPAN} AND flags & 3 ORDER BY place"
 )
 _PARTITION_SPAN: Final = (
     f"place BETWEEN number << {OFFSET_BITS} AND number << {OFFSET_BITS} | {OFFSET_MAX}"

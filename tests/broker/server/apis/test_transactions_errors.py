@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from coterie.errors import LogCorrupt
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from coterie.wire.messages.add_partitions_to_txn import (
@@ -129,3 +131,35 @@ def test_there_are_at_most_catalog_max_entries_transactional_ids() -> None:
     assert Client(broker, "t").init() == 0
     assert Client(broker, "u").init() == ErrorCode.POLICY_VIOLATION
     assert Client(broker, "t").init() == 0
+
+
+def unreadable(partition: Any) -> None:
+    """Let the producer state of a partition be read from a damaged log."""
+
+    def damaged(*_: object) -> None:
+        raise LogCorrupt("coterie.db is damaged")
+
+    partition.reset()
+    partition._log = SimpleNamespace(get=damaged, bounds=partition._log.bounds)
+
+
+def test_a_transaction_with_an_unreadable_partition_stays_open(
+    broker: FakeBroker, client: Client
+) -> None:
+    client.init()
+    client.add(0, 1)
+    client.send(b"x")
+    partition = broker.data.partition("a", 1)
+    assert partition is not None
+    log = partition._log
+    unreadable(partition)
+    assert client.end(committed=True) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    broker.scheduler.advance(100)  # its timeout, which is tried again later
+    partition._log = log
+    broker.scheduler.advance(100)
+    transaction = broker.catalog.transactions.get("t")
+    assert transaction is not None
+    assert not transaction.is_ongoing
+    first = broker.data.partition("a", 0)
+    assert first is not None
+    assert first.last_stable_offset() == first.bounds().flushed_offset == 2

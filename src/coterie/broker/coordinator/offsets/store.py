@@ -118,7 +118,8 @@ class Stored:
         )
 
     def _load(self, group_id: GroupId) -> None:
-        loaded = self._loaders.pop(group_id)()
+        loaded = self._loaders[group_id]()  # raises LogError again in the next call
+        del self._loaders[group_id]
         if loaded:
             self._groups[group_id] = loaded
 

@@ -1,0 +1,233 @@
+"""A store with changed bytes: the server refuses to start and says why, or answers
+every request, with an error code where it cannot read. It returns no wrong data."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.broker.log.sqlite import SqliteLog
+from coterie.broker.log.sqlite_file import CLEAN_NAME, FILE_NAME
+from coterie.errors import LogError
+from coterie.wire.compression import Codec
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from coterie.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+)
+from coterie.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from coterie.wire.record_batch import LogRecord, decode_records, encode_batch
+from tests.broker.server.harness import ThreadServer, WireClient
+
+PAGE = 4_096
+TOPICS = ("small", "large")
+GROUPS = tuple(f"group-{number}" for number in range(12))
+LOADING = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+}
+UNREADABLE = {ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR}
+SETTINGS: dict[str, Any] = {"offsets_topic_num_partitions": 2, "num_partitions": 1}
+
+
+@dataclass(frozen=True)
+class Store:
+    """The directory of a stopped server, and the time of its first record."""
+
+    directory: Path
+    began_ms: int
+
+
+def value_of(topic: str, offset: int) -> bytes:
+    return b"%d " % offset * (1 if topic == "small" else 2_000)
+
+
+def produce(client: WireClient, topic: str, records: list[LogRecord]) -> int:
+    codec = Codec.NONE if len(records) > 1 else Codec.ZSTD
+    part = PartitionProduceData(index=0, records=encode_batch(records, codec=codec))
+    data = TopicProduceData(name=topic, partition_data=[part])
+    request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data])
+    code: int = client.call(request, 9).responses[0].partition_responses[0].error_code
+    return code
+
+
+def commit(client: WireClient, group_id: str, offset: int) -> int:
+    partition = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata="m" * 50
+    )
+    topic = OffsetCommitRequestTopic(name="small", partitions=[partition])
+    request = OffsetCommitRequest(group_id=group_id, topics=[topic])
+    code: int = client.call(request, 8).topics[0].partitions[0].error_code
+    return code
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    directory = tmp_path_factory.mktemp("store")
+    began_ms = int(time.time() * 1_000)
+    log = SqliteLog(directory)
+    with ThreadServer(log=log, **SETTINGS) as server, server.client() as client:
+        topics = [
+            CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+            for name in TOPICS
+        ]
+        client.call(CreateTopicsRequest(topics=topics, timeout_ms=5_000), 5)
+        for topic in TOPICS:
+            for offset in range(0, 12, 2):
+                records = [
+                    LogRecord(at, began_ms + at, b"k", value_of(topic, at))
+                    for at in (offset, offset + 1)
+                ]
+                assert produce(client, topic, records) == 0
+        for number, group_id in enumerate(GROUPS):
+            while commit(client, group_id, number) in LOADING:
+                pass
+    return Store(directory, began_ms)
+
+
+def read_all(client: WireClient, topic: str) -> None:
+    """Fetch from each offset: the records that were produced, or a storage error."""
+    for offset in range(12):
+        part = FetchPartition(
+            partition=0, fetch_offset=offset, partition_max_bytes=1 << 20
+        )
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=1 << 20,
+            topics=[FetchTopic(topic=topic, partitions=[part])],
+        )
+        [response] = client.call(request, 11).responses[0].partitions
+        code = ErrorCode(response.error_code)
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        assert code in UNREADABLE, (topic, offset, code)
+        if code is ErrorCode.NONE:
+            records = response.records
+            assert records, (topic, offset)
+            for record in decode_records(bytes(records)[: _size(records)]):
+                assert record.value == value_of(topic, record.offset)
+
+
+def _size(records: bytes) -> int:
+    return int.from_bytes(bytes(records[8:12]), "big") + 12
+
+
+def list_all(client: WireClient, topic: str, began_ms: int) -> None:
+    for timestamp in (-1, -2, began_ms, began_ms + 11):
+        part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        request = ListOffsetsRequest(
+            topics=[ListOffsetsTopic(name=topic, partitions=[part])]
+        )
+        [response] = client.call(request, 5).topics[0].partitions
+        assert response.error_code in {
+            *UNREADABLE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        if response.error_code == 0 and timestamp > 0:
+            assert response.offset == timestamp - began_ms
+
+
+def check_offsets(client: WireClient) -> None:
+    """Fetch the offsets of every group: those committed, or an error."""
+    ends = time.monotonic() + 1
+    for number, group_id in enumerate(GROUPS):
+        topic = OffsetFetchRequestTopic(name="small", partition_indexes=[0])
+        request = OffsetFetchRequest(group_id=group_id, topics=[topic])
+        response = client.call(request, 7)
+        # A shard that cannot be loaded stays in this state.
+        while response.error_code in LOADING and time.monotonic() < ends:
+            response = client.call(request, 7)
+        if response.error_code:
+            assert response.error_code in LOADING
+            continue
+        [part] = response.topics[0].partitions
+        assert part.committed_offset == number
+
+
+def use(directory: Path, began_ms: int) -> None:
+    log = SqliteLog(directory, verify=True)
+    with ThreadServer(log=log, **SETTINGS) as server, server.client() as client:
+        client.call(MetadataRequest(topics=None), 8)
+        for topic in TOPICS:
+            read_all(client, topic)
+            list_all(client, topic, began_ms)
+        check_offsets(client)
+        for topic in TOPICS:
+            produce(client, topic, [LogRecord(0, began_ms, b"k", b"v")])
+
+
+def changed(store: Store, to: Path, page: int, pattern: int) -> Path:
+    """Copy the store with changed bytes in a page."""
+    shutil.copytree(store.directory, to, dirs_exist_ok=True)
+    path = to / FILE_NAME
+    data = bytearray(path.read_bytes())
+    begin = page * PAGE
+    if pattern == 0:  # a lost page
+        data[begin : begin + PAGE] = bytes(PAGE)
+    else:
+        for at in range(begin + pattern, begin + PAGE, 509):
+            data[at] ^= 0x40
+    path.write_bytes(bytes(data))
+    for name in (f"{FILE_NAME}-wal", f"{FILE_NAME}-shm"):
+        (to / name).unlink(missing_ok=True)
+    return to
+
+
+def damages(store: Store) -> Iterator[tuple[int, int]]:
+    pages = (store.directory / FILE_NAME).stat().st_size // PAGE
+    for page in range(pages):
+        for pattern in (0, 3, 150, 331):
+            yield page, pattern
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clean", [True, False])
+def test_changed_pages_are_errors_and_no_wrong_data(
+    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture, clean: bool
+) -> None:
+    refused = served = 0
+    for page, pattern in damages(store):
+        directory = changed(store, tmp_path / f"{page}-{pattern}", page, pattern)
+        if not clean:
+            (directory / CLEAN_NAME).unlink()
+        try:
+            use(directory, store.began_ms)
+            served += 1
+        except LogError as error:
+            message = str(error)
+            assert FILE_NAME in message or "is damaged" in message, (page, message)
+            refused += 1
+        except BaseException as error:
+            error.add_note(f"page {page}, pattern {pattern}")
+            raise
+        for record in caplog.records:
+            assert record.exc_info is None, (page, pattern, caplog.text)
+        caplog.clear()
+        shutil.rmtree(directory)
+    assert refused > 0
+    assert served > 0
