@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from coterie.broker.server.apis.describe_transactions import PARTITIONS_PER_TURN
+from coterie.errors import LogError
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -98,6 +101,37 @@ def test_partitions_have_their_own_errors(broker: FakeBroker) -> None:
 def test_repeated_partitions_are_described_once(broker: FakeBroker) -> None:
     found = producers(broker, ("a", [0, 1, 0]), ("a", [1] * 100_000))
     assert [part.partition_index for part in found] == [0, 1]
+
+
+def test_many_partitions_are_described_in_several_turns(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = 0
+
+    def call_later(_: float, callback: Callable[[], None]) -> None:
+        nonlocal turns
+        turns += 1
+        broker.loop.call_soon(callback)
+
+    monkeypatch.setattr(broker.scheduler, "call_later", call_later)
+    broker.create("wide", partition_count=2 * PARTITIONS_PER_TURN)
+    found = producers(broker, ("wide", [*range(2 * PARTITIONS_PER_TURN)]))
+    assert {part.error_code for part in found} == {0}
+    assert (turns, len(found)) == (2, 2 * PARTITIONS_PER_TURN)
+
+
+def test_an_unreadable_log_is_kafka_storage_error(
+    broker: FakeBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise LogError("unreadable")
+
+    client.add(0)
+    client.send(b"1")
+    broker.data.reload()
+    monkeypatch.setattr(broker.log, "batch_infos", fail)
+    codes = [part.error_code for part in producers(broker, ("a", [0, 1]))]
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
 
 
 def test_producers_need_read_on_the_topic(broker: FakeBroker) -> None:

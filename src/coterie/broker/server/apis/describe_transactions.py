@@ -13,7 +13,8 @@ Descriptions include changes that are not durable yet, so responses wait for the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from coterie.auth.acl import Operation, ResourceType
@@ -28,7 +29,7 @@ from coterie.broker.server.apis.routing import (
     unknown_partition,
 )
 from coterie.broker.server.call import Call
-from coterie.errors import ApiError
+from coterie.errors import ApiError, LogError
 from coterie.types import ProducerId, TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.describe_producers import (
@@ -64,6 +65,8 @@ STATES: Final = frozenset(
     }
 )
 """The states that Kafka's coordinator knows; transactions here have four of them."""
+PARTITIONS_PER_TURN: Final = 200
+"""The partitions whose producers are described in one turn of the event loop."""
 
 
 # DescribeProducers.
@@ -72,26 +75,37 @@ STATES: Final = frozenset(
 def describe_producers(call: Call) -> None:
     """Describe the producers of each partition. Requires READ on its topic.
 
-    Repeated partitions are described once.
+    Repeated partitions are described once. The first description of a partition reads
+    the latest batches of its log, so that many partitions take several turns of the
+    loop.
     """
+    response = DescribeProducersResponse()
+    steps = _describe_partitions(call, response.topics)
+
+    def turn() -> None:
+        if sum(1 for _ in islice(steps, PARTITIONS_PER_TURN)) == PARTITIONS_PER_TURN:
+            call.node.broker.data.scheduler.call_later(0, turn)
+            return
+        described = [part for topic in response.topics for part in topic.partitions]
+        respond_when_durable(call, response, described)
+
+    turn()
+
+
+def _describe_partitions(call: Call, topics: list[ProducersTopic]) -> Iterator[None]:
+    """Append the descriptions, one partition a step."""
     request: DescribeProducersRequest = call.request
     wanted: dict[TopicName, dict[int, None]] = {}
     for requested in request.topics:
         indexes = wanted.setdefault(requested.name, {})
         indexes.update(dict.fromkeys(requested.partition_indexes))
-    response = DescribeProducersResponse()
     for name, indexes in wanted.items():
         error = _topic_error(call, name)
-        response.topics.append(
-            ProducersTopic(
-                name=name,
-                partitions=[
-                    _describe_partition(call, name, index, error) for index in indexes
-                ],
-            )
-        )
-    described = [part for topic in response.topics for part in topic.partitions]
-    respond_when_durable(call, response, described)
+        topic = ProducersTopic(name=name)
+        topics.append(topic)
+        for index in indexes:
+            topic.partitions.append(_describe_partition(call, name, index, error))
+            yield
 
 
 def _topic_error(call: Call, name: TopicName) -> ApiError | None:
@@ -117,13 +131,14 @@ def _describe_partition(
         return result
     try:
         partition = find_partition(call, name, index)
+        result.active_producers = [
+            _described_producer(producer_id, entry)
+            for producer_id, entry in partition.current_producers()
+        ]
     except ApiError as missing:
         result.error_code = missing.code
-        return result
-    result.active_producers = [
-        _described_producer(producer_id, entry)
-        for producer_id, entry in partition.current_producers()
-    ]
+    except LogError:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     return result
 
 
