@@ -113,6 +113,7 @@ def test_a_truncated_last_line_is_ignored(tmp_path: Path) -> None:
     assert not ResultFile(path, PLAN).is_done("reset:g")
 
 
+@pytest.mark.slow
 def test_results_torn_at_any_byte_are_continued(tmp_path: Path) -> None:
     path = tmp_path / "r"
     ResultFile(path, PLAN).add(ItemResult(ITEM, Verdict.DONE), NOW_MS, "s1")

@@ -53,6 +53,7 @@ def test_an_empty_snapshot_creates_no_file(tmp_path: Path) -> None:
     assert list(list_snapshots(tmp_path / "new")) == []
 
 
+@pytest.mark.slow
 def test_a_snapshot_torn_at_any_byte_has_its_whole_lines(tmp_path: Path) -> None:
     writer = SnapshotWriter(tmp_path, head("s1"))
     for group_id in "gh":
