@@ -370,6 +370,19 @@ def test_large_requests_wait_while_the_memory_is_exhausted() -> None:
     assert all(c.transport.is_reading_now for c in clients if c not in reading)
 
 
+def test_responses_consumed_meanwhile_are_not_counted_at_the_limit() -> None:
+    server = FakeServer({ApiKey.METADATA: respond}, queued_max_request_bytes=1_000_000)
+    clients = [server.client() for _ in range(5)]
+    for client in clients:
+        client.transport.window = 0
+        client.send(metadata(1) * 20_000)
+        server.loop.run()
+        assert client.held_bytes > 300_000
+        client.transport.unsent = 0  # the event loop reports only large changes
+    assert server.listener.paused_connections == 0
+    assert server.listener.bytes_held < 1_000_000
+
+
 def test_large_requests_complete_one_after_another() -> None:
     server, calls = waiting_server(queued_max_request_bytes=1_000_000)
     request = large_request(900_000)

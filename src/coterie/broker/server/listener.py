@@ -184,7 +184,7 @@ class ClientConnection(asyncio.Protocol):
         self.sasl = listener.security.new_authentication()
         self.client_host = ""
         self.idle_sweeps = 0
-        self.share = MemoryShare(self._update_reading)
+        self.share = MemoryShare(self._measure, self._update_reading)
         self._listener = listener
         self._handlers = listener.handlers
         self._requests = node.broker.counts.requests
@@ -539,16 +539,17 @@ class ClientConnection(asyncio.Protocol):
 
     def _count_memory(self) -> None:
         """Count what the connection holds."""
-        transport, connection = self._transport, self._connection
-        if transport is None:
-            return
-        self._written_bytes = 0
+        if self._transport is not None:
+            self._written_bytes = 0
+            self._listener.memory.update(self.share)
+
+    def _measure(self) -> tuple[int, int]:
+        """Return the bytes held, and those that the next request lacks."""
+        connection = self._connection
+        assert self._transport is not None
         held = connection.frames.waiting_bytes + connection.held_bytes
-        self._listener.memory.update(
-            self.share,
-            held + transport.get_write_buffer_size(),
-            connection.frames.missing_bytes,
-        )
+        held += self._transport.get_write_buffer_size()
+        return held, connection.frames.missing_bytes
 
     def check_progress(self) -> None:
         """Close the connection if an incomplete request, or the client's consumption of

@@ -63,17 +63,21 @@ class Progress:
 class MemoryShare:
     """The bytes that one connection holds.
 
-    `notify` is called when `is_paused` changes.
+    `measure` returns the values of `held_bytes` and `missing_bytes`; `notify` is called
+    when `is_paused` changes.
     """
 
-    __slots__ = ("held_bytes", "is_paused", "missing_bytes", "notify")
+    __slots__ = ("held_bytes", "is_paused", "measure", "missing_bytes", "notify")
 
-    def __init__(self, notify: Callable[[], None]) -> None:
+    def __init__(
+        self, measure: Callable[[], tuple[int, int]], notify: Callable[[], None]
+    ) -> None:
         self.held_bytes = 0
         self.missing_bytes = 0
         """The bytes that its incomplete request lacks, as far as its size is known."""
         self.is_paused = False
         """Whether the connection must not be read."""
+        self.measure = measure
         self.notify = notify
 
 
@@ -102,20 +106,23 @@ class RequestMemory:
         """Return whether the connection has to progress soon, or is closed."""
         return self.is_exhausted and share.held_bytes > SMALL_BYTES
 
-    def update(self, share: MemoryShare, held_bytes: int, missing_bytes: int) -> None:
-        """Set what a connection holds; pause or resume connections accordingly."""
+    def update(self, share: MemoryShare) -> None:
+        """Measure what a connection holds; pause or resume connections accordingly."""
         was_exhausted = self.is_exhausted
-        self._set(share, held_bytes, missing_bytes)
-        if not self.is_exhausted:
-            if self._paused:
-                self._resume()
-        elif was_exhausted:
+        self._measure(share)
+        if self.is_exhausted and not was_exhausted:
+            # Responses that clients have consumed since the last measurement may still
+            # be counted.
+            for each in tuple(self.holding):
+                self._measure(each)
+            if self.is_exhausted:
+                for each in tuple(self.holding):
+                    self._consider(each)
+        if self.is_exhausted:
             self._consider(share)
             self._admit()
-        else:
-            for each in tuple(self.holding):
-                self._consider(each)
-            self._admit()
+        elif self._paused:
+            self._resume()
 
     def reconsider(self) -> None:
         """Resume connections that were paused: those resumed earlier may be idle."""
@@ -124,13 +131,14 @@ class RequestMemory:
 
     def release(self, share: MemoryShare) -> None:
         """Return the share of a connection that is closed."""
-        share.notify = _ignore
-        self.update(share, 0, 0)
+        share.measure, share.notify = _nothing, _ignore
+        self.update(share)
         self._paused.pop(share, None)
         assert share not in self.holding
         assert self._admitted is not share
 
-    def _set(self, share: MemoryShare, held_bytes: int, missing_bytes: int) -> None:
+    def _measure(self, share: MemoryShare) -> None:
+        held_bytes, missing_bytes = share.measure()
         assert held_bytes >= 0
         self.used_bytes += held_bytes - share.held_bytes
         share.held_bytes, share.missing_bytes = held_bytes, missing_bytes
@@ -173,3 +181,7 @@ class RequestMemory:
 
 def _ignore() -> None:
     pass
+
+
+def _nothing() -> tuple[int, int]:
+    return 0, 0
