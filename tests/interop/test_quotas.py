@@ -260,7 +260,12 @@ def test_a_producer_over_its_quota_gets_the_same_throttle_time(
 def test_a_fetch_over_its_quota_is_empty_and_keeps_the_session(
     limited: Connect, client: WireClient, topic: str
 ) -> None:
-    client.call(produce(topic, 1_000), PRODUCE_VERSION)
+    def is_appended() -> bool:
+        # Kafka creates a topic before its broker leads the partitions.
+        response = client.call(produce(topic, 1_000), PRODUCE_VERSION)
+        return response.responses[0].partition_responses[0].error_code == 0
+
+    eventually(is_appended, expected="an append to the new topic")
     consumer = limited(consumer_byte_rate=10_000_000.0)
     created = consumer.call(fetch(topic, 0, 0), FETCH_VERSION)
     assert created.session_id
