@@ -14,7 +14,7 @@ from coterie.broker.catalog.client_quotas import ClientQuotas
 from coterie.broker.runtime.quotas import Quotas
 from coterie.broker.server.broker import Counts, Node
 from coterie.broker.server.call import Handler
-from coterie.broker.server.listener import ClientConnection, Listener
+from coterie.broker.server.client_connection import ClientConnection, Connections
 from coterie.broker.server.security import Security
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
@@ -114,7 +114,7 @@ class FakeClient:
     def __init__(self, server: FakeServer, host: str) -> None:
         node = cast("Node", server.node)
         loop = cast("asyncio.AbstractEventLoop", server.loop)
-        self.connection = ClientConnection(node, server.listener, loop)
+        self.connection = ClientConnection(node, server.connections, loop)
         self.transport = FakeTransport(server.loop, self.connection, host)
         self.connection.connection_made(self.transport)
 
@@ -143,7 +143,7 @@ class FakeServer:
         self.loop = FakeLoop()
         none = lambda *_: None  # noqa: E731
         security = Security(SecurityProtocol.PLAINTEXT, Settings(), none, none)
-        self.listener = Listener(Settings(**settings), handlers, security)
+        self.connections = Connections(Settings(**settings), handlers, security)
         quotas = ClientQuotas()
         broker = SimpleNamespace(
             runtime=SimpleNamespace(session_renewal=none),

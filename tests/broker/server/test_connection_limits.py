@@ -91,4 +91,4 @@ def test_a_server_refuses_connections_over_the_limit_of_an_address() -> None:
             first.close()
         listener = server.server._listener
         assert listener is not None
-        assert listener.refused_connections == 1
+        assert listener.connections.limits.refused_count == 1

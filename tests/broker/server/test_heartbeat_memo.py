@@ -18,9 +18,9 @@ from coterie.broker.log.memory import MemoryLog
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.broker import Node
+from coterie.broker.server.client_connection import ClientConnection, Connections
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.broker.server.heartbeat_memo import HeartbeatMemo
-from coterie.broker.server.listener import ClientConnection, Listener
 from coterie.broker.server.security import Security
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
@@ -84,8 +84,8 @@ class Client:
     """A connection, and the bytes written to it."""
 
     def __init__(self, node: Node, loop: asyncio.AbstractEventLoop) -> None:
-        listener = Listener(SETTINGS, HANDLERS, no_security())
-        self.connection = ClientConnection(node, listener, loop)
+        connections = Connections(SETTINGS, HANDLERS, no_security())
+        self.connection = ClientConnection(node, connections, loop)
         self.transport = Transport()
         self.connection.connection_made(self.transport)
         self._correlation_id = 0

@@ -47,7 +47,7 @@ def server() -> Iterator[ThreadServer]:
 def _all_lines_are_logged(server: ThreadServer) -> None:
     """Log the first line of each test, although one of the last second was logged."""
     assert server.server._listener is not None
-    server.server._listener.disconnect_logs.clear()
+    server.server._listener.connections.disconnect_logs.clear()
 
 
 @pytest.fixture

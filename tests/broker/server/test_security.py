@@ -64,7 +64,7 @@ def server(certificates: Certificates) -> Iterator[ThreadServer]:
 def principals(server: ThreadServer) -> set[Principal]:
     listener = server.server._listener
     assert listener is not None
-    return {each.principal for each in listener._connections}
+    return {each.principal for each in listener.connections}
 
 
 # Accepted clients.

@@ -13,8 +13,8 @@ from coterie.auth.acl import Operation, RequestContext, ResourceType
 from coterie.auth.authorizer import AllowAll
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.server import log_limit
+from coterie.broker.server.client_connection import ClientConnection
 from coterie.broker.server.failed_attempts import FREE_BY_USER
-from coterie.broker.server.listener import ClientConnection
 from coterie.types import SecurityProtocol
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.api_versions import ApiVersionsRequest
@@ -402,7 +402,7 @@ def settled_member(client: WireClient) -> HeartbeatRequest:
 def the_connection(server: ThreadServer) -> ClientConnection:
     listener = server.server._listener
     assert listener is not None
-    (connection,) = listener._connections
+    (connection,) = listener.connections
     return connection
 
 
@@ -478,7 +478,7 @@ def test_a_user_under_attack_authenticates_from_another_address(
                 guess = send_token(client, plain_token("alice", "a guess"))
                 assert guess.error_code == REFUSED
                 assert client.is_closed()
-        security = server.server._listener.security  # type: ignore[union-attr]
+        security = server.server._listener.connections.security  # type: ignore[union-attr]
         checks = security._checks
         assert checks is not None
         with server.client() as client:

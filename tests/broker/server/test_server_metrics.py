@@ -183,7 +183,7 @@ def test_the_size_of_the_log_is_that_of_its_files(
     listener = server.server._listener
     assert isinstance(listener, Listener)
     broker = server.server.assembly.broker
-    made = ServerMetrics(CollectorRegistry(), broker, listener, tmp_path)
+    made = ServerMetrics(CollectorRegistry(), broker, listener.connections, tmp_path)
     values = {each.name: each.samples for each in made.collect()}
     assert values["coterie_log_bytes"][0].value == 1_234
     assert values["coterie_disk_free_bytes"][0].value > 0
@@ -195,7 +195,9 @@ def test_metrics_are_served_without_the_data_directory(
     listener = server.server._listener
     assert isinstance(listener, Listener)
     broker = server.server.assembly.broker
-    made = ServerMetrics(CollectorRegistry(), broker, listener, tmp_path / "none")
+    made = ServerMetrics(
+        CollectorRegistry(), broker, listener.connections, tmp_path / "none"
+    )
     names = {each.name for each in made.collect()}
     assert "coterie_connections" in names
     assert "coterie_log_bytes" not in names

@@ -19,8 +19,8 @@ from coterie.broker.runtime.quotas import Quotas
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.broker import Broker, Node
+from coterie.broker.server.client_connection import ClientConnection, Connections
 from coterie.broker.server.dispatch import HANDLERS
-from coterie.broker.server.listener import ClientConnection, Listener
 from coterie.settings import Settings
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode, encode
@@ -139,9 +139,9 @@ class Client:
         self.handler_ms = 0
         self._timer_ns = 0
         broker.clock = lambda: self.now_ms
-        listener = Listener(SETTINGS, HANDLERS, no_security())
+        connections = Connections(SETTINGS, HANDLERS, no_security())
         loop: Any = self.loop
-        self.connection = ClientConnection(broker.nodes[0], listener, loop)
+        self.connection = ClientConnection(broker.nodes[0], connections, loop)
         self.connection._throttle._timer = self._time_ns
         self.connection.connection_made(self.transport)
 

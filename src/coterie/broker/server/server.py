@@ -17,6 +17,7 @@ from coterie.broker.log.memory import MemoryLog
 from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.audit import AuditLog
 from coterie.broker.server.broker import Node
+from coterie.broker.server.client_connection import Connections
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.broker.server.listener import Listener
 from coterie.broker.server.secret_files import open_secrets
@@ -104,11 +105,12 @@ class Server:
             or choose_authorizer(plan.settings, [plan.host]),
         )
         self._assembly = assembly
-        self._listener = Listener(plan.settings, AuditLog().wrap(HANDLERS), security)
+        handlers = AuditLog().wrap(HANDLERS)
+        self._listener = Listener(Connections(plan.settings, handlers, security))
         try:
             self._create_users(passwords)
             await self._listen(self._listener)
-            await self._start_metrics(self._listener)
+            await self._start_metrics(self._listener.connections)
             assembly.start()
         except BaseException:
             self._listener.close()
@@ -162,7 +164,7 @@ class Server:
                 "and add one with coterie users add, or set sasl.users.file"
             )
 
-    async def _start_metrics(self, listener: Listener) -> None:
+    async def _start_metrics(self, connections: Connections) -> None:
         port = self._plan.metrics_port
         if port is None:
             return
@@ -178,7 +180,7 @@ class Server:
         metrics = GroupMetrics(broker.runtime.shards)
         broker.runtime.metrics = metrics.metrics
         broker.flusher.observe = metrics.observe_flush
-        own = ServerMetrics(metrics.registry, broker, listener, self._plan.directory)
+        own = ServerMetrics(metrics.registry, broker, connections, self._plan.directory)
         loop = asyncio.get_running_loop()
         health = self._health = Health(
             broker, loop, own.observe_delay, version("coterie")
@@ -219,9 +221,12 @@ class Server:
         try:
             self.assembly.stop()
         finally:
-            self._listener.close_connections()
+            connections = self._listener.connections
+            connections.close()
             await asyncio.sleep(_DRAIN_S)
-            self._listener.security.close()
+            connections.abort()  # clients that do not consume their responses
+            await asyncio.sleep(0)  # asyncio closes their sockets in the next iteration
+            connections.security.close()
 
 
 async def serve(plan: ServerPlan, ready: Callable[[str], None]) -> None:

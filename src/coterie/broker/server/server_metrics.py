@@ -22,9 +22,9 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from coterie.broker.server.broker import Broker
+from coterie.broker.server.client_connection import Connections
 from coterie.broker.server.endpoint import Reply
 from coterie.broker.server.health import LoopMonitor
-from coterie.broker.server.listener import Listener
 from coterie.wire.api import ApiKey
 
 _DELAY_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -43,11 +43,11 @@ class ServerMetrics(Collector):
         self,
         registry: CollectorRegistry,
         broker: Broker,
-        listener: Listener,
+        connections: Connections,
         directory: Path | None,
     ) -> None:
         self._broker = broker
-        self._listener = listener
+        self._connections = connections
         self._directory = directory
         self.observe_delay = Histogram(
             "coterie_event_loop_delay_seconds",
@@ -82,16 +82,16 @@ class ServerMetrics(Collector):
         )
         failures = counts.authentication_failures
         yield _by_words("authentication_failures", ("reason",), _words(failures))
-        delayed = self._listener.security.delayed_checks
+        delayed = self._connections.security.delayed_checks
         yield _counter("authentications_delayed", delayed)
         closed = counts.connections_closed
         yield _by_words("connections_closed", ("reason",), _words(closed))
-        yield _counter("connections_refused", self._listener.refused_connections)
-        listener = self._listener
-        yield _gauge("connections", listener.open_connections)
-        yield _gauge("connection_bytes", listener.bytes_held)
-        yield _gauge("connections_paused", listener.paused_connections)
-        yield _counter("exhausted_turns", listener.exhausted_turns)
+        yield _counter("connections_refused", self._connections.limits.refused_count)
+        open_connections = self._connections
+        yield _gauge("connections", len(open_connections))
+        yield _gauge("connection_bytes", open_connections.memory.used_bytes)
+        yield _gauge("connections_paused", open_connections.memory.paused_count)
+        yield _counter("exhausted_turns", open_connections.turns.exhausted_count)
         throttled = broker.quotas.throttled
         yield _by_words(
             "throttled",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coterie.broker.protocol.connection import CONCURRENT, Request
 from coterie.broker.server.call import Call, Handler
-from coterie.broker.server.listener import READ_AHEAD_BYTES
+from coterie.broker.server.client_connection import READ_AHEAD_BYTES
 from coterie.broker.server.request_memory import (
     EXHAUSTED_TIMEOUT_S,
     PROGRESS_BYTES_PER_S,
@@ -76,8 +76,8 @@ def test_expensive_requests_of_one_read_are_handled_one_in_an_iteration() -> Non
         assert hostile.responses == list(range(handled)), "each is sent at once"
     server.loop.run()
     assert hostile.responses == list(range(200))
-    assert server.listener.exhausted_turns == 199
-    assert server.listener.bytes_held == 0
+    assert server.connections.turns.exhausted_count == 199
+    assert server.connections.memory.used_bytes == 0
 
 
 def test_connections_with_further_requests_take_turns() -> None:
@@ -104,7 +104,7 @@ def test_cheap_requests_of_one_read_are_handled_at_once() -> None:
     client = server.client()
     client.send(metadata(1) * 100)
     assert len(order) == len(client.responses) == 100
-    assert server.listener.exhausted_turns == 0
+    assert server.connections.turns.exhausted_count == 0
 
 
 def test_a_bug_in_a_turn_does_not_end_the_turns_of_others() -> None:
@@ -155,11 +155,13 @@ def test_a_large_request_is_read_while_it_is_incomplete() -> None:
     for part in (size.to_bytes(4, "big") + b"\0\0\0\x09", *[bytes(size // 4)] * 3):
         client.send(part)
         assert client.transport.is_reading_now
-    assert client.held_bytes == server.listener.bytes_held == 3 * (size // 4) + 8
+    assert (
+        client.held_bytes == server.connections.memory.used_bytes == 3 * (size // 4) + 8
+    )
     assert calls == []
     client.transport.abort()
     server.loop.run()
-    assert server.listener.bytes_held == 0
+    assert server.connections.memory.used_bytes == 0
 
 
 def test_no_more_requests_are_handled_than_may_be_in_flight() -> None:
@@ -193,7 +195,7 @@ def test_a_client_that_reads_no_responses_gets_a_bounded_number() -> None:
     server.loop.run()
     assert len(client.responses) > sent
     assert client.transport.is_reading_now
-    assert server.listener.bytes_held == 0
+    assert server.connections.memory.used_bytes == 0
 
 
 def test_stored_heartbeats_are_not_handled_while_the_client_reads_no_responses() -> (
@@ -245,7 +247,7 @@ def test_a_disconnect_drops_the_requests_that_wait() -> None:
     server.loop.run()
     assert len(calls) == 1
     assert client.responses == []
-    assert server.listener.open_connections == server.listener.bytes_held == 0
+    assert len(server.connections) == server.connections.memory.used_bytes == 0
 
 
 def test_produce_requests_received_before_a_disconnect_are_handled() -> None:
@@ -282,7 +284,7 @@ def test_only_idle_connections_are_closed() -> None:
 
 def check_progress(server: FakeServer, times: int) -> None:
     for _ in range(times):
-        server.listener.check_progress()
+        server.connections.check_progress()
         server.loop.run()
 
 
@@ -296,7 +298,7 @@ def test_an_incomplete_request_without_progress_closes_its_connection() -> None:
     assert client.is_closed
     assert not other.is_closed
     assert server.node.broker.counts.connections_closed == {"no progress": 1}
-    assert server.listener.bytes_held == 0
+    assert server.connections.memory.used_bytes == 0
 
 
 def test_a_large_request_over_a_slow_link_is_read() -> None:
@@ -334,7 +336,7 @@ def test_a_client_that_never_reads_is_closed_when_it_is_idle() -> None:
     client.connection.close_idle()
     server.loop.run()
     assert client.is_closed
-    assert server.listener.bytes_held == 0
+    assert server.connections.memory.used_bytes == 0
 
 
 # The memory of all connections.
@@ -356,17 +358,17 @@ def test_large_requests_wait_while_the_memory_is_exhausted() -> None:
         client.send(large_request(900_000)[:HALF])
     reading = [client for client in clients if client.transport.is_reading_now]
     assert len(reading) == 1, "one large request can complete"
-    assert server.listener.paused_connections == 3
-    assert server.listener.bytes_held == 4 * HALF
+    assert server.connections.memory.paused_count == 3
+    assert server.connections.memory.used_bytes == 4 * HALF
     small.send(metadata(1))
     respond(calls[0])
     server.loop.run()
     assert small.responses == [1], "small requests go on"
     reading[0].transport.abort()
     server.loop.run()
-    assert server.listener.paused_connections == 2
+    assert server.connections.memory.paused_count == 2
     check_progress(server, 2)
-    assert server.listener.paused_connections == 0
+    assert server.connections.memory.paused_count == 0
     assert all(c.transport.is_reading_now for c in clients if c not in reading)
 
 
@@ -379,8 +381,8 @@ def test_responses_consumed_meanwhile_are_not_counted_at_the_limit() -> None:
         server.loop.run()
         assert client.held_bytes > 300_000
         client.transport.unsent = 0  # the event loop reports only large changes
-    assert server.listener.paused_connections == 0
-    assert server.listener.bytes_held < 1_000_000
+    assert server.connections.memory.paused_count == 0
+    assert server.connections.memory.used_bytes < 1_000_000
 
 
 def test_large_requests_complete_one_after_another() -> None:
@@ -396,13 +398,17 @@ def test_large_requests_complete_one_after_another() -> None:
             if client.transport.is_reading_now and data:
                 client.send(data[:50_000])
                 rest[client] = data[50_000:]
-        peak = max(peak, server.listener.bytes_held)
+        peak = max(peak, server.connections.memory.used_bytes)
         while calls:
             respond(calls.pop())
         check_progress(server, 1)
     assert all(client.responses == [1] for client in rest)
     assert peak < 5 * HALF + len(request)
-    assert server.listener.bytes_held == server.listener.paused_connections == 0
+    assert (
+        server.connections.memory.used_bytes
+        == server.connections.memory.paused_count
+        == 0
+    )
 
 
 def test_the_memory_of_hostile_half_requests_is_freed() -> None:
@@ -423,7 +429,11 @@ def test_the_memory_of_hostile_half_requests_is_freed() -> None:
     for client in (*hostile, good):
         client.transport.abort()
     server.loop.run()
-    assert server.listener.bytes_held == server.listener.paused_connections == 0
+    assert (
+        server.connections.memory.used_bytes
+        == server.connections.memory.paused_count
+        == 0
+    )
 
 
 def test_half_requests_stalled_for_long_are_closed_together_on_exhaustion() -> None:
@@ -437,7 +447,7 @@ def test_half_requests_stalled_for_long_are_closed_together_on_exhaustion() -> N
     good.send(large_request(900_000)[:HALF])
     check_progress(server, 1)
     assert sum(client.is_closed for client in hostile) >= 1
-    assert server.listener.bytes_held < 1_000_000
+    assert server.connections.memory.used_bytes < 1_000_000
     check_progress(server, 2)
     assert good.transport.is_reading_now
 
@@ -475,7 +485,7 @@ class Play:
 
     def check(self) -> None:
         self.server.loop.run()
-        memory = self.server.listener.memory
+        memory = self.server.connections.memory
         assert memory.used_bytes == sum(client.held_bytes for client in self.clients)
         if memory.is_exhausted:
             large = [each for each in self.clients if each.held_bytes > SMALL_BYTES]
@@ -508,7 +518,7 @@ def test_every_byte_counted_is_returned(
         action(play, play.clients[at], size)
         play.check()
     play.end()
-    listener = play.server.listener
-    assert listener.bytes_held == listener.paused_connections == 0
+    listener = play.server.connections
+    assert listener.memory.used_bytes == listener.memory.paused_count == 0
     assert listener.memory.holding == set()
     assert not listener.turns

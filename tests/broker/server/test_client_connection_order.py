@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coterie.broker.server.listener import Listener
+from coterie.broker.server.client_connection import Connections
 from coterie.wire.messages.api_versions import ApiVersionsRequest
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.delete_records import (
@@ -39,9 +39,9 @@ def server() -> Iterator[ThreadServer]:
         yield running
 
 
-def listener(server: ThreadServer) -> Listener:
+def connections_of(server: ThreadServer) -> Connections:
     assert server.server._listener is not None
-    return server.server._listener
+    return server.server._listener.connections
 
 
 def create(client: WireClient, name: str) -> None:
@@ -135,7 +135,7 @@ def test_records_without_acknowledgement_survive_a_disconnect(
 
 @pytest.mark.slow
 def test_expensive_requests_of_one_read_are_handled_in_several_turns() -> None:
-    # test_listener_turns.py tests the order of the turns of several connections.
+    # test_client_connection_turns.py tests the turns of several connections.
     with ThreadServer() as server, server.client() as hostile, server.client() as other:
         topic = CreatableTopic(name="wide", num_partitions=5_000, replication_factor=1)
         other.call(CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 6)
@@ -150,8 +150,11 @@ def test_expensive_requests_of_one_read_are_handled_in_several_turns() -> None:
                 topic.name: topic.partitions for topic in hostile.receive().topics
             }
             assert len(topics["wide"]) == 5_000
-        assert listener(server).exhausted_turns > 0
-        eventually(lambda: listener(server).bytes_held == 0, expected="all is sent")
+        assert connections_of(server).turns.exhausted_count > 0
+        eventually(
+            lambda: connections_of(server).memory.used_bytes == 0,
+            expected="all is sent",
+        )
 
 
 @pytest.mark.slow
@@ -171,9 +174,28 @@ def test_half_requests_do_not_hold_more_than_the_memory_limit() -> None:
         with server.client() as good:
             for _ in range(50):
                 assert good.call(ApiVersionsRequest(), 0).error_code == 0
-            assert listener(server).bytes_held < limit + 20 * 262_144
+            assert connections_of(server).memory.used_bytes < limit + 20 * 262_144
             for client in hostile:
                 client.close()
-            held = listener(server)
-            eventually(lambda: held.bytes_held == 0, expected="the bytes are freed")
-            assert held.paused_connections == 0
+            held = connections_of(server)
+            eventually(
+                lambda: held.memory.used_bytes == 0, expected="the bytes are freed"
+            )
+            assert held.memory.paused_count == 0
+
+
+@pytest.mark.slow
+def test_a_stopped_server_closes_connections_that_do_not_consume_responses() -> None:
+    with ThreadServer() as server:
+        client = server.client()
+        topic = CreatableTopic(name="wide", num_partitions=5_000, replication_factor=1)
+        client.call(CreateTopicsRequest(topics=[topic]))
+        frames = [client.frame(MetadataRequest(topics=None))[0] for _ in range(200)]
+        client.socket.sendall(b"".join(frames))
+        connections = connections_of(server)
+        eventually(
+            lambda: connections.memory.used_bytes > 1_000_000,
+            expected="responses that are not consumed",
+        )
+    assert len(connections) == 0
+    client.close()
