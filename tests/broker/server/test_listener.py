@@ -86,10 +86,10 @@ HEADER = struct.Struct(">hhih")
 def test_an_invalid_frame_closes_the_connection_with_one_log_line(
     server: ThreadServer, caplog: pytest.LogCaptureFixture, broken: bytes, message: str
 ) -> None:
-    with server.client() as victim, server.client() as other:
+    with server.client() as refused, server.client() as other:
         with caplog.at_level(logging.INFO):
-            victim.socket.sendall(broken)
-            assert victim.is_closed()
+            refused.socket.sendall(broken)
+            assert refused.is_closed()
         lines = [record.getMessage() for record in caplog.records]
         assert len(lines) == 1, lines
         assert message in lines[0]
@@ -98,7 +98,7 @@ def test_an_invalid_frame_closes_the_connection_with_one_log_line(
 
 def test_only_produce_has_the_larger_limit(server: ThreadServer) -> None:
     large = bytes(OTHER_FRAMES_MAX + 1)
-    with server.client() as victim, server.client() as other:
+    with server.client() as refused, server.client() as other:
         produced = ProduceRequest(
             acks=-1,
             topic_data=[
@@ -110,20 +110,20 @@ def test_only_produce_has_the_larger_limit(server: ThreadServer) -> None:
         )
         (topic,) = other.call(produced, 9).responses
         assert topic.partition_responses[0].error_code
-        victim.send(FindCoordinatorRequest(key="x" * (OTHER_FRAMES_MAX + 1)), 3)
-        assert victim.is_closed()
+        refused.send(FindCoordinatorRequest(key="x" * (OTHER_FRAMES_MAX + 1)), 3)
+        assert refused.is_closed()
 
 
 def test_a_request_with_too_many_elements_closes_its_connection(
     server: ThreadServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     keys = ["g"] * ELEMENTS_MAX
-    with server.client() as victim:
-        found = victim.call(FindCoordinatorRequest(coordinator_keys=keys), 4)
+    with server.client() as refused:
+        found = refused.call(FindCoordinatorRequest(coordinator_keys=keys), 4)
         assert len(found.coordinators) == ELEMENTS_MAX
         with caplog.at_level(logging.INFO):
-            victim.send(FindCoordinatorRequest(coordinator_keys=[*keys, "g"]), 4)
-            assert victim.is_closed()
+            refused.send(FindCoordinatorRequest(coordinator_keys=[*keys, "g"]), 4)
+            assert refused.is_closed()
     (line,) = (record.getMessage() for record in caplog.records)
     assert f"{ELEMENTS_MAX + 1} elements; only {ELEMENTS_MAX} more" in line
 
@@ -311,8 +311,8 @@ def test_a_bug_in_a_handler_closes_the_connection_and_is_logged(
 
     monkeypatch.setattr(metadata, "_cluster", None)
     topic = MetadataRequestTopic(name="x")
-    with server.client() as victim, server.client() as other:
-        victim.send(MetadataRequest(topics=[topic]), 1)
-        assert victim.is_closed()
+    with server.client() as refused, server.client() as other:
+        refused.send(MetadataRequest(topics=[topic]), 1)
+        assert refused.is_closed()
         assert "a bug in handling a request" in caplog.text
         assert other.call(ApiVersionsRequest(), 0).error_code == 0

@@ -64,7 +64,7 @@ STATES: Final = frozenset(
         "Dead",
     }
 )
-"""The states that Kafka's coordinator knows; transactions here have four of them."""
+"""The states of Kafka's coordinator; transactions here have four of them."""
 PARTITIONS_PER_TURN: Final = 200
 """The partitions whose producers are described in one turn of the event loop."""
 
