@@ -44,6 +44,7 @@ def secured(
         sasl_enabled_mechanisms=MECHANISMS,
         sasl_users_file=str(users_file(folder)),
         connection_failed_authentication_delay_ms=0,
+        sasl_failure_backoff_ms=0,
         **settings,
     )
 

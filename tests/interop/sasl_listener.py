@@ -69,6 +69,7 @@ def start_with_sasl(directory: Path, *settings: str) -> ServerProcess:
         "super.users=User:admin",
         f"sasl.users.file={users}",
         "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "sasl.failure.backoff.ms=0",  # failures of one test must not delay others
         *settings,
     ]
     words = [word for setting in configured for word in ("--set", setting)]

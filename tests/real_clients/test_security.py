@@ -63,6 +63,8 @@ def start(
                 *(part for setting in settings for part in ("--set", setting)),
                 settings={
                     **SETTINGS,
+                    # Wrong passwords of one test must not delay the others.
+                    "sasl.failure.backoff.ms": 0,
                     "sasl.users.file": users,
                     "sasl.enabled.mechanisms": ",".join(MECHANISMS),
                     "ssl.keystore.location": certificates.server,

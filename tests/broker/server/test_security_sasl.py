@@ -77,6 +77,7 @@ def secured(
         "sasl_enabled_mechanisms": MECHANISMS,
         "sasl_users_file": str(users_file(directory)),
         "connection_failed_authentication_delay_ms": 20,
+        "sasl_failure_backoff_ms": 0,
         **settings,
     }
     return ThreadServer(protocol=SecurityProtocol.SASL_PLAINTEXT, log=log, **values)
