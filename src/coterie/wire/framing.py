@@ -102,6 +102,8 @@ class FrameReader:
             return None
         wanted = self._wanted
         if len(self._data) - self._at < wanted:
+            if self.waiting_bytes == wanted:
+                return self._only_frame()
             self._join()
         data, at = self._data, self._at
         end = at + wanted
@@ -166,6 +168,13 @@ class FrameReader:
             return False
         self._wanted = SIZE_BYTES + len(_PRODUCE)
         return len(key) == len(_PRODUCE)
+
+    def _only_frame(self) -> bytes:
+        """Return the frame that all chunks belong to; a large one is copied once."""
+        first = self._data[self._at + SIZE_BYTES :]
+        frame = b"".join((first, *self._chunks))
+        self.discard()
+        return frame
 
     def _join(self) -> None:
         """Append the chunks to the bytes from which frames are split off."""

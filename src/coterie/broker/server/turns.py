@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 _LOGGER = logging.getLogger(__name__)
 
-TURN_S: Final = 0.005
+TURN_S: Final = 0.0005
 """Time for the requests of one read, and for all further turns of an iteration."""
 
 Turn: TypeAlias = Callable[[float], None]
