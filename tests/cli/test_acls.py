@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -16,34 +14,15 @@ from coterie.auth.acl import (
     ResourceType,
 )
 from coterie.auth.authorizer import AclAuthorizer
-from coterie.cli.main import main
 from tests.broker.server.harness import ThreadServer
+from tests.cli.server_shell import ServerShell
 
 ALICE = RequestContext(Principal("User", "alice"), "10.0.0.7")
 READ_G = Operation.READ, ResourceType.GROUP, "g"
 
 
-class Shell:
+class Shell(ServerShell):
     """A runner of `coterie acls` commands as a super user."""
-
-    def __init__(
-        self, server: ThreadServer, capture: pytest.CaptureFixture[str]
-    ) -> None:
-        [(host, port)] = server.addresses
-        self._connection = f"--bootstrap-server {host}:{port}"
-        self._capture = capture
-        self.error = ""
-
-    def __call__(self, line: str, *, code: int = 0) -> str:
-        assert main(f"acls {line} {self._connection}".split()) == code
-        out, self.error = self._capture.readouterr()
-        return out
-
-    def items(self, line: str, *, code: int = 0) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = json.loads(
-            self(f"{line} --output json", code=code)
-        )["items"]
-        return items
 
     def listed(self, words: str = "") -> list[str]:
         """Return listed ACLs as "group g literal User:alice * allow read"."""
@@ -72,7 +51,7 @@ def acls() -> AclAuthorizer:
 @pytest.fixture
 def shell(acls: AclAuthorizer, capsys: pytest.CaptureFixture[str]) -> Iterator[Shell]:
     with ThreadServer(authorizer=acls) as server:
-        yield Shell(server, capsys)
+        yield Shell("acls", server, capsys)
 
 
 def test_nothing_is_added_without_execute(shell: Shell, acls: AclAuthorizer) -> None:
@@ -151,7 +130,7 @@ def test_a_server_without_an_acl_authorizer_is_an_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with ThreadServer() as server:
-        shell = Shell(server, capsys)
+        shell = Shell("acls", server, capsys)
         shell("list", code=1)
         assert "SECURITY_DISABLED" in shell.error
         assert "start the server with authorizer=acl" in shell.error

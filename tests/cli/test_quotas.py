@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from coterie.cli.main import main
 from tests.broker.server.harness import ThreadServer
+from tests.cli.server_shell import ServerShell
 
 KEYS = ["user", "client_id", "ip", "quota", "value"]
 
 
-class Shell:
+class Shell(ServerShell):
     """A runner of `coterie quotas` commands."""
-
-    def __init__(
-        self, server: ThreadServer, capture: pytest.CaptureFixture[str]
-    ) -> None:
-        [(host, port)] = server.addresses
-        self._connection = f"--bootstrap-server {host}:{port}"
-        self._capture = capture
-        self.error = ""
-
-    def __call__(self, line: str, *, code: int = 0) -> str:
-        assert main(f"quotas {line} {self._connection}".split()) == code
-        out, self.error = self._capture.readouterr()
-        return out
-
-    def items(self, line: str, *, code: int = 0) -> list[dict[str, Any]]:
-        text = self(f"{line} --output json", code=code)
-        items: list[dict[str, Any]] = json.loads(text)["items"]
-        return items
 
     def listed(self, words: str = "") -> list[tuple[Any, ...]]:
         """Return user, client id, address, quota and value of each row."""
@@ -44,7 +25,7 @@ class Shell:
 @pytest.fixture
 def shell(capsys: pytest.CaptureFixture[str]) -> Iterator[Shell]:
     with ThreadServer() as server:
-        yield Shell(server, capsys)
+        yield Shell("quotas", server, capsys)
 
 
 def test_nothing_is_set_without_execute(shell: Shell) -> None:
