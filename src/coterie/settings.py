@@ -100,6 +100,8 @@ class Settings:
     log_flush_sync: bool = True
     """Coterie only: false skips the sync at a flush, so that a power failure may lose
     acknowledged writes; for measurements only."""
+    log_store: str = "sqlite"
+    """Coterie only: format of the log in the data directory."""
     message_max_bytes: int = 1_048_588
     """Largest record batch."""
     batch_records_max: int = 1_000_000

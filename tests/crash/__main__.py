@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -29,6 +29,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from coterie.broker.log.stores import STORES
+
 FOLDER = Path(__file__).parent
 _OUTCOME = re.compile(r"\b(PASSED|FAILED|ERROR|SKIPPED)\b")
 
@@ -39,7 +41,7 @@ class Scenario:
 
     name: str
     file: str
-    depth: dict[str, int] = field(default_factory=dict)
+    depth: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     outcomes: Counter[str] = field(default_factory=Counter)
     figures: Counter[str] = field(default_factory=Counter)
@@ -53,20 +55,40 @@ class Scenario:
         return bool(self.outcomes.total()) and not bad
 
 
-def scenarios(kills: int, faults: int, tears: int) -> list[Scenario]:
-    """Return all scenarios; `faults` and `tears` are distances, 1 for every place."""
-    return [
-        Scenario("SIGKILL under load", "test_kill.py", {"COTERIE_CRASH_KILLS": kills}),
-        Scenario("crash after compaction", "test_compaction.py"),
-        Scenario(
+def scenarios(
+    kills: int, faults: int, tears: int, stores: Sequence[str] = STORES
+) -> list[Scenario]:
+    """Return all scenarios, those of the disk once for each store; `faults` and `tears`
+    are distances, 1 for every place."""
+    of_stores = [
+        ("SIGKILL under load", "test_kill.py", {"COTERIE_CRASH_KILLS": kills}),
+        ("crash after compaction", "test_compaction.py", {}),
+        (
             "EIO and ENOSPC at each call",
             "test_disk_faults.py",
             {"COTERIE_FAULT_STRIDE": faults},
         ),
-        Scenario("full disk", "test_full_disk.py"),
+        ("full disk", "test_full_disk.py", {}),
+    ]
+    made = [
         Scenario(
-            "torn pages and logs", "test_torn_store.py", {"COTERIE_TEAR_STRIDE": tears}
-        ),
+            f"{name}, {store}",
+            file,
+            {
+                "COTERIE_CRASH_STORES": store,
+                **{each: str(value) for each, value in depth.items()},
+            },
+        )
+        for store in stores
+        for name, file, depth in of_stores
+    ]
+    tears_of = {"COTERIE_TEAR_STRIDE": str(tears)}
+    if "sqlite" in stores:
+        made.append(
+            Scenario("torn pages and logs, sqlite", "test_torn_store.py", tears_of)
+        )
+    return [
+        *made,
         Scenario("SIGSTOP", "test_pause.py"),
         Scenario("many and slow clients", "test_many_clients.py"),
         Scenario("system time changes", "test_system_time.py"),
@@ -79,14 +101,13 @@ def run(scenario: Scenario, jobs: int) -> Iterator[str]:
         command = [sys.executable, "-m", "pytest", "-v", "-n", str(jobs)]
         command += ["-p", "no:randomly", "-o", "junit_family=xunit1"]
         command += [f"--junitxml={report.name}", str(FOLDER / scenario.file)]
-        depth = {name: str(value) for name, value in scenario.depth.items()}
         began = time.monotonic()
         with subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=os.environ | depth,
+            env=os.environ | scenario.depth,
         ) as process:
             assert process.stdout is not None
             try:
@@ -145,16 +166,24 @@ def main() -> int:
         "--tears", type=int, default=1, help="distance of two tears in bytes"
     )
     parser.add_argument("--jobs", type=int, default=2, help="number of test processes")
+    parser.add_argument(
+        "--store",
+        choices=STORES,
+        action="append",
+        help="value of log.store; may be repeated (default: all)",
+    )
     parser.add_argument("name", nargs="*", help="words of scenarios (default: all)")
     options = parser.parse_args()
     console = Console()
     chosen = [
         each
-        for each in scenarios(options.kills, options.faults, options.tears)
+        for each in scenarios(
+            options.kills, options.faults, options.tears, options.store or STORES
+        )
         if not options.name or any(word in each.name for word in options.name)
     ]
     with Progress(
-        TextColumn("{task.description:28}"),
+        TextColumn("{task.description:36}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

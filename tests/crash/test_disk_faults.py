@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.log.sqlite_file import FILE_NAME
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -127,18 +126,20 @@ def delete_bulk(server: ServerProcess) -> None:
 )
 def test_no_acknowledged_write_is_lost_when_a_call_to_the_disk_fails(
     tmp_path: Path,
+    store: str,
     record_property: Any,
     code: int,
     times: int,
     bulk: bool,
 ) -> None:
-    layer = FaultLayer(tmp_path, FILE_NAME)
-    ledger = Ledger()
-    stride = STRIDE if bulk else 1
     data = tmp_path / "data"
+    layer = FaultLayer(tmp_path, str(data))
+    ledger = Ledger()
+    settings = {**SETTINGS, "log.store": store}
+    stride = STRIDE if bulk else 1
     at, is_over, refused = 1, False, 0
     while not is_over:
-        with layer.preloaded(), start_server(data=data, settings=SETTINGS) as server:
+        with layer.preloaded(), start_server(data=data, settings=settings) as server:
             create(server)
             check(ledger, server)
             cycle = Cycle(server, ledger)
@@ -156,7 +157,7 @@ def test_no_acknowledged_write_is_lost_when_a_call_to_the_disk_fails(
                 at += stride
             refused += cycle.refused
             server.kill()
-    with start_server(data=data, settings=SETTINGS) as server:
+    with start_server(data=data, settings=settings) as server:
         check(ledger, server)
     record_property("faults", layer.failures)
     record_property("refused writes", refused)

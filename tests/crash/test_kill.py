@@ -29,24 +29,25 @@ SETTINGS = {"offsets.topic.num.partitions": 4}
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("life", range(LIVES))
 def test_acknowledged_writes_survive_kills_under_load(
-    tmp_path: Path, life: int, record_property: Any
+    tmp_path: Path, store: str, life: int, record_property: Any
 ) -> None:
+    settings = {**SETTINGS, "log.store": store}
     dice = random.Random(SEED + life)
     ledger = Ledger()
     with (
-        start_server(data=tmp_path, settings=SETTINGS) as server,
+        start_server(data=tmp_path, settings=settings) as server,
         server.client() as client,
     ):
         requests.create_topics(client)
     for _ in range(-(-KILLS // LIVES)):
-        with start_server(data=tmp_path, settings=SETTINGS) as server:
+        with start_server(data=tmp_path, settings=settings) as server:
             check(ledger, server)
             load = Load(ledger, server)
             load.warm.wait()
             time.sleep(dice.uniform(0, LOAD_S_MAX))  # kill at a random time
             server.kill()
             load.join()
-    with start_server(data=tmp_path, settings=SETTINGS) as server:
+    with start_server(data=tmp_path, settings=settings) as server:
         check(ledger, server)
     record_property("kills", -(-KILLS // LIVES))
     record_property("acknowledged records", ledger.acknowledged)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from coterie.auth.authorizer import Authorizer
 from coterie.broker.log.log import Log
 from coterie.broker.log.memory import MemoryLog
+from coterie.broker.log.stores import open_log
 from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.audit import AuditLog
 from coterie.broker.server.broker import Node
@@ -23,7 +24,6 @@ from coterie.broker.server.dispatch import HANDLERS
 from coterie.broker.server.listener import Listener
 from coterie.broker.server.secret_files import open_secrets
 from coterie.broker.server.security import Security, choose_authorizer, is_loopback
-from coterie.errors import LogError
 from coterie.settings import Settings
 from coterie.types import ScramCredential, ScramMechanism, SecurityProtocol
 
@@ -280,13 +280,12 @@ def _warn_of_cleartext_passwords(plan: ServerPlan) -> None:
 def _open_log(plan: ServerPlan) -> Log:
     if plan.directory is None:
         return MemoryLog()
-    from coterie.broker.log.sqlite import SqliteLog
-
-    try:
-        synchronous = "FULL" if plan.settings.log_flush_sync else "OFF"
-        return SqliteLog(plan.directory, synchronous=synchronous, verify=True)
-    except OSError as error:
-        raise LogError(f"{plan.directory}: {error}") from error
+    return open_log(
+        plan.directory,
+        plan.settings.log_store,
+        is_synced=plan.settings.log_flush_sync,
+        verify=True,
+    )
 
 
 def _address(node: Node) -> str:

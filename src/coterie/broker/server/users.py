@@ -24,8 +24,8 @@ from typing import Final, Self
 from coterie.auth.scram import ITERATIONS_MIN, make_credential, password_matches
 from coterie.broker.catalog.entries import Entry, EntryKind, decode_entry, space_of
 from coterie.broker.catalog.users import Users, credential_entry
-from coterie.broker.log.sqlite import SqliteLog
-from coterie.errors import LogError, SettingError
+from coterie.broker.log.stores import open_log
+from coterie.errors import SettingError
 from coterie.types import ScramMechanism
 
 SALT_BYTES: Final = 32
@@ -39,10 +39,7 @@ class UserStore:
     """
 
     def __init__(self, directory: Path) -> None:
-        try:
-            self._log = SqliteLog(directory)
-        except OSError as error:
-            raise LogError(f"{directory}: {error.strerror}") from error
+        self._log = open_log(directory)
         self.users = Users()
         for key, value in self._log.items(space_of(EntryKind.SCRAM_CREDENTIAL)):
             entry = decode_entry(EntryKind.SCRAM_CREDENTIAL, key, value)
