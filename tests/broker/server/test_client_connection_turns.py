@@ -122,7 +122,54 @@ def test_a_bug_in_a_turn_does_not_end_the_turns_of_others() -> None:
     assert broken.is_closed
 
 
+def test_responses_of_many_connections_are_written_by_one_callback() -> None:
+    server, calls = waiting_server()
+    clients = [server.client(f"10.0.0.{number}") for number in range(50)]
+    for client in clients:
+        client.send(metadata(7))
+    assert not server.loop.ready
+    for call in calls:
+        call.respond(MetadataResponse())
+    assert len(server.loop.ready) == 1
+    assert not any(client.responses for client in clients), "not within a callback"
+    server.loop.run_once()
+    assert [client.responses for client in clients] == [[7]] * 50
+    assert not server.loop.ready
+
+
+def test_a_bug_in_one_write_does_not_stop_the_others() -> None:
+    server, calls = waiting_server()
+    clients = [server.client(f"10.0.0.{number}") for number in range(3)]
+    for client in clients:
+        client.send(metadata(7))
+    clients[1].transport.write = fail  # type: ignore[assignment, method-assign]
+    for call in calls:
+        call.respond(MetadataResponse())
+    server.loop.run()
+    assert [client.responses for client in clients] == [[7], [], [7]]
+    assert [client.is_closed for client in clients] == [False, True, False]
+
+
+def test_a_response_during_the_writes_is_written_in_the_next_iteration() -> None:
+    server, calls = waiting_server()
+    first, second = server.client("10.0.0.1"), server.client("10.0.0.2")
+    first.send(metadata(1))
+    second.send(metadata(2) + metadata(3))
+    for call in list(calls):
+        call.respond(MetadataResponse())
+    server.loop.run_once()
+    assert second.responses == [2]
+    calls[-1].respond(MetadataResponse())
+    assert len(server.loop.ready) == 1
+    server.loop.run_once()
+    assert second.responses == [2, 3]
+
+
 # Reading ahead.
+
+
+def fail(*_: object) -> None:
+    raise RuntimeError("a bug")
 
 
 def waiting_server(**settings: int) -> tuple[FakeServer, list[Call]]:

@@ -60,6 +60,7 @@ class Connections:
         self.disconnect_logs = defaultdict[str, LimitedLog](lambda: LimitedLog(_LOGGER))
         """The log of connections that are closed, by the kind of error."""
         self._open: set[ClientConnection] = set()
+        self._unwritten: list[ClientConnection] = []
 
     def __len__(self) -> int:
         return len(self._open)
@@ -98,6 +99,26 @@ class Connections:
             connection.idle_sweeps += 1
             if connection.idle_sweeps > sweeps_max:
                 connection.close_idle()
+
+    def schedule_write(
+        self, connection: ClientConnection, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """Call `write_responses` of the connection in the next iteration of the loop.
+
+        One callback does it for all connections: a flush completes requests of many.
+        """
+        if not self._unwritten:
+            loop.call_soon(self._write_all)
+        self._unwritten.append(connection)
+
+    def _write_all(self) -> None:
+        unwritten, self._unwritten = self._unwritten, []
+        for connection in unwritten:
+            try:
+                connection.write_responses()
+            except Exception:
+                _LOGGER.exception("%s: a bug in a write", connection.client_host)
+                connection.abort()
 
     def check_progress(self) -> None:
         """Count again what connections hold, and close those without progress."""
@@ -420,9 +441,9 @@ class ClientConnection(asyncio.Protocol):
     def _schedule_write(self) -> None:
         if not self._is_write_scheduled:
             self._is_write_scheduled = True
-            self._loop.call_soon(self._scheduled_write)
+            self._connections.schedule_write(self, self._loop)
 
-    def _scheduled_write(self) -> None:
+    def write_responses(self) -> None:
         """Write responses, and handle requests that waited for them."""
         self._is_write_scheduled = False
         self._write()
