@@ -12,9 +12,20 @@ from hypothesis import strategies as st
 
 from coterie.broker.coordinator.admin import DeleteGroup
 from coterie.broker.coordinator.snapshot import take_group
+from coterie.broker.log.log import StagedWrite
 from coterie.broker.runtime import snapshots as snapshots_module
 from coterie.broker.runtime.shards import Phase
-from coterie.broker.runtime.snapshots import Snapshots, Snapshotter
+from coterie.broker.runtime.snapshots import (
+    BYTES_PER_RECORD,
+    CHECK_EVERY_BYTES,
+    RECORDS_MIN,
+    SHARD_RECORDS_MAX,
+    SHARD_RECORDS_MIN,
+    SLICE_BYTES,
+    RoundSchedule,
+    Snapshots,
+    Snapshotter,
+)
 from coterie.errors import LogError
 from coterie.settings import Settings
 from coterie.testing import invariants
@@ -22,6 +33,12 @@ from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.broker.coordinator.driver import Topics
 from tests.broker.coordinator.shard_driver import whole
 from tests.broker.runtime.world import (
     World,
@@ -308,28 +325,56 @@ def test_loading_a_snapshot_and_the_rest_of_the_log_equals_replaying_the_log(
     assert states(world.reopened()) == states(world)
 
 
-class Everything:
-    """A snapshotter whose rounds the test starts."""
+class Rounds:
+    """The snapshots of a world by a schedule, and the bytes that they stage."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, **schedule: int) -> None:
         self.world = world
+        self.staged: list[tuple[str, int]] = []
+        """The space and the size of each value of a snapshot."""
         self.snapshotter = Snapshotter(
-            world.snapshots, world.flusher, world.runtime.shards, world.loop
+            world.snapshots,
+            world.flusher,
+            world.runtime.shards,
+            world.loop,
+            RoundSchedule(**{"records_min": 1, "shard_min": 1, **schedule}),
         )
+        put = world.log.put
+
+        def counting(space: str, key: bytes, value: bytes | None) -> None:
+            if space.startswith("snapshot/"):
+                self.staged.append((space, len(value or b"")))
+            put(space, key, value)
+
+        world.log.put = counting  # type: ignore[method-assign]
+
+    def consider(self) -> None:
+        """Check now whether a round is due, and run it."""
+        where = self.world.runtime.shards[0].where
+        self.snapshotter.consider(where, CHECK_EVERY_BYTES)
+        self.world.loop.advance(1)
+
+    @property
+    def shards(self) -> list[int]:
+        """The shards with a snapshot, once for each round."""
+        names = [space.removeprefix("snapshot/") for space, _ in self.staged]
+        return [int(name) for name in names if name.isdecimal()]
 
 
-def test_a_round_starts_when_a_restart_would_replay_many_records(
-    monkeypatch: Any,
-) -> None:
-    monkeypatch.setattr(snapshots_module, "RECORDS_MIN", 100)
+def group_of(world: World, index: int) -> str:
+    """Return the id of a group in a shard."""
+    return next(
+        f"g{at}" for at in range(1_000) if world.runtime.shard_of(f"g{at}") == index
+    )
+
+
+def test_a_round_starts_when_a_restart_would_replay_many_records() -> None:
     world = World(shard_count=2)
-    every = Everything(world)
+    rounds = Rounds(world, records_min=100)
     for at in range(300):
         world.call(commit_request(f"g{at % 7}", at), f"g{at % 7}")
-        every.snapshotter.consider()
-        world.loop.advance(0.001)
-    world.loop.advance(1)
-    assert sum(each.records_since_snapshot for each in world.runtime.shards) < 200
+        rounds.consider()
+    assert sum(each.records_since_snapshot for each in world.runtime.shards) < 100
     reopened = world.reopened(starts=False)
     offsets = counts_reads(reopened)
     reopened.start()
@@ -339,22 +384,128 @@ def test_a_round_starts_when_a_restart_would_replay_many_records(
     assert reopened.phases == {Phase.ACTIVE}
 
 
-def test_groups_of_a_failed_round_are_written_by_the_next_round(
-    monkeypatch: Any,
-) -> None:
-    monkeypatch.setattr(snapshots_module, "RECORDS_MIN", 1)
+def test_a_round_writes_the_shards_that_are_due_and_no_others() -> None:
+    world = World(shard_count=2)
+    rounds = Rounds(world, records_min=20)
+    hot, cold = group_of(world, 0), group_of(world, 1)
+    world.call(commit_request(cold, 1), cold)
+    for at in range(100):
+        world.call(commit_request(hot, at), hot)
+        rounds.consider()
+    assert rounds.shards == [0] * 10
+    assert world.runtime.shards[1].records_since_snapshot == 1
+
+
+def test_the_due_shards_are_searched_once_for_many_bytes_of_growth() -> None:
     world = World(shard_count=1)
-    every = Everything(world)
+    rounds = Rounds(world)
     world.call(commit_request("g", 1), "g")
-    for _ in range(64):
-        every.snapshotter.consider()
+    for _ in range(8):
+        assert not rounds.staged
+        where = world.runtime.shards[0].where
+        rounds.snapshotter.consider(where, CHECK_EVERY_BYTES // 8)
+        world.loop.advance(1)
+    assert rounds.shards == [0]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5_000), st.integers(0, 50_000_000))),
+    st.integers(1, 1_000),
+)
+def test_bytes_of_rounds_are_in_proportion_to_records(
+    loads: list[tuple[int, int]], shard_count: int
+) -> None:
+    schedule = RoundSchedule(shard_max=10**9)
+    unwritten = records = round_bytes = last = 0
+    for more_records, size_bytes in loads:
+        unwritten += more_records
+        records += more_records
+        if unwritten >= schedule.records_due(3, shard_count):
+            assert unwritten >= SHARD_RECORDS_MIN
+            unwritten, last = 0, size_bytes
+            schedule.written(3, size_bytes)
+            round_bytes += size_bytes
+    # What the last round wrote counts for the records after it.
+    assert round_bytes - last <= records * BYTES_PER_RECORD + len(loads) * 32
+
+
+@given(st.integers(0, 1 << 40), st.integers(1, 1_000))
+def test_a_restart_replays_a_bounded_number_of_records(
+    size_bytes: int, shard_count: int
+) -> None:
+    schedule = RoundSchedule()
+    first = schedule.records_due(0, shard_count)
+    assert first * shard_count <= max(RECORDS_MIN, SHARD_RECORDS_MIN * shard_count)
+    schedule.written(0, size_bytes)
+    assert first <= schedule.records_due(0, shard_count) <= SHARD_RECORDS_MAX
+    assert schedule.records_due(1, shard_count) == first
+
+
+@pytest.mark.parametrize(("groups", "offsets"), [(1, 50), (40, 50), (1, 300)])
+def test_snapshots_of_a_load_stay_below_their_part_of_the_log(
+    groups: int, offsets: int
+) -> None:
+    world = World(shard_count=1, topics=Topics({"t": offsets}))
+    rounds = Rounds(world, shard_min=100)
+    names = [f"g{at}" for at in range(groups)]
+    records = 0
+    for at in range(60):
+        name = names[at % groups]
+        world.call(whole_commit(name, at, offsets), name)
+        records += offsets
+        rounds.consider()
+    largest = groups * offsets * 100
+    staged = sum(size for _, size in rounds.staged)
+    assert staged <= records * BYTES_PER_RECORD + 2 * largest
+    assert len(rounds.shards) > 2
+
+
+def whole_commit(group_id: str, offset: int, partitions: int) -> OffsetCommitRequest:
+    """Return a commit of all partitions of the topic."""
+    parts = [
+        OffsetCommitRequestPartition(
+            partition_index=at, committed_offset=offset, committed_metadata=""
+        )
+        for at in range(partitions)
+    ]
+    topic = OffsetCommitRequestTopic(name="t", partitions=parts)
+    return OffsetCommitRequest(group_id=group_id, topics=[topic])
+
+
+def test_a_large_round_is_staged_in_slices_each_in_its_own_write() -> None:
+    world = World(shard_count=1, topics=Topics({"t": 1_000}))
+    rounds = Rounds(world)
+    for at in range(9):
+        world.call(whole_commit(f"g{at}", at, 1_000), f"g{at}")
+    before = world.writes
+    largest: list[int] = []
+    take = world.log.take
+
+    def measured() -> StagedWrite:
+        taken = take()
+        largest.append(taken.size_bytes)
+        return taken
+
+    world.log.take = measured  # type: ignore[method-assign]
+    rounds.consider()
+    assert rounds.shards == [0]
+    group_bytes = max(size for _, size in rounds.staged)
+    assert world.writes - before > 1
+    assert max(largest) <= SLICE_BYTES + group_bytes + 100
+
+
+def test_groups_of_a_failed_round_are_written_by_the_next_round() -> None:
+    world = World(shard_count=1)
+    rounds = Rounds(world)
+    world.call(commit_request("g", 1), "g")
     world.disk_fails = LogError("full")
-    world.loop.advance(1)
+    rounds.consider()
     assert world.driven("g").phase is Phase.ACTIVE
     assert "g" in world.driven("g").shard.changed
+    assert world.driven("g").records_since_snapshot == 1
     world.disk_fails = None
     world.call(commit_request("h", 2), "h")
-    every.snapshotter.write_all()
+    rounds.snapshotter.write_all()
     world.flusher.flush()
     reopened = world.reopened()
     assert (reopened.offset("g"), reopened.offset("h")) == (1, 2)
@@ -373,7 +524,7 @@ def test_write_all_leaves_no_record_to_replay() -> None:
     world = World(shard_count=3)
     for at in range(30):
         world.call(commit_request(f"g{at}", at), f"g{at}")
-    Everything(world).snapshotter.write_all()
+    Rounds(world).snapshotter.write_all()
     world.flusher.flush()
     reopened = world.reopened(starts=False)
     offsets = counts_reads(reopened)
@@ -386,12 +537,11 @@ def test_write_all_leaves_no_record_to_replay() -> None:
 def test_a_bug_in_one_shards_snapshot_does_not_stop_the_others(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(snapshots_module, "RECORDS_MIN", 1)
     world = World(shard_count=2)
     names = {world.driven(f"g{at}").index: f"g{at}" for at in range(20)}
     for name in names.values():
         world.call(commit_request(name, 1), name)
-    every = Everything(world)
+    rounds = Rounds(world)
 
     def take_or_bug(state: Any, group_id: str, as_of: int) -> Any:
         assert group_id != names[0], "a bug"
@@ -399,11 +549,9 @@ def test_a_bug_in_one_shards_snapshot_does_not_stop_the_others(
 
     with monkeypatch.context() as patched:
         patched.setattr(snapshots_module, "take_group", take_or_bug)
-        for _ in range(64):
-            every.snapshotter.consider()
-        world.loop.advance(1)
+        rounds.consider()
     assert [world.snapshots.replay_from(index) for index in range(2)] == [None, 1]
     assert caplog.text.count("a bug in writing a snapshot") == 1
-    every.snapshotter.write_all()
+    rounds.snapshotter.write_all()
     world.flusher.flush()
     assert world.snapshots.replay_from(0) == 1

@@ -115,7 +115,7 @@ class Assembly:
         )
         self._snapshotter = Snapshotter(self._snapshots, flusher, runtime.shards, loop)
         runtime.on_growth(data.notify_growth)
-        runtime.on_growth(lambda *_: self._snapshotter.consider())
+        runtime.on_growth(self._snapshotter.consider)
         self._topic_changes = _TopicChanges(runtime, loop)
         transactions = TransactionPlane(data, runtime)
         self._log_cleaner = LogCleaner(data, transactions, self._compaction_bound)
