@@ -157,7 +157,7 @@ def test_a_batch_truncated_by_another_thread_is_skipped(
 
     def raced(partition: LogPartition, offset: int = 0) -> Iterator[BatchInfo]:
         found = list(look_up(partition, offset))
-        writer.log.store([Truncate(PARTITION, before)])
+        writer.log.store([Truncate(writer.log._parts[PARTITION], before)])
         yield from found
 
     monkeypatch.setattr(writer.log, "batch_infos", raced)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.log.log import OFFSET_MAX, BatchInfo, Bounds, FlushedPartition
+from coterie.broker.log.log import OFFSET_MAX, BatchInfo, Bounds, StagingLog
 from coterie.errors import LogFull
 from tests.broker.log.logs import (
     OTHER,
@@ -240,8 +240,9 @@ def test_values_of_a_namespace_are_sorted_and_can_be_deleted(store: Store) -> No
 
 def test_an_append_past_the_largest_offset_is_refused(store: Store) -> None:
     base = OFFSET_MAX - 1
-    part = FlushedPartition(1, base, base)
-    store.log._flushed[PARTITION] = part  # type: ignore[attr-defined]
+    assert isinstance(store.log, StagingLog)
+    part = store.log._parts[PARTITION]
+    part.flushed_offset = part.next_offset = base
     store.log.create(OTHER)
     with pytest.raises(LogFull, match=str(OFFSET_MAX)):
         append(store.log, records=3)

@@ -14,8 +14,8 @@ another thread while the first one continues to stage.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -60,49 +60,88 @@ OFFSET_BITS: Final = 40
 """Bits of an offset in the store: 2^40 offsets in each of 2^23 partitions."""
 OFFSET_MAX: Final = (1 << OFFSET_BITS) - 1
 
-TAIL_BYTES_MAX: Final = 64 * 1024 * 1024
-"""The size of recently flushed batches kept in memory, of all partitions together."""
-
 DROP_BYTES: Final = 1 << 20
 """The size that an operation which drops batches counts as, since they may be many."""
 
 
-class Create(NamedTuple):
+class StoredPartition:
+    """The offsets of a partition, flushed and staged."""
+
+    __slots__ = (
+        "flushed_offset",
+        "is_created",
+        "is_deleted",
+        "log_start_offset",
+        "next_offset",
+        "number",
+        "partition",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        partition: LogPartition,
+        number: int,
+        log_start_offset: LogOffset = 0,
+        flushed_offset: LogOffset = 0,
+    ) -> None:
+        assert 0 <= log_start_offset <= flushed_offset
+        self.partition = partition
+        self.number = number
+        self.log_start_offset = log_start_offset
+        self.flushed_offset = flushed_offset
+        self.next_offset = flushed_offset
+        """The next offset to assign: above `flushed_offset` by the staged batches."""
+        self.is_created = False
+        """Whether the creation is flushed."""
+        self.is_deleted = False
+        """Whether a deletion is staged."""
+        self.size_bytes: int | None = None
+        """The flushed size; None until it is measured."""
+
+
+@dataclass(slots=True, eq=False)
+class Create:
     """Creation of a partition."""
 
-    partition: LogPartition
+    part: StoredPartition
 
 
-class Delete(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Delete:
     """Deletion of a partition."""
 
-    partition: LogPartition
+    part: StoredPartition
 
 
-class Append(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Append:
     """Append of a batch."""
 
-    partition: LogPartition
+    part: StoredPartition
     batch: bytes
     info: BatchInfo
 
 
-class Truncate(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Truncate:
     """Advance of a partition's log start offset."""
 
-    partition: LogPartition
+    part: StoredPartition
     before: LogOffset
 
 
-class Replace(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Replace:
     """Replacement of a batch by its compacted form; its removal when that is None."""
 
-    partition: LogPartition
+    part: StoredPartition
     base_offset: LogOffset
     batch: bytes | None
 
 
-class Put(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Put:
     """A change of the log's key-value store; None deletes the key."""
 
     space: str
@@ -114,16 +153,15 @@ Operation: TypeAlias = Create | Delete | Append | Truncate | Replace | Put
 
 
 class StagedWrite:
-    """The operations that `Log.take` returns, to be made durable by one sync."""
+    """The operations that `Log.take` returns, to be made durable by one sync.
 
-    def __init__(self, operations: list[Operation]) -> None:
+    `size_bytes` is the size of all batches and values; `DROP_BYTES` for each operation
+    that drops batches.
+    """
+
+    def __init__(self, operations: list[Operation], size_bytes: int) -> None:
         self.operations = operations
-
-    @property
-    def size_bytes(self) -> int:
-        """The size of all batches and values; `DROP_BYTES` for each operation that
-        drops batches."""
-        return sum(map(_size_of, self.operations))
+        self.size_bytes = size_bytes
 
     def write(self) -> None:
         """Write and sync. May run in another thread.
@@ -131,16 +169,6 @@ class StagedWrite:
         Raises LogFull or LogError; then nothing of it is durable or visible.
         """
         raise NotImplementedError
-
-
-def _size_of(operation: Operation) -> int:
-    match operation:
-        case Append(_, data, _) | Replace(_, _, data) | Put(_, _, data):
-            return 0 if data is None else len(data)
-        case Delete() | Truncate():
-            return DROP_BYTES
-        case Create():
-            return 0
 
 
 class Log(Protocol):
@@ -162,6 +190,9 @@ class Log(Protocol):
 
     def bounds(self, partition: LogPartition) -> Bounds:
         """Return the partition's offsets. Raises KeyError for an unknown partition."""
+
+    def next_offset(self, partition: LogPartition) -> LogOffset:
+        """Return the next offset to assign. Raises KeyError as `bounds` does."""
 
     def append(self, partition: LogPartition, batch: bytes, info: BatchInfo) -> None:
         """Stage a batch.
@@ -237,130 +268,113 @@ class Log(Protocol):
         """Flush and close."""
 
 
-class FlushedPartition:
-    """The flushed state of a partition, with its recent batches by base offset."""
-
-    __slots__ = ("flushed_offset", "log_start_offset", "number", "size_bytes", "tail")
-
-    def __init__(
-        self, number: int, log_start_offset: LogOffset, flushed_offset: LogOffset
-    ) -> None:
-        assert 0 <= log_start_offset <= flushed_offset
-        self.number = number
-        self.log_start_offset = log_start_offset
-        self.flushed_offset = flushed_offset
-        self.size_bytes: int | None = None
-        self.tail: dict[LogOffset, tuple[bytes, BatchInfo]] = {}
-
-
-class Tail:
-    """The memory limit of all partitions' recent batches; the oldest are evicted
-    first."""
-
-    def __init__(self, bytes_max: int = TAIL_BYTES_MAX) -> None:
-        self._bytes_max = bytes_max
-        self._bytes = 0
-        self._order: deque[tuple[FlushedPartition, LogOffset, int]] = deque()
-
-    def add(self, part: FlushedPartition, batch: bytes, info: BatchInfo) -> None:
-        """Add a flushed batch to the partition's recent batches, and evict the oldest
-        ones."""
-        assert info.base_offset not in part.tail
-        part.tail[info.base_offset] = (batch, info)
-        self._order.append((part, info.base_offset, len(batch)))
-        self._bytes += len(batch)
-        while self._bytes > self._bytes_max:
-            owner, base_offset, size = self._order.popleft()
-            owner.tail.pop(base_offset, None)
-            self._bytes -= size
-        assert self._bytes >= 0
-
-
 class StagingLog(Log):
     """The base class of logs, with staging and offsets; subclasses add the store."""
 
     def __init__(self) -> None:
-        self._flushed: dict[LogPartition, FlushedPartition] = {}
-        self._next: dict[LogPartition, LogOffset] = {}
-        self._deleted: set[LogPartition] = set()
+        self._parts: dict[LogPartition, StoredPartition] = {}
+        self._last_number = 0
         self._operations: list[Operation] = []
-        self._tail = Tail()
+        self._staged_bytes = 0
         self.directory: Path | None = None
 
     def partitions(self) -> Sequence[LogPartition]:
-        known = [each for each in self._flushed if each not in self._deleted]
-        return known + [each for each in self._next if each not in self._flushed]
+        return [each for each, part in self._parts.items() if not part.is_deleted]
 
     def bounds(self, partition: LogPartition) -> Bounds:
-        if partition in self._deleted:
+        part = self._parts[partition]
+        if part.is_deleted:
             raise KeyError(partition)
-        staged = self._next.get(partition)
-        part = self._flushed.get(partition)
-        if part is None:
-            return Bounds(0, 0, self._next[partition])
-        flushed = part.flushed_offset
-        assert part.log_start_offset <= flushed
-        assert staged is None or flushed <= staged
-        return Bounds(
-            part.log_start_offset, flushed, flushed if staged is None else staged
-        )
+        assert part.log_start_offset <= part.flushed_offset <= part.next_offset
+        return Bounds(part.log_start_offset, part.flushed_offset, part.next_offset)
+
+    def next_offset(self, partition: LogPartition) -> LogOffset:
+        part = self._parts[partition]
+        if part.is_deleted:
+            raise KeyError(partition)
+        assert part.flushed_offset <= part.next_offset
+        return part.next_offset
 
     def create(self, partition: LogPartition) -> None:
-        assert partition not in self._flushed
-        assert partition not in self._next
-        self._next[partition] = 0
-        self._operations.append(Create(partition))
+        assert partition not in self._parts
+        self._last_number += 1
+        part = self._new_part(partition, self._last_number)
+        assert part.next_offset == 0
+        self._parts[partition] = part
+        self._operations.append(Create(part))
 
     def delete(self, partition: LogPartition) -> None:
-        self.bounds(partition)
-        self._next.pop(partition, None)
-        self._deleted.add(partition)
-        self._operations.append(Delete(partition))
+        part = self._parts[partition]
+        if part.is_deleted:
+            raise KeyError(partition)
+        part.is_deleted = True
+        self._stage(Delete(part), DROP_BYTES)
 
     def append(self, partition: LogPartition, batch: bytes, info: BatchInfo) -> None:
-        expected = self._next.get(partition)
-        if expected is None:
-            expected = self.bounds(partition).next_offset
-        assert info.base_offset == expected, (info.base_offset, expected)
-        assert info.last_offset >= info.base_offset
+        part = self._parts[partition]
+        last_offset = info.last_offset
+        assert not part.is_deleted
+        assert info.base_offset == part.next_offset, (info, part.next_offset)
+        assert last_offset >= info.base_offset
         assert info.size_bytes == len(batch)
-        if info.last_offset > OFFSET_MAX:
+        if last_offset > OFFSET_MAX:
             raise LogFull(
-                f"the batch ends at offset {info.last_offset}, the largest offset of "
+                f"the batch ends at offset {last_offset}, the largest offset of "
                 f"a partition is {OFFSET_MAX}: create a topic and produce to it"
             )
-        self._next[partition] = info.last_offset + 1
-        self._operations.append(Append(partition, batch, info))
+        part.next_offset = last_offset + 1
+        self._staged_bytes += len(batch)
+        self._operations.append(Append(part, batch, info))
 
     def truncate(self, partition: LogPartition, before: LogOffset) -> None:
-        assert 0 <= before <= self.bounds(partition).flushed_offset
-        self._operations.append(Truncate(partition, before))
+        part = self._parts[partition]
+        assert not part.is_deleted
+        assert 0 <= before <= part.flushed_offset
+        self._stage(Truncate(part, before), DROP_BYTES)
 
     def replace(
         self, partition: LogPartition, base_offset: LogOffset, batch: bytes | None
     ) -> None:
-        assert 0 <= base_offset < self.bounds(partition).flushed_offset
-        self._operations.append(Replace(partition, base_offset, batch))
+        part = self._parts[partition]
+        assert not part.is_deleted
+        assert 0 <= base_offset < part.flushed_offset
+        self._stage(Replace(part, base_offset, batch), len(batch or b""))
 
     def put(self, space: str, key: bytes, value: bytes | None) -> None:
         assert space
-        self._operations.append(Put(space, key, value))
+        self._stage(Put(space, key, value), len(value or b""))
 
     def has_staged(self) -> bool:
         return bool(self._operations)
 
     def take(self) -> StagedWrite:
         operations, self._operations = self._operations, []
-        return self._staged_write(operations)
+        size_bytes, self._staged_bytes = self._staged_bytes, 0
+        assert size_bytes >= 0
+        return self._staged_write(operations, size_bytes)
 
     def settle(self, staged: StagedWrite) -> None:
+        keep = self._keep
         for operation in staged.operations:
-            self._make_visible(operation)
+            if isinstance(operation, Append):
+                part, info = operation.part, operation.info
+                assert part.flushed_offset == info.base_offset
+                part.flushed_offset = info.last_offset + 1
+                if part.size_bytes is not None:
+                    part.size_bytes += info.size_bytes
+                keep(operation)
+            else:
+                self._make_visible(operation)
 
     def abandon(self, staged: StagedWrite) -> None:
-        self._operations.clear()
-        self._next.clear()
-        self._deleted.clear()
+        self._operations = []
+        self._staged_bytes = 0
+        for partition, part in list(self._parts.items()):
+            part.next_offset = part.flushed_offset
+            part.is_deleted = False
+            if not part.is_created:
+                assert part.flushed_offset == 0
+                del self._parts[partition]
 
     def flush(self) -> None:
         staged = self.take()
@@ -376,15 +390,13 @@ class StagingLog(Log):
     ) -> Sequence[bytes]:
         assert offset >= 0
         assert bytes_max >= 0
-        part = self._flushed.get(partition)
+        part = self._parts.get(partition)
         if part is None or offset >= part.flushed_offset:
             return []
-        if offset in part.tail:
-            return _read_tail(part, offset, bytes_max)
-        return self._read_store(part, offset, bytes_max)
+        return self._read_part(part, offset, bytes_max)
 
     def size_bytes(self, partition: LogPartition) -> int:
-        part = self._flushed.get(partition)
+        part = self._parts.get(partition)
         if part is None:
             return 0
         if part.size_bytes is None:
@@ -392,70 +404,47 @@ class StagingLog(Log):
             assert part.size_bytes >= 0
         return part.size_bytes
 
+    def _stage(self, operation: Operation, size_bytes: int) -> None:
+        assert size_bytes >= 0
+        self._staged_bytes += size_bytes
+        self._operations.append(operation)
+
     def _make_visible(self, operation: Operation) -> None:
+        """Apply a flushed operation other than an append."""
         match operation:
-            case Append(partition, batch, info):
-                part = self._flushed[partition]
-                assert part.flushed_offset == info.base_offset
-                part.flushed_offset = info.last_offset + 1
-                if part.size_bytes is not None:
-                    part.size_bytes += len(batch)
-                self._tail.add(part, batch, info)
-                self._drop_overlay(partition, part)
-            case Create(partition):
-                part = self._flushed[partition] = self._created(partition)
-                self._drop_overlay(partition, part)
-            case Delete(partition):
-                self._flushed.pop(partition, None)
-                self._deleted.discard(partition)
-            case Truncate(partition, before):
-                part = self._flushed[partition]
+            case Create(part):
+                part.is_created = True
+            case Delete(part):
+                del self._parts[part.partition]
+            case Truncate(part, before):
                 part.log_start_offset = max(before, part.log_start_offset)
                 assert part.log_start_offset <= part.flushed_offset
                 part.size_bytes = None
-                part.tail.clear()
-            case Replace(partition, _, _):
-                self._flushed[partition].size_bytes = None
-                self._flushed[partition].tail.clear()
-            case Put():
-                pass
+            case Replace(part, _, _):
+                part.size_bytes = None
 
-    def _drop_overlay(self, partition: LogPartition, part: FlushedPartition) -> None:
-        if self._next.get(partition) == part.flushed_offset:
-            del self._next[partition]
+    def _load_part(self, part: StoredPartition) -> None:
+        """Add a partition of an existing store."""
+        assert part.partition not in self._parts
+        part.is_created = True
+        self._parts[part.partition] = part
+        self._last_number = max(self._last_number, part.number)
 
-    def _staged_write(self, operations: list[Operation]) -> StagedWrite:
+    def _staged_write(
+        self, operations: list[Operation], size_bytes: int
+    ) -> StagedWrite:
         raise NotImplementedError
 
-    def _created(self, partition: LogPartition) -> FlushedPartition:
-        raise NotImplementedError
+    def _new_part(self, partition: LogPartition, number: int) -> StoredPartition:
+        return StoredPartition(partition, number)
 
-    def _read_store(
-        self, part: FlushedPartition, offset: LogOffset, bytes_max: int
+    def _keep(self, append: Append) -> None:
+        """Make a flushed batch readable."""
+
+    def _read_part(
+        self, part: StoredPartition, offset: LogOffset, bytes_max: int
     ) -> Sequence[bytes]:
         raise NotImplementedError
 
-    def _measure(self, part: FlushedPartition) -> int:
+    def _measure(self, part: StoredPartition) -> int:
         raise NotImplementedError
-
-
-def _read_tail(
-    part: FlushedPartition, offset: LogOffset, bytes_max: int
-) -> Sequence[bytes]:
-    found: list[bytes] = []
-    size = 0
-    for batch, info in _follow(part, offset):
-        if found and size + len(batch) > bytes_max:
-            break
-        found.append(batch)
-        size += info.size_bytes
-    return found
-
-
-def _follow(
-    part: FlushedPartition, offset: LogOffset
-) -> Iterator[tuple[bytes, BatchInfo]]:
-    while (kept := part.tail.get(offset)) is not None:
-        assert kept[1].base_offset == offset
-        yield kept
-        offset = kept[1].last_offset + 1

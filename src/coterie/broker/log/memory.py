@@ -10,13 +10,13 @@ from coterie.broker.log.log import (
     BatchInfo,
     Create,
     Delete,
-    FlushedPartition,
     LogPartition,
     Operation,
     Put,
     Replace,
     StagedWrite,
     StagingLog,
+    StoredPartition,
     Truncate,
 )
 from coterie.errors import LogError
@@ -51,27 +51,31 @@ class MemoryLog(StagingLog):
     def __init__(self, before_write: Callable[[], None] | None = None) -> None:
         super().__init__()
         self.before_write = before_write
-        self._numbers: dict[LogPartition, int] = {}
         self._batches: dict[int, _Batches] = {}
         self._values: dict[str, dict[bytes, bytes]] = {}
 
     def reopen(self) -> MemoryLog:
         """Return a log with the flushed state only, as after a restart."""
         reopened = MemoryLog(self.before_write)
-        reopened._numbers = self._numbers
         reopened._batches = self._batches
         reopened._values = self._values
-        for partition, part in self._flushed.items():
-            reopened._flushed[partition] = FlushedPartition(
-                part.number, part.log_start_offset, part.flushed_offset
-            )
+        for part in self._parts.values():
+            if part.is_created:
+                reopened._load_part(
+                    StoredPartition(
+                        part.partition,
+                        part.number,
+                        part.log_start_offset,
+                        part.flushed_offset,
+                    )
+                )
         return reopened
 
     def batch_infos(
         self, partition: LogPartition, offset: LogOffset = 0
     ) -> Iterator[BatchInfo]:
-        part = self._flushed.get(partition)
-        if part is not None:
+        part = self._parts.get(partition)
+        if part is not None and part.is_created:
             batches = self._batches[part.number]
             for base in batches.bases[batches.index_of(offset) :]:
                 yield batches.kept[base][1]
@@ -94,8 +98,10 @@ class MemoryLog(StagingLog):
         """Flush; the contents remain for `reopen`."""
         self.flush()
 
-    def _staged_write(self, operations: list[Operation]) -> StagedWrite:
-        return _MemoryWrite(self, operations)
+    def _staged_write(
+        self, operations: list[Operation], size_bytes: int
+    ) -> StagedWrite:
+        return _MemoryWrite(self, operations, size_bytes)
 
     def store(self, operations: list[Operation]) -> None:
         """Apply the operations of a write. Raises the errors of `before_write`."""
@@ -106,21 +112,20 @@ class MemoryLog(StagingLog):
 
     def _store_one(self, operation: Operation) -> None:
         match operation:
-            case Create(partition):
-                assert partition not in self._numbers
-                self._numbers[partition] = len(self._numbers)
-                self._batches[self._numbers[partition]] = _Batches()
-            case Delete(partition):
-                self._batches.pop(self._numbers[partition], None)
-            case Append(partition, batch, info):
-                batches = self._batches[self._numbers[partition]]
+            case Create(part):
+                assert part.number not in self._batches
+                self._batches[part.number] = _Batches()
+            case Delete(part):
+                self._batches.pop(part.number, None)
+            case Append(part, batch, info):
+                batches = self._batches[part.number]
                 assert not batches.bases or batches.bases[-1] < info.base_offset
                 batches.bases.append(info.base_offset)
                 batches.kept[info.base_offset] = (batch, info)
-            case Truncate(partition, before):
-                self._truncate(self._batches[self._numbers[partition]], before)
-            case Replace(partition, base_offset, replacement):
-                batches = self._batches[self._numbers[partition]]
+            case Truncate(part, before):
+                self._truncate(self._batches[part.number], before)
+            case Replace(part, base_offset, replacement):
+                batches = self._batches[part.number]
                 self._replace(batches, base_offset, replacement)
             case Put(space, key, value):
                 values = self._values.setdefault(space, {})
@@ -151,11 +156,8 @@ class MemoryLog(StagingLog):
             info = info._replace(size_bytes=len(replacement))
             batches.kept[base_offset] = (replacement, info)
 
-    def _created(self, partition: LogPartition) -> FlushedPartition:
-        return FlushedPartition(self._numbers[partition], 0, 0)
-
-    def _read_store(
-        self, part: FlushedPartition, offset: LogOffset, bytes_max: int
+    def _read_part(
+        self, part: StoredPartition, offset: LogOffset, bytes_max: int
     ) -> Sequence[bytes]:
         batches = self._batches[part.number]
         found: list[bytes] = []
@@ -168,14 +170,16 @@ class MemoryLog(StagingLog):
             size += len(batch)
         return found
 
-    def _measure(self, part: FlushedPartition) -> int:
+    def _measure(self, part: StoredPartition) -> int:
         kept = self._batches[part.number].kept
         return sum(info.size_bytes for _, info in kept.values())
 
 
 class _MemoryWrite(StagedWrite):
-    def __init__(self, log: MemoryLog, operations: list[Operation]) -> None:
-        super().__init__(operations)
+    def __init__(
+        self, log: MemoryLog, operations: list[Operation], size_bytes: int
+    ) -> None:
+        super().__init__(operations, size_bytes)
         self._log = log
 
     def write(self) -> None:

@@ -22,6 +22,7 @@ import contextlib
 import os
 import sqlite3
 import struct
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -35,13 +36,13 @@ from coterie.broker.log.log import (
     BatchInfo,
     Create,
     Delete,
-    FlushedPartition,
     LogPartition,
     Operation,
     Put,
     Replace,
     StagedWrite,
     StagingLog,
+    StoredPartition,
     Truncate,
 )
 from coterie.broker.log.sqlite_file import (
@@ -71,6 +72,8 @@ _FLAG_BITS: Final = 8
 """Bits of `flags` below the checksum."""
 _ROW: Final = struct.Struct(">8q")
 
+TAIL_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The size of recently flushed batches kept in memory, of all partitions together."""
 _CHECK_PARTITION: Final = """
 UPDATE partitions
 SET crc = row_crc(number, topic_id, partition, log_start_offset, next_offset)
@@ -81,6 +84,46 @@ SELECT place, last_offset, max_timestamp_ms, size_bytes, producer_id, producer_e
     base_sequence, last_sequence, flags
 FROM batches WHERE place BETWEEN ? AND ? AND max_timestamp_ms >= ? ORDER BY place"""
 _ANY_TIME: Final = -(1 << 63)
+
+
+class SqlitePartition(StoredPartition):
+    """A partition with its recent batches by base offset."""
+
+    __slots__ = ("tail",)
+
+    def __init__(
+        self,
+        partition: LogPartition,
+        number: int,
+        log_start_offset: LogOffset = 0,
+        flushed_offset: LogOffset = 0,
+    ) -> None:
+        super().__init__(partition, number, log_start_offset, flushed_offset)
+        self.tail: dict[LogOffset, tuple[bytes, LogOffset]] = {}
+        """Batches and the offsets after them."""
+
+
+class Tail:
+    """The memory limit of all partitions' recent batches; the oldest are evicted
+    first."""
+
+    def __init__(self, bytes_max: int = TAIL_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._order: deque[tuple[SqlitePartition, LogOffset, int]] = deque()
+
+    def add(self, part: SqlitePartition, batch: bytes, info: BatchInfo) -> None:
+        """Add a flushed batch to the partition's recent batches, and evict the oldest
+        ones."""
+        assert info.base_offset not in part.tail
+        part.tail[info.base_offset] = (batch, info.last_offset + 1)
+        self._order.append((part, info.base_offset, len(batch)))
+        self._bytes += len(batch)
+        while self._bytes > self._bytes_max:
+            owner, base_offset, size = self._order.popleft()
+            owner.tail.pop(base_offset, None)
+            self._bytes -= size
+        assert self._bytes >= 0
 
 
 class SqliteLog(StagingLog):
@@ -98,6 +141,7 @@ class SqliteLog(StagingLog):
         self, directory: Path, *, synchronous: str = "FULL", verify: bool = False
     ) -> None:
         super().__init__()
+        self._tail = Tail()
         self._verify = verify
         make_private_directory(directory)
         self._lock = lock_store(directory / LOCK_NAME)
@@ -111,13 +155,12 @@ class SqliteLog(StagingLog):
             sync_directory(directory)
             sync_directory(directory.parent)
             undo.pop_all()
-        self.numbers = {each: part.number for each, part in self._flushed.items()}
 
     def batch_infos(
         self, partition: LogPartition, offset: LogOffset = 0
     ) -> Iterator[BatchInfo]:
-        part = self._flushed.get(partition)
-        if part is None:
+        part = self._parts.get(partition)
+        if part is None or not part.is_created:
             return
         low, high = self._span(part, offset)
         for row in self._query(_INFOS, (low, high, _ANY_TIME)):
@@ -126,8 +169,8 @@ class SqliteLog(StagingLog):
     def find_timestamp(
         self, partition: LogPartition, timestamp_ms: int, offset: LogOffset = 0
     ) -> BatchInfo | None:
-        part = self._flushed.get(partition)
-        if part is None:
+        part = self._parts.get(partition)
+        if part is None or not part.is_created:
             return None
         low, high = self._span(part, offset)
         row = self._first(_INFOS, (low, high, timestamp_ms))
@@ -238,17 +281,33 @@ class SqliteLog(StagingLog):
                 next_offset = max(next_offset, self._info(last).last_offset + 1)
             if log_start_offset > next_offset:
                 raise self._corrupt(f"the offsets of partition number {number}")
-            part = FlushedPartition(number, log_start_offset, next_offset)
-            self._flushed[LogPartition(topic_id, partition)] = part
+            where = LogPartition(topic_id, partition)
+            self._load_part(
+                SqlitePartition(where, number, log_start_offset, next_offset)
+            )
+        # The number of a deleted partition is not used again.
+        used = self._first("SELECT max(seq) FROM sqlite_sequence", ())
+        self._last_number = max(self._last_number, used[0] or 0)
 
-    def _staged_write(self, operations: list[Operation]) -> StagedWrite:
-        return _SqliteWrite(self, operations)
+    def _staged_write(
+        self, operations: list[Operation], size_bytes: int
+    ) -> StagedWrite:
+        return _SqliteWrite(self, operations, size_bytes)
 
-    def _created(self, partition: LogPartition) -> FlushedPartition:
-        assert partition not in self._flushed
-        return FlushedPartition(self.numbers[partition], 0, 0)
+    def _new_part(self, partition: LogPartition, number: int) -> StoredPartition:
+        return SqlitePartition(partition, number)
 
-    def _span(self, part: FlushedPartition, offset: LogOffset) -> tuple[int, int]:
+    def _keep(self, append: Append) -> None:
+        assert isinstance(append.part, SqlitePartition)
+        self._tail.add(append.part, append.batch, append.info)
+
+    def _make_visible(self, operation: Operation) -> None:
+        super()._make_visible(operation)
+        if isinstance(operation, Truncate | Replace):
+            assert isinstance(operation.part, SqlitePartition)
+            operation.part.tail.clear()
+
+    def _span(self, part: StoredPartition, offset: LogOffset) -> tuple[int, int]:
         """Return the first and the last row id of the flushed batches, starting with
         the batch that contains `offset`."""
         low = _place(part.number, 0)
@@ -265,9 +324,12 @@ class SqliteLog(StagingLog):
             raise self._corrupt(f"the row {place} of batches is not as it was written")
         return place if last_offset >= offset else place + 1, high
 
-    def _read_store(
-        self, part: FlushedPartition, offset: LogOffset, bytes_max: int
+    def _read_part(
+        self, part: StoredPartition, offset: LogOffset, bytes_max: int
     ) -> Sequence[bytes]:
+        assert isinstance(part, SqlitePartition)
+        if offset in part.tail:
+            return _read_tail(part, offset, bytes_max)
         found: list[bytes] = []
         size = 0
         try:
@@ -290,7 +352,7 @@ class SqliteLog(StagingLog):
             raise log_error(self.path, error) from error
         return found
 
-    def _measure(self, part: FlushedPartition) -> int:
+    def _measure(self, part: StoredPartition) -> int:
         low, high = _place(part.number, 0), _place(part.number, OFFSET_MAX)
         (size,) = self._first(
             "SELECT coalesce(sum(size_bytes), 0) FROM batches"
@@ -305,15 +367,16 @@ class SqliteLog(StagingLog):
 class _SqliteWrite(StagedWrite):
     """A write in one transaction of SQLite, with one sync."""
 
-    def __init__(self, log: SqliteLog, operations: list[Operation]) -> None:
-        super().__init__(operations)
+    def __init__(
+        self, log: SqliteLog, operations: list[Operation], size_bytes: int
+    ) -> None:
+        super().__init__(operations, size_bytes)
         self._log = log
 
     def write(self) -> None:
         if not self.operations:
             return
         writer = self._log.writer
-        numbers = dict(self._log.numbers) if self._changes_numbers() else None
         try:
             writer.execute("BEGIN IMMEDIATE")
             self._write_all(writer)
@@ -321,14 +384,9 @@ class _SqliteWrite(StagedWrite):
         except BaseException as error:
             with contextlib.suppress(sqlite3.Error):
                 writer.execute("ROLLBACK")
-            if numbers is not None:
-                self._log.numbers = numbers
             if isinstance(error, sqlite3.Error):
                 raise log_error(self._log.path, error) from error
             raise
-
-    def _changes_numbers(self) -> bool:
-        return any(isinstance(each, Create | Delete) for each in self.operations)
 
     def _write_all(self, writer: sqlite3.Connection) -> None:
         rows = []
@@ -349,8 +407,8 @@ class _SqliteWrite(StagedWrite):
             )
 
     def _row(self, operation: Append) -> tuple[object, ...]:
-        partition, batch, info = operation
-        place = _place(self._log.numbers[partition], info.base_offset)
+        batch, info = operation.batch, operation.info
+        place = _place(operation.part.number, info.base_offset)
         flags = TRANSACTIONAL * info.is_transactional + CONTROL * info.is_control
         fields = _ROW.pack(
             place,
@@ -377,20 +435,19 @@ class _SqliteWrite(StagedWrite):
 
     def _write_one(self, writer: sqlite3.Connection, operation: Operation) -> None:
         match operation:
-            case Create(partition):
-                cursor = writer.execute(
-                    "INSERT INTO partitions (topic_id, partition) VALUES (?, ?)",
-                    partition,
+            case Create(part):
+                writer.execute(
+                    "INSERT INTO partitions (number, topic_id, partition)"
+                    " VALUES (?, ?, ?)",
+                    (part.number, *part.partition),
                 )
-                assert cursor.lastrowid is not None
-                self._log.numbers[partition] = cursor.lastrowid
-                writer.execute(_CHECK_PARTITION, (cursor.lastrowid,))
-            case Delete(partition):
-                self._delete(writer, self._log.numbers.pop(partition))
-            case Truncate(partition, before):
-                self._truncate(writer, self._log.numbers[partition], before)
-            case Replace(partition, base_offset, batch):
-                _replace(writer, self._log.numbers[partition], base_offset, batch)
+                writer.execute(_CHECK_PARTITION, (part.number,))
+            case Delete(part):
+                self._delete(writer, part.number)
+            case Truncate(part, before):
+                self._truncate(writer, part.number, before)
+            case Replace(part, base_offset, batch):
+                _replace(writer, part.number, base_offset, batch)
             case Put(space, key, value):
                 _put(writer, space, key, value)
 
@@ -412,6 +469,20 @@ class _SqliteWrite(StagedWrite):
             "DELETE FROM batches WHERE place BETWEEN ? AND ? AND last_offset < ?",
             (_place(number, 0), _place(number, before), before),
         )
+
+
+def _read_tail(
+    part: SqlitePartition, offset: LogOffset, bytes_max: int
+) -> Sequence[bytes]:
+    found: list[bytes] = []
+    size = 0
+    while (kept := part.tail.get(offset)) is not None:
+        batch, offset = kept
+        if found and size + len(batch) > bytes_max:
+            break
+        found.append(batch)
+        size += len(batch)
+    return found
 
 
 def _place(number: int, offset: LogOffset) -> int:
