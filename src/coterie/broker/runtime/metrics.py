@@ -37,11 +37,15 @@ from coterie.wire.messages.consumer_group_heartbeat import (
 )
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire.messages.offset_commit import OffsetCommitRequest
 from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 Observe = Callable[[float], None]
 _Partition: TypeAlias = tuple[TopicId, int]
 _JOIN_EPOCH: Final = 0
+_COMMITS: Final = frozenset({OffsetCommitRequest, TxnOffsetCommitRequest})
+"""Requests whose records are commits, none of them a tombstone."""
 
 
 class _Unowned(NamedTuple):
@@ -114,6 +118,9 @@ class Metrics:
     def count(self, state: State, request: Any, result: Result, now_ms: int) -> None:
         """Count a result that has been applied."""
         assert result.records, "a result without records is not counted"
+        if type(request) in _COMMITS:
+            self.offset_commits += len(result.records)
+            return
         groups: dict[GroupId, bool] = {}
         """The consumer groups of the records, and whether their epoch was bumped."""
         for record in result.records:
