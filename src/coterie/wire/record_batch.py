@@ -163,6 +163,29 @@ def encode_batch(
     return _UNCHECKED.pack(base_offset, size, 0, MAGIC, crc32c(body)) + body
 
 
+def batch_of(
+    records: bytes, base_offset: int, record_count: int, timestamp_ms: int
+) -> bytes:
+    """Return the batch of records that are encoded already.
+
+    They have consecutive offset deltas from 0 on and the timestamp delta 0.
+    """
+    tail = _CHECKED.pack(
+        0,
+        record_count - 1,
+        timestamp_ms,
+        timestamp_ms,
+        NO_PRODUCER_ID,
+        -1,
+        -1,
+        record_count,
+    )
+    size = CHECKED_FROM - LENGTH_END + len(tail) + len(records)
+    crc = crc32c(records, crc32c(tail))
+    front = _UNCHECKED.pack(base_offset, size, 0, MAGIC, crc)
+    return b"".join((front, tail, records))
+
+
 def encode_marker(
     offset: int,
     timestamp_ms: int,
@@ -397,28 +420,28 @@ def _append_record(
     body = b"".join(
         (
             b"\0",
-            _varint(timestamp_ms - base_timestamp),
-            _varint(offset - base_offset),
-            _NULL if key is None else _varint(len(key)),
+            varint(timestamp_ms - base_timestamp),
+            varint(offset - base_offset),
+            _NULL if key is None else varint(len(key)),
             key or b"",
-            _NULL if value is None else _varint(len(value)),
+            _NULL if value is None else varint(len(value)),
             value or b"",
             _encode_headers(headers) if headers else b"\0",
         )
     )
-    parts += (_varint(len(body)), body)
+    parts += (varint(len(body)), body)
 
 
 def _encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
-    body = bytearray(_varint(len(headers)))
+    body = bytearray(varint(len(headers)))
     for name, content in headers:
         text = name.encode()
-        body += _varint(len(text)) + text
-        body += _NULL if content is None else _varint(len(content)) + content
+        body += varint(len(text)) + text
+        body += _NULL if content is None else varint(len(content)) + content
     return bytes(body)
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
     """Encode a zigzag varint of 32 or 64 bits."""
     if 0 <= value < _SHORT_MAX:
         return _SHORT[value]
@@ -437,7 +460,7 @@ _SHORT: Final = tuple(
     for value in range(_SHORT_MAX)
 )
 """The encoded varints from 0 on: most lengths, offset and timestamp deltas."""
-_NULL: Final = _varint(-1)
+_NULL: Final = varint(-1)
 _VARINT_SHIFT_MAX: Final = 63
 
 

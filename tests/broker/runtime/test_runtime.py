@@ -116,6 +116,32 @@ def test_a_batch_over_message_max_bytes_fails_and_changes_nothing(
     assert world.offset("g") == -1
 
 
+def test_a_plain_commit_over_message_max_bytes_fails_and_changes_nothing() -> None:
+    world = World(settings=Settings(message_max_bytes=500))
+    world.call(commit_request("g", 5), "g")
+    request = commit_request("g", 6)
+    request.topics[0].partitions *= 20
+    assert commit_error(world.call(request, "g")) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert world.driven("g").phase is Phase.ACTIVE
+    assert world.offset("g") == 5
+
+
+def test_repeated_commits_of_a_group_are_plain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.call(commit_request("g", 5), "g")
+    handled: list[Any] = []
+    driven = world.driven("g")
+    monkeypatch.setattr(driven, "handle", lambda *each: handled.append(each))
+    assert commit_error(world.call(commit_request("g", 6), "g")) == 0
+    assert handled == []
+    monkeypatch.undo()
+    assert world.offset("g") == 6
+    assert driven.shard.changed == {"g"}
+    assert driven.records_since_snapshot == 2
+
+
 # Loading.
 
 

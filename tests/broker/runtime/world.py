@@ -24,6 +24,7 @@ from coterie.broker.runtime.snapshots import Snapshots
 from coterie.broker.runtime.system import random_member_suffix, random_uuid
 from coterie.errors import LogError
 from coterie.settings import Settings
+from coterie.wire.codec import NO_LIMIT, decode, encode
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
@@ -36,6 +37,7 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetCommitResponse,
 )
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
@@ -46,6 +48,7 @@ from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from coterie.wire.plain_commit import read_plain_commit
 from tests.broker.coordinator.driver import Topics
 
 TOPIC_ID = b"offsets-topic-id"
@@ -196,10 +199,22 @@ class World:
     # Requests of tests.
 
     def submit(self, request: Any, group_id: str, version: int = 8) -> list[Any]:
-        """Submit a request to the group's shard; return the list of its responses."""
+        """Submit a request to the group's shard; return the list of its responses.
+
+        A plain commit is submitted as the connection decodes it.
+        """
         answers: list[Any] = []
         shard = self.runtime.shard_of(group_id)
-        self.runtime.submit(shard, request, Caller(version), answers.append)
+        if isinstance(request, OffsetCommitRequest):
+            frame = encode(request, version)
+            request = read_plain_commit(frame, 0, version, NO_LIMIT) or request
+
+        def respond(answer: Any) -> None:
+            if isinstance(answer, bytes):
+                answer, _ = decode(OffsetCommitResponse, version, answer)
+            answers.append(answer)
+
+        self.runtime.submit(shard, request, Caller(version), respond)
         return answers
 
     def call(self, request: Any, group_id: str, version: int = 8) -> Any:

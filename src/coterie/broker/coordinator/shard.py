@@ -9,7 +9,7 @@ is discarded and loaded again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from coterie.broker.coordinator.admin import (
@@ -76,6 +76,7 @@ from coterie.broker.coordinator.offsets.commit import (
     refuse_commit,
     refuse_transactional_commit,
 )
+from coterie.broker.coordinator.offsets.committed import Packed
 from coterie.broker.coordinator.offsets.deletion import (
     ExpireOffsets,
     TopicsDeleted,
@@ -99,7 +100,7 @@ from coterie.broker.coordinator.records import (
 from coterie.broker.coordinator.result import Context, Origin, Record, Reply, Result
 from coterie.broker.coordinator.state import State
 from coterie.settings import Settings
-from coterie.types import GroupId, LogOffset, ProducerId
+from coterie.types import GroupId, LogOffset, ProducerId, TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -118,6 +119,7 @@ from coterie.wire.messages.offset_commit import OffsetCommitRequest
 from coterie.wire.messages.offset_delete import OffsetDeleteRequest
 from coterie.wire.messages.sync_group import SyncGroupRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.plain_commit import PlainCommit
 from coterie.wire.schema import Struct
 
 _Handler: TypeAlias = Callable[[State, Any, Context], Result]
@@ -192,6 +194,7 @@ _REFUSERS: Final[Mapping[type, _Refuser]] = {
     ConsumerGroupPrepareAssignmentRequest: refuse_prepare,
     ConsumerGroupInstallAssignmentRequest: refuse_install,
     OffsetCommitRequest: refuse_commit,
+    PlainCommit: refuse_commit,
     TxnOffsetCommitRequest: refuse_transactional_commit,
     FetchOffsets: refuse_fetch,
     OffsetDeleteRequest: refuse_delete,
@@ -276,6 +279,17 @@ class Shard:
         if state.offsets.has(key.group):
             # The group is a simple one until a metadata record is replayed.
             state.ensure_group(key.group)
+
+    def store_commit(
+        self,
+        group_id: GroupId,
+        offsets: Sequence[tuple[TopicName, dict[int, Packed]]],
+    ) -> None:
+        """Store the offsets of a plain commit, as the replay of its records does."""
+        stored = self.state.offsets.stored
+        for topic, of_topic in offsets:
+            stored.put_all(group_id, topic, of_topic)
+        self.changed.add(group_id)
 
     def skip_records_before(self, group_id: GroupId, log_offset: LogOffset) -> None:
         """Skip the records of a group before an offset, as a snapshot contained

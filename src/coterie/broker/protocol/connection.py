@@ -41,6 +41,7 @@ from coterie.wire.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
 )
+from coterie.wire.plain_commit import read_plain_commit
 from coterie.wire.schema import Message
 
 
@@ -68,6 +69,8 @@ def _request_layout(key: int, version: int) -> _RequestLayout:
     _LAYOUTS[key, version] = layout
     return layout
 
+
+_OFFSET_COMMIT: Final = int(ApiKey.OFFSET_COMMIT)
 
 CONCURRENT: Final[frozenset[int]] = frozenset(
     {
@@ -290,13 +293,18 @@ class Connection:
         if not self.has_request() or self.frames.next_key() != ApiKey.PRODUCE:
             self.frames.discard()
 
-    def respond(self, request: Request, response: Message | None) -> None:
-        """Queue the response to a request; None means that the request has no response
-        (G1-06). A response that cannot be encoded is a bug: the error is not caught.
+    def respond(self, request: Request, response: Message | bytes | None) -> None:
+        """Queue the response to a request, which may be encoded already; None means
+        that the request has no response (G1-06). A response that cannot be encoded is a
+        bug: the error is not caught.
         """
         assert request.frame is None, "answered twice"
         if response is None:
             frame = b""
+        elif isinstance(response, bytes):
+            frame = write_response(
+                request.correlation_id, response, tagged=request.tagged_response
+            )
         elif request.api_version == RAW_TOKEN:
             frame = _raw_token(response)
         else:
@@ -379,7 +387,11 @@ class Connection:
                 return None
             layout = _request_layout(key, version)
         client_id, at = self._client_id(frame, flexible=layout.flexible)
-        body, _ = decode(layout.request, version, frame, at, self._elements_max)
+        body: Any = None
+        if key == _OFFSET_COMMIT:
+            body = read_plain_commit(frame, at, version, self._elements_max)
+        if body is None:
+            body, _ = decode(layout.request, version, frame, at, self._elements_max)
         tagged = layout.tagged_response
         request = Request(key, version, correlation_id, client_id, body, tagged)
         request.size = len(frame)

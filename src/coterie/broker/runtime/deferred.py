@@ -39,7 +39,7 @@ class _Write:
 
     def __init__(self, since_ms: int) -> None:
         self.since_ms = since_ms
-        self.responses: list[tuple[PendingRequest, Struct]] = []
+        self.responses: list[tuple[PendingRequest, Struct | bytes]] = []
         self.growth: dict[LogPartition, int] = {}
 
 
@@ -83,7 +83,9 @@ class DeferredResponses:
         write.growth[where] = write.growth.get(where, 0) + size_bytes
         return sequence
 
-    def defer(self, sequence: int, pending: PendingRequest, response: Struct) -> None:
+    def defer(
+        self, sequence: int, pending: PendingRequest, response: Struct | bytes
+    ) -> None:
         """Send the response once that write is durable."""
         assert sequence > self._flusher.durable_sequence
         self._writes[sequence].responses.append((pending, response))

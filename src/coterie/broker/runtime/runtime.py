@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 from coterie.broker.coordinator.classic import heartbeat as classic_heartbeat
 from coterie.broker.coordinator.consumer import heartbeat as consumer_heartbeat
 from coterie.broker.coordinator.offsets.deletion import ExpireOffsets, TopicsDeleted
+from coterie.broker.coordinator.offsets.plain import commit_plain
 from coterie.broker.coordinator.record_serde import encode_record
 from coterie.broker.coordinator.records import OffsetCommitKey
 from coterie.broker.coordinator.result import (
@@ -59,6 +60,7 @@ from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
 from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.plain_commit import PlainCommit, write_plain_response
 from coterie.wire.record_batch import (
     TRANSACTIONAL,
     LogRecord,
@@ -197,6 +199,14 @@ class Runtime:
                 self._loader.prioritize(driven)
             respond(self._error_shard.refuse(request, context, code))
             return
+        if type(request) is PlainCommit:
+            if self._submit_plain(driven, pending):
+                return
+            pending = PendingRequest(request.general(), context, respond)
+        self._submit_general(driven, pending)
+
+    def _submit_general(self, driven: DrivenShard, pending: PendingRequest) -> None:
+        request, context, respond = pending
         try:
             result = self._handle(driven, request, context)
             if result.response is None:
@@ -217,6 +227,42 @@ class Runtime:
             self._respond(driven, pending, result.response)
         for waiting, reply in replies:
             self._respond(driven, waiting, reply)
+
+    def _submit_plain(self, driven: DrivenShard, pending: PendingRequest) -> bool:
+        """Write a plain commit and respond; return False, and change nothing, if the
+        general path has to handle it."""
+        request, context, respond = pending
+        try:
+            response = self._commit_plain(driven, request, context)
+        except Exception:
+            self._stop_after_bug(driven)
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+            respond(driven.shard.refuse(request, context, code))
+            return True
+        if response is None:
+            return False
+        self._respond(driven, pending, response)
+        return True
+
+    def _commit_plain(
+        self, driven: DrivenShard, request: PlainCommit, context: Context
+    ) -> bytes | None:
+        """Write a plain commit; return its encoded response, or None for the general
+        path."""
+        offset = self._log.bounds(driven.where).next_offset
+        commit = commit_plain(driven.shard.state, request, context, offset)
+        if commit is None or len(commit.batch) > self._settings.message_max_bytes:
+            return None
+        batch, record_count, offsets, timers = commit
+        driven.shard.store_commit(request.group_id, offsets)
+        for timer in timers:
+            driven.timers.change(timer)
+        last_offset = offset + record_count - 1
+        info = BatchInfo(offset, last_offset, context.now_ms, len(batch))
+        self._append(driven, batch, info)
+        if self.metrics is not None:
+            self.metrics.offset_commits += record_count
+        return write_plain_response(request)
 
     def _handle(self, driven: DrivenShard, request: Any, context: Context) -> Result:
         """Return a shard's result; nothing has changed when it raises ApiError."""
@@ -375,7 +421,7 @@ class Runtime:
         return [(pop(reply.ticket), reply.response) for reply in result.replies]
 
     def _respond(
-        self, driven: DrivenShard, pending: PendingRequest, response: Struct
+        self, driven: DrivenShard, pending: PendingRequest, response: Struct | bytes
     ) -> None:
         """Respond once all writes of the shard are durable."""
         if driven.written_sequence <= self._flusher.durable_sequence:

@@ -49,6 +49,7 @@ from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponseTopic,
 )
+from coterie.wire.plain_commit import PlainCommit
 from coterie.wire.schema import ZERO_UUID
 
 # Access to an enum's member by name takes 0.1 us in Python 3.11, so the hot path uses
@@ -107,7 +108,7 @@ def commit_offsets(
     older: OlderEpoch | None = None
     group = state.classic_groups.get(request.group_id)
     if group is not None:
-        _check_classic_member(group, request, transactional=False)
+        check_classic_member(group, request, transactional=False)
         timers = commit_timers(group, request.member_id, context.now_ms)
     else:
         older = _check_other_group(state, request, context)
@@ -127,12 +128,14 @@ def commit_offsets(
 
 
 def refuse_commit(
-    request: OffsetCommitRequest,
+    request: OffsetCommitRequest | PlainCommit,
     context: Context,
     code: ErrorCode,
     message: str | None = None,
 ) -> OffsetCommitResponse:
     """Return the response that carries an error for every partition that exists."""
+    if isinstance(request, PlainCommit):
+        request = request.general()
     topics = _refused_topics(request, context, _OFFSET_COMMIT, code)
     return OffsetCommitResponse(topics=topics)
 
@@ -203,7 +206,7 @@ def _check_transaction(
         raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
     group = state.classic_groups.get(request.group_id)
     if group is not None:
-        _check_classic_member(group, request, transactional=True)
+        check_classic_member(group, request, transactional=True)
         return None
     consumer_group = state.consumer_groups.get(request.group_id)
     try:
@@ -228,8 +231,8 @@ def _error_of_version(code: ErrorCode, context: Context) -> ErrorCode:
 # -------------------------------------------------- checks and records of both
 
 
-def _check_classic_member(
-    group: ClassicGroup, request: _Request, *, transactional: bool
+def check_classic_member(
+    group: ClassicGroup, request: _Request | PlainCommit, *, transactional: bool
 ) -> None:
     """Check a commit to a classic group, with or without a member (E17-11, E17-12).
 

@@ -20,6 +20,7 @@ from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitRequest
 from coterie.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.plain_commit import PlainCommit
 
 MEMBER_EPOCHS_SINCE: Final = 9
 """The version of OffsetCommit from which member epochs are possible (E17-01)."""
@@ -49,7 +50,7 @@ class OlderEpoch(NamedTuple):
 
 
 def check_commit(
-    group: ConsumerGroup, request: OffsetCommitRequest, api_version: int
+    group: ConsumerGroup, request: OffsetCommitRequest | PlainCommit, api_version: int
 ) -> OlderEpoch | None:
     """Check a commit, with or without a member (E17-02 to E17-05, E17-13).
 

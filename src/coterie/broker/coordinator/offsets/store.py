@@ -96,6 +96,22 @@ class Stored:
             of_topic = of_group[topic] = {}
         of_topic[partition] = pack(partition, committed)
 
+    def put_all(
+        self, group_id: GroupId, topic: TopicName, offsets: dict[int, Packed]
+    ) -> None:
+        """Store packed offsets of a topic; they replace older ones. The dictionary must
+        not be changed afterwards."""
+        if self._loaders and group_id in self._loaders:
+            self._load(group_id)
+        of_group = self._groups.get(group_id)
+        if of_group is None:
+            of_group = self._groups[group_id] = {}
+        of_topic = of_group.get(topic)
+        if of_topic is None:
+            of_group[topic] = offsets
+        else:
+            of_topic.update(offsets)
+
     def remove(self, group_id: GroupId, topic: TopicName, partition: int) -> None:
         """Remove the offset of a partition if it exists."""
         if self._loaders and group_id in self._loaders:

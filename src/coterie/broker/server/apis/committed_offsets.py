@@ -55,6 +55,7 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from coterie.wire.plain_commit import PlainCommit
 from coterie.wire.primitives import EncodedArray
 from coterie.wire.schema import Struct
 
@@ -67,6 +68,16 @@ _TOP_LEVEL_ERROR_SINCE: Final = 2
 
 def offset_commit(call: Call) -> None:
     """Commit offsets. Requires READ on the group and on each topic (E27)."""
+    request = call.request
+    if isinstance(request, PlainCommit):
+        if (
+            not call.node.broker.catalog.client_quotas.has_client_quotas
+            and call.authorize_group(Operation.READ, request.group_id)
+            and all(_authorize(call, each, Operation.READ) for each in request.topics)
+        ):
+            submit_to_coordinator(call, request.group_id, request, call.respond)
+            return
+        call.request = request.general()  # a part is refused, or has a throttle time
     _forward_topics(
         call, Operation.READ, OffsetCommitResponseTopic, OffsetCommitResponsePartition
     )

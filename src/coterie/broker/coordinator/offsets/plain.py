@@ -1,0 +1,193 @@
+"""Plain commits: from the rows of an OffsetCommit request to the batch of its records
+and the packed offsets, in one pass.
+
+A commit that anything may refuse is left to `commit_offsets`, which is also the
+reference for the others: a property test compares records, state and responses.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from coterie.broker.coordinator.classic.timers import commit_timers
+from coterie.broker.coordinator.offsets.commit import check_classic_member
+from coterie.broker.coordinator.offsets.committed import PLAIN, Packed
+from coterie.broker.coordinator.offsets.member_check import check_commit
+from coterie.broker.coordinator.result import Context, Timer
+from coterie.broker.coordinator.state import State
+from coterie.errors import ApiError
+from coterie.types import LogOffset, TopicId, TopicName
+from coterie.wire.plain_commit import ROW, TOPIC_IDS_SINCE, PlainCommit
+from coterie.wire.record_batch import batch_of, varint
+from coterie.wire.schema import ZERO_UUID
+
+RECORDS_MAX: Final = 8_192
+"""The largest number of records: their offset deltas have one byte or two."""
+_DELTAS: Final = tuple(int.from_bytes(varint(delta)) for delta in range(RECORDS_MAX))
+_ONE_BYTE_DELTAS: Final = 64
+_INT16: Final = struct.Struct(">h")
+_KEY_TYPE: Final = b"\0\1"
+_NAMED_VERSION: Final = b"\0\3"
+_NAMED_END: Final = struct.Struct(">hq")
+_IDENTIFIED_VERSION: Final = b"\0\4"
+_IDENTIFIED_END: Final = struct.Struct(">BqBBB16s")
+_NO_HEADERS: Final = b"\0"
+
+
+class PlainResult(NamedTuple):
+    """The batch of a commit, and the packed offsets that its replay stores."""
+
+    batch: bytes
+    record_count: int
+    offsets: Sequence[tuple[TopicName, dict[int, Packed]]]
+    timers: tuple[Timer, ...]
+
+
+def commit_plain(
+    state: State, request: PlainCommit, context: Context, base_offset: LogOffset
+) -> PlainResult | None:
+    """Return the result of a commit whose first record will be at `base_offset`.
+
+    Return None when the group is unknown or any check fails: the general path decides
+    then.
+    """
+    timers: tuple[Timer, ...] = ()
+    group = state.classic_groups.get(request.group_id)
+    try:
+        if group is not None:
+            check_classic_member(group, request, transactional=False)
+            timers = commit_timers(group, request.member_id, context.now_ms)
+        else:
+            consumer_group = state.consumer_groups.get(request.group_id)
+            if consumer_group is None or check_commit(
+                consumer_group, request, request.api_version
+            ):
+                return None
+    except ApiError:
+        return None
+    topics = context.environment.topics
+    commit = _Encoder(request.group_id, base_offset, context.wall_ms)
+    for topic in request.topics:
+        name: TopicName | None = topic.name
+        if request.api_version >= TOPIC_IDS_SINCE:
+            name = topics.topic_name(topic.topic_id)
+        count = None if name is None else topics.partition_count(name)
+        if name is None or count is None:
+            return None
+        if not commit.add(name, topic.topic_id, topic.rows, count):
+            return None
+    records = commit.records
+    if not records:
+        return None
+    batch = batch_of(b"".join(records), base_offset, len(records), context.now_ms)
+    return PlainResult(batch, len(records), commit.offsets, timers)
+
+
+class _Encoder:
+    """The records and the packed offsets of one commit."""
+
+    __slots__ = ("_base_offset", "_group_key", "_wall_ms", "offsets", "records")
+
+    def __init__(self, group_id: str, base_offset: LogOffset, wall_ms: int) -> None:
+        name = group_id.encode()
+        self._group_key = b"".join((_KEY_TYPE, _INT16.pack(len(name)), name))
+        self._base_offset = base_offset
+        self._wall_ms = wall_ms
+        self.records: list[bytes] = []
+        self.offsets: list[tuple[TopicName, dict[int, Packed]]] = []
+
+    def add(self, topic: TopicName, topic_id: TopicId, rows: bytes, count: int) -> bool:
+        """Add the partitions of a topic; return False if any does not exist, or if
+        there are too many."""
+        records, wall_ms = self.records, self._wall_ms
+        at = len(records)
+        if at + len(rows) // ROW.size > RECORDS_MAX:
+            return False
+        name = topic.encode()
+        key = b"".join((self._group_key, _INT16.pack(len(name)), name))
+        if topic_id == ZERO_UUID:
+            version, end = _NAMED_VERSION, _NAMED_END.pack(0, wall_ms)
+        else:
+            # no metadata; one tagged field: 0, the topic id
+            version = _IDENTIFIED_VERSION
+            end = _IDENTIFIED_END.pack(1, wall_ms, 1, 0, 16, topic_id)
+        key_size, end_size = len(key), len(end)
+        end += _NO_HEADERS
+        lead, key_length, value_length, pack = _layout(
+            key_size, end_size, short_delta=at < _ONE_BYTE_DELTAS
+        )
+        key = key_length + key
+        value = value_length + version
+        add, pack_offset = records.append, PLAIN.pack
+        record_offset = self._base_offset + at
+        packed: dict[int, Packed] = {}
+        for index, offset, leader_epoch, _, _ in ROW.iter_unpack(rows):
+            if not 0 <= index < count:
+                return False
+            if at == _ONE_BYTE_DELTAS:
+                wide = _layout(key_size, end_size, short_delta=False)
+                lead, pack = wide.lead, wide.pack
+            add(
+                pack(
+                    lead,
+                    _DELTAS[at],
+                    key,
+                    index,
+                    value,
+                    offset,
+                    leader_epoch,
+                    end,
+                )
+            )
+            packed[index] = pack_offset(
+                record_offset,
+                wall_ms,
+                -1,
+                topic_id,
+                index,
+                offset,
+                leader_epoch,
+                1,
+                0,
+            )
+            record_offset += 1
+            at += 1
+        if packed:
+            self.offsets.append((topic, packed))
+        return True
+
+
+class _Layout(NamedTuple):
+    """The constant parts of a record, and the function that packs it: the lead (length,
+    attributes, timestamp delta), the offset delta, the key with its length but for the
+    partition, the partition, the length of the value with its version, offset, leader
+    epoch, and the end of the value with the number of headers."""
+
+    lead: bytes
+    key_length: bytes
+    value_length: bytes
+    pack: Callable[..., bytes]
+
+
+@lru_cache(maxsize=1_024)
+def _layout(key_size: int, end_size: int, *, short_delta: bool) -> _Layout:
+    """Return the layout of records, by the sizes of the key's front (without the
+    partition) and of the value's end (after the leader epoch)."""
+    key_length = varint(key_size + 4)
+    value_size = 2 + 8 + 4 + end_size
+    value_length = varint(value_size)
+    delta_size = 1 if short_delta else 2
+    front_size = len(key_length) + key_size
+    value_front_size = len(value_length) + 2
+    # attributes, timestamp delta, number of headers: one byte each
+    body_size = 3 + delta_size + front_size + 4 + len(value_length) + value_size
+    lead = varint(body_size) + b"\0\0"
+    delta = "B" if short_delta else "H"
+    layout = struct.Struct(
+        f">{len(lead)}s{delta}{front_size}si{value_front_size}sqi{end_size + 1}s"
+    )
+    assert layout.size == len(varint(body_size)) + body_size
+    return _Layout(lead, key_length, value_length, layout.pack)
