@@ -1,5 +1,8 @@
 """Run benchmarks and print their figures beside the bars.
 
+`python -m benchmarks beside_kafka` prints the table of the README, the pure and the
+compiled build side by side; with `--rows commit --rounds 2 --seconds 1`, a part of it.
+
 Exits with 1 when a bar is missed beyond the tolerance, else with 0. A benchmark that
 cannot run on this machine is reported and does not fail the run.
 """
@@ -11,14 +14,19 @@ import dataclasses
 import importlib
 import json
 import pkgutil
+import signal
 import sys
+import time
 from collections.abc import Callable, Iterable
+from types import FrameType
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.harness.cpu import MachineUse
 from benchmarks.harness.figures import Bar, Figure, Rounds, Skipped
 from benchmarks.harness.processes import environment_note
+from benchmarks.harness.table import cpu_table, markdown, side_by_side
 
 COLOURS = {"met": "green", "close": "yellow", "MISSED": "bold red", "-": "dim"}
 PREFIXES = {"server": "", "pipeline": "pipeline_", "admin": ""}
@@ -47,11 +55,16 @@ def run_benchmark(
     assert module.__doc__ is not None
     console.rule(f"[bold]{name}")
     console.print(module.__doc__.strip(), style="dim", highlight=False)
+    if hasattr(module, "conditions"):
+        console.print(module.conditions(), style="dim", highlight=False)
     figures: list[Figure] = []
+    began = time.monotonic()
     measure: Callable[[Rounds], Iterable[Figure]] = module.measure
     try:
         for figure in measure(rounds):
             figures.append(figure)
+            minutes, seconds = divmod(int(time.monotonic() - began), 60)
+            console.print(f"{minutes}:{seconds:02}", style="dim", end=" ")
             console.print(figure_table([figure], header=False))
     except Skipped as reason:
         console.print(f"SKIPPED: {reason}", style="bold yellow")
@@ -80,7 +93,9 @@ def figure_table(figures: Iterable[Figure], *, header: bool = True) -> Table:
         bar = "" if figure.bar is None else f"{figure.side.value} {figure.bar:g}"
         verdict = f"[{COLOURS[figure.verdict]}]{figure.verdict}[/]"
         value = f"[bold]{figure.value:.2f}[/] {figure.unit}"
-        table.add_row(figure.name, value, bar, verdict, figure.detail)
+        name = f"{figure.name} [dim]{figure.build}[/]" if figure.build else figure.name
+        detail = " | ".join(filter(None, (figure.ours, figure.other, figure.detail)))
+        table.add_row(name, value, bar, verdict, detail)
     return table
 
 
@@ -92,6 +107,25 @@ def figures_json(figures: Iterable[Figure]) -> str:
         for figure in figures
     ]
     return json.dumps(rows, indent=1)
+
+
+def print_summary(
+    figures: list[Figure], console: Console, *, with_cpu: bool = False
+) -> None:
+    """Print all figures; those of both builds side by side."""
+    console.rule("[bold]all figures")
+    if alone := [figure for figure in figures if not figure.build]:
+        console.print(figure_table(alone))
+    if both := [figure for figure in figures if figure.build]:
+        console.print(side_by_side(both))
+        if with_cpu:
+            console.print(cpu_table(both))
+
+
+def _end_on_signal(number: int, frame: FrameType | None) -> None:
+    # Unlike the default action, an exception runs the code that stops the servers.
+    del frame
+    sys.exit(128 + number)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -108,22 +142,47 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--seconds", type=float, default=2.0, help="length of a round (default 2)"
     )
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument(
+        "--rows",
+        default="",
+        metavar="REGEX",
+        help="measure only the rows of beside_kafka whose names match",
+    )
+    parser.add_argument(
+        "--cpu",
+        action="store_true",
+        help="print the server's CPU time of a request for each row, too",
+    )
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print the figures as JSON")
+    output.add_argument(
+        "--markdown",
+        action="store_true",
+        help="print the table of both builds as Markdown",
+    )
     options = parser.parse_args(argv)
     if unknown := [name for name in options.name if name not in benchmarks]:
         parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(names)}")
-    console = Console(stderr=options.json, width=None if sys.stdout.isatty() else 160)
-    console.print(environment_note(), style="dim")
-    rounds = Rounds(options.rounds, options.seconds)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end_on_signal)
+    console = Console(
+        stderr=options.json or options.markdown,
+        width=None if sys.stdout.isatty() else 200,
+    )
+    use = MachineUse()
+    console.print(f"{environment_note()}, {use.start_note()}", style="dim")
+    rounds = Rounds(options.rounds, options.seconds, options.rows)
     figures = [
         figure
         for name in options.name or names
         for figure in run_benchmark(name, benchmarks[name], rounds, console)
     ]
-    console.rule("[bold]all figures")
-    console.print(figure_table(figures))
+    print_summary(figures, console, with_cpu=options.cpu)
+    console.print(use.end_note(), style="dim")
     if options.json:
         print(figures_json(figures))
+    if options.markdown:
+        print(markdown(figures))
     return 1 if any(figure.verdict == "MISSED" for figure in figures) else 0
 
 

@@ -6,8 +6,9 @@ A benchmark module has `measure(rounds) -> Iterable[Figure]`. Rounds differ by 1
 
 from __future__ import annotations
 
+import re
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, TypeVar
@@ -27,15 +28,29 @@ class Bar(Enum):
 
 
 class Rounds(NamedTuple):
-    """The number of rounds of each side, and the length of one."""
+    """The number of rounds of each side, and the length of one.
+
+    `rows` is a regular expression for the names of the rows to measure, in the
+    benchmarks that have rows.
+    """
 
     times: int
     seconds: float
+    rows: str = ""
+
+    def includes(self, row: str) -> bool:
+        """Return whether a row is to be measured."""
+        return re.search(self.rows, row, re.IGNORECASE) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A measured number with its unit and bar; `detail` has the raw values."""
+    """A measured number with its unit and bar; `detail` has the raw values.
+
+    A figure with a `build`, pure or compiled, is a cell of the table of both builds.
+    There, `ours` and `other` are the absolute values of both sides, and the CPU times
+    are those of the servers for one request.
+    """
 
     name: str
     value: float
@@ -43,6 +58,11 @@ class Figure:
     bar: float | None = None
     side: Bar = Bar.AT_LEAST
     detail: str = ""
+    build: str = ""
+    ours: str = ""
+    other: str = ""
+    cpu_us: float | None = None
+    other_cpu_us: float | None = None
 
     @property
     def verdict(self) -> str:
@@ -74,6 +94,22 @@ def alternate(
             other, one = theirs(), ours()
         pairs.append((one, other))
     return pairs
+
+
+def take_turns(
+    rounds: Rounds, sides: Mapping[str, Callable[[], Ours]]
+) -> list[dict[str, Ours]]:
+    """Run all sides one after the other in each round; return the results by round.
+
+    Each round starts with the side after the first one of the round before.
+    """
+    names = list(sides)
+    results = []
+    for number in range(rounds.times):
+        first = number % len(names)
+        order = names[first:] + names[:first]
+        results.append({name: sides[name]() for name in order})
+    return results
 
 
 def median_ratio(pairs: Sequence[tuple[float, float]]) -> float:

@@ -597,12 +597,12 @@ int main(int argc, char **argv) {
     if (opt_json) {
         printf("{\"conns\":%d,\"depth\":%d,\"secs\":%.3f,\"responses\":%llu,\"rps\":%.1f,"
                "\"mean_us\":%.1f,\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,\"p999_us\":%.1f,\"max_us\":%.1f,"
-               "\"mb_in_s\":%.2f,\"mb_out_s\":%.2f,\"client_cpu\":%.3f,"
+               "\"mb_in_s\":%.2f,\"mb_out_s\":%.2f,\"client_cpu\":%.3f,\"sent\":%llu,"
                "\"bad_code\":%llu,\"bad_corr\":%llu,\"short\":%llu,\"closed\":%llu,\"codes\":{",
                opt_conns, opt_depth, secs, (unsigned long long)hist_count, rps,
                hist_count ? hist_sum / (double)hist_count / 1e3 : 0, hist_pct(.5), hist_pct(.9), hist_pct(.99),
                hist_pct(.999), (double)hist_max / 1e3, (double)bytes_in / 1e6 / secs, (double)bytes_out / 1e6 / secs,
-               secs > 0 ? cpu / secs : 0, (unsigned long long)n_bad_code, (unsigned long long)n_bad_corr,
+               secs > 0 ? cpu / secs : 0, (unsigned long long)n_sent, (unsigned long long)n_bad_code, (unsigned long long)n_bad_corr,
                (unsigned long long)n_short, (unsigned long long)n_closed);
         for (int i = 0; i < n_codes; i++)
             printf("%s\"%d\":%llu", i ? "," : "", codes[i].code, (unsigned long long)codes[i].n);

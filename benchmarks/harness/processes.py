@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.harness.figures import Skipped
@@ -25,22 +25,40 @@ STOP_S = 60.0
 class Server:
     """A server process, which prints `... ready on HOST:PORT` to stdout when it accepts
     requests.
+
+    `variables` are added to its environment. It does not outlive this process: it is
+    stopped when its start fails or is interrupted, and by Linux when this process is
+    killed.
     """
 
-    def __init__(self, command: Sequence[str], log: Path) -> None:
-        taskset = shutil.which("taskset")
-        if taskset is None:
-            raise Skipped("NO taskset: it is needed to pin a server to a core")
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        taskset, setpriv = map(shutil.which, ("taskset", "setpriv"))
+        if taskset is None or setpriv is None:
+            raise Skipped("NO taskset OR setpriv: they pin a server and stop it")
         self._log = log
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                [taskset, "-c", str(SERVER_CPU), *command],
+                [
+                    *(taskset, "-c", str(SERVER_CPU)),
+                    *(setpriv, "--pdeathsig", "TERM"),
+                    *command,
+                ],
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
+                env={**os.environ, **(variables or {})},
             )
         self.started = time.perf_counter()
-        self.address = self._wait_until_ready()
+        try:
+            self.address = self._wait_until_ready()
+        except BaseException:  # Ctrl-C as well
+            self.stop()
+            raise
 
     @property
     def cpu_s(self) -> float:
@@ -67,7 +85,11 @@ class Server:
     def stop(self, sign: signal.Signals = signal.SIGTERM) -> None:
         """Stop the process; SIGKILL simulates a crash."""
         self._process.send_signal(sign)
-        self._process.wait(STOP_S)
+        try:
+            self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         assert self._process.stdout is not None
         self._process.stdout.close()
 
@@ -95,9 +117,11 @@ def settings(**values: object) -> list[str]:
 
 
 @contextlib.contextmanager
-def running(command: Sequence[str], log: Path) -> Iterator[Server]:
+def running(
+    command: Sequence[str], log: Path, variables: Mapping[str, str] | None = None
+) -> Iterator[Server]:
     """Run a server for the duration of a `with` block."""
-    server = Server(command, log)
+    server = Server(command, log, variables)
     try:
         yield server
     finally:
@@ -137,6 +161,23 @@ def python(module: str) -> list[str]:
 
 
 def environment_note() -> str:
-    """Return the Python version, core count and load of this machine."""
-    load = os.getloadavg()[0]
-    return f"Python {sys.version.split()[0]}, {os.cpu_count()} cores, load {load:.1f}"
+    """Return the Python version, core count and disk of this machine."""
+    return (
+        f"Python {sys.version.split()[0]}, {os.cpu_count()} cores, "
+        f"data on {file_system(BUILD)}"
+    )
+
+
+def file_system(path: Path, mounts: str | None = None) -> str:
+    """Return the kind and the device of the file system of a path.
+
+    `mounts` is the content of /proc/mounts, which is read by default.
+    """
+    text = Path("/proc/mounts").read_text() if mounts is None else mounts
+    found = "an unknown file system"
+    longest = -1
+    for line in text.splitlines():
+        device, folder, kind = line.split()[:3]
+        if path.absolute().is_relative_to(folder) and len(folder) >= longest:
+            found, longest = f"{kind} ({device})", len(folder)
+    return found

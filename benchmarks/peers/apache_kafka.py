@@ -1,8 +1,9 @@
 """Apache Kafka as a process: one node of broker and controller, its log on the disk.
 
-`python -m benchmarks.peers.apache_kafka FOLDER` fetches the jars that the comparison
-tests use, starts a node whose files are in FOLDER, and serves until SIGTERM. The JVM
-has 2 GiB, G1 and both compilers, and the caller's core. Kafka does not sync its log.
+`python -m benchmarks.peers.apache_kafka FOLDER [NAME=VALUE ...]` fetches the jars that
+the comparison tests use, starts a node whose files are in FOLDER, with these settings,
+and serves until SIGTERM. The JVM has 2 GiB, G1 and both compilers, and the caller's
+core. Kafka does not sync its log.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ SETTINGS = {
 }
 
 
-def main(folder: str) -> int:
+def main(folder: str, *values: str) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code."""
     try:
         jars = fetch_jars(BUILD / "kafka")
@@ -48,8 +49,9 @@ def main(folder: str) -> int:
         sys.stderr.write(f"{reason}\n")
         return 1
     listeners = {"PLAIN": "PLAINTEXT"}
+    settings = SETTINGS | dict(value.split("=", 1) for value in values)
     with KafkaNode(
-        jars, Path(folder), listeners=listeners, settings=SETTINGS, jvm=JVM
+        jars, Path(folder), listeners=listeners, settings=settings, jvm=JVM
     ) as node:
         _wait_for_coordinator(node.addresses["PLAIN"])
         print(f"kafka ready on {node.addresses['PLAIN']}", flush=True)
@@ -77,4 +79,4 @@ def _wait_for_coordinator(address: str) -> None:
 
 if __name__ == "__main__":
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

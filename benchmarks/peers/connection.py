@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TypeVar
 
@@ -43,6 +44,7 @@ class Connection:
         self._socket = socket.create_connection((host, int(port)), timeout=TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
+        self._last_received = 0
 
     def send(self, request: Message, version: int) -> None:
         """Send a request without waiting for the response."""
@@ -50,12 +52,13 @@ class Connection:
         self._socket.sendall(frame(request, version, self._correlation_id))
 
     def receive(self, response: type[Response], version: int) -> Response:
-        """Read and return the response to the last request."""
+        """Read and return the response to the oldest request without one."""
         (size,) = struct.unpack(">i", self._exactly(4))
         body = self._exactly(size)
         tagged = version in response.FLEXIBLE and response.API_KEY != API_VERSIONS
         correlation_id, at = read_response(body, tagged=tagged)
-        assert correlation_id == self._correlation_id
+        self._last_received += 1
+        assert correlation_id == self._last_received
         return decode(response, version, body, at)[0]
 
     def skip(self, count: int) -> None:
@@ -63,6 +66,7 @@ class Connection:
         for _ in range(count):
             (size,) = struct.unpack(">i", self._exactly(4))
             self._exactly(size)
+        self._last_received += count
 
     def call(
         self, request: Message, response: type[Response], version: int
@@ -99,8 +103,17 @@ class Connection:
 
 def create_topic(address: str, topic: str, partitions: int) -> None:
     """Create a topic if it does not exist."""
-    wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
-    request = CreateTopicsRequest(topics=[wanted], timeout_ms=30_000)
+    create_topics(address, [topic], partitions)
+
+
+def create_topics(address: str, topics: Iterable[str], partitions: int) -> None:
+    """Create the topics that do not exist, with the same number of partitions."""
+    wanted = [
+        CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
+        for topic in topics
+    ]
+    request = CreateTopicsRequest(topics=wanted, timeout_ms=60_000)
     with Connection(address) as connection:
-        (result,) = connection.call(request, CreateTopicsResponse, 5).topics
-    assert result.error_code in (0, TOPIC_ALREADY_EXISTS), result
+        results = connection.call(request, CreateTopicsResponse, 5).topics
+    errors = {result.error_code for result in results}
+    assert errors <= {0, TOPIC_ALREADY_EXISTS}, errors

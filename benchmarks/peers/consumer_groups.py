@@ -42,26 +42,30 @@ class JoinedMember:
         )
 
     def join(self, topic: str) -> None:
+        """Join the group by the first heartbeat."""
+        self.send_join(topic)
+        self.receive()
+
+    def send_join(self, topic: str) -> None:
         """Send the first heartbeat, which joins the group."""
         request = self.heartbeat()
         request.rebalance_timeout_ms = REBALANCE_MS
         request.subscribed_topic_names = [topic]
         request.subscribed_topic_regex = ""  # librdkafka's mock: both or neither
         request.topic_partitions = []
-        self._send(request)
+        self.connection.send(request, VERSION)
 
-    def send_heartbeat(self) -> bool:
-        """Send a heartbeat with the owned partitions; return whether the epoch or the
-        assignment changed.
-        """
+    def send_heartbeat(self) -> None:
+        """Send a heartbeat with the owned partitions."""
         request = self.heartbeat()
         request.topic_partitions = self.owned
-        return self._send(request)
+        self.connection.send(request, VERSION)
 
-    def _send(self, request: ConsumerGroupHeartbeatRequest) -> bool:
-        response = self.connection.call(
-            request, ConsumerGroupHeartbeatResponse, VERSION
-        )
+    def receive(self) -> bool:
+        """Receive the response to a heartbeat; return whether the epoch or the
+        assignment changed.
+        """
+        response = self.connection.receive(ConsumerGroupHeartbeatResponse, VERSION)
         if response.error_code:
             raise RuntimeError(
                 f"heartbeat: {response.error_code} {response.error_message}"
@@ -103,7 +107,10 @@ def _wait_until_stable(members: Sequence[JoinedMember]) -> None:
     """
     quiet_rounds = 0
     for _ in range(ROUNDS_MAX):
-        changes = [member.send_heartbeat() for member in members]
+        changes = []
+        for member in members:
+            member.send_heartbeat()
+            changes.append(member.receive())
         epochs = {(member.group, member.epoch) for member in members}
         together = len(epochs) == len({member.group for member in members})
         quiet_rounds = 0 if any(changes) or not together else quiet_rounds + 1

@@ -11,15 +11,14 @@ import signal
 from confluent_kafka import Producer
 
 TIMEOUT_S = 10
-TOPIC = "t"
+TOPICS = ("t", "m0", "m1", "m2", "m3", "m4")
 
 
 def main() -> None:
     """Serve until SIGTERM or SIGINT."""
     producer = Producer({"test.mock.num.brokers": 1, "log_level": 0})
-    producer.list_topics(
-        TOPIC, timeout=TIMEOUT_S
-    )  # creates topics in metadata requests
+    for topic in TOPICS:  # a request for its metadata creates a topic
+        producer.list_topics(topic, timeout=TIMEOUT_S)
     (broker,) = producer.list_topics(timeout=TIMEOUT_S).brokers.values()
     print(f"mock ready on {broker.host}:{broker.port}", flush=True)
     signal.sigwait({signal.SIGTERM, signal.SIGINT})

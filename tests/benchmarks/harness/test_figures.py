@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.harness.figures import Bar, Figure, Rounds, alternate, median_ratio
+from benchmarks.harness.figures import (
+    Bar,
+    Figure,
+    Rounds,
+    alternate,
+    median_ratio,
+    take_turns,
+)
 
 
 @pytest.mark.parametrize(
@@ -46,3 +53,22 @@ def test_the_compared_sides_alternate_in_pairs() -> None:
 
 def test_one_outlier_does_not_change_the_median() -> None:
     assert median_ratio([(1.0, 2.0), (2.0, 4.0), (9.0, 1.0)]) == 0.5
+
+
+def test_each_round_starts_with_another_side() -> None:
+    order: list[str] = []
+
+    def side(name: str) -> str:
+        order.append(name)
+        return name.upper()
+
+    sides = {name: lambda name=name: side(name) for name in ("a", "b", "c")}
+    results = take_turns(Rounds(2, 1.0), sides)
+    assert order == ["a", "b", "c", "b", "c", "a"]
+    assert results == [{"a": "A", "b": "B", "c": "C"}] * 2
+
+
+def test_rows_are_selected_by_a_regular_expression_in_any_case() -> None:
+    assert Rounds(1, 1.0).includes("anything")
+    assert Rounds(1, 1.0, "kip-848").includes("KIP-848 heartbeats")
+    assert not Rounds(1, 1.0, "^commit").includes("KIP-848 heartbeats")
