@@ -64,7 +64,14 @@ class Call:
     leading slash. `respond` is called exactly once, now or later.
     """
 
-    __slots__ = ("_token", "api_version", "client_id", "peer", "request")
+    __slots__ = (
+        "_caller",
+        "_token",
+        "api_version",
+        "client_id",
+        "peer",
+        "request",
+    )
 
     def __init__(
         self, request: Any, api_version: int, client_id: str, peer: Peer, token: Any
@@ -74,6 +81,7 @@ class Call:
         self.client_id = client_id
         self.peer = peer
         self._token = token
+        self._caller: RequestContext | None = None
 
     @property
     def node(self) -> Node:
@@ -140,9 +148,12 @@ class Call:
         )
 
     def _context(self) -> RequestContext:
-        return RequestContext(
-            self.peer.principal, self.peer.client_host.removeprefix("/")
-        )
+        caller = self._caller
+        if caller is None:
+            peer = self.peer
+            caller = RequestContext(peer.principal, peer.client_host.removeprefix("/"))
+            self._caller = caller
+        return caller
 
     # Responses.
 

@@ -22,7 +22,7 @@ from functools import partial
 from itertools import compress
 from typing import Any, Final
 
-from coterie.auth.acl import Operation
+from coterie.auth.acl import Operation, ResourceType
 from coterie.broker.coordinator.offsets.fetch import (
     RESPONSE_BYTES_MAX,
     FetchOffsets,
@@ -59,6 +59,10 @@ from coterie.wire.plain_commit import PlainCommit
 from coterie.wire.primitives import EncodedArray
 from coterie.wire.schema import Struct
 
+# Access to an enum's member by name takes 0.1 us in Python 3.11.
+_READ: Final = Operation.READ
+_GROUP: Final = ResourceType.GROUP
+_TOPIC: Final = ResourceType.TOPIC
 _GROUPS_SINCE: Final = 8
 _TOP_LEVEL_ERROR_SINCE: Final = 2
 
@@ -72,8 +76,8 @@ def offset_commit(call: Call) -> None:
     if isinstance(request, PlainCommit):
         if (
             not call.node.broker.catalog.client_quotas.has_client_quotas
-            and call.authorize_group(Operation.READ, request.group_id)
-            and all(_authorize(call, each, Operation.READ) for each in request.topics)
+            and call.authorize(_READ, _GROUP, request.group_id)
+            and all([_authorize(call, each, _READ) for each in request.topics])
         ):
             submit_to_coordinator(call, request.group_id, request, call.respond)
             return
@@ -137,7 +141,7 @@ def _authorize(call: Call, topic: Any, operation: Operation) -> bool:
         name = call.node.broker.catalog.topic_name(topic.topic_id)
         if name is None:
             return True  # the id is unknown: no name to hide
-    return call.authorize_topic(operation, name)
+    return call.authorize(operation, _TOPIC, name)
 
 
 # OffsetFetch.
