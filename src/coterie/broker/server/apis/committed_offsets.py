@@ -77,7 +77,7 @@ def offset_commit(call: Call) -> None:
         if (
             not call.node.broker.catalog.client_quotas.has_client_quotas
             and call.authorize(_READ, _GROUP, request.group_id)
-            and all([_authorize(call, each, _READ) for each in request.topics])
+            and all(_authorize(call, each, _READ) for each in request.topics)
         ):
             submit_to_coordinator(call, request.group_id, request, call.respond)
             return
