@@ -74,6 +74,7 @@ class Catalog:
         self.group_configs = GroupConfigs(settings)
         self.users = Users()
         self.client_quotas = ClientQuotas()
+        self.version = 0
         self.clear()
 
     def clear(self) -> None:
@@ -86,7 +87,7 @@ class Catalog:
         self._collisions: dict[str, TopicName] = {}
         self._topic_settings: dict[TopicName, TopicSettings] = {}
         self.partition_total = 0
-        self.version = 0
+        self.version += 1  # never a version of the topics before
         self.group_configs.clear()
         if self._acls is not None:
             self._acls.clear()

@@ -16,6 +16,7 @@ method waits or reads a clock.
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -94,6 +95,8 @@ flushed, or wait for other clients as JoinGroup and Fetch do, so they are handle
 FAST_PATH_TURN: Final = 256
 """The largest number of responses that `next_request` takes from the fast path."""
 
+_OFFSET_FETCH: Final = struct.pack(">h", ApiKey.OFFSET_FETCH)
+
 RAW_TOKEN: Final = -1
 """The `api_version` of a SaslAuthenticate request that arrived as a raw token, without
 a header (SaslHandshake v0), and whose response is sent as one."""
@@ -152,6 +155,7 @@ class Connection:
         "_produce_bytes_max",
         "_sasl",
         "failure",
+        "fetch_path",
         "frames",
         "held_bytes",
         "output_bytes",
@@ -186,6 +190,9 @@ class Connection:
         self._client = (b"\xff\xff", "")
         self._fast_path = fast_path
         self._fast_path_prefixes = fast_path_prefixes
+        self.fetch_path: FastPath | None = None
+        """A fast path of OffsetFetch requests. Its responses can be large, so
+        `next_request` takes one at a time."""
 
     @property
     def in_flight(self) -> int:
@@ -232,6 +239,8 @@ class Connection:
             or (sasl is not None and not sasl.is_complete)
         ):
             return data
+        if data.startswith(_OFFSET_FETCH, SIZE_BYTES):
+            return self._respond_to_fetch(data)
         prefixes, out = self._fast_path_prefixes, self._out
         at, end = 0, len(data)
         while data.startswith(prefixes, at + SIZE_BYTES):
@@ -247,12 +256,25 @@ class Connection:
             at = frame_end
         return data[at:] if at else data
 
+    def _respond_to_fetch(self, data: bytes) -> bytes:
+        """Respond to an OffsetFetch request at the start of `data`, like
+        `respond_fast`."""
+        end = SIZE_BYTES + read_size(data, 0)
+        if self.fetch_path is None or end > len(data):
+            return data
+        response = self.fetch_path(data[SIZE_BYTES:end])
+        if response is None:
+            self._is_fast_path_missed = True
+            return data
+        self._out.append(response)
+        return data[end:]
+
     def next_request(self) -> Request | None:
         """Return the next request that can be handled now.
 
         None when its bytes are incomplete, when it has to wait for the response to an
-        earlier request, or after `FAST_PATH_TURN` responses of the fast path; see
-        `has_request`.
+        earlier request, or after `FAST_PATH_TURN` responses of the fast path, or one
+        to an OffsetFetch; see `has_request`.
         """
         if self.failure is not None or (self._pending and self.is_blocked):
             return None
@@ -264,7 +286,7 @@ class Connection:
                 request = self._decode(frame)
                 if request is not None:
                     return request
-                if len(self._out) >= FAST_PATH_TURN:
+                if len(self._out) >= FAST_PATH_TURN or frame.startswith(_OFFSET_FETCH):
                     return None
         except MalformedFrame as error:
             # The traceback of the raised error refers to the frame's bytes, and would
@@ -360,7 +382,12 @@ class Connection:
 
     def _read_or_fast_path(self, frame: bytes) -> Request | None:
         fast_path = self._fast_path
-        if fast_path is None or not frame.startswith(self._fast_path_prefixes):
+        is_fetch = frame.startswith(_OFFSET_FETCH)
+        if is_fetch:
+            fast_path = self.fetch_path
+        elif not frame.startswith(self._fast_path_prefixes):
+            return self._read(frame)
+        if fast_path is None:
             return self._read(frame)
         # Responses are sent in the order of requests: no fast path while one is
         # pending.
@@ -371,7 +398,7 @@ class Connection:
             self._out.append(response)
             return None
         request = self._read(frame)
-        if request is not None:
+        if request is not None and not is_fetch:
             request.raw = frame
         return request
 

@@ -279,6 +279,15 @@ class Runtime:
         context = self._context(0, caller)
         return self._error_shard.refuse(request, context, code, message)
 
+    def readable_shard(self, index: int) -> DrivenShard | None:
+        """Return a shard if its state can be read now: it is loaded, and all its writes
+        are durable."""
+        if not self.shards:
+            return None
+        driven = self.shards[index]
+        is_durable = driven.written_sequence <= self._flusher.durable_sequence
+        return driven if driven.phase is _ACTIVE and is_durable else None
+
     def session_renewal(
         self, request: HeartbeatRequest | ConsumerGroupHeartbeatRequest
     ) -> Renew | None:

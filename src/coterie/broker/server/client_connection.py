@@ -24,6 +24,7 @@ from coterie.broker.server.call import Call, Handler
 from coterie.broker.server.connection_limits import ConnectionLimits
 from coterie.broker.server.heartbeat_memo import HEARTBEAT_FRONTS, HeartbeatMemo
 from coterie.broker.server.log_limit import LimitedLog
+from coterie.broker.server.offset_fetch_path import OffsetFetchPath, StoredFetches
 from coterie.broker.server.password_checks import Check
 from coterie.broker.server.request_memory import (
     EXHAUSTED_TIMEOUT_S,
@@ -59,6 +60,7 @@ class Connections:
         self.turns = Turns()
         self.disconnect_logs = defaultdict[str, LimitedLog](lambda: LimitedLog(_LOGGER))
         """The log of connections that are closed, by the kind of error."""
+        self.fetches = StoredFetches()
         self._open: set[ClientConnection] = set()
         self._unwritten: list[ClientConnection] = []
 
@@ -157,6 +159,8 @@ class ClientConnection(asyncio.Protocol):
             fast_path_prefixes=HEARTBEAT_FRONTS,
             sasl=self.sasl,
         )
+        fetches = OffsetFetchPath(node, self, connections.fetches)
+        self._connection.fetch_path = fetches.respond
         self._in_flight_max = settings.max_in_flight_requests_per_connection
         self._request_timeout_s = settings.connection_request_timeout_ms / 1000
         self._output_bytes_max = settings.connection_write_buffer_max_bytes

@@ -9,7 +9,7 @@ A-46). v10 identifies topics by id.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from coterie.broker.coordinator.classic.group import GroupState
@@ -17,6 +17,7 @@ from coterie.broker.coordinator.offsets.committed import (
     Packed,
     ResponsePartition,
     as_struct,
+    join_partitions,
     response_partition,
     response_without_offset,
     topic_id_of,
@@ -25,7 +26,7 @@ from coterie.broker.coordinator.offsets.member_check import check_fetch
 from coterie.broker.coordinator.result import Context, Result
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
-from coterie.types import GroupId, TopicId, TopicName
+from coterie.types import GroupId, MemberId, TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
@@ -36,9 +37,9 @@ from coterie.wire.messages.offset_fetch import (
 from coterie.wire.primitives import EncodedArray
 from coterie.wire.schema import ZERO_UUID
 
-PREPARED_SINCE: Final = 8
+PREPARED_SINCE: Final = 6
 """The version from which a partition of the response has the same encoding in every
-version."""
+version: the first flexible one."""
 TOPIC_IDS_SINCE: Final = 10
 RESPONSE_BYTES_MAX: Final = 104_857_600
 """The size from which on no further topics and groups of a request are served. The
@@ -99,7 +100,10 @@ class _Reader:
 
     def __init__(self, state: State, request: FetchOffsets, context: Context) -> None:
         self._group_id: GroupId = request.group.group_id
-        exists = _group_exists(state, request.group)
+        group = request.group
+        exists = group_exists(
+            state, self._group_id, group.member_id, group.member_epoch
+        )
         self._stored = state.offsets.stored.group(self._group_id) if exists else {}
         pending = state.offsets.pending
         unstable = request.require_stable and pending.has_group(self._group_id)
@@ -118,8 +122,7 @@ class _Reader:
         for topic, of_topic in self._stored.items():
             topic_id = self._topics.topic_id(topic) if by_id else ZERO_UUID
             if topic_id is not None:
-                partitions = self._partitions(topic, of_topic, of_topic)
-                responses.append(self._topic(topic, topic_id, partitions))
+                responses.append(self._topic(topic, topic_id, of_topic, of_topic))
         return responses
 
     def one_topic(
@@ -136,62 +139,66 @@ class _Reader:
         if name is None:
             unknown = [
                 response_without_offset(index, ErrorCode.UNKNOWN_TOPIC_ID)
-                for index in requested.partition_indexes
+                for index in indexes
             ]
-            return self._topic("", requested.topic_id, unknown)
+            body = b"".join(unknown)
+            return self._prepared("", requested.topic_id, len(unknown), body)
         of_topic = self._stored.get(name, {})
         if of_topic and requested.topic_id != ZERO_UUID:
             of_topic = _of_topic_id(of_topic, requested)
-        partitions = self._partitions(name, of_topic, requested.partition_indexes)
-        return self._topic(name, requested.topic_id, partitions)
+        return self._topic(name, requested.topic_id, of_topic, indexes)
 
-    def _partitions(
+    def _topic(
         self,
         topic: TopicName,
+        topic_id: TopicId,
         of_topic: Mapping[int, Packed],
-        wanted: Iterable[int],
-    ) -> list[ResponsePartition]:
-        if self._pending is not None:
-            return [self._stable(topic, of_topic, index) for index in wanted]
-        return [
-            response_partition(of_topic[index])
-            if index in of_topic
-            else response_without_offset(index)
-            for index in wanted
-        ]
+        wanted: Collection[int],
+    ) -> OffsetFetchResponseTopics:
+        """Return the response for the wanted partitions."""
+        if self._version < PREPARED_SINCE:
+            partitions = [self._partition(topic, of_topic, each) for each in wanted]
+            self._bytes_left -= sum(map(len, partitions))
+            return OffsetFetchResponseTopics(
+                name=topic, partitions=[as_struct(each) for each in partitions]
+            )
+        if self._pending is None:
+            body = join_partitions(of_topic, wanted)
+        else:
+            body = b"".join([self._partition(topic, of_topic, each) for each in wanted])
+        return self._prepared(topic, topic_id, len(wanted), body)
 
-    def _stable(
+    def _prepared(
+        self, topic: TopicName, topic_id: TopicId, count: int, body: bytes
+    ) -> OffsetFetchResponseTopics:
+        self._bytes_left -= len(body)
+        prepared: Any = EncodedArray(count, body)
+        return OffsetFetchResponseTopics(
+            name=topic, topic_id=topic_id, partitions=prepared
+        )
+
+    def _partition(
         self, topic: TopicName, of_topic: Mapping[int, Packed], partition: int
     ) -> ResponsePartition:
-        assert self._pending is not None
-        if self._pending.contains(self._group_id, topic, partition):
+        pending = self._pending
+        if pending is not None and pending.contains(self._group_id, topic, partition):
             return response_without_offset(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         if partition in of_topic:
             return response_partition(of_topic[partition])
         return response_without_offset(partition)
 
-    def _topic(
-        self, name: TopicName, topic_id: TopicId, partitions: list[ResponsePartition]
-    ) -> OffsetFetchResponseTopics:
-        response = OffsetFetchResponseTopics(name=name, topic_id=topic_id)
-        self._bytes_left -= sum(map(len, partitions))
-        if self._version >= PREPARED_SINCE:
-            prepared: Any = EncodedArray(len(partitions), b"".join(partitions))
-            response.partitions = prepared
-        else:
-            response.partitions = [as_struct(each) for each in partitions]
-        return response
 
-
-def _group_exists(state: State, requested: OffsetFetchRequestGroup) -> bool:
+def group_exists(
+    state: State, group_id: GroupId, member_id: MemberId | None, member_epoch: int
+) -> bool:
     """Return whether the group exists; raise ApiError if the member may not fetch."""
-    group = state.classic_groups.get(requested.group_id)
+    group = state.classic_groups.get(group_id)
     if group is not None:
         return group.state is not GroupState.DEAD
-    consumer_group = state.consumer_groups.get(requested.group_id)
+    consumer_group = state.consumer_groups.get(group_id)
     if consumer_group is None:
         return False
-    check_fetch(consumer_group, requested)
+    check_fetch(consumer_group, member_id, member_epoch)
     return True
 
 

@@ -18,7 +18,6 @@ from coterie.errors import ApiError
 from coterie.types import MemberId, TopicId
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitRequest
-from coterie.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from coterie.wire.plain_commit import PlainCommit
 
@@ -92,18 +91,20 @@ def check_transactional_commit(
     return _checked_epoch(_member(group, request.member_id, instance_id), epoch)
 
 
-def check_fetch(group: ConsumerGroup, requested: OffsetFetchRequestGroup) -> None:
+def check_fetch(
+    group: ConsumerGroup, member_id: MemberId | None, member_epoch: int
+) -> None:
     """Check a fetch; one without a member id, from an admin client, is always accepted
     (A-45).
 
     Raises:
         ApiError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION.
     """
-    if requested.member_id is None and requested.member_epoch < 0:
+    if member_id is None and member_epoch < 0:
         return
-    member = _member(group, requested.member_id or "")
-    if requested.member_epoch != member.epoch:
-        raise _wrong_epoch(member, requested.member_epoch)
+    member = _member(group, member_id or "")
+    if member_epoch != member.epoch:
+        raise _wrong_epoch(member, member_epoch)
 
 
 def _member(

@@ -291,18 +291,23 @@ def _old_response(
         )
     topics = [
         OffsetFetchResponseTopic(
-            name=topic.name,
-            partitions=[
-                OffsetFetchResponsePartition(
-                    partition_index=partition.partition_index,
-                    committed_offset=partition.committed_offset,
-                    committed_leader_epoch=partition.committed_leader_epoch,
-                    metadata=partition.metadata,
-                    error_code=partition.error_code,
-                )
-                for partition in topic.partitions
-            ],
+            name=topic.name, partitions=_old_partitions(topic.partitions)
         )
         for topic in group.topics
     ]
     return OffsetFetchResponse(topics=topics, error_code=code)
+
+
+def _old_partitions(partitions: Any) -> Any:
+    if isinstance(partitions, EncodedArray):
+        return partitions
+    return [
+        OffsetFetchResponsePartition(
+            partition_index=partition.partition_index,
+            committed_offset=partition.committed_offset,
+            committed_leader_epoch=partition.committed_leader_epoch,
+            metadata=partition.metadata,
+            error_code=partition.error_code,
+        )
+        for partition in partitions
+    ]
