@@ -4,7 +4,7 @@ compaction. The disk outlives the process, and the event loop uses the world's t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from random import Random
 from typing import Any, Final
@@ -81,13 +81,25 @@ class ServerEnvironment:
         return self.rng.randbytes(16)
 
 
-def _breakable(assign: Assign, environment: ServerEnvironment) -> Assign:
-    def assign_or_fail(spec: GroupSpec) -> Assignment:
-        if environment.assignors_fail:
-            raise RuntimeError("the world made it fail")
-        return assign(spec)
+class _Assignors(dict[str, Assign]):
+    """The configured assignors, which fail while the world says so.
 
-    return assign_or_fail
+    At other times they are the functions themselves: the coordinator computes targets
+    of `uniform` from its plan.
+    """
+
+    def __init__(
+        self, assignors: Mapping[str, Assign], environment: ServerEnvironment
+    ) -> None:
+        super().__init__(assignors)
+        self._environment = environment
+
+    def __getitem__(self, name: str) -> Assign:
+        return _fail if self._environment.assignors_fail else super().__getitem__(name)
+
+
+def _fail(spec: GroupSpec) -> Assignment:
+    raise RuntimeError("the world made it fail")
 
 
 class DelayedLoader(Loader):
@@ -146,10 +158,7 @@ class Server:
                 environment.settings,
                 topics=environment.topics,
                 configs=environment.configs,
-                assignors={
-                    name: _breakable(assign, environment)
-                    for name, assign in assignors.items()
-                },
+                assignors=_Assignors(assignors, environment),
                 new_id=environment.new_id,
                 new_uuid=environment.new_uuid,
             ),

@@ -145,11 +145,10 @@ def _join(rounds: Rounds) -> Figure:
     """Measure the same join a hundred times; its inputs are immutable."""
     spec = uniform_group()
     made = plan(spec)
-    assert made.kept is not None
+    assert made.state is not None
     targets: Mapping[str, Target] = as_targets(made.changed)
-    joined = spec.members["member-00000"]._replace(member_id="member-new")
-    churn = Churn(spec.topics, targets, [joined])
-    step = partial(replan, made.kept, churn)
+    churn = Churn(made.state.topics, targets, ["member-new"])
+    step = partial(replan, made.state, churn)
     planned = step()
     assert planned is not None
 

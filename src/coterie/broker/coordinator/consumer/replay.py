@@ -104,6 +104,7 @@ def _replay_value(state: State, group: ConsumerGroup, key: Any, value: Message) 
                 )
             )
         case ConsumerGroupTargetAssignmentMemberValue():
+            group.discard_plan()
             group.targets[key.member_id] = {
                 topic.topic_id: frozenset(topic.partitions)
                 for topic in value.topic_partitions
@@ -117,6 +118,9 @@ def _replay_value(state: State, group: ConsumerGroup, key: Any, value: Message) 
         case ConsumerGroupMemberMetadataValue():
             before = group.members.get(key.member_id)
             member = _with_metadata(_member(group, key.member_id), value)
+            plan = group.tracked_plan
+            if plan is not None and not plan.update(before, member):
+                group.plan = None
             group.put_member(member)
             state.topic_index.subscribe(group.group_id, before, member)
         case ConsumerGroupMetadataValue():
@@ -129,9 +133,12 @@ def _replay_value(state: State, group: ConsumerGroup, key: Any, value: Message) 
                 f"{group.group_id}: its target epoch decreases"
             )
             group.assignment_epoch = epoch
+            if group.plan is not None and group.plan.epoch != epoch:
+                group.plan = None
             group.assigned_ms = value.assignment_timestamp
         case ConsumerGroupRegularExpressionValue():
             assert value.topics == sorted(value.topics), key.regular_expression
+            group.discard_plan()
             old = group.regexes.get(key.regular_expression)
             new = ResolvedRegex(tuple(value.topics), value.version, value.timestamp)
             group.regexes[key.regular_expression] = new
@@ -199,8 +206,7 @@ def _replay_tombstone(state: State, group: ConsumerGroup, key: Message) -> None:
             if (member := group.members.get(key.member_id)) is not None:
                 group.put_member(replace(member, **_BEFORE_CURRENT))  # type: ignore[arg-type]
         case ConsumerGroupTargetAssignmentMemberKey():
-            group.targets.pop(key.member_id, None)
-            group.target_details.pop(key.member_id, None)
+            group.remove_target(key.member_id)
         case ConsumerGroupMemberMetadataKey(member_id=member_id):
             if (member := group.members.get(member_id)) is not None:
                 assert member.epoch == LEAVE_EPOCH, f"{member_id} has an assignment"
@@ -209,8 +215,10 @@ def _replay_tombstone(state: State, group: ConsumerGroup, key: Message) -> None:
                 state.topic_index.subscribe(group.group_id, member, None)
         case ConsumerGroupTargetAssignmentMetadataKey():
             group.assignment_epoch = UNASSIGNED
+            group.plan = None
             group.assigned_ms = 0
         case ConsumerGroupRegularExpressionKey():
+            group.discard_plan()
             resolved = group.regexes.pop(key.regular_expression, None)
             state.topic_index.resolve(group.group_id, resolved, None)
         case ConsumerGroupMetadataKey():
