@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from coterie.broker.log.log import BatchInfo, LogPartition, StagedWrite
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.runtime.flusher import (
+    CALM_WRITES,
     FAST_S,
+    QUICK_S,
+    QUICK_WRITES_MIN,
     SMALL_BYTES,
     SMALL_OPERATIONS,
-    TRY_EVERY,
     Flusher,
     WritePace,
 )
@@ -256,26 +259,32 @@ def staged(batches: int = 1, size: int = 10) -> StagedWrite:
     return log.take()
 
 
-def after(seconds: float, writes: int = 40) -> WritePace:
+def after(seconds: float, writes: int = QUICK_WRITES_MIN) -> WritePace:
     pace = WritePace()
     for _ in range(writes):
         pace.record(staged(), seconds)
     return pace
 
 
+FAST = after(0.0001)
+SLOW_S = (0.0021, 0.005, 0.05)
+
+
 def test_a_new_disk_is_assumed_slow_until_measured() -> None:
     assert not WritePace().fits_loop(staged())
-    assert after(FAST_S / 5).fits_loop(staged(SMALL_OPERATIONS))
+    assert not after(0.0001, QUICK_WRITES_MIN - 1).fits_loop(staged())
+    assert after(0.0001).fits_loop(staged(SMALL_OPERATIONS))
 
 
-def test_writes_to_a_slow_disk_use_the_worker_thread() -> None:
-    assert not after(FAST_S * 2).fits_loop(staged())
+@pytest.mark.parametrize("seconds", SLOW_S)
+def test_writes_to_a_slow_disk_use_the_worker_thread(seconds: float) -> None:
+    pace = after(seconds, 1_000)
+    assert not pace.fits_loop(staged())
 
 
 def test_many_or_large_batches_use_the_worker_thread() -> None:
-    pace = after(FAST_S / 5)
-    assert not pace.fits_loop(staged(SMALL_OPERATIONS + 1))
-    assert not pace.fits_loop(staged(2, SMALL_BYTES // 2 + 1))
+    assert not FAST.fits_loop(staged(SMALL_OPERATIONS + 1))
+    assert not FAST.fits_loop(staged(2, SMALL_BYTES // 2 + 1))
 
 
 def test_truncation_uses_the_worker_thread() -> None:
@@ -283,29 +292,101 @@ def test_truncation_uses_the_worker_thread() -> None:
     log.create(WHERE)
     log.flush()
     log.truncate(WHERE, 0)
-    assert not after(FAST_S / 5).fits_loop(log.take())
+    assert not FAST.fits_loop(log.take())
 
 
 def test_the_duration_of_a_large_write_is_ignored() -> None:
-    pace = after(FAST_S / 5)
+    pace = after(0.0001)
     pace.record(staged(SMALL_OPERATIONS + 1), 60)
     assert pace.fits_loop(staged())
 
 
-def test_a_slow_write_moves_writes_to_the_worker_until_the_average_drops() -> None:
-    pace = after(FAST_S / 5)
-    pace.record(staged(), 50 * FAST_S)
-    assert not pace.fits_loop(staged())
-    for _ in range(30):
-        pace.record(staged(), FAST_S / 5)
-    assert pace.fits_loop(staged())
+def blocked(durations: Iterable[float]) -> list[float]:
+    """Return the durations of the writes that are done in the event loop."""
+    pace, small = WritePace(), staged()
+    found = []
+    for seconds in durations:
+        if pace.fits_loop(small):
+            found.append(seconds)
+        pace.record(small, seconds)
+    return found
 
 
-def test_a_slow_disk_is_measured_again_periodically() -> None:
-    pace = after(FAST_S * 2)
-    small = staged()
-    tries = [pace.fits_loop(small) for _ in range(3 * TRY_EVERY)]
-    assert tries.count(True) == 3
+def test_a_write_that_took_long_moves_the_next_ones_to_the_worker() -> None:
+    quick = [0.0001] * (2 * QUICK_WRITES_MIN - 1)
+    durations = [0.0001] * 100 + [0.05] + quick + [0.05]
+    assert blocked(durations) == [0.0001] * (100 - QUICK_WRITES_MIN) + [0.05]
+
+
+def test_writes_return_to_the_event_loop_when_the_disk_is_fast_again() -> None:
+    durations = [0.0001] * 50 + [0.05] * 50 + [0.0001] * 1_000
+    assert len(blocked(durations)) > 950
+
+
+@pytest.mark.parametrize("every", [20, 100, 1_000])
+def test_a_disk_that_is_slow_from_time_to_time_blocks_the_loop_a_few_times(
+    every: int,
+) -> None:
+    durations = ([0.0001] * (every - 1) + [0.05]) * (100_000 // every)
+    assert blocked(durations).count(0.05) <= 8
+
+
+def test_a_disk_that_only_seems_quick_in_the_worker_is_tried_more_and_more_seldom() -> (
+    None
+):
+    seconds = 4 * FAST_S * 0.99
+    assert seconds < QUICK_S
+    assert len(blocked([seconds] * 100_000)) < 50
+
+
+def test_a_long_time_without_slow_writes_makes_the_return_quick_again() -> None:
+    slow = ([0.0001] * 300 + [0.05]) * 4
+    durations = slow + [0.0001] * (20 * CALM_WRITES) + [0.05]
+    back = [0.0001] * (3 * QUICK_WRITES_MIN)
+    assert len(blocked(durations + back)) > len(blocked(durations))
+    assert len(blocked(slow + back)) == len(blocked(slow))
+
+
+class SlowDisk(MemoryLog):
+    """A log whose writes take `delay_s` of the clock `now_s`."""
+
+    def __init__(self, delay_s: float) -> None:
+        super().__init__(self._pass_time)
+        self.delay_s = delay_s
+        self.now_s = 0.0
+        self.threads: Counter[str] = Counter()
+
+    def _pass_time(self) -> None:
+        self.threads[threading.current_thread().name] += 1
+        self.now_s += self.delay_s
+
+
+async def written(log: SlowDisk, writes: int) -> Counter[str]:
+    """Do writes one after the other; return their number in each thread."""
+    flusher = Flusher(log, asyncio.get_running_loop())
+    flusher.seconds = lambda: log.now_s
+    calls: list[LogError | None] = []
+    for number in range(writes):
+        log.put(SPACE, b"a", b"%d" % number)
+        flusher.when_durable(calls.append)
+        await until(lambda number=number: len(calls) > number)  # type: ignore[misc]
+    flusher.close()
+    return log.threads
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("delay_s", [0.005, 0.05])
+async def test_no_write_to_a_slow_disk_is_done_in_the_event_loop(
+    delay_s: float,
+) -> None:
+    assert await written(SlowDisk(delay_s), 300) == {"flusher": 300}
+
+
+@pytest.mark.asyncio
+async def test_writes_to_a_fast_disk_need_no_thread() -> None:
+    threads = await written(SlowDisk(0.0001), 300)
+    assert threads["flusher"] == QUICK_WRITES_MIN
+    assert threads["MainThread"] == 300 - QUICK_WRITES_MIN
 
 
 def test_a_callback_that_fails_does_not_keep_others_from_being_called(
