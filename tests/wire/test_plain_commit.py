@@ -74,8 +74,11 @@ def assert_same(plain: PlainCommit, request: OffsetCommitRequest) -> None:
     assert len(plain.topics) == len(request.topics)
     for topic, general in zip(plain.topics, request.topics, strict=True):
         assert (topic.name, topic.topic_id) == (general.name, general.topic_id)
-        assert [row[:3] for row in ROW.iter_unpack(topic.rows)] == [
-            (each.partition_index, each.committed_offset, each.committed_leader_epoch)
+        assert [*ROW.iter_unpack(topic.rows)] == [
+            (
+                each.partition_index,
+                struct.pack(">qi", each.committed_offset, each.committed_leader_epoch),
+            )
             for each in general.partitions
         ]
 

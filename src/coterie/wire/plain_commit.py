@@ -22,9 +22,9 @@ from coterie.wire.schema import ZERO_UUID
 
 PLAIN_SINCE: Final = 8
 TOPIC_IDS_SINCE: Final = 10
-ROW: Final = struct.Struct(">iqiBB")
-"""A partition: index, offset, leader epoch, length of the metadata plus 1 (0 for null),
-and the number of tagged fields, which is 0."""
+ROW: Final = struct.Struct(">i12s2x")
+"""A partition: index, and the bytes of offset and leader epoch. The length of the
+metadata plus 1 (0 for null) and the number of tagged fields, 0, follow."""
 _INT32: Final = struct.Struct(">i")
 _METADATA_AT: Final = 16
 _TAGS_AT: Final = 17

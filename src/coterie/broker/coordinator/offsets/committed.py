@@ -94,9 +94,10 @@ _HEAD_BYTES: Final = _HEAD.size
 _PARTITION: Final = struct.Struct(">iqi")
 _ERROR_AND_TAGS: Final = struct.Struct(">hx")
 _HEAD_AND_PARTITION: Final = struct.Struct(_HEAD.format + _PARTITION.format[1:])
-PLAIN: Final = struct.Struct(_HEAD_AND_PARTITION.format + "Bhx")
+PLAIN: Final = struct.Struct(_HEAD.format + "i12sBhx")
 """A packed offset without metadata: record offset, commit and expire timestamp, topic
-id, partition, offset, leader epoch, length of the metadata plus 1, error code."""
+id, partition, bytes of offset and leader epoch, length of the metadata plus 1, error
+code."""
 _NO_METADATA: Final = write_uvarint(1)
 _NO_METADATA_NO_ERROR: Final = _NO_METADATA + _ERROR_AND_TAGS.pack(0)
 _METADATA_AT: Final = _PARTITION.size

@@ -124,7 +124,7 @@ class _Encoder:
         add, pack_offset = records.append, PLAIN.pack
         record_offset = self._base_offset + at
         packed: dict[int, Packed] = {}
-        for index, offset, leader_epoch, _, _ in ROW.iter_unpack(rows):
+        for index, position in ROW.iter_unpack(rows):
             if not 0 <= index < count:
                 return False
             if at == _ONE_BYTE_DELTAS:
@@ -137,8 +137,7 @@ class _Encoder:
                     key,
                     index,
                     value,
-                    offset,
-                    leader_epoch,
+                    position,
                     end,
                 )
             )
@@ -148,8 +147,7 @@ class _Encoder:
                 -1,
                 topic_id,
                 index,
-                offset,
-                leader_epoch,
+                position,
                 1,
                 0,
             )
@@ -163,8 +161,8 @@ class _Encoder:
 class _Layout(NamedTuple):
     """The constant parts of a record, and the function that packs it: the lead (length,
     attributes, timestamp delta), the offset delta, the key with its length but for the
-    partition, the partition, the length of the value with its version, offset, leader
-    epoch, and the end of the value with the number of headers."""
+    partition, the partition, the length of the value with its version, offset and
+    leader epoch, and the end of the value with the number of headers."""
 
     lead: bytes
     key_length: bytes
@@ -187,7 +185,7 @@ def _layout(key_size: int, end_size: int, *, short_delta: bool) -> _Layout:
     lead = varint(body_size) + b"\0\0"
     delta = "B" if short_delta else "H"
     layout = struct.Struct(
-        f">{len(lead)}s{delta}{front_size}si{value_front_size}sqi{end_size + 1}s"
+        f">{len(lead)}s{delta}{front_size}si{value_front_size}s12s{end_size + 1}s"
     )
     assert layout.size == len(varint(body_size)) + body_size
     return _Layout(lead, key_length, value_length, layout.pack)
