@@ -233,7 +233,7 @@ class World:
 
     def offset(self, group_id: str, partition: int = 0) -> int:
         """Fetch the committed offset of a group as a client does."""
-        answer = self.call(fetch_request(group_id, partition), group_id, 7)
+        answer = self.call(fetch_request(group_id, partition), group_id, 5)
         assert answer.error_code == 0, answer
         committed: int = answer.topics[0].partitions[0].committed_offset
         return committed
