@@ -48,7 +48,7 @@ def test_a_write_gets_its_response_once_it_is_durable() -> None:
 def test_a_read_waits_for_the_writes_it_has_read() -> None:
     world = World()
     world.submit(commit_request("g", 5), "g")
-    answers = world.submit(fetch_request("g"), "g", 7)
+    answers = world.submit(fetch_request("g"), "g", 5)
     assert answers == []
     world.loop.settle()
     assert answers[0].topics[0].partitions[0].committed_offset == 5
