@@ -113,7 +113,8 @@ class KafkaPythonJudge:
 
     def write(self, value: Any) -> bytes:
         value._header = None
-        return bytes(value.encode(version=self._version))
+        written: bytes = value.encode(version=self._version)
+        return written
 
 
 class AiokafkaJudge:

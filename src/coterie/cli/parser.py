@@ -155,10 +155,7 @@ class _Print(argparse.Action):
 def _version_text() -> str:
     from importlib.metadata import version  # slow to import
 
-    from coterie.wire.generated import COMPILED
-
-    build = "compiled" if COMPILED else "pure Python"
-    return f"coterie {version('coterie')} ({build})"
+    return f"coterie {version('coterie')}"
 
 
 def _help_text() -> str:

@@ -393,12 +393,12 @@ def _decode_each(data: bytes, header: BatchHeader) -> Iterator[LogRecord]:
     at = 0
     fixed_time = header.max_timestamp_ms if header.is_log_append_time else None
     for _ in range(header.record_count):
-        size, at = _read_varint(data, at)
+        size, at = read_varint(data, at)
         end = at + size
         if size < 0 or end > len(data):
             raise MalformedFrame(f"record of {size} bytes exceeds the batch")
-        delta, at = _read_varint(data, at + 1)  # a record's attributes are unused
-        offset_delta, at = _read_varint(data, at)
+        delta, at = read_varint(data, at + 1)  # a record's attributes are unused
+        offset_delta, at = read_varint(data, at)
         key, at = _read_bytes(data, at)
         value, at = _read_bytes(data, at)
         headers, at = read_record_headers(data, at)
@@ -464,7 +464,11 @@ _NULL: Final = varint(-1)
 _VARINT_SHIFT_MAX: Final = 63
 
 
-def _read_varint(data: bytes | bytearray, at: int) -> tuple[int, int]:
+def read_varint(data: bytes | bytearray, at: int) -> tuple[int, int]:
+    """Decode a zigzag varint; return it and the next position.
+
+    Raises MalformedFrame when it is too long, IndexError when the data end before it.
+    """
     byte = data[at]
     at += 1
     if byte < 0x80:
@@ -496,12 +500,12 @@ def record_times(
     at = 0
     try:
         for _ in range(header.record_count):
-            size, at = _read_varint(data, at)
+            size, at = read_varint(data, at)
             if not 0 < size <= len(data) - at:
                 raise MalformedFrame(f"record of {size} bytes exceeds the batch")
             end = at + size
-            delta, at = _read_varint(data, at + 1)
-            offset_delta, at = _read_varint(data, at)
+            delta, at = read_varint(data, at + 1)
+            offset_delta, at = read_varint(data, at)
             time_ms = base_ms + delta
             if header.is_log_append_time:
                 time_ms = header.max_timestamp_ms
@@ -526,7 +530,7 @@ def _read_unsigned(data: bytes | bytearray, at: int) -> tuple[int, int]:
 
 
 def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
-    size, at = _read_varint(data, at)
+    size, at = read_varint(data, at)
     if size < 0:
         return None, at
     if size > len(data) - at:
@@ -542,7 +546,7 @@ def read_record_headers(
     Return them and the position after them. Raises MalformedFrame, IndexError or
     UnicodeDecodeError.
     """
-    count, at = _read_varint(data, at)
+    count, at = read_varint(data, at)
     if count == 0:
         return (), at
     if not 0 <= count <= len(data) - at:

@@ -291,6 +291,15 @@ class Shard:
             stored.put_all(group_id, topic, of_topic)
         self.changed.add(group_id)
 
+    def replay_commits(
+        self, group_id: GroupId, topic: TopicName, offsets: dict[int, Packed]
+    ) -> None:
+        """Store the offsets of records that were read at once, as their replay does."""
+        assert offsets, group_id
+        self.state.ensure_group(group_id)
+        self.state.offsets.stored.put_all(group_id, topic, offsets)
+        self.changed.add(group_id)
+
     def skip_records_before(self, group_id: GroupId, log_offset: LogOffset) -> None:
         """Skip the records of a group before an offset, as a snapshot contained
         them.

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from coterie.broker.coordinator.offsets.plain_replay import read_commits
 from coterie.broker.coordinator.record_serde import decode_record
 from coterie.broker.coordinator.result import Origin
 from coterie.broker.coordinator.shard import Shard
@@ -160,6 +161,12 @@ def _replay_batch(
         header = read_header(batch)
         if not crc_matches(batch):
             raise LogCorrupt(f"offset {header.base_offset}: wrong checksum")
+        commits = read_commits(batch, header)
+        if commits is not None:
+            for group_id, topic, offsets in commits:
+                shard.replay_commits(group_id, topic, offsets)
+            driven.records_since_snapshot += header.record_count
+            return header.last_offset + 1
         producer_id = header.producer_id if header.is_transactional else -1
         for stored in decode_records(batch, header):
             if header.is_control:
