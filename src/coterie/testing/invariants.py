@@ -205,6 +205,7 @@ _DERIVED = (
     "classic_count",
     "offers",
     "classic_protocols",
+    "_reconciled",
     "_subscriptions",
     "_owner_epochs",
 )

@@ -8,12 +8,10 @@ metrics tracks nothing.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from coterie.broker.coordinator.consumer.group import ConsumerGroup, ConsumerGroupState
-from coterie.broker.coordinator.consumer.member import MemberState
+from coterie.broker.coordinator.consumer.group import ConsumerGroupState
 from coterie.broker.coordinator.consumer.timers import ResolveRegexes
 from coterie.broker.coordinator.offsets.deletion import ExpireOffsets
 from coterie.broker.coordinator.records import (
@@ -56,41 +54,6 @@ class _Unowned(NamedTuple):
     since_ms: int
 
 
-class RebalanceProgress:
-    """A rebalance of a group: when it began, and the epoch each member has reached.
-
-    Epochs are counted as records are written, because `ConsumerGroup.state` visits
-    every member, and most records of a rebalance of many members do not end it.
-    """
-
-    def __init__(self, group: ConsumerGroup, began_ms: int) -> None:
-        self.group = group
-        self.began_ms = began_ms
-        self._reached = {
-            member_id: member.epoch
-            for member_id, member in group.members.items()
-            if member.state is MemberState.STABLE
-        }
-        self._counts = Counter(self._reached.values())
-
-    def update(self, member_id: MemberId, value: _Current | None) -> None:
-        """Update a member's epoch and state from its record."""
-        before = self._reached.pop(member_id, None)
-        if before is not None:
-            assert self._counts[before] > 0, (self.group.group_id, member_id)
-            self._counts[before] -= 1
-        if value is not None and value.state == MemberState.STABLE:
-            self._reached[member_id] = value.member_epoch
-            self._counts[value.member_epoch] += 1
-
-    def is_over(self) -> bool:
-        """Return whether the group is Stable."""
-        group = self.group
-        if self._counts[group.epoch] < len(group.members):
-            return False
-        return group.state is ConsumerGroupState.STABLE
-
-
 class Metrics:
     """The counters of one server.
 
@@ -111,7 +74,8 @@ class Metrics:
         """The number of partitions that were assigned to another member than before."""
         self._observe_rebalance = observe_rebalance
         self._observe_unowned = observe_unowned
-        self._rebalancing: dict[GroupId, RebalanceProgress] = {}
+        self._rebalancing: dict[GroupId, int] = {}
+        """The time at which the rebalance of a group began, in ms."""
         self._assigned: dict[tuple[GroupId, MemberId], set[_Partition]] = {}
         self._unowned: dict[GroupId, dict[_Partition, _Unowned]] = {}
 
@@ -153,9 +117,6 @@ class Metrics:
         server started, so none of them counts as moved.
         """
         group_id, member_id = holder = (key.group_id, key.member_id)
-        rebalance = self._rebalancing.get(group_id)
-        if rebalance is not None:
-            rebalance.update(member_id, value)
         partitions = _assigned(value)
         before = self._assigned.pop(holder, None)
         if value is not None:
@@ -189,16 +150,12 @@ class Metrics:
             if group is None:
                 self._unowned.pop(group_id, None)
             return
-        rebalance = self._rebalancing.get(group_id)
-        if rebalance is None or rebalance.group is not group:
-            if rebalance is None and not is_bumped:
-                return
-            # The group was reloaded: the counts of the old object no longer apply.
-            began_ms = now_ms if rebalance is None else rebalance.began_ms
-            rebalance = self._rebalancing[group_id] = RebalanceProgress(group, began_ms)
-        assert rebalance.began_ms <= now_ms, group_id
-        if rebalance.is_over():
-            self._observe_rebalance((now_ms - rebalance.began_ms) / 1000)
+        if is_bumped:
+            self._rebalancing.setdefault(group_id, now_ms)
+        began_ms = self._rebalancing.get(group_id)
+        if began_ms is not None and group.state is ConsumerGroupState.STABLE:
+            assert began_ms <= now_ms, group_id
+            self._observe_rebalance((now_ms - began_ms) / 1000)
             del self._rebalancing[group_id]
             self._unowned.pop(group_id, None)
 

@@ -25,6 +25,7 @@ from coterie.broker.coordinator.classic.timers import (
     EndSyncPhase,
     ExpireSession,
 )
+from coterie.broker.coordinator.consumer.group import ConsumerGroupState
 from coterie.broker.coordinator.consumer.subscriptions import TopicsChanged
 from coterie.broker.coordinator.consumer.timers import (
     EndComputation,
@@ -41,7 +42,6 @@ from coterie.broker.coordinator.records import (
 from coterie.broker.coordinator.records import GroupMetadataKey, OffsetCommitKey
 from coterie.broker.coordinator.result import Result
 from coterie.broker.coordinator.state import State
-from coterie.broker.runtime.metrics import RebalanceProgress
 from coterie.broker.runtime.structured_log import Value, log_event
 from coterie.types import GroupId
 from coterie.wire.messages.consumer_group_heartbeat import (
@@ -69,14 +69,10 @@ class Before(NamedTuple):
     """Whether no rebalance was in progress."""
 
 
-class _Rebalance:
-    __slots__ = ("before", "began_ms", "progress", "reason")
-
-    def __init__(self, before: Before, reason: str, began_ms: int) -> None:
-        self.before = before
-        self.reason = reason
-        self.began_ms = began_ms
-        self.progress: RebalanceProgress | None = None
+class _Rebalance(NamedTuple):
+    before: Before
+    reason: str
+    began_ms: int
 
 
 def may_rebalance(result: Result) -> bool:
@@ -145,13 +141,7 @@ class RebalanceLog:
             key = record.key
             if type(key) is GroupMetadataKey:
                 self._classic_record(state, key.group, request, now_ms)
-            elif type(key) is _EpochKey:
-                touched[key.group_id] = None
-            elif type(key) is _CurrentKey and key.group_id in self._open:
-                progress = self._open[key.group_id].progress
-                if progress is not None:
-                    value: Any = record.value
-                    progress.update(key.member_id, value)
+            elif type(key) is _EpochKey or type(key) is _CurrentKey:
                 touched[key.group_id] = None
         for group_id in touched:
             self._end_if_stable(state, group_id, now_ms)
@@ -199,12 +189,7 @@ class RebalanceLog:
         if group is None or not group.members:
             epoch = -1 if group is None else group.epoch
             self._end(group_id, CONSUMER, "empty", (0, epoch), now_ms)
-            return
-        progress = rebalance.progress
-        if progress is None or progress.group is not group:
-            progress = RebalanceProgress(group, rebalance.began_ms)
-            rebalance.progress = progress
-        if progress.is_over():
+        elif group.state is ConsumerGroupState.STABLE:
             after = len(group.members), group.epoch
             self._end(group_id, CONSUMER, "stable", after, now_ms)
 

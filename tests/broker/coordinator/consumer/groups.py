@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,15 @@ Owned = Mapping[str, Collection[int]]
 def topic_id(name: str) -> TopicId:
     """Return the id that `Topics` gives to a topic of this name."""
     return name.encode().ljust(16, b"\0")
+
+
+class Unread(dict[str, Any]):
+    """A dict by member id that must not be iterated."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("all members are read")
+
+    keys = values = items = __iter__  # type: ignore[assignment]
 
 
 @dataclass

@@ -19,6 +19,7 @@ from coterie.broker.coordinator.consumer.member import (
     MemberState,
 )
 from coterie.broker.coordinator.consumer.reconcile import FREE
+from tests.broker.coordinator.consumer.groups import Unread
 
 A, B = b"a" * 16, b"b" * 16
 CLASSIC = ClassicMemberInfo(session_timeout_ms=1, protocols=())
@@ -211,3 +212,20 @@ def test_derived_state_equals_that_of_a_new_group_with_the_same_members(
         group.members[member_id].instance_id == instance
         for instance, member_id in group.static_members.items()
     )
+
+
+def test_the_state_is_counted_not_read_from_all_members() -> None:
+    group = ConsumerGroup("g")
+    group.epoch = group.assignment_epoch = 2
+    waiting = Member(member_id="n", epoch=2, state=MemberState.UNRELEASED_PARTITIONS)
+    for member in (Member(member_id="m", epoch=1), Member(member_id="m", epoch=2)):
+        group.put_member(member)
+    group.put_member(waiting)
+    group.members = Unread(group.members)
+    assert group.state is ConsumerGroupState.RECONCILING
+    group.put_member(Member(member_id="n", epoch=2))
+    assert group.state is ConsumerGroupState.STABLE
+    group.put_member(Member(member_id="n", epoch=1))
+    assert group.state is ConsumerGroupState.RECONCILING
+    group.remove_member("n")
+    assert group.state is ConsumerGroupState.STABLE

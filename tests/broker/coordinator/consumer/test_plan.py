@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from coterie.settings import Settings
 from tests.broker.coordinator.consumer.groups import (
     AT_ONCE,
     GroupDriver,
+    Unread,
     topic_id,
 )
 
@@ -190,15 +190,6 @@ def planned_group(*members: str) -> GroupDriver:
     driver.settled(*members)
     assert driver.group.plan is not None
     return driver
-
-
-class Unread(dict[str, Any]):
-    """A dict that must not be iterated."""
-
-    def __iter__(self) -> Iterator[str]:
-        raise AssertionError("all members are read")
-
-    keys = values = items = __iter__  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("epoch", [JOIN_EPOCH, LEAVE_EPOCH])

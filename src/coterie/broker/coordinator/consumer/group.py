@@ -23,6 +23,7 @@ from coterie.broker.coordinator.client_side.values import (
 )
 from coterie.broker.coordinator.consumer.member import (
     Member,
+    MemberState,
     Target,
 )
 from coterie.broker.coordinator.consumer.plan import TargetPlan
@@ -127,6 +128,8 @@ class ConsumerGroup:
         """The number of members that use the classic protocol."""
         self.classic_protocols: Counter[str] = Counter()
         """The number of classic members that support each protocol (assignor)."""
+        self._reconciled: Counter[int] = Counter()
+        """The number of members that have reconciled with the target of each epoch."""
         self._subscriptions: Counter[_Subscription] = Counter()
         self._owner_epochs: dict[TopicId, dict[int, int]] = {}
 
@@ -143,8 +146,7 @@ class ConsumerGroup:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
             return ConsumerGroupState.ASSIGNING
-        members = self.members.values()
-        if all(each.is_reconciled(self.assignment_epoch) for each in members):
+        if self._reconciled[self.assignment_epoch] == len(self.members):
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 
@@ -226,9 +228,15 @@ class ConsumerGroup:
         Raises:
             AssertionError: Another member owns one of its partitions (H-51).
         """
-        self._forget(self.members.get(member.member_id))
+        before = self.members.get(member.member_id)
         self.members[member.member_id] = member
-        self._count(member, 1)
+        if before is not None and _has_same_metadata(before, member):
+            self._release_all(before)
+        else:
+            self._forget(before)
+            self._count(member, 1)
+        if member.state is MemberState.STABLE:
+            _add(self._reconciled, member.epoch, 1)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         for topic, partition in _owned_partitions(member):
@@ -255,6 +263,12 @@ class ConsumerGroup:
         instance_id = member.instance_id or ""
         if self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
+        self._release_all(member)
+
+    def _release_all(self, member: Member) -> None:
+        """Remove a member's current assignment from the derived fields."""
+        if member.state is MemberState.STABLE:
+            _add(self._reconciled, member.epoch, -1)
         for topic, partition in _owned_partitions(member):
             self._release(topic, partition, member.epoch)
 
@@ -297,6 +311,21 @@ class ConsumerGroup:
         del owners[partition]
         if not owners:
             del self._owner_epochs[topic]
+
+
+def _has_same_metadata(before: Member, after: Member) -> bool:
+    """Return whether only the current assignment of a member differs.
+
+    Long values are compared by identity: a member with another assignment shares them.
+    """
+    return (
+        before.topic_names is after.topic_names
+        and before.topic_regex == after.topic_regex
+        and before.instance_id == after.instance_id
+        and before.server_assignor == after.server_assignor
+        and before.client_assignors is after.client_assignors
+        and before.classic is after.classic
+    )
 
 
 def _owned_partitions(member: Member) -> Iterator[tuple[TopicId, int]]:

@@ -100,7 +100,8 @@ class Member:
         for topic, pending in self.pending_revocation.items():
             assert pending.keys().isdisjoint(self.assigned.get(topic, ())), topic
         names = tuple(sorted(set(self.topic_names)))
-        object.__setattr__(self, "topic_names", names)
+        if names != self.topic_names:  # else the tuple stays the same object
+            object.__setattr__(self, "topic_names", names)
 
     def at(
         self,
