@@ -9,6 +9,7 @@ import pytest
 from coterie.broker.coordinator.offsets.deletion import DeletedTopic, TopicsDeleted
 from coterie.broker.coordinator.shard import Shard
 from coterie.broker.runtime.shards import Phase
+from coterie.errors import LogError
 from coterie.settings import Settings
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.sync_group import (
@@ -102,6 +103,37 @@ def test_the_records_of_one_request_are_one_batch() -> None:
     world.call(request, "g")
     [batch] = world.log.read(world.driven("g").where, 0, 1 << 20)
     assert read_header(batch).record_count == 2
+
+
+def test_plain_commits_of_one_loop_iteration_are_one_batch() -> None:
+    world = World()
+    world.call(commit_request("g", 5), "g")
+    where, world.grown = world.driven("g").where, []
+    size_bytes = world.log.size_bytes(where)
+    answers = [
+        world.submit(commit_request("g", 6 + at, partition), "g")
+        for at, partition in enumerate([0, 1, 0])
+    ]
+    assert answers == [[], [], []]
+    world.loop.settle()
+    assert [commit_error(answer) for [answer] in answers] == [0, 0, 0]
+    _, batch = world.log.read(where, 0, 1 << 20)
+    assert read_header(batch).record_count == 3
+    assert world.grown == [(where, world.log.size_bytes(where) - size_bytes)]
+    assert (world.offset("g"), world.offset("g", 1)) == (8, 7)
+    world = world.reopened()
+    assert (world.offset("g"), world.offset("g", 1)) == (8, 7)
+
+
+def test_a_failed_flush_fails_every_commit_of_its_batch() -> None:
+    world = World()
+    world.call(commit_request("g", 5), "g")
+    world.disk_fails = LogError("broken")
+    answers = [world.submit(commit_request("g", 6), "g") for _ in range(3)]
+    world.loop.settle()
+    codes = [commit_error(answer) for [answer] in answers]
+    assert codes == [ErrorCode.NOT_COORDINATOR] * 3
+    assert world.offset("g") == 5
 
 
 @pytest.mark.fact("E23-06")

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from coterie.errors import LogFull
 from coterie.types import LogOffset, ProducerId, TopicId
+from coterie.wire.record_batch import HEADER_BYTES, batch_of
 
 
 class LogPartition(NamedTuple):
@@ -64,6 +65,26 @@ DROP_BYTES: Final = 1 << 20
 """The size that an operation which drops batches counts as, since they may be many."""
 
 
+class OpenBatch:
+    """A staged batch to which records are added until the next write is taken."""
+
+    __slots__ = ("base_offset", "parts", "record_count", "size_bytes", "timestamp_ms")
+
+    def __init__(self, base_offset: LogOffset, timestamp_ms: int) -> None:
+        self.base_offset = base_offset
+        self.timestamp_ms = timestamp_ms
+        self.parts: list[bytes] = []
+        self.record_count = 0
+        self.size_bytes = HEADER_BYTES
+
+    def add(self, records: bytes, count: int) -> None:
+        """Add encoded records."""
+        assert count > 0
+        self.parts.append(records)
+        self.record_count += count
+        self.size_bytes += len(records)
+
+
 class StoredPartition:
     """The offsets of a partition, flushed and staged."""
 
@@ -74,6 +95,7 @@ class StoredPartition:
         "log_start_offset",
         "next_offset",
         "number",
+        "open_batch",
         "partition",
         "size_bytes",
     )
@@ -98,6 +120,8 @@ class StoredPartition:
         """Whether a deletion is staged."""
         self.size_bytes: int | None = None
         """The flushed size; None until it is measured."""
+        self.open_batch: OpenBatch | None = None
+        """The staged batch that further records may be added to."""
 
 
 @dataclass(slots=True, eq=False)
@@ -201,6 +225,20 @@ class Log(Protocol):
         Raises LogFull for an offset above `OFFSET_MAX`; then nothing is staged.
         """
 
+    def open_batch(self, partition: LogPartition, bytes_max: int) -> OpenBatch | None:
+        """Return the staged batch that `append_records` adds to; None if it would begin
+        one. A batch of `bytes_max` or more is closed first."""
+
+    def append_records(
+        self, partition: LogPartition, records: bytes, count: int, timestamp_ms: int
+    ) -> None:
+        """Stage encoded records, as part of the open batch if there is one.
+
+        Their offset deltas follow those of that batch; their timestamp deltas are 0, so
+        they get the timestamp with which the batch began. Raises LogFull as `append`
+        does.
+        """
+
     def has_staged(self) -> bool:
         """Return whether anything is staged."""
 
@@ -276,6 +314,8 @@ class StagingLog(Log):
         self._last_number = 0
         self._operations: list[Operation] = []
         self._staged_bytes = 0
+        self._opened: list[StoredPartition] = []
+        """The partitions whose open batch was begun since the last `take`."""
         self.directory: Path | None = None
 
     def partitions(self) -> Sequence[LogPartition]:
@@ -307,22 +347,57 @@ class StagingLog(Log):
         part = self._parts[partition]
         if part.is_deleted:
             raise KeyError(partition)
+        self._close_batch(part)
         part.is_deleted = True
         self._stage(Delete(part), DROP_BYTES)
 
     def append(self, partition: LogPartition, batch: bytes, info: BatchInfo) -> None:
         part = self._parts[partition]
         last_offset = info.last_offset
+        self._close_batch(part)
         assert not part.is_deleted
         assert info.base_offset == part.next_offset, (info, part.next_offset)
         assert last_offset >= info.base_offset
         assert info.size_bytes == len(batch)
-        if last_offset > OFFSET_MAX:
-            raise LogFull(
-                f"the batch ends at offset {last_offset}, the largest offset of "
-                f"a partition is {OFFSET_MAX}: create a topic and produce to it"
-            )
+        _check_offset(last_offset)
         part.next_offset = last_offset + 1
+        self._staged_bytes += len(batch)
+        self._operations.append(Append(part, batch, info))
+
+    def open_batch(self, partition: LogPartition, bytes_max: int) -> OpenBatch | None:
+        part = self._parts[partition]
+        batch = part.open_batch
+        if batch is not None and batch.size_bytes >= bytes_max:
+            self._close_batch(part)
+        return part.open_batch
+
+    def append_records(
+        self, partition: LogPartition, records: bytes, count: int, timestamp_ms: int
+    ) -> None:
+        part = self._parts[partition]
+        assert not part.is_deleted
+        _check_offset(part.next_offset + count - 1)
+        batch = part.open_batch
+        if batch is None:
+            batch = part.open_batch = OpenBatch(part.next_offset, timestamp_ms)
+            self._opened.append(part)
+        batch.add(records, count)
+        part.next_offset += count
+
+    def _close_batch(self, part: StoredPartition) -> None:
+        """Stage the open batch of a partition as it is now."""
+        closed, part.open_batch = part.open_batch, None
+        if closed is None:
+            return
+        base_offset, count = closed.base_offset, closed.record_count
+        assert base_offset + count == part.next_offset
+        batch = batch_of(
+            b"".join(closed.parts), base_offset, count, closed.timestamp_ms
+        )
+        assert len(batch) == closed.size_bytes
+        info = BatchInfo(
+            base_offset, part.next_offset - 1, closed.timestamp_ms, len(batch)
+        )
         self._staged_bytes += len(batch)
         self._operations.append(Append(part, batch, info))
 
@@ -345,9 +420,12 @@ class StagingLog(Log):
         self._stage(Put(space, key, value), len(value or b""))
 
     def has_staged(self) -> bool:
-        return bool(self._operations)
+        return bool(self._operations or self._opened)
 
     def take(self) -> StagedWrite:
+        opened, self._opened = self._opened, []
+        for part in opened:
+            self._close_batch(part)
         operations, self._operations = self._operations, []
         size_bytes, self._staged_bytes = self._staged_bytes, 0
         assert size_bytes >= 0
@@ -369,8 +447,10 @@ class StagingLog(Log):
     def abandon(self, staged: StagedWrite) -> None:
         self._operations = []
         self._staged_bytes = 0
+        self._opened = []
         for partition, part in list(self._parts.items()):
             part.next_offset = part.flushed_offset
+            part.open_batch = None
             part.is_deleted = False
             if not part.is_created:
                 assert part.flushed_offset == 0
@@ -448,3 +528,12 @@ class StagingLog(Log):
 
     def _measure(self, part: StoredPartition) -> int:
         raise NotImplementedError
+
+
+def _check_offset(last_offset: LogOffset) -> None:
+    """Raise LogFull for an offset above `OFFSET_MAX`."""
+    if last_offset > OFFSET_MAX:
+        raise LogFull(
+            f"the batch ends at offset {last_offset}, the largest offset of "
+            f"a partition is {OFFSET_MAX}: create a topic and produce to it"
+        )

@@ -62,6 +62,7 @@ from coterie.wire.messages.consumer_group_heartbeat import (
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.plain_commit import PlainCommit, write_plain_response
 from coterie.wire.record_batch import (
+    HEADER_BYTES,
     TRANSACTIONAL,
     LogRecord,
     Producer,
@@ -72,6 +73,8 @@ from coterie.wire.schema import Struct
 
 _LOGGER = logging.getLogger(__name__)
 BATCH_RECORDS_MAX: Final = 1_000
+_OPEN_BATCH_BYTES: Final = 65_536
+"""The size from which on a batch of several commits is closed."""
 RETRY_S: Final = 5.0
 """The delay before a shard that could not be loaded is loaded again."""
 _ACTIVE: Final = Phase.ACTIVE
@@ -249,17 +252,27 @@ class Runtime:
     ) -> bytes | None:
         """Write a plain commit; return its encoded response, or None for the general
         path."""
-        offset = self._log.bounds(driven.where).next_offset
-        commit = commit_plain(driven.shard.state, request, context, offset)
-        if commit is None or len(commit.batch) > self._settings.message_max_bytes:
+        log, where = self._log, driven.where
+        batch = log.open_batch(where, _OPEN_BATCH_BYTES)
+        if batch is None:
+            offset, count, size = log.next_offset(where), 0, 0
+            new_bytes = HEADER_BYTES
+        else:
+            offset, count = batch.base_offset, batch.record_count
+            size, new_bytes = batch.size_bytes, 0
+        commit = commit_plain(driven.shard.state, request, context, offset, count)
+        if commit is None:
             return None
-        batch, record_count, offsets, timers = commit
+        records, record_count, offsets, timers = commit
+        new_bytes += len(records)
+        if size + new_bytes > self._settings.message_max_bytes:
+            return None
         driven.shard.store_commit(request.group_id, offsets)
         for timer in timers:
             driven.timers.change(timer)
-        last_offset = offset + record_count - 1
-        info = BatchInfo(offset, last_offset, context.now_ms, len(batch))
-        self._append(driven, batch, info)
+        log.append_records(where, records, record_count, context.now_ms)
+        driven.written_sequence = self._deferred.staged(where, new_bytes)
+        driven.records_since_snapshot += record_count
         if self.metrics is not None:
             self.metrics.offset_commits += record_count
         return write_plain_response(request)

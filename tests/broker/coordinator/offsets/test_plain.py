@@ -17,13 +17,14 @@ from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.consumer.member import Member
 from coterie.broker.coordinator.consumer.record_builders import group_records
 from coterie.broker.coordinator.offsets.commit import commit_offsets
+from coterie.broker.coordinator.offsets.committed import unpack
 from coterie.broker.coordinator.offsets.plain import (
     RECORDS_MAX,
     PlainResult,
     commit_plain,
 )
 from coterie.broker.coordinator.record_serde import encode_record
-from coterie.broker.coordinator.result import Context, Origin, Result
+from coterie.broker.coordinator.result import Context, Origin, Record, Result
 from coterie.errors import ApiError
 from coterie.wire.codec import NO_LIMIT, decode, encode
 from coterie.wire.messages.offset_commit import (
@@ -32,7 +33,12 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from coterie.wire.plain_commit import read_plain_commit, write_plain_response
-from coterie.wire.record_batch import LogRecord, encode_batch
+from coterie.wire.record_batch import (
+    HEADER_BYTES,
+    LogRecord,
+    batch_of,
+    encode_batch,
+)
 from tests.broker.coordinator.classic.members import stable_group
 from tests.broker.coordinator.driver import Topics
 from tests.broker.coordinator.shard_driver import ShardDriver
@@ -141,14 +147,18 @@ def reference(
 
 
 def plain_result(
-    driver: ShardDriver, request: OffsetCommitRequest, version: int, base_offset: int
+    driver: ShardDriver,
+    request: OffsetCommitRequest,
+    version: int,
+    base_offset: int,
+    first_delta: int = 0,
 ) -> tuple[PlainResult | None, bytes, Context]:
     frame = encode(request, version)
     plain = read_plain_commit(frame, 0, version, NO_LIMIT)
     assert plain is not None
     context = driver._context(1, version, "client", "/127.0.0.1")
     before = copy.deepcopy(driver.state)
-    result = commit_plain(driver.state, plain, context, base_offset)
+    result = commit_plain(driver.state, plain, context, base_offset, first_delta)
     assert driver.state == before, "the handler changed the state"
     return result, write_plain_response(plain), context
 
@@ -170,7 +180,8 @@ def test_a_plain_commit_has_the_effects_of_the_general_one(
         return
     assert general is not None
     now_ms = driver.now_ms
-    assert result.batch == encode_batch(
+    batch = batch_of(result.records, base_offset, result.record_count, now_ms)
+    assert batch == encode_batch(
         [
             LogRecord(base_offset + at, now_ms, *encode_record(record))
             for at, record in enumerate(general.records)
@@ -202,8 +213,41 @@ def test_no_valid_commit_needs_the_general_path(number: int, version: int) -> No
     assert bool(result.timers) == (caller.group_id == "g")
 
 
-@pytest.mark.parametrize("count", [1, 63, 64, 65, 200, RECORDS_MAX, RECORDS_MAX + 1])
-def test_commits_of_many_partitions(count: int) -> None:
+@pytest.mark.parametrize("first_delta", [0, 1, 60, 64, 500])
+@pytest.mark.parametrize("count", [1, 4, 63, 64, 65, 200])
+def test_a_commit_is_a_part_of_its_batch(count: int, first_delta: int) -> None:
+    base_offset, now_ms = 7, world().driver.now_ms
+    result, records = commit_of(count, base_offset, first_delta)
+    assert result is not None
+    assert result.record_count == count
+    earlier = [
+        LogRecord(base_offset + at, now_ms, b"key", b"value")
+        for at in range(first_delta)
+    ]
+    own = [
+        LogRecord(base_offset + first_delta + at, now_ms, *encode_record(record))
+        for at, record in enumerate(records)
+    ]
+    before = encode_batch(earlier)[HEADER_BYTES:] if earlier else b""
+    batch = batch_of(before + result.records, base_offset, first_delta + count, now_ms)
+    assert batch == encode_batch(earlier + own)
+    [(_, packed)] = result.offsets
+    assert [unpack(each).record_offset for each in packed.values()] == [
+        record.offset for record in own
+    ]
+
+
+def test_a_batch_has_a_limit_of_records() -> None:
+    assert commit_of(RECORDS_MAX, 7, 0)[0] is not None
+    assert commit_of(RECORDS_MAX, 7, 1)[0] is None
+    assert commit_of(RECORDS_MAX + 1, 7, 0)[0] is None
+
+
+def commit_of(
+    count: int, base_offset: int, first_delta: int
+) -> tuple[PlainResult | None, tuple[Record, ...]]:
+    """Return the plain result of a commit of many partitions, and the general one's
+    records."""
     rows = [
         OffsetCommitRequestPartition(
             partition_index=at, committed_offset=at, committed_metadata=""
@@ -214,15 +258,5 @@ def test_commits_of_many_partitions(count: int) -> None:
         group_id="s", topics=[OffsetCommitRequestTopic(name="u", partitions=rows)]
     )
     driver = world().driver
-    result, _, context = plain_result(driver, request, 9, 7)
-    if count > RECORDS_MAX:
-        assert result is None
-        return
-    assert result is not None
-    records = commit_offsets(driver.state, request, context).records
-    assert result.batch == encode_batch(
-        [
-            LogRecord(7 + at, driver.now_ms, *encode_record(record))
-            for at, record in enumerate(records)
-        ]
-    )
+    result, _, context = plain_result(driver, request, 9, base_offset, first_delta)
+    return result, commit_offsets(driver.state, request, context).records

@@ -21,11 +21,12 @@ from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
 from coterie.types import LogOffset, TopicId, TopicName
 from coterie.wire.plain_commit import ROW, TOPIC_IDS_SINCE, PlainCommit
-from coterie.wire.record_batch import batch_of, varint
+from coterie.wire.record_batch import varint
 from coterie.wire.schema import ZERO_UUID
 
 RECORDS_MAX: Final = 8_192
-"""The largest number of records: their offset deltas have one byte or two."""
+"""The largest number of records of a batch: their offset deltas have one byte or
+two."""
 _DELTAS: Final = tuple(int.from_bytes(varint(delta)) for delta in range(RECORDS_MAX))
 _ONE_BYTE_DELTAS: Final = 64
 _INT16: Final = struct.Struct(">h")
@@ -38,18 +39,24 @@ _NO_HEADERS: Final = b"\0"
 
 
 class PlainResult(NamedTuple):
-    """The batch of a commit, and the packed offsets that its replay stores."""
+    """The encoded records of a commit, and the packed offsets that their replay
+    stores."""
 
-    batch: bytes
+    records: bytes
     record_count: int
     offsets: Sequence[tuple[TopicName, dict[int, Packed]]]
     timers: tuple[Timer, ...]
 
 
 def commit_plain(
-    state: State, request: PlainCommit, context: Context, base_offset: LogOffset
+    state: State,
+    request: PlainCommit,
+    context: Context,
+    base_offset: LogOffset,
+    first_delta: int = 0,
 ) -> PlainResult | None:
-    """Return the result of a commit whose first record will be at `base_offset`.
+    """Return the result of a commit in the batch at `base_offset`, which has
+    `first_delta` records already.
 
     Return None when the group is unknown or any check fails: the general path decides
     then.
@@ -69,7 +76,7 @@ def commit_plain(
     except ApiError:
         return None
     topics = context.environment.topics
-    commit = _Encoder(request.group_id, base_offset, context.wall_ms)
+    commit = _Encoder(request.group_id, base_offset, first_delta, context.wall_ms)
     for topic in request.topics:
         name: TopicName | None = topic.name
         if request.api_version >= TOPIC_IDS_SINCE:
@@ -82,19 +89,28 @@ def commit_plain(
     records = commit.records
     if not records:
         return None
-    batch = batch_of(b"".join(records), base_offset, len(records), context.now_ms)
-    return PlainResult(batch, len(records), commit.offsets, timers)
+    return PlainResult(b"".join(records), len(records), commit.offsets, timers)
 
 
 class _Encoder:
     """The records and the packed offsets of one commit."""
 
-    __slots__ = ("_base_offset", "_group_key", "_wall_ms", "offsets", "records")
+    __slots__ = (
+        "_base_offset",
+        "_delta",
+        "_group_key",
+        "_wall_ms",
+        "offsets",
+        "records",
+    )
 
-    def __init__(self, group_id: str, base_offset: LogOffset, wall_ms: int) -> None:
+    def __init__(
+        self, group_id: str, base_offset: LogOffset, delta: int, wall_ms: int
+    ) -> None:
         name = group_id.encode()
         self._group_key = b"".join((_KEY_TYPE, _INT16.pack(len(name)), name))
         self._base_offset = base_offset
+        self._delta = delta
         self._wall_ms = wall_ms
         self.records: list[bytes] = []
         self.offsets: list[tuple[TopicName, dict[int, Packed]]] = []
@@ -103,7 +119,7 @@ class _Encoder:
         """Add the partitions of a topic; return False if any does not exist, or if
         there are too many."""
         records, wall_ms = self.records, self._wall_ms
-        at = len(records)
+        at = self._delta
         if at + len(rows) // ROW.size > RECORDS_MAX:
             return False
         name = topic.encode()
@@ -153,6 +169,7 @@ class _Encoder:
             )
             record_offset += 1
             at += 1
+        self._delta = at
         if packed:
             self.offsets.append((topic, packed))
         return True
