@@ -21,7 +21,6 @@ from typing import Any, Final, Protocol
 from coterie.broker.coordinator.classic import heartbeat as classic_heartbeat
 from coterie.broker.coordinator.consumer import heartbeat as consumer_heartbeat
 from coterie.broker.coordinator.offsets.deletion import ExpireOffsets, TopicsDeleted
-from coterie.broker.coordinator.offsets.plain import commit_plain
 from coterie.broker.coordinator.record_serde import encode_record
 from coterie.broker.coordinator.records import OffsetCommitKey
 from coterie.broker.coordinator.result import (
@@ -38,6 +37,7 @@ from coterie.broker.runtime.deferred import DeferredResponses, PendingRequest, R
 from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.loader import Loader
 from coterie.broker.runtime.metrics import Metrics
+from coterie.broker.runtime.plain_commits import write_plain_commit
 from coterie.broker.runtime.rebalance_log import (
     RebalanceLog,
     groups_before,
@@ -62,7 +62,6 @@ from coterie.wire.messages.consumer_group_heartbeat import (
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.plain_commit import PlainCommit, write_plain_response
 from coterie.wire.record_batch import (
-    HEADER_BYTES,
     TRANSACTIONAL,
     LogRecord,
     Producer,
@@ -73,8 +72,6 @@ from coterie.wire.schema import Struct
 
 _LOGGER = logging.getLogger(__name__)
 BATCH_RECORDS_MAX: Final = 1_000
-_OPEN_BATCH_BYTES: Final = 65_536
-"""The size from which on a batch of several commits is closed."""
 RETRY_S: Final = 5.0
 """The delay before a shard that could not be loaded is loaded again."""
 _ACTIVE: Final = Phase.ACTIVE
@@ -236,46 +233,22 @@ class Runtime:
         general path has to handle it."""
         request, context, respond = pending
         try:
-            response = self._commit_plain(driven, request, context)
+            written = write_plain_commit(
+                self._log, driven, request, context, self._settings.message_max_bytes
+            )
         except Exception:
             self._stop_after_bug(driven)
             code = ErrorCode.UNKNOWN_SERVER_ERROR
             respond(driven.shard.refuse(request, context, code))
             return True
-        if response is None:
+        if written is None:
             return False
-        self._respond(driven, pending, response)
-        return True
-
-    def _commit_plain(
-        self, driven: DrivenShard, request: PlainCommit, context: Context
-    ) -> bytes | None:
-        """Write a plain commit; return its encoded response, or None for the general
-        path."""
-        log, where = self._log, driven.where
-        batch = log.open_batch(where, _OPEN_BATCH_BYTES)
-        if batch is None:
-            offset, count, size = log.next_offset(where), 0, 0
-            new_bytes = HEADER_BYTES
-        else:
-            offset, count = batch.base_offset, batch.record_count
-            size, new_bytes = batch.size_bytes, 0
-        commit = commit_plain(driven.shard.state, request, context, offset, count)
-        if commit is None:
-            return None
-        records, record_count, offsets, timers = commit
-        new_bytes += len(records)
-        if size + new_bytes > self._settings.message_max_bytes:
-            return None
-        driven.shard.store_commit(request.group_id, offsets)
-        for timer in timers:
-            driven.timers.change(timer)
-        log.append_records(where, records, record_count, context.now_ms)
-        driven.written_sequence = self._deferred.staged(where, new_bytes)
-        driven.records_since_snapshot += record_count
+        size_bytes, record_count = written
+        driven.written_sequence = self._deferred.staged(driven.where, size_bytes)
         if self.metrics is not None:
             self.metrics.offset_commits += record_count
-        return write_plain_response(request)
+        self._respond(driven, pending, write_plain_response(request))
+        return True
 
     def _handle(self, driven: DrivenShard, request: Any, context: Context) -> Result:
         """Return a shard's result; nothing has changed when it raises ApiError."""

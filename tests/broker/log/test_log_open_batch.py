@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.log.log import OFFSET_MAX, BatchInfo, Log, OpenBatch
+from coterie.broker.log.log import OFFSET_MAX, BatchInfo, Log, OpenBatch, StagingLog
 from coterie.errors import LogFull
 from coterie.wire.record_batch import (
     HEADER_BYTES,
@@ -142,9 +142,11 @@ def test_a_partition_is_deleted_with_its_open_batch(log: Log) -> None:
 
 
 def test_no_offset_is_above_the_largest(log: Log) -> None:
-    batch = encode_batch([LogRecord(0, 0, b"key", b"")], last_offset=OFFSET_MAX)
-    log.append(PARTITION, batch, BatchInfo(0, OFFSET_MAX - 1, 0, len(batch)))
+    assert isinstance(log, StagingLog)
+    part = log._parts[PARTITION]
+    part.flushed_offset = part.next_offset = OFFSET_MAX
     add(log, b"a")
     with pytest.raises(LogFull, match="largest offset"):
         add(log, b"b")
     assert log.next_offset(PARTITION) == OFFSET_MAX + 1
+    log.abandon(log.take())
