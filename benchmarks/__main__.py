@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.harness.cpu import MachineUse
-from benchmarks.harness.figures import Bar, Figure, Rounds, Skipped
+from benchmarks.harness.figures import Figure, Rounds, Skipped, reported
 from benchmarks.harness.processes import environment_note
 from benchmarks.harness.table import cpu_table, markdown, side_by_side
 
@@ -61,27 +61,14 @@ def run_benchmark(
     began = time.monotonic()
     measure: Callable[[Rounds], Iterable[Figure]] = module.measure
     try:
-        for figure in measure(rounds):
+        for figure in reported(name, measure(rounds)):
             figures.append(figure)
             minutes, seconds = divmod(int(time.monotonic() - began), 60)
             console.print(f"{minutes}:{seconds:02}", style="dim", end=" ")
             console.print(figure_table([figure], header=False))
     except Skipped as reason:
         console.print(f"SKIPPED: {reason}", style="bold yellow")
-    except RuntimeError as error:  # the others still run
-        console.print(f"BROKEN: {error}", style="bold red", markup=False)
-        figures.append(_failure_figure(name))
     return figures
-
-
-def _failure_figure(name: str) -> Figure:
-    return Figure(
-        name=f"{name} could not be measured",
-        value=1,
-        unit="failure",
-        bar=0,
-        side=Bar.AT_MOST,
-    )
 
 
 def figure_table(figures: Iterable[Figure], *, header: bool = True) -> Table:

@@ -19,10 +19,15 @@ from coterie.broker.runtime.deferred import Respond
 from coterie.broker.runtime.shards import DrivenShard, Phase
 from coterie.testing import invariants
 from coterie.types import GroupId, TopicName
+from coterie.wire.codec import NO_LIMIT, decode, encode
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+)
+from coterie.wire.plain_commit import read_plain_commit
 from sim.broken import Broken, BugRecorder
 from sim.commits import Ledger
 from sim.durability import check_same, compacted, read_log, replayed
@@ -109,7 +114,8 @@ class Checker:
             answer(response)
 
         compare = self._memos_of(server).watch(call, driven)
-        server.runtime.submit(driven.index, request, call.caller, answered)
+        submitted, respond = _as_received(request, call.caller.api_version, answered)
+        server.runtime.submit(driven.index, submitted, call.caller, respond)
         compare(at_once[0] if at_once else None)
         self.check_changes(server, request)
 
@@ -190,3 +196,18 @@ class Checker:
             check_same(live, replayed(less, settings), "the compacted log")
             for group_id in {**live.classic_groups, **live.consumer_groups}:
                 self.ledger.check(group_id, live)
+
+
+def _as_received(request: Any, version: int, respond: Respond) -> tuple[Any, Respond]:
+    """Return a commit as the server decodes it: a plain one, if it can be."""
+    if not isinstance(request, OffsetCommitRequest):
+        return request, respond
+    frame = encode(request, version)
+    plain = read_plain_commit(frame, 0, version, NO_LIMIT)
+
+    def respond_decoded(response: Any) -> None:
+        if isinstance(response, bytes):
+            response, _ = decode(OffsetCommitResponse, version, response)
+        respond(response)
+
+    return plain or request, respond_decoded

@@ -7,6 +7,8 @@ anyway; so the code is the same for any number of processes.
 
 A unit test over a quarter of a second is listed at the end of the run unless it is
 marked `slow`. It does not fail: the machine may have been busy.
+
+`--build=compiled` makes sure that the tests run on a compiled core.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+import coterie
+from coterie.wire.generated import COMPILED
 
 FACTS_FILE = Path(__file__).parent.parent / "docs" / "facts.tsv"
 PROPERTY = "facts"
@@ -42,9 +47,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="write the outcome of each test that carries a fact mark",
     )
+    parser.addoption(
+        "--build",
+        choices=("pure", "compiled"),
+        help="fail at once when coterie is another build",
+    )
+
+
+def pytest_report_header() -> str:
+    build = "compiled" if COMPILED else "pure Python"
+    return f"coterie: {build}, {Path(coterie.__file__).parent}"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--build") == ("pure" if COMPILED else "compiled"):
+        raise pytest.UsageError(pytest_report_header())
     target = config.getoption("--fact-results")
     if target is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(FactResults(target), "fact-results")
@@ -55,6 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     known = known_facts()
     for item in items:
+        if COMPILED and item.get_closest_marker("pure"):
+            item.add_marker(pytest.mark.skip("replaces what compiled code has bound"))
         ids = marked_facts(item)
         if unknown := [fact for fact in ids if fact not in known]:
             raise pytest.UsageError(

@@ -1,12 +1,13 @@
 """The time and the server's CPU time in which large groups form.
 
-The same driver joins all members of a group at once, and sends the next heartbeat of
-each after the response to the last: what is left is the server's time, its assignment
-interval of 1 s (KIP-848) and its initial rebalance delay of 1 s (classic) included.
+The same driver joins all members of a group at once and, for KIP-848, sends a heartbeat
+of each member every EVERY_S. The time includes an assignment interval of 1 s (KIP-848)
+and an initial rebalance delay of 1 s (classic), on both sides.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,26 +32,29 @@ from benchmarks.peers.consumer_groups import JoinedMember, joined
 
 MEMBERS = 1_000
 ROUNDS_MAX = 3
-CONNECTIONS, PAUSE_S, LIMIT_S = 50, 0.02, 120.0
+CONNECTIONS, EVERY_S, LIMIT_S = 50, 0.1, 120.0
 BIG_GROUPS = {3_000: {PURE: 3.0, COMPILED: 1.5}, 10_000: {PURE: 15.0, COMPILED: 8.0}}
 KAFKA_MEMBERS_MAX = 3_000
 """Kafka keeps three files for each of as many partitions."""
 _numbers = itertools.count()
 
+Connect = Callable[[str], contextlib.AbstractContextManager[Callable[[], None]]]
+"""A function from an address to the context in which a group's members connect."""
+
 
 def measure(servers: Servers, rounds: Rounds) -> Iterator[Figure]:
     """Form groups of MEMBERS members in turns on all servers."""
-    forms: dict[str, Callable[[str], None]] = {
-        f"KIP-848 group of {MEMBERS:,} forms": form_consumer_group,
-        f"classic group of {MEMBERS:,} forms": form_classic_group,
+    groups: dict[str, Connect] = {
+        f"KIP-848 group of {MEMBERS:,} forms": consumer_group,
+        f"classic group of {MEMBERS:,} forms": classic_group,
     }
-    for name, form in forms.items():
+    for name, connect in groups.items():
         if not rounds.includes(name):
             continue
         for server in servers.values():
             create_topic(server.address, _topic(MEMBERS), MEMBERS)
         sides = {
-            side: partial(_timed, server, form) for side, server in servers.items()
+            side: partial(_timed, server, connect) for side, server in servers.items()
         }
         with open_files(2 * MEMBERS + 1_000):
             take_turns(Rounds(1, 0), sides)
@@ -84,54 +88,68 @@ def _topic(partitions: int) -> str:
     return f"partitions-{partitions}"
 
 
-def _timed(server: Server, form: Callable[[str], None]) -> tuple[Sample, Sample]:
+def _timed(server: Server, connect: Connect) -> tuple[Sample, Sample]:
     wait_until_idle(server)
-    began, before = time.perf_counter(), server.cpu_s
-    form(server.address)
-    spent = server.cpu_s - before
-    return Sample(value=time.perf_counter() - began), Sample(value=max(spent, 0.01))
+    with connect(server.address) as form:
+        began, before = time.perf_counter(), server.cpu_s
+        form()
+        seconds, cpu_s = time.perf_counter() - began, server.cpu_s - before
+    return Sample(value=seconds), Sample(value=max(cpu_s, 0.01))
 
 
-def form_consumer_group(address: str) -> None:
-    """Form a KIP-848 group: all partitions have an owner, all members one epoch."""
+@contextlib.contextmanager
+def consumer_group(address: str) -> Iterator[Callable[[], None]]:
+    """Connect members; yield the function that forms a KIP-848 group of them."""
     group = f"forming-{next(_numbers)}"
     connections = [Connection(address) for _ in range(CONNECTIONS)]
     members = [
         JoinedMember(connections[number % CONNECTIONS], group, f"{group}-{number}")
         for number in range(MEMBERS)
     ]
-    deadline = time.monotonic() + LIMIT_S
     try:
-        for member in members:
-            member.send_join(_topic(MEMBERS))
-        for member in members:
-            member.receive()
-        while not _has_formed(members):
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{group} did not form in {LIMIT_S:.0f} s")
-            time.sleep(PAUSE_S)
-            for member in members:
-                member.send_heartbeat()
-            for member in members:
-                member.receive()
+        yield partial(_form, members)
     finally:
         for connection in connections:
             connection.close()
 
 
-def _has_formed(members: Sequence[JoinedMember]) -> bool:
-    return _owned(members) == MEMBERS and len({each.epoch for each in members}) == 1
+def _form(members: Sequence[JoinedMember]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    for member in members:
+        member.send_join(_topic(MEMBERS))
+    changed = _receive(members)
+    while not has_formed(members):
+        now = time.monotonic()
+        if now > deadline:
+            raise RuntimeError(f"{members[0].group} did not form in {LIMIT_S:.0f} s")
+        time.sleep(EVERY_S - now % EVERY_S)
+        for member in members:
+            member.send_heartbeat(with_partitions=member.member_id in changed)
+        changed = _receive(members)
+
+
+def _receive(members: Sequence[JoinedMember]) -> set[str]:
+    """Receive a response for each member; return the ids of those that changed."""
+    return {member.member_id for member in members if member.receive()}
+
+
+def has_formed(members: Sequence[JoinedMember]) -> bool:
+    """Return whether each member has one partition, and all have the same epoch."""
+    return {_owned([member]) for member in members} == {1} and len(
+        {member.epoch for member in members}
+    ) == 1
 
 
 def _owned(members: Sequence[JoinedMember]) -> int:
     return sum(len(part.partitions) for each in members for part in each.owned or ())
 
 
-def form_classic_group(address: str) -> None:
-    """Form a classic group: every member has its assignment."""
+@contextlib.contextmanager
+def classic_group(address: str) -> Iterator[Callable[[], None]]:
+    """Connect members; yield the function that forms a classic group of them."""
     group = f"forming-{next(_numbers)}"
-    with classic_groups.joined(address, [group], MEMBERS, SESSION_MS):
-        pass
+    with classic_groups.connected(address, [group], MEMBERS) as members:
+        yield partial(classic_groups.form, members, SESSION_MS)
 
 
 def _big_group_cpu(server: Server, size: int) -> float:

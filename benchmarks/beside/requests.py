@@ -30,7 +30,7 @@ from benchmarks.beside.servers import (
     median_cpu,
     sample,
 )
-from benchmarks.harness.figures import Bar, Figure, Rounds, take_turns
+from benchmarks.harness.figures import Bar, Figure, Rounds, reported, take_turns
 from benchmarks.harness.load import LoadResult, LoadShape
 from benchmarks.harness.processes import Server, python, running
 from benchmarks.harness.table import COMPILED, PURE
@@ -230,7 +230,8 @@ def measure_rows(
                 for topic in MOCK_TOPICS:
                     create_topic(server.address, topic, MOCK_PARTITIONS)
         for row in rows:
-            yield from _measure(row, everything, frames, home, rounds)
+            figures = _measure(row, everything, frames, home, rounds)
+            yield from reported(row.name, figures)
 
 
 PEERS = {FLOOR: "peers.asyncio_floor", MOCK: "peers.librdkafka_mock"}

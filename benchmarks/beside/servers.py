@@ -26,7 +26,8 @@ from benchmarks.harness.processes import (
 )
 from benchmarks.harness.table import COMPILED, PURE
 
-KAFKA, MOCK, FLOOR, BARE = "Kafka", "mock", "floor", "write + fdatasync"
+KAFKA, MOCK, FLOOR = "Kafka", "librdkafka's mock", "a bare asyncio server"
+BARE = "a write + fdatasync"
 COMPILED_FOLDER = "COTERIE_COMPILED"
 SESSION_MS = 1_800_000
 """Members of measured groups send no heartbeats while other servers have their turn."""

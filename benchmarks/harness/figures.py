@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, TypeVar
@@ -110,6 +110,21 @@ def take_turns(
         order = names[first:] + names[:first]
         results.append({name: sides[name]() for name in order})
     return results
+
+
+def reported(name: str, figures: Iterable[Figure]) -> Iterator[Figure]:
+    """Return the figures; an error becomes a missed figure, so that others follow."""
+    try:
+        yield from figures
+    except RuntimeError as error:
+        yield Figure(
+            name=f"{name} could not be measured",
+            value=1,
+            unit="failure",
+            bar=0,
+            side=Bar.AT_MOST,
+            detail=str(error),
+        )
 
 
 def median_ratio(pairs: Sequence[tuple[float, float]]) -> float:

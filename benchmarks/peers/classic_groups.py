@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from benchmarks.peers.connection import Connection, frame
 from coterie.wire.codec import encode
+from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -61,18 +62,38 @@ def joined(
     address: str, groups: Sequence[str], group_size: int, session_ms: int = 45_000
 ) -> Iterator[list[JoinedMember]]:
     """Form stable groups of `group_size` members each."""
-    members = [
-        JoinedMember(Connection(address), group)
-        for group in groups
-        for _ in range(group_size)
-    ]
+    with connected(address, groups, group_size) as members:
+        form(members, session_ms)
+        yield members
+
+
+@contextlib.contextmanager
+def connected(
+    address: str, groups: Sequence[str], group_size: int
+) -> Iterator[list[JoinedMember]]:
+    """Open the connections of members that have not joined.
+
+    Each has one response before the next connects: Kafka's listen backlog is 50, and a
+    connection beyond it takes seconds.
+    """
+    members: list[JoinedMember] = []
     try:
-        _join(members, session_ms)
-        _sync(members)
+        for group in groups:
+            for _ in range(group_size):
+                members.append(JoinedMember(Connection(address), group))
+                members[-1].connection.call(
+                    ApiVersionsRequest(), ApiVersionsResponse, 0
+                )
         yield members
     finally:
         for member in members:
             member.connection.close()
+
+
+def form(members: Sequence[JoinedMember], session_ms: int) -> None:
+    """Form stable groups of connected members."""
+    _join(members, session_ms)
+    _sync(members)
 
 
 def heartbeat_frames(

@@ -22,7 +22,8 @@ VERSION, ERROR_AT = 1, 9
 ROUNDS_MAX = 60
 TARGET_S = 1.1
 """A group computes its next target assignment a second after the last one."""
-REBALANCE_MS = 60_000
+REBALANCE_MS = 1_800_000
+"""The first members send no heartbeat while thousands of others join."""
 
 
 @dataclass(slots=True)
@@ -55,10 +56,11 @@ class JoinedMember:
         request.topic_partitions = []
         self.connection.send(request, VERSION)
 
-    def send_heartbeat(self) -> None:
-        """Send a heartbeat with the owned partitions."""
+    def send_heartbeat(self, *, with_partitions: bool = True) -> None:
+        """Send a heartbeat, with the owned partitions to acknowledge them."""
         request = self.heartbeat()
-        request.topic_partitions = self.owned
+        if with_partitions:
+            request.topic_partitions = self.owned
         self.connection.send(request, VERSION)
 
     def receive(self) -> bool:

@@ -15,7 +15,7 @@ from benchmarks.beside.servers import (
     all_running,
     compiled_folder,
 )
-from benchmarks.harness.figures import Figure, Rounds
+from benchmarks.harness.figures import Figure, Rounds, reported
 from benchmarks.harness.processes import scratch
 from benchmarks.harness.table import NOT_BUILT
 from benchmarks.peers.apache_kafka import JVM
@@ -41,7 +41,7 @@ def measure(rounds: Rounds) -> Iterable[Figure]:
     """Measure every row on all servers."""
     with scratch() as home, all_running(home) as servers:
         yield from requests.measure_rows(requests.ROWS, servers, home, rounds)
-        yield from records.measure(servers, rounds)
-        yield from forming.measure(servers, rounds)
-        yield from forming.measure_big_groups(servers, rounds)
+        yield from reported("records", records.measure(servers, rounds))
+        yield from reported("groups", forming.measure(servers, rounds))
+        yield from reported("large groups", forming.measure_big_groups(servers, rounds))
     yield from growth.measure(rounds)

@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from coterie.cli.main import main
 from coterie.cli.parser import make_parser
 from coterie.cli.registry import find_command
 from coterie.cli.serve import configure_logging, parse_address, parse_listener
+from coterie.wire.generated import COMPILED
 
 
 def test_help_ends_with_worked_examples(capsys: pytest.CaptureFixture[str]) -> None:
@@ -28,7 +30,8 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["--version"])
     assert left.value.code == 0
-    assert capsys.readouterr().out.startswith("coterie 0.")
+    build = "compiled" if COMPILED else "pure Python"
+    assert capsys.readouterr().out == f"coterie {version('coterie')} ({build})\n"
 
 
 @pytest.mark.parametrize(

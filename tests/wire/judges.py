@@ -113,8 +113,7 @@ class KafkaPythonJudge:
 
     def write(self, value: Any) -> bytes:
         value._header = None
-        written: bytes = value.encode(version=self._version)
-        return written
+        return bytes(value.encode(version=self._version))
 
 
 class AiokafkaJudge:

@@ -155,7 +155,10 @@ class _Print(argparse.Action):
 def _version_text() -> str:
     from importlib.metadata import version  # slow to import
 
-    return f"coterie {version('coterie')}"
+    from coterie.wire.generated import COMPILED
+
+    build = "compiled" if COMPILED else "pure Python"
+    return f"coterie {version('coterie')} ({build})"
 
 
 def _help_text() -> str:

@@ -1,4 +1,4 @@
-"""Encode and decode messages, by functions that are compiled on first use and cached.
+"""Encode and decode messages, by functions that are generated on first use and cached.
 
 body = encode(HeartbeatResponse(error_code=27), 4)
 request, end = decode(HeartbeatRequest, 4, body)
@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 from coterie.errors import MalformedFrame
 from coterie.wire.compiler import compile_decoder, compile_encoder
+from coterie.wire.generated import find_generated
 from coterie.wire.primitives import Decoder
 from coterie.wire.schema import Message
 
@@ -74,7 +75,9 @@ def decoder(cls: type[Message], version: int) -> Decoder:
     compiled = _decoders.get((cls, version))
     if compiled is None:
         _check_version(cls, version)
-        compiled = compile_decoder(cls, version, flexible=version in cls.FLEXIBLE)
+        compiled = find_generated("DECODERS", cls, version) or compile_decoder(
+            cls, version, flexible=version in cls.FLEXIBLE
+        )
         _decoders[cls, version] = compiled
     return compiled
 
@@ -84,11 +87,13 @@ def encoder(cls: type[Message], version: int) -> Callable[[Any], bytes]:
     compiled = _encoders.get((cls, version))
     if compiled is None:
         _check_version(cls, version)
-        append_parts = compile_encoder(cls, version, flexible=version in cls.FLEXIBLE)
+        append_parts = find_generated("ENCODERS", cls, version) or compile_encoder(
+            cls, version, flexible=version in cls.FLEXIBLE
+        )
 
         def compiled(value: Any) -> bytes:
             parts: list[bytes] = []
-            append_parts(value, parts.append)
+            append_parts(value, parts)
             return b"".join(parts)
 
         _encoders[cls, version] = compiled

@@ -2,7 +2,9 @@
 
 Each is the source of one Python function, generated from the declaration (schema.py)
 and executed once, so that no declaration is read while a message is decoded or
-encoded. Consecutive fields of fixed width become one `struct.Struct`.
+encoded. Consecutive fields of fixed width become one `struct.Struct`. A wheel contains
+the same source in files that are compiled to C (generate.py): the annotations are for
+mypyc, which without them takes the type of a variable's first value for its type.
 
 The decoder does not check every read: `struct` and indexing raise when they run past
 the end. A slice does not raise, but it moves the position past the end, and `decode` in
@@ -19,32 +21,13 @@ its schemas call ignorable. A caller that must not lose the field checks the ver
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-from coterie.wire.primitives import (
-    SMALL_UVARINTS,
-    STRING_BYTES_MAX,
-    TAG_SECTION_EMPTY,
-    Decoder,
-    EncodedArray,
-    encode_cut,
-    read_tags,
-    read_uvarint,
-    refuse_count,
-    refuse_null,
-    refuse_string,
-    refuse_total,
-    take_tag,
-    write_tags,
-    write_uvarint,
-)
+from coterie.wire.primitives import STRING_BYTES_MAX, Decoder, Encoder
 from coterie.wire.schema import Field, Struct, in_line, is_tagged
-
-Encoder: TypeAlias = Callable[[Any, Callable[[bytes], None]], None]
-"""A function of the value and of a function that appends one part of the encoded bytes.
-"""
+from coterie.wire.source import Lines, Source
 
 FIXED: Final[Mapping[str, str]] = {
     "bool": "?",
@@ -60,46 +43,8 @@ FIXED: Final[Mapping[str, str]] = {
 """The `struct` format of each wire type of fixed width."""
 
 
-class Source:
-    """The source of one generated function: its lines, and the values they refer to."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.scope: dict[str, Any] = {}
-        self._depth = 1
-        self._names = 0
-
-    def add(self, line: str) -> None:
-        """Append a line at the current indentation."""
-        self.lines.append("    " * self._depth + line)
-
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        """Indent the lines that are added inside, below the line `head`."""
-        self.add(head)
-        self._depth += 1
-        yield
-        self._depth -= 1
-
-    def name(self, stem: str) -> str:
-        """Return a new variable name."""
-        self._names += 1
-        return f"{stem}{self._names}"
-
-    def constant(self, stem: str, value: object) -> str:
-        """Return a new name that refers to `value` in the generated function."""
-        name = self.name(stem)
-        self.scope[name] = value
-        return name
-
-    def function(self, signature: str) -> Callable[..., Any]:
-        """Execute the source with `signature` as its head; return the function."""
-        if not self.lines:
-            self.add("pass")
-        text = f"def {signature}:\n" + "\n".join(self.lines)
-        exec(text, self.scope)  # noqa: S102 (the source is ours, from declarations)
-        compiled: Callable[..., Any] = self.scope[signature.partition("(")[0]]
-        return compiled
+DECODER: Final = "(data: bytes, at: int, left: int) -> tuple[Any, int]"
+ENCODER: Final = "(value: Any, parts: list[bytes]) -> None"
 
 
 def struct_of(formats: list[str]) -> struct.Struct:
@@ -107,16 +52,9 @@ def struct_of(formats: list[str]) -> struct.Struct:
     return struct.Struct(">" + "".join(formats))
 
 
-def default_of(declared: Field) -> Any:
-    """Return a field's default; a new object on each call when it is mutable."""
-    if declared.default is None:
-        return None
-    if declared.kind == "array":
-        return []
-    if declared.kind == "struct":
-        assert isinstance(declared.element, type)
-        return declared.element()
-    return declared.default
+def layout_name(stem: str, formats: list[str]) -> str:
+    """Return the name of the constant with a method of a struct."""
+    return f"{stem}_{''.join(formats).replace('?', 'o')}"
 
 
 def element_struct(declared: Field) -> type[Struct]:
@@ -149,105 +87,105 @@ def _struct_bytes_min(cls: type[Struct], version: int, *, flexible: bool) -> int
 
 def compile_decoder(cls: type[Struct], version: int, *, flexible: bool) -> Decoder:
     """Compile the decoder of `cls` in one version."""
-    emitter = _DecodeEmitter(version, flexible=flexible)
-    target = emitter.struct(cls)
-    return emitter.finish(target)
+    source = Source()
+    name = add_decoder(source, cls, version, flexible=flexible)
+    decoder: Decoder = source.execute(name)
+    return decoder
 
 
-def _compile_tagged_decoder(declared: Field, version: int) -> Decoder:
-    """Compile the decoder of a tagged field's content."""
-    emitter = _DecodeEmitter(version, flexible=True)
-    target = emitter.source.name("value")
+def add_decoder(
+    source: Source, cls: type[Struct], version: int, *, flexible: bool
+) -> str:
+    """Add the decoder of `cls` in one version; return the function's name."""
+    emitter = _DecodeEmitter(source, version, flexible=flexible)
+    return emitter.finish(emitter.struct(cls))
+
+
+def _add_tagged_decoder(source: Source, declared: Field, version: int) -> str:
+    """Add the decoder of a tagged field's content."""
+    emitter = _DecodeEmitter(source, version, flexible=True)
+    target = emitter.lines.variable("value")
     emitter.field(declared, target, in_tag=True)
     return emitter.finish(target)
 
 
 class _DecodeEmitter:
-    def __init__(self, version: int, *, flexible: bool) -> None:
+    def __init__(self, source: Source, version: int, *, flexible: bool) -> None:
         self.version = version
         self.flexible = flexible
-        self.source = Source()
-        self.source.scope.update(
-            new=object.__new__,
-            read_uvarint=read_uvarint,
-            read_tags=read_tags,
-            unpack_from=struct.unpack_from,
-            refuse_null=refuse_null,
-            refuse_count=refuse_count,
-            refuse_total=refuse_total,
-            refuse_string=refuse_string,
-            take_tag=take_tag,
-        )
+        self.source = source
+        self.lines = Lines()
         self._run: list[tuple[str, str]] = []
 
-    def finish(self, target: str) -> Decoder:
+    def finish(self, target: str) -> str:
         self.flush()
-        self.source.add(f"return {target}, at")
-        return self.source.function("decode(data, at, left)")
+        self.lines.add(f"return {target}, at")
+        return self.source.function("decode", DECODER, self.lines.all)
 
     def flush(self) -> None:
         """Emit one `unpack` for the fixed fields since the last call."""
         if not self._run:
             return
-        layout = struct_of([code for code, _ in self._run])
-        unpack = self.source.constant("unpack", layout.unpack_from)
+        codes = [code for code, _ in self._run]
+        layout = struct_of(codes)
+        unpack = self.source.constant(
+            layout_name("unpack", codes), f'Layout("{layout.format}").unpack_from'
+        )
         targets = ", ".join(target for _, target in self._run)
-        self.source.add(f"{targets}, = {unpack}(data, at)")
-        self.source.add(f"at += {layout.size}")
+        self.lines.add(f"{targets}, = {unpack}(data, at)")
+        self.lines.add(f"at += {layout.size}")
         self._run.clear()
 
     def struct(self, cls: type[Struct]) -> str:
         """Emit the decoding of a struct; return the name of the variable with it."""
-        source = self.source
+        lines = self.lines
         holds: dict[str, str] = {}
         for name, declared in cls.FIELDS.items():
-            holds[name] = source.name("value")
+            holds[name] = self.lines.variable("value")
             if in_line(declared, self.version, flexible=self.flexible):
                 self.field(declared, holds[name])
             else:
                 self._absent(declared, holds[name])
         self.flush()
         tags = self._tags(cls, holds) if self.flexible else "None"
-        target = source.name("made")
-        source.add(f"{target} = new({source.constant('cls', cls)})")
+        target = self.lines.variable("made")
+        lines.add(f"{target} = new({self.source.cls(cls)})")
         for name, held in holds.items():
-            source.add(f"{target}.{name} = {held}")
-        source.add(f"{target}.unknown_tags = {tags}")
+            lines.add(f"{target}.{name} = {held}")
+        lines.add(f"{target}.unknown_tags = {tags}")
         return target
 
     def _absent(self, declared: Field, target: str) -> None:
         if declared.default is None:
-            self.source.add(f"{target} = None")
+            self.lines.add(f"{target} = None")
         elif declared.kind == "array":
-            self.source.add(f"{target} = []")
+            self.lines.add(f"{target} = []")
         elif declared.kind == "struct":
-            made = self.source.constant("cls", element_struct(declared))
-            self.source.add(f"{target} = {made}()")
+            made = self.source.cls(element_struct(declared))
+            self.lines.add(f"{target} = {made}()")
         else:
-            self.source.add(f"{target} = {declared.default!r}")
+            self.lines.add(f"{target} = {declared.default!r}")
 
     def _tags(self, cls: type[Struct], holds: dict[str, str]) -> str:
         """Emit the decoding of tagged fields; return the variable with unknown ones."""
-        source = self.source
-        unknown = source.name("tags")
-        source.add(f"{unknown} = None")
-        with source.block("if data[at] == 0:"):
-            source.add("at += 1")
-        with source.block("else:"):
-            source.add("found, at = read_tags(data, at, left)")
-            source.add("left -= len(found)")
+        lines = self.lines
+        unknown = self.lines.variable("tags")
+        lines.add(f"{unknown} = None")
+        with lines.block("if data[at] == 0:"):
+            lines.add("at += 1")
+        with lines.block("else:"):
+            lines.add("found, at = read_tags(data, at, left)")
+            lines.add("left -= len(found)")
             for name, declared in cls.FIELDS.items():
                 if is_tagged(declared, self.version, flexible=True):
-                    reader = source.constant(
-                        "field", _compile_tagged_decoder(declared, self.version)
-                    )
-                    with source.block(f"if {declared.tag} in found:"):
-                        source.add(
+                    reader = _add_tagged_decoder(self.source, declared, self.version)
+                    with lines.block(f"if {declared.tag} in found:"):
+                        lines.add(
                             f"{holds[name]} = take_tag(data, found.pop({declared.tag}),"
                             f" {reader}, left)"
                         )
-            with source.block("if found:"):
-                source.add(
+            with lines.block("if found:"):
+                lines.add(
                     f"{unknown} = {{k: data[a:b] for k, (a, b) in found.items()}}"
                 )
         return unknown
@@ -268,79 +206,79 @@ class _DecodeEmitter:
             self._array(declared, target, nullable)
         elif not nullable:
             made = self.struct(element_struct(declared))
-            self.source.add(f"{target} = {made}")
+            self.lines.add(f"{target} = {made}")
         else:
             self._nullable_struct(declared, target, in_tag=in_tag)
 
     def _length(self, code: str) -> str:
         """Emit the decoding of a length or count; negative for null."""
-        size = self.source.name("n")
+        size = self.lines.variable("n", "int")
         if not self.flexible:
             self._run.append((code, size))
             self.flush()
             return size
         self.flush()
-        self.source.add(f"{size} = data[at]")
-        with self.source.block(f"if {size} < 128:"):
-            self.source.add("at += 1")
-        with self.source.block("else:"):
-            self.source.add(f"{size}, at = read_uvarint(data, at)")
-        self.source.add(f"{size} -= 1")
+        self.lines.add(f"{size} = data[at]")
+        with self.lines.block(f"if {size} < 128:"):
+            self.lines.add("at += 1")
+        with self.lines.block("else:"):
+            self.lines.add(f"{size}, at = read_uvarint(data, at)")
+        self.lines.add(f"{size} -= 1")
         return size
 
     def _null(self, size: str, target: str, nullable: bool) -> None:
-        with self.source.block(f"if {size} < 0:"):
+        with self.lines.block(f"if {size} < 0:"):
             if not nullable:
-                self.source.add("refuse_null(at)")
+                self.lines.add("refuse_null(at)")
             elif self.flexible:
-                self.source.add(f"{target} = None")
+                self.lines.add(f"{target} = None")
             else:
-                self.source.add(f"{target} = None if {size} == -1 else refuse_null(at)")
+                self.lines.add(f"{target} = None if {size} == -1 else refuse_null(at)")
 
     def _sized(self, code: str, target: str, taken: str, nullable: bool) -> None:
         if not self.flexible:
             self._taken(self._length(code), target, taken, nullable)
             return
         self.flush()
-        source = self.source
-        size = source.name("n")
-        source.add(f"{size} = data[at]")
+        lines = self.lines
+        size = self.lines.variable("n", "int")
+        lines.add(f"{size} = data[at]")
         # The common cases first: a length of one byte, and null. The last branch also
         # decodes a null whose varint is longer than necessary.
-        with source.block(f"if 0 < {size} < 128:"):
-            source.add(f"{target} = {taken.format(start='at + 1', end=f'at + {size}')}")
-            source.add(f"at += {size}")
+        with lines.block(f"if 0 < {size} < 128:"):
+            lines.add(f"{target} = {taken.format(start='at + 1', end=f'at + {size}')}")
+            lines.add(f"at += {size}")
         if nullable:
-            with source.block(f"elif {size} == 0:"):
-                source.add(f"{target} = None")
-                source.add("at += 1")
-        with source.block("else:"):
-            source.add(f"{size}, at = read_uvarint(data, at)")
-            source.add(f"{size} -= 1")
+            with lines.block(f"elif {size} == 0:"):
+                lines.add(f"{target} = None")
+                lines.add("at += 1")
+        with lines.block("else:"):
+            lines.add(f"{size}, at = read_uvarint(data, at)")
+            lines.add(f"{size} -= 1")
             if code == "h":
-                with source.block(f"if {size} > {STRING_BYTES_MAX}:"):
-                    source.add(f"refuse_string({size}, at)")
+                with lines.block(f"if {size} > {STRING_BYTES_MAX}:"):
+                    lines.add(f"refuse_string({size}, at)")
             self._taken(size, target, taken, nullable)
 
     def _taken(self, size: str, target: str, taken: str, nullable: bool) -> None:
         """Emit the decoding of null, or of `size` bytes."""
         self._null(size, target, nullable)
-        with self.source.block("else:"):
+        with self.lines.block("else:"):
             content = taken.format(start="at", end=f"at + {size}")
-            self.source.add(f"{target} = {content}")
-            self.source.add(f"at += {size}")
+            self.lines.add(f"{target} = {content}")
+            self.lines.add(f"at += {size}")
 
     def _array(self, declared: Field, target: str, nullable: bool) -> None:
-        source = self.source
+        lines = self.lines
         size = self._length("i")
         self._null(size, target, nullable)
         needed = self._element_bytes_min(declared)
-        with source.block(f"elif {size} * {needed} > len(data) - at:"):
-            source.add(f"refuse_count({size}, {needed}, at)")
-        with source.block("else:"):
-            source.add(f"left -= {size}")
-            with source.block("if left < 0:"):
-                source.add(f"refuse_total({size}, left)")
+        with lines.block(f"elif {size} * {needed} > len(data) - at:"):
+            lines.add(f"refuse_count({size}, {needed}, at)")
+        with lines.block("else:"):
+            lines.add(f"left -= {size}")
+            with lines.block("if left < 0:"):
+                lines.add(f"refuse_total({size}, left)")
             if isinstance(declared.element, str) and declared.element in FIXED:
                 self._fixed_elements(declared.element, size, target)
             else:
@@ -355,91 +293,94 @@ class _DecodeEmitter:
 
     def _fixed_elements(self, kind: str, size: str, target: str) -> None:
         if kind == "uuid":
-            self.source.add(
+            self.lines.add(
                 f"{target} = [data[i:i + 16] for i in range(at, at + 16 * {size}, 16)]"
             )
-            self.source.add(f"at += 16 * {size}")
+            self.lines.add(f"at += 16 * {size}")
             return
         code = FIXED[kind]
         width = struct.calcsize(">" + code)
-        self.source.add(f"{target} = list(unpack_from(f'>{{{size}}}{code}', data, at))")
-        self.source.add(f"at += {width} * {size}")
+        self.lines.add(f"{target} = list(unpack_from(f'>{{{size}}}{code}', data, at))")
+        self.lines.add(f"at += {width} * {size}")
 
     def _looped_elements(self, declared: Field, size: str, target: str) -> None:
-        source = self.source
-        source.add(f"{target} = []")
-        with source.block(f"for _ in range({size}):"):
+        lines = self.lines
+        lines.add(f"{target} = []")
+        with lines.block(f"for _ in range({size}):"):
             if isinstance(declared.element, str):
-                element = source.name("value")
+                element = self.lines.variable("value")
                 plain = declared._replace(kind=declared.element, element=None)
                 self.field(plain._replace(nullable=plain.tagged), element)
                 self.flush()
             else:
                 element = self.struct(element_struct(declared))
-            source.add(f"{target}.append({element})")
+            lines.add(f"{target}.append({element})")
 
     def _nullable_struct(self, declared: Field, target: str, *, in_tag: bool) -> None:
-        source = self.source
-        marker = source.name("n")
+        lines = self.lines
+        marker = self.lines.variable("n", "int")
         self._run.append(("b", marker))
         self.flush()
         # KIP-893: an int8 marker precedes the struct, negative for null. In a tagged
         # field 0 is null, which brokers before Kafka 4.4 write in records of members.
-        with source.block(f"if {marker} {'<=' if in_tag else '<'} 0:"):
-            source.add(f"{target} = None")
-        with source.block("else:"):
+        with lines.block(f"if {marker} {'<=' if in_tag else '<'} 0:"):
+            lines.add(f"{target} = None")
+        with lines.block("else:"):
             made = self.struct(element_struct(declared))
-            source.add(f"{target} = {made}")
+            lines.add(f"{target} = {made}")
 
 
 def compile_encoder(cls: type[Struct], version: int, *, flexible: bool) -> Encoder:
     """Compile the encoder of `cls` in one version."""
-    emitter = _EncodeEmitter(version, flexible=flexible)
+    source = Source()
+    name = add_encoder(source, cls, version, flexible=flexible)
+    encoder: Encoder = source.execute(name)
+    return encoder
+
+
+def add_encoder(
+    source: Source, cls: type[Struct], version: int, *, flexible: bool
+) -> str:
+    """Add the encoder of `cls` in one version; return the function's name."""
+    emitter = _EncodeEmitter(source, version, flexible=flexible)
     emitter.struct(cls, "value")
-    emitter.flush()
-    return emitter.source.function("encode(value, out)")
+    return emitter.finish()
 
 
-def _compile_tagged_encoder(declared: Field, version: int) -> Callable[[Any], bytes]:
-    """Compile the encoder of a tagged field's content."""
-    emitter = _EncodeEmitter(version, flexible=True)
+def _add_tagged_encoder(source: Source, declared: Field, version: int) -> str:
+    """Add the encoder of a tagged field's content."""
+    emitter = _EncodeEmitter(source, version, flexible=True)
     emitter.field(declared, "value", in_tag=True)
-    emitter.flush()
-    encode = emitter.source.function("encode(value, out)")
-
-    def content(value: Any) -> bytes:
-        parts: list[bytes] = []
-        encode(value, parts.append)
-        return b"".join(parts)
-
-    return content
+    return emitter.finish()
 
 
 class _EncodeEmitter:
-    def __init__(self, version: int, *, flexible: bool) -> None:
+    def __init__(self, source: Source, version: int, *, flexible: bool) -> None:
         self.version = version
         self.flexible = flexible
-        self.source = Source()
-        self.source.scope.update(
-            SMALL=SMALL_UVARINTS,
-            EncodedArray=EncodedArray,
-            cut=encode_cut,
-            write_uvarint=write_uvarint,
-            write_tags=write_tags,
-            pack=struct.pack,
-            EMPTY_TAGS=TAG_SECTION_EMPTY,
-        )
+        self.source = source
+        self.lines = Lines()
         self._run: list[tuple[str, str]] = []
+
+    def finish(self) -> str:
+        self.flush()
+        return self.source.function("encode", ENCODER, self.lines.all)
 
     def flush(self) -> None:
         """Emit one `pack` for the fixed fields since the last call."""
         if not self._run:
             return
-        layout = struct_of([code for code, _ in self._run])
-        pack = self.source.constant("pack", layout.pack)
+        codes = [code for code, _ in self._run]
+        pack = self.source.constant(
+            layout_name("pack", codes), f'Layout("{struct_of(codes).format}").pack'
+        )
         values = ", ".join(value for _, value in self._run)
-        self.source.add(f"out({pack}({values}))")
+        self.append(f"{pack}({values})")
         self._run.clear()
+
+    def append(self, expression: str) -> None:
+        """Emit one part of the encoded bytes."""
+        self.lines.add(f"parts.append({expression})")
 
     def struct(self, cls: type[Struct], holder: str) -> None:
         """Emit the encoding of a struct's fields."""
@@ -450,38 +391,46 @@ class _EncodeEmitter:
             self._tags(cls, holder)
 
     def _tags(self, cls: type[Struct], holder: str) -> None:
-        source = self.source
+        lines = self.lines
         known = [
             (name, declared)
             for name, declared in cls.FIELDS.items()
             if is_tagged(declared, self.version, flexible=True)
             and self.version in declared.versions
         ]
-        tags = source.name("tags")
+        tags = self.lines.variable("tags")
         if known:
             self.flush()
-        source.add(f"{tags} = {holder}.unknown_tags")
+        lines.add(f"{tags} = {holder}.unknown_tags")
         if known:
-            source.add(f"{tags} = dict({tags}) if {tags} else {{}}")
+            lines.add(f"{tags} = dict({tags}) if {tags} else {{}}")
         for name, declared in known:
-            default = source.constant("default", default_of(declared))
-            content = source.constant(
-                "field", _compile_tagged_encoder(declared, self.version)
-            )
-            with source.block(f"if {holder}.{name} != {default}:"):
-                source.add(f"{tags}[{declared.tag}] = {content}({holder}.{name})")
+            encode = _add_tagged_encoder(self.source, declared, self.version)
+            with lines.block(f"if {holder}.{name} != {self._default(declared)}:"):
+                lines.add(
+                    f"{tags}[{declared.tag}] = encode_tag({encode}, {holder}.{name})"
+                )
         if not self._run:
-            source.add(f"out(write_tags({tags}) if {tags} else EMPTY_TAGS)")
+            self.append(f"write_tags({tags}) if {tags} else TAG_SECTION_EMPTY")
             return
         # Tagged fields are rare: their empty section is one more byte of the struct of
         # the fixed fields before it.
         run = self._run.copy()
-        with source.block(f"if {tags}:"):
+        with lines.block(f"if {tags}:"):
             self.flush()
-            source.add(f"out(write_tags({tags}))")
+            self.append(f"write_tags({tags})")
         self._run = [*run, ("B", "0")]
-        with source.block("else:"):
+        with lines.block("else:"):
             self.flush()
+
+    def _default(self, declared: Field) -> str:
+        """Return the expression of a field's default."""
+        if declared.default is not None and declared.kind == "struct":
+            made = self.source.cls(element_struct(declared))
+            return self.source.constant(f"default_{made}", f"{made}()")
+        if declared.default is not None and declared.kind == "array":
+            return "[]"
+        return repr(declared.default)
 
     def field(self, declared: Field, value: str, *, in_tag: bool = False) -> None:
         """Emit the encoding of one field. `in_tag`: it is a tagged field."""
@@ -491,7 +440,7 @@ class _EncodeEmitter:
         elif declared.kind == "string":
             # The messages of errors contain names of the request, and can be too long.
             is_message = value.endswith(".error_message")
-            content = f"cut({value})" if is_message else f"{value}.encode()"
+            content = f"encode_cut({value})" if is_message else f"{value}.encode()"
             self._sized("h", content, value, nullable)
         elif declared.kind in ("bytes", "records"):
             nullable = nullable or declared.kind == "records"
@@ -507,10 +456,10 @@ class _EncodeEmitter:
             self.flush()
             return
         self.flush()
-        count = self.source.name("n")
-        self.source.add(f"{count} = {size} + 1")
-        self.source.add(
-            f"out(SMALL[{count}] if {count} < 128 else write_uvarint({count}))"
+        count = self.lines.variable("n", "int")
+        self.lines.add(f"{count} = {size} + 1")
+        self.append(
+            f"SMALL_UVARINTS[{count}] if {count} < 128 else write_uvarint({count})"
         )
 
     @contextmanager
@@ -521,50 +470,50 @@ class _EncodeEmitter:
             return
         self.flush()
         null = b"\0" if self.flexible else struct.pack(">" + code, -1)
-        with self.source.block(f"if {value} is None:"):
-            self.source.add(f"out({null!r})")
-        with self.source.block("else:"):
+        with self.lines.block(f"if {value} is None:"):
+            self.append(repr(null))
+        with self.lines.block("else:"):
             yield
 
     def _sized(self, code: str, content: str, value: str, nullable: bool) -> None:
         with self._unless_null(code, value, nullable):
-            body = self.source.name("body")
-            self.source.add(f"{body} = {content}")
+            body = self.lines.variable("body")
+            self.lines.add(f"{body} = {content}")
             self._length(code, f"len({body})")
-            self.source.add(f"out({body})")
+            self.append(body)
 
     def _array(self, declared: Field, value: str, nullable: bool) -> None:
-        items = self.source.name("items")
-        self.source.add(f"{items} = {value}")
+        items = self.lines.variable("items")
+        self.lines.add(f"{items} = {value}")
         with self._unless_null("i", items, nullable):
             self._elements(declared, items)
 
     def _elements(self, declared: Field, held: str) -> None:
-        source = self.source
+        lines = self.lines
         if isinstance(declared.element, str):
             self._length("i", f"len({held})")
             self._primitives(declared, held)
             return
         self.flush()
-        with source.block(f"if type({held}) is EncodedArray:"):
+        with lines.block(f"if type({held}) is EncodedArray:"):
             self._length("i", f"{held}.count")
-            source.add(f"out({held}.body)")
-        with source.block("else:"):
+            self.append(f"{held}.body")
+        with lines.block("else:"):
             self._length("i", f"len({held})")
-            element = source.name("item")
-            with source.block(f"for {element} in {held}:"):
+            element = self.lines.variable("item")
+            with lines.block(f"for {element} in {held}:"):
                 self.struct(element_struct(declared), element)
                 self.flush()
 
     def _primitives(self, declared: Field, held: str) -> None:
-        source = self.source
+        lines = self.lines
         assert isinstance(declared.element, str)
         if declared.element in FIXED and declared.element != "uuid":
             code = FIXED[declared.element]
-            source.add(f"out(pack(f'>{{len({held})}}{code}', *{held}))")
+            self.append(f"pack(f'>{{len({held})}}{code}', *{held})")
             return
-        element = source.name("item")
-        with source.block(f"for {element} in {held}:"):
+        element = self.lines.variable("item")
+        with lines.block(f"for {element} in {held}:"):
             plain = declared._replace(kind=declared.element, nullable=declared.tagged)
             self.field(plain, element)
             self.flush()
@@ -572,17 +521,17 @@ class _EncodeEmitter:
     def _struct_field(
         self, declared: Field, value: str, nullable: bool, *, in_tag: bool
     ) -> None:
-        source = self.source
-        held = source.name("held")
-        source.add(f"{held} = {value}")
+        lines = self.lines
+        held = self.lines.variable("held")
+        lines.add(f"{held} = {value}")
         if not nullable:
             self.struct(element_struct(declared), held)
             return
         self.flush()
         # KIP-893: an int8 marker, negative for null; in a tagged field 0 is null.
-        with source.block(f"if {held} is None:"):
-            source.add(r"out(b'\0')" if in_tag else r"out(b'\xff')")
-        with source.block("else:"):
-            source.add(r"out(b'\x01')")
+        with lines.block(f"if {held} is None:"):
+            self.append(r"b'\0'" if in_tag else r"b'\xff'")
+        with lines.block("else:"):
+            self.append(r"b'\x01'")
             self.struct(element_struct(declared), held)
             self.flush()

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from coterie.errors import MalformedFrame
 
 Decoder: TypeAlias = Callable[[bytes, int, int], tuple[Any, int]]
 """A function from the data, a position and the largest number of elements to the value
 and the position after it."""
+Encoder: TypeAlias = Callable[[Any, list[bytes]], None]
+"""A function that appends the encoded parts of the value to the list."""
 
 UVARINT_BYTES_MAX: Final = 5
 STRING_BYTES_MAX: Final = 2**15 - 1
@@ -113,18 +115,25 @@ def write_tags(fields: dict[int, bytes]) -> bytes:
     return b"".join(parts)
 
 
-def refuse_null(at: int) -> None:
+def encode_tag(encode: Encoder, value: Any) -> bytes:
+    """Encode the content of a tagged field."""
+    parts: list[bytes] = []
+    encode(value, parts)
+    return b"".join(parts)
+
+
+def refuse_null(at: int) -> NoReturn:
     """Raise MalformedFrame for a null that is not allowed."""
     raise MalformedFrame(f"null before byte {at} in a field that is not nullable")
 
 
-def refuse_count(count: int, needed: int, at: int) -> None:
+def refuse_count(count: int, needed: int, at: int) -> NoReturn:
     """Raise MalformedFrame for an array whose elements need too many bytes."""
     detail = f"{count} elements, each of at least {needed} bytes"
     raise MalformedFrame(f"array at byte {at}: {detail}, exceed the data")
 
 
-def refuse_total(count: int, left: int) -> None:
+def refuse_total(count: int, left: int) -> NoReturn:
     """Raise MalformedFrame for too many elements; `left` is negative."""
     raise MalformedFrame(f"{count} elements; only {left + count} more are accepted")
 
@@ -138,6 +147,6 @@ def take_tag(data: bytes, span: tuple[int, int], reader: Decoder, left: int) -> 
     return value
 
 
-def refuse_string(size: int, at: int) -> None:
+def refuse_string(size: int, at: int) -> NoReturn:
     """Raise MalformedFrame for a string that is too long."""
     raise MalformedFrame(f"string of {size} bytes at byte {at} is too long")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from benchmarks.harness.figures import (
@@ -10,6 +12,7 @@ from benchmarks.harness.figures import (
     Rounds,
     alternate,
     median_ratio,
+    reported,
     take_turns,
 )
 
@@ -72,3 +75,13 @@ def test_rows_are_selected_by_a_regular_expression_in_any_case() -> None:
     assert Rounds(1, 1.0).includes("anything")
     assert Rounds(1, 1.0, "kip-848").includes("KIP-848 heartbeats")
     assert not Rounds(1, 1.0, "^commit").includes("KIP-848 heartbeats")
+
+
+def test_an_error_is_a_missed_figure_after_those_before_it() -> None:
+    def figures() -> Iterator[Figure]:
+        yield Figure(name="first", value=1.0)
+        raise RuntimeError("refused")
+
+    first, failure = reported("groups", figures())
+    assert first.name == "first"
+    assert (failure.verdict, failure.detail) == ("MISSED", "refused")

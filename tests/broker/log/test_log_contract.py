@@ -1,4 +1,4 @@
-"""The contract of `Log`, tested with both implementations."""
+"""The contract of `Log`, tested with all implementations."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ from tests.broker.log.logs import (
     PARTITION,
     Store,
     append,
+    journal_store,
+    make_batch,
     memory_store,
+    small_journal_store,
     sqlite_store,
 )
 
 
-@pytest.fixture(params=[memory_store, sqlite_store], ids=["memory", "sqlite"])
+@pytest.fixture(
+    params=[memory_store, sqlite_store, journal_store, small_journal_store],
+    ids=["memory", "sqlite", "journal", "small-journal"],
+)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     make: Callable[[Path], Store] = request.param
     made = make(tmp_path)
@@ -48,29 +54,30 @@ def test_staged_batches_have_offsets_and_are_not_readable(store: Store) -> None:
 
 
 def test_flushed_batches_can_be_read(store: Store) -> None:
-    append(store.log, 4, records=3)
+    info = append(store.log, records=3)
     store.log.flush()
     assert not store.log.has_staged()
     assert store.log.bounds(PARTITION) == Bounds(0, 3, 3)
-    assert store.log.read(PARTITION, 0, 1_000) == [b"\0" * 4]
+    assert store.log.next_offset(PARTITION) == 3
+    assert store.log.read(PARTITION, 0, 1_000) == [make_batch(info)]
 
 
 @pytest.mark.parametrize(
     ("offset", "bytes_max", "sizes"),
     [
-        (0, 1, [1]),
-        (0, 3, [1, 2]),
-        (2, 5, [2, 3]),
-        (3, 5, [2, 3]),
-        (6, 100, [4, 5]),
-        (10, 100, []),
+        (0, 1, [100]),
+        (0, 300, [100, 200]),
+        (2, 500, [200, 300]),
+        (3, 599, [200, 300]),
+        (6, 10_000, [400, 500]),
+        (10, 10_000, []),
     ],
 )
 @pytest.mark.parametrize("cold", [False, True], ids=["tail", "store"])
 def test_reads_begin_at_the_batch_with_the_offset(
     store: Store, offset: int, bytes_max: int, sizes: list[int], cold: bool
 ) -> None:
-    for size in range(1, 6):
+    for size in range(100, 600, 100):
         append(store.log, size, records=2)
     store.log.flush()
     log = store.reopen() if cold else store.log
@@ -79,22 +86,22 @@ def test_reads_begin_at_the_batch_with_the_offset(
 
 
 def test_a_new_process_reads_flushed_data(store: Store) -> None:
-    for size in (5, 6):
+    for size in (105, 106):
         append(store.log, size, at_ms=size)
     store.log.put("space", b"key", b"value")
     store.log.flush()
     log = store.reopen()
     assert log.bounds(PARTITION) == Bounds(0, 2, 2)
     assert list(log.batch_infos(PARTITION)) == [
-        BatchInfo(0, 0, 5, 5),
-        BatchInfo(1, 1, 6, 6),
+        BatchInfo(0, 0, 105, 105),
+        BatchInfo(1, 1, 106, 106),
     ]
     assert log.get("space", b"key") == b"value"
 
 
 def test_the_fields_of_a_batch_survive_a_restart(store: Store) -> None:
-    info = BatchInfo(0, 4, 77, 3, 9, 2, 100, 104, True, True)
-    store.log.append(PARTITION, b"abc", info)
+    info = BatchInfo(0, 4, 77, 99, 9, 2, 100, 104, True, True)
+    store.log.append(PARTITION, make_batch(info), info)
     store.log.flush()
     assert list(store.reopen().batch_infos(PARTITION)) == [info]
 
@@ -153,14 +160,17 @@ def test_an_empty_partition_keeps_its_next_offset(store: Store) -> None:
 
 
 def test_a_replaced_batch_is_read_instead_of_the_original(store: Store) -> None:
-    for size in (5, 6, 7):
-        append(store.log, size)
+    infos = [append(store.log, size) for size in (105, 106, 107)]
     store.log.flush()
+    smaller = make_batch(infos[1]._replace(size_bytes=80))
     store.log.replace(PARTITION, 0, None)
-    store.log.replace(PARTITION, 1, b"z")
+    store.log.replace(PARTITION, 1, smaller)
     store.log.flush()
-    assert store.log.read(PARTITION, 0, 100) == [b"z", b"\2" * 7]
-    assert store.log.size_bytes(PARTITION) == 8
+    for open_log in (lambda: store.log, store.reopen):
+        log = open_log()
+        assert log.read(PARTITION, 0, 1_000) == [smaller, make_batch(infos[2])]
+        assert [info.size_bytes for info in log.batch_infos(PARTITION)] == [80, 107]
+        assert log.size_bytes(PARTITION) == 187
 
 
 def test_a_batch_truncated_during_compaction_is_not_replaced(store: Store) -> None:
@@ -168,7 +178,7 @@ def test_a_batch_truncated_during_compaction_is_not_replaced(store: Store) -> No
         append(store.log)
     store.log.flush()
     store.log.truncate(PARTITION, 2)
-    store.log.replace(PARTITION, 0, b"z")
+    store.log.replace(PARTITION, 0, make_batch(BatchInfo(0, 0, 0, 80)))
     store.log.replace(PARTITION, 1, None)
     store.log.flush()
     assert [info.base_offset for info in store.log.batch_infos(PARTITION)] == [2]
@@ -198,10 +208,11 @@ def test_deleting_a_partition_deletes_its_bytes(store: Store) -> None:
 
 def test_the_size_is_the_sum_of_appended_bytes(store: Store) -> None:
     assert store.log.size_bytes(PARTITION) == 0
-    append(store.log, 5)
-    append(store.log, 6)
+    append(store.log, 105)
+    append(store.log, 106)
     store.log.flush()
-    assert store.log.size_bytes(PARTITION) == 11
+    assert store.log.size_bytes(PARTITION) == 211
+    assert store.reopen().size_bytes(PARTITION) == 211
 
 
 def test_a_timestamp_lookup_returns_the_first_batch_at_or_after_it(

@@ -113,7 +113,7 @@ def test_a_failed_flush_on_a_full_disk_stores_nothing(tmp_path: Path) -> None:
     log.flush()
     (pages,) = log.writer.execute("PRAGMA page_count").fetchone()
     log.writer.execute(f"PRAGMA max_page_count = {pages + 1}")
-    append(log, 5)
+    append(log, 105)
     append(log, 1_000_000)
     with pytest.raises(LogFull):
         log.flush()
@@ -141,6 +141,7 @@ def test_a_partition_of_a_failed_flush_can_be_created_again(tmp_path: Path) -> N
     log.close()
 
 
+@pytest.mark.pure
 def test_a_bug_in_a_write_leaves_no_transaction_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,7 +307,7 @@ def test_compaction_and_deletion_keep_the_checksums_right(tmp_path: Path) -> Non
     log = SqliteLog(tmp_path)
     log.create(PARTITION)
     for _ in range(4):
-        append(log, 30)
+        append(log, 130)
     log.flush()
     log.replace(PARTITION, 1, b"smaller")
     log.replace(PARTITION, 3, None)
@@ -315,10 +316,11 @@ def test_compaction_and_deletion_keep_the_checksums_right(tmp_path: Path) -> Non
     log.close()
     log = SqliteLog(tmp_path)
     assert log.bounds(PARTITION) == (1, 4, 4)
-    assert [info.size_bytes for info in log.batch_infos(PARTITION)] == [7, 30]
+    assert [info.size_bytes for info in log.batch_infos(PARTITION)] == [7, 130]
     log.close()
 
 
+@pytest.mark.pure
 def test_pages_are_checked_after_an_unclean_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

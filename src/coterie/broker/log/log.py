@@ -92,6 +92,7 @@ class StoredPartition:
         "flushed_offset",
         "is_created",
         "is_deleted",
+        "is_gone",
         "log_start_offset",
         "next_offset",
         "number",
@@ -118,6 +119,8 @@ class StoredPartition:
         """Whether the creation is flushed."""
         self.is_deleted = False
         """Whether a deletion is staged."""
+        self.is_gone = False
+        """Whether the deletion is flushed."""
         self.size_bytes: int | None = None
         """The flushed size; None until it is measured."""
         self.open_batch: OpenBatch | None = None
@@ -495,6 +498,7 @@ class StagingLog(Log):
             case Create(part):
                 part.is_created = True
             case Delete(part):
+                part.is_gone = True
                 del self._parts[part.partition]
             case Truncate(part, before):
                 part.log_start_offset = max(before, part.log_start_offset)

@@ -50,7 +50,6 @@ from coterie.broker.log.sqlite_file import (
     LOCK_NAME,
     check_application,
     connect,
-    damaged,
     extend,
     lock_store,
     log_error,
@@ -60,9 +59,8 @@ from coterie.broker.log.sqlite_file import (
     prepare,
     row_crc,
     sync_directory,
-    value_crc,
 )
-from coterie.errors import LogCorrupt
+from coterie.broker.log.sqlite_reader import SqliteReader, put_value
 from coterie.files import make_private_directory
 from coterie.types import LogOffset
 from coterie.wire.record_batch import LENGTH_END, crc_matches
@@ -151,7 +149,7 @@ class SqliteLog(StagingLog):
             undo.callback(os.close, self._lock)
             os.close(open_file(self.path))
             self._open(synchronous, undo)
-            mark_unclean(self.path, self._reader)
+            mark_unclean(self.path, self._reader.connection)
             sync_directory(directory)
             sync_directory(directory.parent)
             undo.pop_all()
@@ -163,7 +161,7 @@ class SqliteLog(StagingLog):
         if part is None or not part.is_created:
             return
         low, high = self._span(part, offset)
-        for row in self._query(_INFOS, (low, high, _ANY_TIME)):
+        for row in self._reader.query(_INFOS, (low, high, _ANY_TIME)):
             yield self._info(row)
 
     def find_timestamp(
@@ -173,23 +171,14 @@ class SqliteLog(StagingLog):
         if part is None or not part.is_created:
             return None
         low, high = self._span(part, offset)
-        row = self._first(_INFOS, (low, high, timestamp_ms))
+        row = self._reader.first(_INFOS, (low, high, timestamp_ms))
         return None if row is None else self._info(row)
 
     def get(self, space: str, key: bytes) -> bytes | None:
-        row = self._first(
-            "SELECT key, value, crc FROM small_values WHERE space = ? AND key = ?",
-            (space, key),
-        )
-        return None if row is None else self._value(space, row)[1]
+        return self._reader.get(space, key)
 
     def items(self, space: str) -> Iterator[tuple[bytes, bytes]]:
-        rows = self._query(
-            "SELECT key, value, crc FROM small_values WHERE space = ? ORDER BY key",
-            (space,),
-        )
-        for row in rows:
-            yield self._value(space, row)
+        return self._reader.items(space)
 
     def close(self) -> None:
         """Flush, close, and release the lock on the directory."""
@@ -200,32 +189,6 @@ class SqliteLog(StagingLog):
             self._reader.close()
             self.writer.close()
             os.close(self._lock)
-
-    def _query(self, sql: str, values: tuple[object, ...] = ()) -> Iterator[Any]:
-        """Yield the rows of a query. Raises LogError, and LogCorrupt for a damaged
-        file."""
-        try:
-            yield from self._reader.execute(sql, values)
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise log_error(self.path, error) from error
-
-    def _first(self, sql: str, values: tuple[object, ...]) -> Any:
-        """Return the first row of a query; None without rows."""
-        try:
-            cursor = self._reader.execute(sql, values)
-            row = cursor.fetchone()
-            cursor.close()
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise log_error(self.path, error) from error
-        return row
-
-    def _value(self, space: str, row: Any) -> tuple[bytes, bytes]:
-        key, value, crc = row
-        if not (isinstance(key, bytes) and isinstance(value, bytes)):
-            raise self._corrupt(f"{space}: a key or value is not bytes")
-        if crc is not None and crc != value_crc(space, key, value):
-            raise self._corrupt(f"{space}: wrong checksum of the value of {key!r}")
-        return key, value
 
     def _info(self, row: Any) -> BatchInfo:
         place, last_offset, time_ms, size, producer, epoch, base, last, flags = row
@@ -238,7 +201,9 @@ class SqliteLog(StagingLog):
         except (TypeError, struct.error):
             is_right = False
         if not is_right:
-            raise self._corrupt(f"the row {place} of batches is not as it was written")
+            raise self._reader.corrupt(
+                f"the row {place} of batches is not as it was written"
+            )
         return BatchInfo(
             base_offset=place & OFFSET_MAX,
             last_offset=last_offset,
@@ -252,42 +217,39 @@ class SqliteLog(StagingLog):
             is_control=bool(flags & CONTROL),
         )
 
-    def _corrupt(self, reason: str) -> LogCorrupt:
-        return damaged(self.path, reason)
-
     def _open(self, synchronous: str, undo: contextlib.ExitStack) -> None:
         try:
             self.writer = undo.enter_context(contextlib.closing(connect(self.path)))
             check_application(self.writer, self.path)
             prepare(self.writer, synchronous)
             extend(self.path.with_name(f"{FILE_NAME}-wal"))
-            self._reader = undo.enter_context(contextlib.closing(connect(self.path)))
+            self._reader = undo.enter_context(
+                contextlib.closing(SqliteReader(self.path))
+            )
             self._load()
         except sqlite3.Error as error:
             raise log_error(self.path, error) from error
 
     def _load(self) -> None:
-        rows = self._query(
+        rows = self._reader.query(
             "SELECT number, topic_id, partition, log_start_offset, next_offset, crc"
             " FROM partitions"
         )
         for *fields, crc in list(rows):
             if not _is_partition(fields) or crc not in {None, row_crc(*fields)}:
-                raise self._corrupt(f"the row {fields[0]} of partitions")
+                raise self._reader.corrupt(f"the row {fields[0]} of partitions")
             number, topic_id, partition, log_start_offset, next_offset = fields
             span = (_place(number, 0), _place(number, OFFSET_MAX), _ANY_TIME)
-            last = self._first(f"{_INFOS} DESC LIMIT 1", span)
+            last = self._reader.first(f"{_INFOS} DESC LIMIT 1", span)
             if last is not None:
                 next_offset = max(next_offset, self._info(last).last_offset + 1)
             if log_start_offset > next_offset:
-                raise self._corrupt(f"the offsets of partition number {number}")
+                raise self._reader.corrupt(f"the offsets of partition number {number}")
             where = LogPartition(topic_id, partition)
             self._load_part(
                 SqlitePartition(where, number, log_start_offset, next_offset)
             )
-        # The number of a deleted partition is not used again.
-        used = self._first("SELECT max(seq) FROM sqlite_sequence", ())
-        self._last_number = max(self._last_number, used[0] or 0)
+        self._last_number = max(self._last_number, self._reader.last_number())
 
     def _staged_write(
         self, operations: list[Operation], size_bytes: int
@@ -312,7 +274,7 @@ class SqliteLog(StagingLog):
         the batch that contains `offset`."""
         low = _place(part.number, 0)
         high = _place(part.number, part.flushed_offset) - 1
-        row = self._first(
+        row = self._reader.first(
             "SELECT place, last_offset FROM batches WHERE place BETWEEN ? AND ?"
             " ORDER BY place DESC LIMIT 1",
             (low, _place(part.number, offset)),
@@ -321,7 +283,9 @@ class SqliteLog(StagingLog):
             return low, high
         place, last_offset = row
         if not isinstance(last_offset, int) or place & OFFSET_MAX > last_offset:
-            raise self._corrupt(f"the row {place} of batches is not as it was written")
+            raise self._reader.corrupt(
+                f"the row {place} of batches is not as it was written"
+            )
         return place if last_offset >= offset else place + 1, high
 
     def _read_part(
@@ -333,7 +297,7 @@ class SqliteLog(StagingLog):
         found: list[bytes] = []
         size = 0
         try:
-            rows = self._reader.execute(
+            rows = self._reader.connection.execute(
                 "SELECT place, bytes FROM batches WHERE place BETWEEN ? AND ?"
                 " ORDER BY place",
                 self._span(part, offset),
@@ -342,7 +306,7 @@ class SqliteLog(StagingLog):
                 if self._verify and not _is_batch(batch, place & OFFSET_MAX):
                     if found:
                         break
-                    raise self._corrupt(f"the batch in row {place} of batches")
+                    raise self._reader.corrupt(f"the batch in row {place} of batches")
                 if found and size + len(batch) > bytes_max:
                     break
                 found.append(batch)
@@ -354,13 +318,13 @@ class SqliteLog(StagingLog):
 
     def _measure(self, part: StoredPartition) -> int:
         low, high = _place(part.number, 0), _place(part.number, OFFSET_MAX)
-        (size,) = self._first(
+        (size,) = self._reader.first(
             "SELECT coalesce(sum(size_bytes), 0) FROM batches"
             " WHERE place BETWEEN ? AND ?",
             (low, high),
         )
         if not isinstance(size, int) or size < 0:
-            raise self._corrupt(f"the sizes of partition number {part.number}")
+            raise self._reader.corrupt(f"the sizes of partition number {part.number}")
         return size
 
 
@@ -449,7 +413,7 @@ class _SqliteWrite(StagedWrite):
             case Replace(part, base_offset, batch):
                 _replace(writer, part.number, base_offset, batch)
             case Put(space, key, value):
-                _put(writer, space, key, value)
+                put_value(writer, space, key, value)
 
     @staticmethod
     def _delete(writer: sqlite3.Connection, number: int) -> None:
@@ -509,21 +473,6 @@ def _replace(
     )
     writer.execute(_CHECK_PARTITION, (number,))
     writer.execute("DELETE FROM batches WHERE place = ?", (place,))
-
-
-def _put(
-    writer: sqlite3.Connection, space: str, key: bytes, value: bytes | None
-) -> None:
-    if value is None:
-        writer.execute(
-            "DELETE FROM small_values WHERE space = ? AND key = ?", (space, key)
-        )
-        return
-    writer.execute(
-        "INSERT INTO small_values VALUES (?, ?, ?, ?) ON CONFLICT (space, key)"
-        " DO UPDATE SET value = excluded.value, crc = excluded.crc",
-        (space, key, value, value_crc(space, key, value)),
-    )
 
 
 def _is_partition(fields: Sequence[object]) -> bool:

@@ -131,18 +131,23 @@ def connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
 
 
-def check_application(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise LogError for another application's file, before it is changed."""
+def check_application(
+    connection: sqlite3.Connection, path: Path, newest: int = SCHEMA_VERSION
+) -> int:
+    """Return the version of a store, 0 for a new one.
+
+    Raises LogError for another application's file and for a newer version than
+    `newest`, before the file is changed.
+    """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     is_new = application == 0 and version == 0 and tables == 0
     if not is_new and application != APPLICATION_ID:
         raise LogError(_NOT_A_STORE.format(path=path))
-    if version > SCHEMA_VERSION:
-        raise LogError(
-            _NEWER_STORE.format(path=path, found=version, known=SCHEMA_VERSION)
-        )
+    if version > newest:
+        raise LogError(_NEWER_STORE.format(path=path, found=version, known=newest))
+    return int(version)
 
 
 def prepare(writer: sqlite3.Connection, synchronous: str) -> None:

@@ -32,7 +32,7 @@ from coterie.broker.server.call import Call
 from coterie.broker.server.throttle import MutationQuota
 from coterie.errors import ApiError
 from coterie.types import TopicName
-from coterie.wire.compiler import Encoder, compile_encoder
+from coterie.wire.compiler import compile_encoder
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -49,7 +49,7 @@ from coterie.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from coterie.wire.primitives import EncodedArray
+from coterie.wire.primitives import EncodedArray, Encoder
 from coterie.wire.schema import ZERO_UUID
 
 # Metadata.
@@ -293,12 +293,12 @@ def _prepared_partitions(call: Call, topic: Topic) -> EncodedArray:
     known = _prepared.get((version, replicas), b"")
     parts: list[bytes] = []
     encode = _partition_encoder(version)
-    encode(_partition(call, topic, 0), parts.append)
+    encode(_partition(call, topic, 0), parts)
     size = len(b"".join(parts))  # of every partition: all fields have a fixed size
     if len(known) < count * size:
         parts = [known]
         for index in range(len(known) // size, count):
-            encode(_partition(call, topic, index), parts.append)
+            encode(_partition(call, topic, index), parts)
         known = _prepared[version, replicas] = b"".join(parts)
     assert len(known) % size == 0
     return EncodedArray(count, known[: count * size])

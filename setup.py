@@ -1,0 +1,167 @@
+"""Build wheels with a compiled core; pyproject.toml has everything else.
+
+`pip wheel .` compiles the modules of COMPILED to C with mypyc. Editable installs and
+source distributions are pure Python. Environment variables:
+
+    COTERIE_PURE=1         build a pure Python wheel, without mypy and a C compiler
+    COTERIE_OPT_LEVEL=0    optimization level of the C compiler; default 2
+    COTERIE_BUILD=PATH     directory for generated source; default build/mypyc
+
+docs/decisions/0015 has the reasons.
+"""
+
+import os
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError, ExecError, PlatformError
+
+ROOT = Path(__file__).resolve().parent
+PURE = os.environ.get("COTERIE_PURE", "") not in ("", "0")
+BUILD = Path(os.environ.get("COTERIE_BUILD", ROOT / "build" / "mypyc")).resolve()
+MYPY = "mypy>=2.4.1,<2.5"
+
+# Packages and modules below src/coterie; a new module of a package is compiled too.
+COMPILED = (
+    "wire",
+    "broker/protocol",
+    "broker/log",
+)
+# Modules that stay interpreted, with the reason.
+INTERPRETED = (
+    "wire/schema.py",  # mypyc compiles no metaclass
+    "wire/messages",  # declarations, which the metaclass reads
+)
+# Modules of messages whose codecs are generated and compiled; the codecs of the others
+# are generated on first use.
+MESSAGES = (
+    *(
+        f"coterie.wire.messages.{name}"
+        for name in (
+            "consumer_group_heartbeat",
+            "consumer_protocol",
+            "fetch",
+            "find_coordinator",
+            "heartbeat",
+            "join_group",
+            "leave_group",
+            "list_offsets",
+            "metadata",
+            "offset_commit",
+            "offset_fetch",
+            "produce",
+            "sync_group",
+            "txn_offset_commit",
+        )
+    ),
+    "coterie.broker.coordinator.records",
+)
+HINT = "COTERIE_PURE=1 builds a wheel without compiling"
+
+
+def compiled_extensions() -> list[Extension]:
+    """Copy the source to BUILD, add the generated codecs, and translate both to C."""
+    try:
+        from mypyc.build import mypycify
+    except ImportError as error:
+        raise SystemExit(f"compiling needs {MYPY}: {error}; {HINT}") from None
+    source, target = BUILD / "src", BUILD / "c"
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.copytree(ROOT / "src" / "coterie", source / "coterie")
+    codecs = write_codecs(source)
+    back = Path.cwd()
+    os.chdir(source)  # tracebacks name files relative to here
+    try:
+        extensions = mypycify(
+            [
+                f"--cache-dir={BUILD / 'cache'}",
+                "--config-file=",
+                "--ignore-missing-imports",
+                *(str(each.relative_to(source)) for each in modules(source) + codecs),
+            ],
+            opt_level=os.environ.get("COTERIE_OPT_LEVEL", "2"),
+            debug_level="0",
+            multi_file=True,
+            target_dir=str(target),
+            group_name="coterie",
+        )
+    finally:
+        os.chdir(back)
+    for extension in extensions:
+        # egg_info refuses absolute paths.
+        extension.sources = [os.path.relpath(each, ROOT) for each in extension.sources]
+        # Another version of the C compiler may have other warnings.
+        extension.extra_compile_args = [
+            each for each in extension.extra_compile_args if each != "-Werror"
+        ]
+    return extensions
+
+
+def modules(source: Path) -> list[Path]:
+    """Return the files of COMPILED without those of INTERPRETED."""
+    core = source / "coterie"
+    skipped = [core / each for each in INTERPRETED]
+    found = []
+    for each in COMPILED:
+        files = [core / each] if each.endswith(".py") else (core / each).rglob("*.py")
+        found += [
+            file
+            for file in sorted(files)
+            if file.stat().st_size and not {file, *file.parents} & set(skipped)
+        ]
+    return found
+
+
+def write_codecs(source: Path) -> list[Path]:
+    """Write the generated codecs of MESSAGES; return the files."""
+    sys.path.insert(0, str(source))
+    try:
+        schema = import_module("coterie.wire.schema")
+        generated = import_module("coterie.wire.generated")
+        files = []
+        for name in MESSAGES:
+            classes = [
+                each
+                for each in vars(import_module(name)).values()
+                if isinstance(each, type)
+                and issubclass(each, schema.Message)
+                and each.__module__ == name
+            ]
+            file = source / f"{name.replace('.', '/')}_codecs.py"
+            file.write_text(generated.module_source(classes))
+            files.append(file)
+        return files
+    finally:
+        sys.path.remove(str(source))
+
+
+class BuildExt(build_ext):
+    """build_ext that compiles the files of an extension in parallel."""
+
+    def build_extensions(self) -> None:
+        compile_files = self.compiler.compile
+
+        def compile_in_parallel(sources, **options):
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                parts = pool.map(lambda file: compile_files([file], **options), sources)
+                return [built for part in parts for built in part]
+
+        self.compiler.compile = compile_in_parallel
+        try:
+            super().build_extensions()
+        except (CompileError, ExecError, PlatformError) as error:
+            raise SystemExit(f"the C compiler failed: {error}; {HINT}") from None
+
+
+# setuptools runs this file several times: only the build of a wheel has to compile.
+compiles = not PURE and "bdist_wheel" in sys.argv
+setup(
+    ext_modules=compiled_extensions() if compiles else [],
+    cmdclass={"build_ext": BuildExt},
+    setup_requires=[] if PURE else [MYPY],
+)

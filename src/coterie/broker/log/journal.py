@@ -1,0 +1,552 @@
+"""The log made for appending: journals for all partitions, and segments for each.
+
+A flush is one write to a journal and one sync. What the journals contain is also in
+memory, so they are read at start only, after an unclean stop. A checkpoint moves a full
+journal to segment files in Kafka's format and to the manifest, an SQLite file that also
+contains the key-value store.
+
+Reads see three layers: the segments, the batches that are still in a journal
+("pending"), and batches replaced by compaction since the last checkpoint.
+
+docs/decisions/0014-journal-and-segments.md has the measurements and the alternatives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import sqlite3
+import struct
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from crc32c import crc32c
+
+from coterie.broker.log.checkpoint import Checkpointer
+from coterie.broker.log.journal_file import JournalFile, recover
+from coterie.broker.log.journal_frames import Frame, Parts, decode_operations, read_head
+from coterie.broker.log.journal_writer import JournalWriter, LastWrites, Writes
+from coterie.broker.log.log import (
+    Append,
+    BatchInfo,
+    Create,
+    Delete,
+    LogPartition,
+    Operation,
+    Put,
+    Replace,
+    StagedWrite,
+    StagingLog,
+    StoredPartition,
+    Truncate,
+)
+from coterie.broker.log.manifest import MANIFEST_VERSION, Manifest, PartitionRow
+from coterie.broker.log.segments import (
+    SEGMENTS_NAME,
+    Segment,
+    SegmentReader,
+    check_files,
+    partition_directory,
+    segment_path,
+)
+from coterie.broker.log.sqlite_file import (
+    CLEAN_NAME,
+    FILE_NAME,
+    LOCK_NAME,
+    check_application,
+    connect,
+    lock_store,
+    log_error,
+    mark_clean,
+    mark_unclean,
+    sync_directory,
+)
+from coterie.errors import LogCorrupt
+from coterie.files import make_private_directory
+from coterie.types import LogOffset
+
+_LOGGER = logging.getLogger(__name__)
+
+JOURNAL_NAME: Final = "journal"
+JOURNAL_BYTES: Final = 32 * 1024 * 1024
+"""The size of each of the two journals; about as much is in memory for each."""
+SEGMENT_BYTES: Final = 64 * 1024 * 1024
+"""The size at which a segment is ended. Larger ones make retention coarser, smaller
+ones need more files."""
+_INFOS_MAX: Final = 256
+
+
+class JournalPartition(StoredPartition):
+    """A partition with what is read of it: segments and pending batches."""
+
+    __slots__ = ("pending", "replaced", "segments")
+
+    def __init__(
+        self,
+        partition: LogPartition,
+        number: int,
+        log_start_offset: LogOffset = 0,
+        flushed_offset: LogOffset = 0,
+    ) -> None:
+        super().__init__(partition, number, log_start_offset, flushed_offset)
+        self.segments: list[Segment] = []
+        self.pending: list[Append] = []
+        """The flushed batches that are in a journal only, in order."""
+        self.replaced: dict[LogOffset, tuple[int, bytes | None]] = {}
+        """Batches replaced by compaction, each with the generation of its journal."""
+
+
+class JournalLog(StagingLog):
+    """A log in a directory, which is created if it does not exist.
+
+    `synchronous` is SQLite's setting. With anything but "FULL" nothing is synced, which
+    may lose flushed writes at a power failure, and is for measurements only. `verify`
+    checks each batch that is read from a segment.
+
+    Raises LogError when the directory is another application's or a newer store, or
+    when another process uses it, and LogCorrupt when it is damaged.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        synchronous: str = "FULL",
+        verify: bool = False,
+        journal_bytes: int = JOURNAL_BYTES,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        super().__init__()
+        make_private_directory(directory)
+        self.directory = directory
+        self.path = directory / FILE_NAME
+        self._sync = synchronous == "FULL"
+        self._reader = SegmentReader(verify=verify)
+        self._values: dict[str, dict[bytes, tuple[int, bytes | None]]] = {}
+        """Values that are in a journal only, with the generation of their journal."""
+        self._generation = 0
+        with contextlib.ExitStack() as undo:
+            self._lock = lock_store(directory / LOCK_NAME)
+            undo.callback(os.close, self._lock)
+            is_clean = (directory / CLEAN_NAME).exists()
+            _check_version(self.path)
+            self._manifest = Manifest(self.path, synchronous)
+            undo.callback(self._manifest.close)
+            mark_unclean(self.path, self._manifest.read.connection)
+            rows = list(self._manifest.partitions())
+            self._load(rows)
+            checkpointer = Checkpointer(
+                self._manifest, rows, segment_bytes=segment_bytes, sync=self._sync
+            )
+            journals = self._open_journals(journal_bytes, undo)
+            self._writer = self._recover(journals, checkpointer, is_clean=is_clean)
+            for each in (directory, directory.parent):
+                sync_directory(each)
+            undo.pop_all()
+
+    def batch_infos(
+        self, partition: LogPartition, offset: LogOffset = 0
+    ) -> Iterator[BatchInfo]:
+        part = self._parts.get(partition)
+        if part is None:
+            return
+        assert isinstance(part, JournalPartition)
+        count = 1  # most callers need one
+        while True:
+            offset = max(offset, part.log_start_offset)
+            found = self._next_infos(part, offset, count)
+            if not found:
+                return
+            for info in found:
+                if info.base_offset in part.replaced:
+                    replaced = part.replaced[info.base_offset][1]
+                    if replaced is not None:
+                        yield read_head(replaced)
+                else:
+                    yield info
+            offset = found[-1].last_offset + 1
+            count = min(4 * count, _INFOS_MAX)
+
+    def find_timestamp(
+        self, partition: LogPartition, timestamp_ms: int, offset: LogOffset = 0
+    ) -> BatchInfo | None:
+        part = self._parts.get(partition)
+        if part is None:
+            return None
+        assert isinstance(part, JournalPartition)
+        self._adopt()
+        offset = max(offset, part.log_start_offset)
+        for segment in part.segments[_segment_at(part, offset) :]:
+            if part.replaced:
+                break
+            found = self._reader.find_timestamp(segment, timestamp_ms, offset)
+            if found is not None:
+                return next(self.batch_infos(partition, found))
+            offset = max(offset, segment.row.end_offset)
+        for info in self.batch_infos(partition, offset):
+            if info.max_timestamp_ms >= timestamp_ms:
+                return info
+        return None
+
+    def get(self, space: str, key: bytes) -> bytes | None:
+        changed = self._values.get(space)
+        if changed is not None and key in changed:
+            return changed[key][1]
+        return self._manifest.read.get(space, key)
+
+    def items(self, space: str) -> Iterator[tuple[bytes, bytes]]:
+        self._adopt()
+        changed = dict(self._values.get(space, ()))
+        keys = deque(sorted(changed))
+        for stored_key, stored_value in self._manifest.read.items(space):
+            while keys and keys[0] < stored_key:
+                key = keys.popleft()
+                value = changed[key][1]
+                if value is not None:
+                    yield key, value
+            if stored_key not in changed:
+                yield stored_key, stored_value
+        for key in keys:
+            value = changed[key][1]
+            if value is not None:
+                yield key, value
+
+    def checkpoint(self) -> None:
+        """Move everything flushed to segments and manifest, and wait until it is."""
+        self._writer.switch()
+        self._writer.wait()
+        self._adopt()
+
+    def close(self) -> None:
+        """Flush, move the journals, close, and release the lock on the directory."""
+        try:
+            self.flush()
+            self.checkpoint()
+            mark_clean(self.path)
+        finally:
+            self._writer.close()
+            self._reader.close()
+            self._manifest.close()
+            os.close(self._lock)
+
+    # Writing.
+
+    def settle(self, staged: StagedWrite) -> None:
+        assert isinstance(staged, _JournalWrite)
+        self._generation = staged.generation
+        super().settle(staged)
+        self._adopt()
+
+    def _staged_write(
+        self, operations: list[Operation], size_bytes: int
+    ) -> StagedWrite:
+        return _JournalWrite(self._writer, operations, size_bytes)
+
+    def _new_part(self, partition: LogPartition, number: int) -> StoredPartition:
+        return JournalPartition(partition, number)
+
+    def _keep(self, append: Append) -> None:
+        part = append.part
+        assert isinstance(part, JournalPartition)
+        part.pending.append(append)
+
+    def _make_visible(self, operation: Operation) -> None:
+        super()._make_visible(operation)
+        match operation:
+            case Put(space, key, value):
+                self._values.setdefault(space, {})[key] = (self._generation, value)
+            case Replace(part, base_offset, batch):
+                assert isinstance(part, JournalPartition)
+                part.replaced[base_offset] = (self._generation, batch)
+            case Delete(part):
+                assert isinstance(part, JournalPartition)
+                self._drop(part.segments)
+                assert self.directory is not None
+                unused = partition_directory(self.directory, part.partition)
+                self._in_worker(partial(shutil.rmtree, unused, ignore_errors=True))
+            case Truncate(part, _):
+                assert isinstance(part, JournalPartition)
+                unused_count = _segment_at(part, part.log_start_offset)
+                self._drop(part.segments[:unused_count])
+                del part.segments[:unused_count]
+
+    def _drop(self, segments: Sequence[Segment]) -> None:
+        """Delete segments that a durable write has made unused."""
+        for segment in segments:
+            self._reader.forget(segment.path)
+            self._in_worker(partial(segment.path.unlink, missing_ok=True))
+
+    def _in_worker(self, work: Callable[[], None]) -> None:
+        self._writer.run(work)
+
+    # Reading.
+
+    def _read_part(
+        self, part: StoredPartition, offset: LogOffset, bytes_max: int
+    ) -> Sequence[bytes]:
+        assert isinstance(part, JournalPartition)
+        self._adopt()
+        offset = max(offset, part.log_start_offset)
+        found: list[bytes] = []
+        size = 0
+        while batches := self._next_batches(part, offset, bytes_max - size):
+            for batch in batches:
+                base_offset = int.from_bytes(batch[:8], "big")
+                kept: bytes | None = batch
+                if part.replaced and base_offset in part.replaced:
+                    kept = part.replaced[base_offset][1]
+                if kept is None:
+                    continue
+                if found and size + len(kept) > bytes_max:
+                    return found
+                found.append(kept)
+                size += len(kept)
+            if found and size >= bytes_max:
+                break
+            offset = read_head(batches[-1]).last_offset + 1
+        return found
+
+    def _next_batches(
+        self, part: JournalPartition, offset: LogOffset, bytes_max: int
+    ) -> list[bytes]:
+        """Return stored batches from one segment or of the pending ones."""
+        for segment in part.segments[_segment_at(part, offset) :]:
+            found = self._reader.read(segment, offset, max(bytes_max, 0))
+            if found:
+                return found
+        found, size = [], 0
+        for append in part.pending[_pending_at(part, offset) :]:
+            if found and size + len(append.batch) > bytes_max:
+                break
+            found.append(append.batch)
+            size += len(append.batch)
+        return found
+
+    def _next_infos(
+        self, part: JournalPartition, offset: LogOffset, count: int
+    ) -> list[BatchInfo]:
+        """Return the fields of stored batches, from one segment or pending."""
+        self._adopt()
+        for segment in part.segments[_segment_at(part, offset) :]:
+            found = self._reader.infos(segment, offset, count)
+            if found:
+                return found
+        at = _pending_at(part, offset)
+        return [append.info for append in part.pending[at : at + count]]
+
+    def _measure(self, part: StoredPartition) -> int:
+        assert isinstance(part, JournalPartition)
+        self._adopt()
+        if part.replaced:
+            infos = self.batch_infos(part.partition)
+            return sum(info.size_bytes for info in infos)
+        start = part.log_start_offset
+        segments = part.segments[_segment_at(part, start) :]
+        size = sum(segment.row.size_bytes for segment in segments)
+        if segments:
+            size -= self._reader.size_before(segments[0], start)
+        pending = part.pending[_pending_at(part, start) :]
+        return size + sum(append.info.size_bytes for append in pending)
+
+    # Checkpoints.
+
+    def _adopt(self) -> None:
+        """Take over the results of checkpoints: batches are no longer pending."""
+        while self._writer.moved:
+            moved = self._writer.moved.popleft()
+            by_number = {part.number: part for part in self._parts.values()}
+            for row in moved.rows:
+                part = by_number.get(row.number)
+                if part is not None:
+                    assert isinstance(part, JournalPartition)
+                    self._adopt_part(part, row, moved.generation)
+            for space, key in moved.values:
+                changed = self._values.get(space)
+                found = None if changed is None else changed.get(key)
+                if found is not None and found[0] <= moved.generation:
+                    del self._values[space][key]
+
+    def _adopt_part(
+        self, part: JournalPartition, row: PartitionRow, generation: int
+    ) -> None:
+        assert self.directory is not None
+        known = {
+            (each.row.base_offset, each.row.version): each for each in part.segments
+        }
+        part.segments = []
+        for segment_row in row.segments:
+            key = (segment_row.base_offset, segment_row.version)
+            segment = known.pop(key, None)
+            if segment is not None:
+                segment.extend(segment_row)
+            else:
+                directory = partition_directory(self.directory, part.partition)
+                segment = Segment(segment_path(directory, segment_row), segment_row)
+            if segment_row.end_offset > part.log_start_offset:
+                part.segments.append(segment)
+        self._drop(list(known.values()))
+        moved = _pending_at(part, row.next_offset)
+        del part.pending[:moved]
+        assert not part.pending or part.pending[0].info.base_offset >= row.next_offset
+        if part.replaced:
+            part.size_bytes = None
+            part.replaced = {
+                base_offset: replaced
+                for base_offset, replaced in part.replaced.items()
+                if replaced[0] > generation
+            }
+
+    # Opening.
+
+    def _load(self, rows: Sequence[PartitionRow]) -> None:
+        assert self.directory is not None
+        for row in rows:
+            part = JournalPartition(
+                row.partition, row.number, row.log_start_offset, row.next_offset
+            )
+            directory = partition_directory(self.directory, row.partition)
+            for segment_row in row.segments:
+                path = segment_path(directory, segment_row)
+                part.segments.append(Segment(path, segment_row))
+            self._load_part(part)
+        self._last_number = max(self._last_number, self._manifest.read.last_number())
+
+    def _open_journals(
+        self, journal_bytes: int, undo: contextlib.ExitStack
+    ) -> list[JournalFile]:
+        assert self.directory is not None
+        directory = self.directory / JOURNAL_NAME
+        make_private_directory(directory)
+        make_private_directory(self.directory / SEGMENTS_NAME)
+        journals = []
+        for number in range(2):
+            path = directory / f"{number}.journal"
+            journal = JournalFile(path, journal_bytes, sync=self._sync)
+            undo.callback(journal.close)
+            journals.append(journal)
+        sync_directory(directory)
+        return journals
+
+    def _recover(
+        self, journals: list[JournalFile], checkpointer: Checkpointer, *, is_clean: bool
+    ) -> JournalWriter:
+        assert self.directory is not None
+        applied, salt = self._manifest.journal()
+        seed = crc32c(salt)
+        current, other = journals
+        before: Writes = []
+        writes: Writes = []
+        if not is_clean:
+            found = recover(journals, seed, applied)
+            (other, frames_before), (current, frames) = found.journals
+            parts = {part.number: part for part in self._parts.values()}
+            before = [self._decode(other, each, parts) for each in frames_before]
+            writes = [self._decode(current, each, parts) for each in frames]
+            if found.torn_bytes:
+                _LOGGER.warning(
+                    "%s: the last write was not finished and is dropped (%d bytes)",
+                    current.path.parent,
+                    found.torn_bytes,
+                )
+        # Everything of the other journal is one generation older.
+        writer = JournalWriter(
+            current,
+            other,
+            checkpointer,
+            seed=seed,
+            last=LastWrites(writes, applied + len(before) + len(writes), 2),
+        )
+        self._writer = writer
+        for generation, replayed in ((1, before), (2, writes)):
+            self._generation = generation
+            for operations in replayed:
+                self._replay(operations)
+        if not is_clean:
+            writer.wait_for_work()
+            parts_left = [*self._parts.values()]
+            check_files(self.directory, _segments_of(parts_left))
+        if before:
+            writer.start_move(before, applied + len(before), 1)
+        return writer
+
+    def _decode(
+        self, journal: JournalFile, frame: Frame, parts: Parts
+    ) -> list[Operation]:
+        try:
+            return decode_operations(frame.body, parts, self._new_part)
+        except (ValueError, KeyError, IndexError, struct.error) as error:
+            raise LogCorrupt(
+                f"{journal.path}: write {frame.sequence} at byte {frame.start} does not"
+                f" follow from the writes before it ({error!r}). Restore the data"
+                " directory from a backup."
+            ) from error
+
+    def _replay(self, operations: Sequence[Operation]) -> None:
+        """Apply a write that was recovered from a journal."""
+        for operation in operations:
+            if isinstance(operation, Create):
+                self._load_part(operation.part)
+            elif isinstance(operation, Append):
+                operation.part.next_offset = operation.info.last_offset + 1
+        super().settle(StagedWrite([*operations], 0))
+
+
+class _JournalWrite(StagedWrite):
+    """A write to the journals, as one frame."""
+
+    def __init__(
+        self, writer: JournalWriter, operations: list[Operation], size_bytes: int
+    ) -> None:
+        super().__init__(operations, size_bytes)
+        self._writer = writer
+        self.generation = 0
+
+    def write(self) -> None:
+        if self.operations:
+            self._writer.write(self.operations)
+            self.generation = self._writer.generation
+            assert self.generation > 0
+
+
+def _check_version(path: Path) -> None:
+    """Check that the store, if there is one, can be opened."""
+    if not path.exists():
+        return
+    try:
+        with contextlib.closing(connect(path)) as connection:
+            version = check_application(connection, path, MANIFEST_VERSION)
+    except sqlite3.Error as error:
+        raise log_error(path, error) from error
+    if version not in {0, MANIFEST_VERSION}:
+        raise NotImplementedError
+
+
+def _segments_of(parts: Iterable[StoredPartition]) -> Iterator[Segment]:
+    for part in parts:
+        assert isinstance(part, JournalPartition)
+        yield from part.segments
+
+
+def _segment_at(part: JournalPartition, offset: LogOffset) -> int:
+    """Return the index of the segment that contains an offset, or of the next one."""
+    return bisect_right(part.segments, offset, key=_segment_end)
+
+
+def _segment_end(segment: Segment) -> LogOffset:
+    return segment.row.end_offset
+
+
+def _pending_at(part: JournalPartition, offset: LogOffset) -> int:
+    """Return the index of the pending batch that contains an offset, or of the next
+    one."""
+    return bisect_left(part.pending, offset, key=_last_offset)
+
+
+def _last_offset(append: Append) -> LogOffset:
+    return append.info.last_offset

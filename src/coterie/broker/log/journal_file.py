@@ -1,0 +1,200 @@
+"""A journal: one file that is allocated before it is written, and its recovery.
+
+The sync of a file that grows also waits for the file system's own journal, which
+doubles its time. So a journal is filled with zeros and synced when it is created, and
+written from its beginning again when its frames have been moved. A frame larger than
+the journal makes it grow for that time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from coterie.broker.log.journal_frames import (
+    FRAME_END,
+    Bytes,
+    Frame,
+    find_newer,
+    read_frames,
+    torn_bytes,
+)
+from coterie.broker.log.sqlite_file import open_file
+from coterie.errors import LogCorrupt, LogError, LogFull
+
+_FILL_BYTES: Final = 1 << 20
+_DAMAGED: Final = (
+    "{path} is damaged: write {missing} is not as it was written at byte {at}, but"
+    " write {newer}, which was made durable after it, is. Restore the data directory"
+    " from a backup. To start without write {missing} and all later ones, move the"
+    " directory {directory} away."
+)
+
+
+class JournalFile:
+    """One open journal file.
+
+    `end` is the position of the next frame.
+    """
+
+    def __init__(self, path: Path, size_bytes: int, *, sync: bool) -> None:
+        assert size_bytes > 0
+        self.path = path
+        self.end = 0
+        self._sync = sync
+        self._descriptor = open_file(path)
+        self.size_bytes = self._allocated_bytes = self._allocate(size_bytes)
+
+    def fits(self, size_bytes: int) -> bool:
+        """Return whether a frame can be added without making the file longer."""
+        return self.end + size_bytes + len(FRAME_END) <= self.size_bytes
+
+    def write(self, pieces: Sequence[bytes]) -> None:
+        """Write a frame at `end` and sync. Raises LogError; then `end` is the same."""
+        size = sum(map(len, pieces))
+        assert size > 0
+        try:
+            self._write_at(self.end, [*pieces, FRAME_END], size + len(FRAME_END))
+            if self._sync:
+                os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise os_error(self.path, error) from error
+        self.end += size
+        self.size_bytes = max(self.size_bytes, self.end + len(FRAME_END))
+
+    def erase(self) -> None:
+        """Overwrite the header of a frame at `end`, which is not to be recovered."""
+        try:
+            self._write_at(self.end, [FRAME_END], len(FRAME_END))
+            if self._sync:
+                os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise os_error(self.path, error) from error
+
+    def begin_again(self) -> None:
+        """Write from the beginning on: all frames have been moved."""
+        if self.size_bytes > self._allocated_bytes:
+            with contextlib.suppress(OSError):  # it may stay long
+                os.ftruncate(self._descriptor, self._allocated_bytes)
+                self.size_bytes = self._allocated_bytes
+        self.end = 0
+
+    @contextlib.contextmanager
+    def mapped(self) -> Iterator[Bytes]:
+        """Return the contents as bytes in memory, read when they are used."""
+        if os.fstat(self._descriptor).st_size == 0:
+            yield b""
+            return
+        with mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ) as data:
+            yield data
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def _allocate(self, size_bytes: int) -> int:
+        """Extend the file with zeros; return its length, which is shorter when the disk
+        is full."""
+        length = os.fstat(self._descriptor).st_size
+        if length >= size_bytes:
+            return length
+        try:
+            while length < size_bytes:
+                zeros = bytes(min(_FILL_BYTES, size_bytes - length))
+                length += os.pwrite(self._descriptor, zeros, length)
+        except OSError as error:
+            if error.errno not in _NO_SPACE:
+                raise os_error(self.path, error) from error
+        os.fsync(self._descriptor)
+        return length
+
+    def _write_at(self, at: int, pieces: Sequence[bytes], size: int) -> None:
+        written = os.pwritev(self._descriptor, pieces, at)
+        if written < size:
+            rest = b"".join(pieces)
+            while written < size:
+                written += os.pwrite(self._descriptor, rest[written:], at + written)
+
+
+_NO_SPACE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def os_error(path: Path, error: OSError) -> LogError:
+    """Translate an error of the operating system."""
+    if error.errno in _NO_SPACE:
+        return LogFull(f"{path}: {error.strerror}")
+    return LogError(f"{path}: {error.strerror or error}")
+
+
+class Recovered(NamedTuple):
+    """What is in the journals: their frames after the last one that was moved.
+
+    The frames of the last journal follow those of the journals before it. `torn_bytes`
+    is the size of the write that was not finished.
+    """
+
+    journals: list[tuple[JournalFile, list[Frame]]]
+    torn_bytes: int
+
+
+def recover(journals: Sequence[JournalFile], seed: int, applied: int) -> Recovered:
+    """Read the frames after sequence number `applied`, and set the ends of journals.
+
+    The order of the result is that in which the journals were written. A write that was
+    not finished is erased. Raises LogCorrupt if a frame is missing or damaged.
+    """
+    found: list[tuple[JournalFile, list[Frame]]] = []
+    for journal in journals:
+        with journal.mapped() as data:
+            frames = read_frames(data, seed)
+        journal.end = frames[-1].end if frames else 0
+        frames = [each for each in frames if each.sequence > applied]
+        if not frames:
+            journal.end = 0
+        found.append((journal, frames))
+    found.reverse()
+    # Empty ones first: the last journal is the one to be continued.
+    found.sort(key=lambda each: each[1][0].sequence if each[1] else 0)
+    last = applied
+    for _, frames in found:
+        for frame in frames:
+            if frame.sequence != last + 1:
+                raise _damaged(found, last + 1, frame)
+            last = frame.sequence
+    torn = 0
+    for journal, _ in found:
+        with journal.mapped() as data:
+            newer = find_newer(data, journal.end, seed, last)
+            if newer is not None:
+                raise _damaged(found, last + 1, newer)
+            torn_here = torn_bytes(data, journal.end, seed, last + 1)
+        if torn_here:
+            journal.erase()
+            torn += torn_here
+    return Recovered(found, torn)
+
+
+def _damaged(
+    found: list[tuple[JournalFile, list[Frame]]], missing: int, newer: Frame
+) -> LogCorrupt:
+    """Return the error for a write that is missing before another one."""
+    ended = [
+        (journal.path, journal.end)
+        for journal, frames in found
+        if frames and frames[-1].sequence == missing - 1
+    ]
+    path, at = ended[0] if ended else (found[-1][0].path, found[-1][0].end)
+    assert newer.sequence > missing
+    return LogCorrupt(
+        _DAMAGED.format(
+            path=path,
+            missing=missing,
+            at=at,
+            newer=newer.sequence,
+            directory=path.parent,
+        )
+    )

@@ -1,0 +1,282 @@
+"""Segment files: consecutive batches of one partition, as Kafka stores them.
+
+A segment's index in memory has the offset and the position of about every
+`INDEX_BYTES`th byte. It is extended as far as the segment has been searched, so a
+restart reads no segment.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import struct
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from coterie.broker.log.journal_file import os_error
+from coterie.broker.log.journal_frames import read_head
+from coterie.broker.log.log import BatchInfo, LogPartition
+from coterie.broker.log.manifest import SegmentRow
+from coterie.errors import LogCorrupt
+from coterie.types import LogOffset
+from coterie.wire.record_batch import HEADER_BYTES, LENGTH_END, MAGIC, crc_matches
+
+SEGMENTS_NAME: Final = "segments"
+INDEX_BYTES: Final = 32 * 1024
+READ_BYTES: Final = 64 * 1024
+DESCRIPTORS_MAX: Final = 128
+"""The most segment files that are open for reading."""
+_HEAD: Final = struct.Struct(">q15xi8xq")
+"""Base offset, last offset delta and max timestamp of a batch."""
+MAGIC_AT: Final = 16
+_LEAST_MS: Final = -(1 << 63)
+_DAMAGED: Final = (
+    "{path} is damaged at byte {at}: {reason}. Stop the server and restore its data"
+    " directory from a backup."
+)
+
+
+def partition_directory(directory: Path, where: LogPartition) -> Path:
+    """Return the directory of a partition's segments, named by Kafka's form of the
+    topic id and the partition."""
+    topic_id = base64.urlsafe_b64encode(where.topic_id).rstrip(b"=").decode()
+    return directory / SEGMENTS_NAME / f"{topic_id}-{where.partition}"
+
+
+def segment_path(partition: Path, row: SegmentRow) -> Path:
+    """Return the file of a segment."""
+    version = f".{row.version}" if row.version else ""
+    return partition / f"{row.base_offset:020}{version}.log"
+
+
+Place: TypeAlias = tuple[LogOffset, LogOffset, int, int, bytes]
+"""Base offset, end offset, max timestamp, position and header of a batch."""
+
+
+class Segment:
+    """A segment and its index."""
+
+    __slots__ = (
+        "_greatest_ms",
+        "_greatest_yet_ms",
+        "_offsets",
+        "_positions",
+        "_searched",
+        "path",
+        "resume",
+        "row",
+    )
+
+    def __init__(self, path: Path, row: SegmentRow) -> None:
+        self.path = path
+        self.row = row
+        self.resume = (row.base_offset, 0)
+        """An offset, where the last read ended, and its position."""
+        self._offsets = array("q", [row.base_offset])
+        self._positions = array("q", [0])
+        self._greatest_ms = array("q", [_LEAST_MS])
+        """The greatest timestamp before each position."""
+        self._searched = 0
+        """The position up to which the index goes."""
+        self._greatest_yet_ms = _LEAST_MS
+        """The greatest timestamp before `_searched`."""
+
+    def extend(self, row: SegmentRow) -> None:
+        """Take over the row of a segment to which batches were appended."""
+        assert row.base_offset == self.row.base_offset
+        assert row.size_bytes >= self.row.size_bytes
+        self.row = row
+
+    def position_of(self, offset: LogOffset) -> int:
+        """Return an indexed position at or before the batch with the offset."""
+        return self._positions[max(0, bisect_right(self._offsets, offset) - 1)]
+
+    def position_at_time(self, timestamp_ms: int) -> int:
+        """Return an indexed position before which all timestamps are lower."""
+        return self._positions[max(0, bisect_left(self._greatest_ms, timestamp_ms) - 1)]
+
+    def add(self, offset: LogOffset, timestamp_ms: int, start: int, end: int) -> None:
+        """Add a batch that a search passed to the index, if it is the next one."""
+        assert start < end
+        if start != self._searched:
+            return
+        if start >= self._positions[-1] + INDEX_BYTES:
+            self._offsets.append(offset)
+            self._positions.append(start)
+            self._greatest_ms.append(self._greatest_yet_ms)
+        self._searched = end
+        self._greatest_yet_ms = max(self._greatest_yet_ms, timestamp_ms)
+
+
+class SegmentReader:
+    """Reads segment files, a limited number of which stays open."""
+
+    def __init__(self, *, verify: bool) -> None:
+        self._verify = verify
+        self._open: OrderedDict[Path, int] = OrderedDict()
+
+    def read(self, segment: Segment, offset: LogOffset, bytes_max: int) -> list[bytes]:
+        """Return batches, starting with the one that contains `offset` or the next one;
+        at least one if any is left in the segment.
+
+        Raises LogCorrupt when the first one is damaged; a later one ends the result.
+        """
+        at = self._locate(segment, offset)
+        if at >= segment.row.size_bytes:
+            return []
+        data = self._pread(segment, at, max(bytes_max, READ_BYTES))
+        size = self._batch_size(segment, at, data, 0)
+        if size > len(data):
+            data = self._pread(segment, at, size)
+        found: list[bytes] = []
+        here = 0
+        try:
+            while here + HEADER_BYTES <= len(data):
+                size = self._batch_size(segment, at, data, here)
+                if found and here + size > min(bytes_max, len(data)):
+                    break
+                batch = data[here : here + size]
+                if self._verify and not crc_matches(batch):
+                    raise corrupt(segment.path, at + here, "a wrong checksum")
+                found.append(batch)
+                here += size
+        except LogCorrupt:
+            if not found:
+                raise
+        segment.resume = (read_head(found[-1]).last_offset + 1, at + here)
+        return found
+
+    def infos(
+        self, segment: Segment, offset: LogOffset, count_max: int
+    ) -> list[BatchInfo]:
+        """Return the fields of some batches, starting with the one that contains
+        `offset` or the next one."""
+        assert count_max > 0
+        at = self._locate(segment, offset)
+        heads = islice(self._heads(segment, at), count_max)
+        return [read_head(header) for *_, header in heads]
+
+    def find_timestamp(
+        self, segment: Segment, timestamp_ms: int, offset: LogOffset
+    ) -> LogOffset | None:
+        """Return the base offset of the first batch from the one with `offset` on whose
+        max timestamp is at least `timestamp_ms`."""
+        if segment.row.max_timestamp_ms < timestamp_ms:
+            return None
+        at = max(segment.position_of(offset), segment.position_at_time(timestamp_ms))
+        for base, end, time_ms, _, _ in self._heads(segment, at):
+            if time_ms >= timestamp_ms and end > offset:
+                return base
+        return None
+
+    def size_before(self, segment: Segment, offset: LogOffset) -> int:
+        """Return the size of the batches that end before an offset."""
+        return self._locate(segment, offset)
+
+    def forget(self, path: Path) -> None:
+        """Close a file that is no longer used."""
+        descriptor = self._open.pop(path, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        for path in list(self._open):
+            self.forget(path)
+
+    def _locate(self, segment: Segment, offset: LogOffset) -> int:
+        """Return the position of the batch that contains the offset, or the next."""
+        if offset == segment.resume[0]:
+            return segment.resume[1]
+        at = segment.position_of(offset)
+        for _, end, _, start, _ in self._heads(segment, at):
+            if end > offset:
+                return start
+        return segment.row.size_bytes
+
+    def _heads(self, segment: Segment, at: int) -> Iterator[Place]:
+        """Yield the places of the batches from a position on."""
+        size = segment.row.size_bytes
+        data, data_at = b"", at
+        last_offset = segment.row.base_offset - 1
+        while at < size:
+            here = at - data_at
+            if len(data) - here < HEADER_BYTES:
+                data, data_at, here = self._pread(segment, at, READ_BYTES), at, 0
+            end = at + self._batch_size(segment, data_at, data, here)
+            base, delta, time_ms = _HEAD.unpack_from(data, here)
+            if base <= last_offset or delta < 0:
+                raise corrupt(segment.path, at, f"a batch of offset {base}")
+            last_offset = base + delta
+            segment.add(base, time_ms, at, end)
+            header = data[here : here + HEADER_BYTES]
+            yield base, last_offset + 1, time_ms, at, header
+            at = end
+
+    @staticmethod
+    def _batch_size(segment: Segment, data_at: int, data: bytes, here: int) -> int:
+        """Return the size of the batch whose header is in `data`."""
+        at = data_at + here
+        if len(data) - here < HEADER_BYTES:
+            raise corrupt(segment.path, at, "the file ends there")
+        size = int.from_bytes(data[here + 8 : here + LENGTH_END], "big") + LENGTH_END
+        magic = data[here + MAGIC_AT]
+        if magic != MAGIC or not HEADER_BYTES <= size <= segment.row.size_bytes - at:
+            raise corrupt(segment.path, at, "no batch begins there")
+        return size
+
+    def _pread(self, segment: Segment, at: int, size: int) -> bytes:
+        """Read at most to the end of the segment."""
+        assert 0 <= at < segment.row.size_bytes
+        size = min(size, segment.row.size_bytes - at)
+        try:
+            data = os.pread(self._descriptor(segment.path), size, at)
+        except FileNotFoundError:
+            raise corrupt(segment.path, 0, "the file is missing") from None
+        except OSError as error:
+            raise os_error(segment.path, error) from error
+        if len(data) < size:
+            raise corrupt(segment.path, at + len(data), "the file ends there")
+        return data
+
+    def _descriptor(self, path: Path) -> int:
+        descriptor = self._open.get(path)
+        if descriptor is not None:
+            self._open.move_to_end(path)
+            return descriptor
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._open[path] = descriptor
+        if len(self._open) > DESCRIPTORS_MAX:
+            _, oldest = self._open.popitem(last=False)
+            os.close(oldest)
+        return descriptor
+
+
+def check_files(directory: Path, segments: Iterable[Segment]) -> None:
+    """Cut the files in a store to their valid lengths, and remove unknown segments.
+
+    Raises LogCorrupt for a file that is missing or too short.
+    """
+    rows = {segment.path: segment.row for segment in segments}
+    for partition in list((directory / SEGMENTS_NAME).iterdir()):
+        for path in list(partition.glob("*.log")):
+            row = rows.pop(path, None)
+            if row is None:
+                path.unlink()
+                continue
+            length = path.stat().st_size
+            if length < row.size_bytes:
+                raise corrupt(path, length, "the file ends there")
+            if length > row.size_bytes:
+                os.truncate(path, row.size_bytes)
+    for path in rows:
+        raise corrupt(path, 0, "the file is missing")
+
+
+def corrupt(path: Path, at: int, reason: str) -> LogCorrupt:
+    """Return the error for a damaged segment."""
+    return LogCorrupt(_DAMAGED.format(path=path, at=at, reason=reason))
