@@ -17,7 +17,6 @@ import contextlib
 import logging
 import os
 import shutil
-import sqlite3
 import struct
 from bisect import bisect_left, bisect_right
 from collections import deque
@@ -29,6 +28,7 @@ from typing import Final
 from crc32c import crc32c
 
 from coterie.broker.log.checkpoint import Checkpointer
+from coterie.broker.log.convert import prepare_store
 from coterie.broker.log.journal_file import JournalFile, recover
 from coterie.broker.log.journal_frames import Frame, Parts, decode_operations, read_head
 from coterie.broker.log.journal_writer import JournalWriter, LastWrites, Writes
@@ -46,7 +46,7 @@ from coterie.broker.log.log import (
     StoredPartition,
     Truncate,
 )
-from coterie.broker.log.manifest import MANIFEST_VERSION, Manifest, PartitionRow
+from coterie.broker.log.manifest import Manifest, PartitionRow
 from coterie.broker.log.segments import (
     SEGMENTS_NAME,
     Segment,
@@ -59,10 +59,7 @@ from coterie.broker.log.sqlite_file import (
     CLEAN_NAME,
     FILE_NAME,
     LOCK_NAME,
-    check_application,
-    connect,
     lock_store,
-    log_error,
     mark_clean,
     mark_unclean,
     sync_directory,
@@ -135,7 +132,7 @@ class JournalLog(StagingLog):
             self._lock = lock_store(directory / LOCK_NAME)
             undo.callback(os.close, self._lock)
             is_clean = (directory / CLEAN_NAME).exists()
-            _check_version(self.path)
+            prepare_store(directory, synchronous, segment_bytes)
             self._manifest = Manifest(self.path, synchronous)
             undo.callback(self._manifest.close)
             mark_unclean(self.path, self._manifest.read.connection)
@@ -512,19 +509,6 @@ class _JournalWrite(StagedWrite):
             self._writer.write(self.operations)
             self.generation = self._writer.generation
             assert self.generation > 0
-
-
-def _check_version(path: Path) -> None:
-    """Check that the store, if there is one, can be opened."""
-    if not path.exists():
-        return
-    try:
-        with contextlib.closing(connect(path)) as connection:
-            version = check_application(connection, path, MANIFEST_VERSION)
-    except sqlite3.Error as error:
-        raise log_error(path, error) from error
-    if version not in {0, MANIFEST_VERSION}:
-        raise NotImplementedError
 
 
 def _segments_of(parts: Iterable[StoredPartition]) -> Iterator[Segment]:

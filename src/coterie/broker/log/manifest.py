@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from coterie.broker.log.log import OFFSET_MAX, LogPartition
+from coterie.broker.log.log import LogPartition
 from coterie.broker.log.sqlite_file import (
     APPLICATION_ID,
     connect,
@@ -23,7 +23,7 @@ from coterie.broker.log.sqlite_file import (
     open_file,
     row_crc,
 )
-from coterie.broker.log.sqlite_reader import SqliteReader, put_value
+from coterie.broker.log.sqlite_reader import SqliteReader, is_partition, put_value
 from coterie.types import LogOffset
 
 MANIFEST_VERSION: Final = 3
@@ -145,12 +145,8 @@ class Manifest:
         )
         for *fields, crc in self.read.query(sql):
             number, topic_id, partition, start, end = fields
-            # Rows of the first store version have no checksum.
-            if crc not in {None, row_crc(*fields)} or not (
-                isinstance(topic_id, bytes)
-                and _are_ints(number, partition, start, end)
-                and 0 <= start <= end <= OFFSET_MAX + 1
-            ):
+            is_right = is_partition(fields) and start <= end
+            if not is_right or crc != row_crc(*fields):
                 raise self.read.corrupt(f"the row {number} of partitions")
             where = LogPartition(topic_id, partition)
             rows = tuple(segments.pop(number, ()))

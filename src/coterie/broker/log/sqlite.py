@@ -60,7 +60,7 @@ from coterie.broker.log.sqlite_file import (
     row_crc,
     sync_directory,
 )
-from coterie.broker.log.sqlite_reader import SqliteReader, put_value
+from coterie.broker.log.sqlite_reader import SqliteReader, is_partition, put_value
 from coterie.files import make_private_directory
 from coterie.types import LogOffset
 from coterie.wire.record_batch import LENGTH_END, crc_matches
@@ -236,7 +236,7 @@ class SqliteLog(StagingLog):
             " FROM partitions"
         )
         for *fields, crc in list(rows):
-            if not _is_partition(fields) or crc not in {None, row_crc(*fields)}:
+            if not is_partition(fields) or crc not in {None, row_crc(*fields)}:
                 raise self._reader.corrupt(f"the row {fields[0]} of partitions")
             number, topic_id, partition, log_start_offset, next_offset = fields
             span = (_place(number, 0), _place(number, OFFSET_MAX), _ANY_TIME)
@@ -473,20 +473,6 @@ def _replace(
     )
     writer.execute(_CHECK_PARTITION, (number,))
     writer.execute("DELETE FROM batches WHERE place = ?", (place,))
-
-
-def _is_partition(fields: Sequence[object]) -> bool:
-    """Return whether the fields of a row of partitions have their types and bounds."""
-    number, topic_id, *others = fields
-    return (
-        isinstance(number, int)
-        and 0 < number < 1 << 63 - OFFSET_BITS
-        and isinstance(topic_id, bytes)
-        and len(topic_id) == 16
-        and all(
-            isinstance(each, int) and 0 <= each <= OFFSET_MAX + 1 for each in others
-        )
-    )
 
 
 def _is_batch(batch: object, base_offset: LogOffset) -> bool:

@@ -69,7 +69,7 @@ PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
-_UPGRADE: Final = """
+UPGRADE: Final = """
 BEGIN IMMEDIATE;
 ALTER TABLE partitions ADD COLUMN crc INTEGER;
 ALTER TABLE small_values ADD COLUMN crc INTEGER;
@@ -159,7 +159,7 @@ def prepare(writer: sqlite3.Connection, synchronous: str) -> None:
     if version == 0:
         writer.executescript(_SCHEMA)
     elif version == 1:
-        writer.executescript(_UPGRADE)
+        writer.executescript(UPGRADE)
     writer.create_function("row_crc", -1, row_crc, deterministic=True)
 
 

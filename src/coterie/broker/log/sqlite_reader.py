@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from coterie.broker.log.log import OFFSET_BITS, OFFSET_MAX
 from coterie.broker.log.sqlite_file import connect, damaged, log_error, value_crc
 from coterie.errors import LogCorrupt
 
@@ -22,7 +23,9 @@ class SqliteReader:
         """Yield the rows of a query. Raises LogError, and LogCorrupt for a damaged
         file."""
         try:
-            yield from self.connection.execute(sql, values)
+            cursor = self.connection.execute(sql, values)
+            while (row := cursor.fetchone()) is not None:
+                yield row
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise log_error(self.path, error) from error
 
@@ -89,4 +92,18 @@ def put_value(
         "INSERT INTO small_values VALUES (?, ?, ?, ?) ON CONFLICT (space, key)"
         " DO UPDATE SET value = excluded.value, crc = excluded.crc",
         (space, key, value, value_crc(space, key, value)),
+    )
+
+
+def is_partition(fields: Sequence[object]) -> bool:
+    """Return whether the fields of a row of partitions have their types and bounds."""
+    number, topic_id, *others = fields
+    return (
+        isinstance(number, int)
+        and 0 < number < 1 << 63 - OFFSET_BITS
+        and isinstance(topic_id, bytes)
+        and len(topic_id) == 16
+        and all(
+            isinstance(each, int) and 0 <= each <= OFFSET_MAX + 1 for each in others
+        )
     )
