@@ -151,8 +151,8 @@ def _common(batch: bytes, at: int, delta: int) -> _Common | None:
     value_end = value_at + value_size
     if min(key_size, value_size) < 0 or value_end + 1 != end or batch[value_end]:
         return None  # no value, or record headers
-    key, value = batch[at:key_end], batch[value_at:value_end]
-    name, content = _name(key), _content(value)
+    name = _name(batch[at : key_end - _INDEX_BYTES])
+    content = _content(batch[value_at:value_end])
     if name is None or content is None:
         return None
     front = batch[key_at : key_end - _INDEX_BYTES]
@@ -177,8 +177,9 @@ def _common(batch: bytes, at: int, delta: int) -> _Common | None:
     )
 
 
+@lru_cache(maxsize=4_096)
 def _name(key: bytes) -> tuple[GroupId, TopicName] | None:
-    """Return group and topic of the key of a commit."""
+    """Return group and topic of the key of a commit, given without its partition."""
     if not key.startswith(_KEY_TYPE):
         return None
     at = len(_KEY_TYPE)
@@ -190,7 +191,7 @@ def _name(key: bytes) -> tuple[GroupId, TopicName] | None:
             return None
         names.append(key[at : at + size].decode())
         at += size
-    return (names[0], names[1]) if at + _INDEX_BYTES == len(key) else None
+    return (names[0], names[1]) if at == len(key) else None
 
 
 def _content(value: bytes) -> tuple[str, int, TopicId] | None:
