@@ -1,22 +1,32 @@
 """Measure the assignors with 10,000 members and 100,000 partitions.
 
-The target assignment is computed during a heartbeat on the event loop's thread, so all
-other requests wait for it. Measured is the CPU time of the fastest round, for a full
-assignment of a new group (bar 15 ms); one joining member with cached counts (0.1 ms); a
-group in which half of the members subscribe to half of the topics (250 ms); and,
-without bars, a rack-aware assignment with replicas in three of six racks, and the
-overhead of the coordinator around an assignor.
+The target assignment is computed on the event loop's thread, so all other requests wait
+for it. Measured is the CPU time of the fastest round. `uniform` has the events of
+Apache Kafka's benchmark of assignors: FULL (a new group; bar 15 ms), STABLE (nothing
+changed), JOIN_ONE (bar 0.1 ms), JOIN_MANY (a tenth of the members), LEAVE_ONE,
+LEAVE_MANY and PARTITIONS_ADDED (a tenth more). Each is computed as the coordinator
+does: from the counts of the previous target when few members joined or left.
+
+Then a group in which half of the members subscribe to half of the topics (bar 250 ms);
+a rack-aware assignment with replicas in three of six racks; and the overhead of the
+coordinator around an assignor.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from benchmarks.harness.figures import Bar, Figure, Rounds
 from coterie.broker.coordinator.assignors import rack, uniform
-from coterie.broker.coordinator.assignors.incremental import Churn, plan, replan
+from coterie.broker.coordinator.assignors.incremental import (
+    Churn,
+    IncrementalState,
+    Plan,
+    plan,
+    replan,
+)
 from coterie.broker.coordinator.assignors.spec import (
     Assignment,
     GroupSpec,
@@ -39,10 +49,8 @@ FULL_BAR, JOIN_BAR, MIXED_BAR = 15.0, 0.1, 250.0
 
 def measure(rounds: Rounds) -> Iterable[Figure]:
     """Measure each case, and check the quality of the assignments."""
-    yield _figure("uniform, full assignment", uniform_group(), rounds, FULL_BAR)
-    yield _join(rounds)
-    again = owned_by(uniform_group(), uniform.assign(uniform_group()))
-    yield _figure("uniform, reassignment", again, rounds, None)
+    yield _figure("uniform, FULL", uniform_group(), rounds, FULL_BAR)
+    yield from _events(rounds)
     yield _figure(
         "uniform, half of the members with half of the topics",
         mixed_group(),
@@ -61,12 +69,19 @@ def topic_ids() -> list[TopicId]:
     return [number.to_bytes(16, "big") for number in range(1, TOPICS + 1)]
 
 
+_EVERYTHING = frozenset(topic_ids())
+
+
 def uniform_group() -> GroupSpec:
     """Return a new group in which all members subscribe to all topics."""
-    everything = frozenset(topic_ids())
     names = [f"member-{number:05}" for number in range(MEMBERS)]
-    members = {name: MemberSpec(name, None, None, everything, {}) for name in names}
-    return GroupSpec(members, {topic: TopicSpec(PARTITIONS) for topic in everything})
+    members = {name: uniform_group_member(name) for name in names}
+    return GroupSpec(members, {topic: TopicSpec(PARTITIONS) for topic in _EVERYTHING})
+
+
+def uniform_group_member(name: str) -> MemberSpec:
+    """Return a new member that subscribes to all topics."""
+    return MemberSpec(name, None, None, _EVERYTHING, {})
 
 
 def mixed_group() -> GroupSpec:
@@ -141,29 +156,58 @@ def _figure(
     )
 
 
-def _join(rounds: Rounds) -> Figure:
-    """Measure the same join a hundred times; its inputs are immutable."""
-    spec = uniform_group()
-    made = plan(spec)
-    assert made.state is not None
-    targets: Mapping[str, Target] = as_targets(made.changed)
-    churn = Churn(made.state.topics, targets, ["member-new"])
-    step = partial(replan, made.state, churn)
-    planned = step()
-    assert planned is not None
+def _events(rounds: Rounds) -> Iterable[Figure]:
+    """Measure the events of a group that has a target."""
+    first = plan(uniform_group())
+    assert first.state is not None
+    stable = owned_by(uniform_group(), first.changed)
+    names = [*stable.members]
+    joining = [f"new-{number:05}" for number in range(MEMBERS // 10)]
+    leaving = names[:: len(names) // len(joining)]
+    more = {topic: TopicSpec(PARTITIONS * 11 // 10) for topic in stable.topics}
+    events = [
+        ("STABLE", stable, (), ()),
+        ("JOIN_ONE", stable, joining[:1], ()),
+        ("JOIN_MANY", stable, joining, ()),
+        ("LEAVE_ONE", stable, (), leaving[:1]),
+        ("LEAVE_MANY", stable, (), leaving),
+        ("PARTITIONS_ADDED", stable._replace(topics=more), (), ()),
+    ]
+    for name, before, joined, left in events:
+        members = {**before.members}
+        churn = Churn(
+            {topic: each.partition_count for topic, each in before.topics.items()},
+            {member: each.partitions for member, each in members.items()},
+            joined,
+            {member: members.pop(member).partitions for member in left},
+        )
+        members.update((one, uniform_group_member(one)) for one in joined)
+        after = before._replace(members=members)
+        step = partial(_target, name, first.state, churn, after)
+        times = 100 if name.endswith("_ONE") else 1
 
-    def hundred() -> None:
-        for _ in range(100):
-            step()
+        def repeated(step: Callable[[], Plan] = step, times: int = times) -> None:
+            for _ in range(times):
+                step()
 
-    return Figure(
-        name="uniform, one joining member, cached counts",
-        value=milliseconds(hundred, rounds) / 100,
-        unit="ms",
-        bar=JOIN_BAR,
-        side=Bar.AT_MOST,
-        detail=f"{len(planned.changed)} members with a changed assignment",
-    )
+        made = step()
+        current = {one: each.partitions for one, each in members.items()}
+        result = quality(after, {**current, **made.changed})
+        yield Figure(
+            name=f"uniform, {name}",
+            value=milliseconds(repeated, rounds) / times,
+            unit="ms",
+            bar=JOIN_BAR if name == "JOIN_ONE" else None,
+            side=Bar.AT_MOST,
+            detail=f"spread {result.spread}, moved {result.moved} of at least "
+            f"{result.moves_needed}",
+        )
+
+
+def _target(name: str, state: IncrementalState, churn: Churn, after: GroupSpec) -> Plan:
+    """Return the next target; the full one when nothing changed, to measure it."""
+    made = None if name == "STABLE" else replan(state, churn)
+    return plan(after) if made is None else made
 
 
 def _target_overhead(rounds: Rounds) -> Figure:
