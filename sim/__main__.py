@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Iterable
 
+from sim.disk import STORES
 from sim.exhaustive import explore
 from sim.mutants import all_mutants, hunt
-from sim.runner import run_seed, run_seeds
+from sim.runner import Outcome, run_seed, run_seeds
 
 
 def main() -> int:
@@ -20,10 +22,11 @@ def main() -> int:
     if given.mutants is not None:
         return _hunt(given.mutants, given.jobs)
     if given.seed is not None:
-        return _print_world(given.seed)
+        return _print_world(given.seed, given.store)
     first, _, last = given.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
-    return _run(seeds, given.jobs, until_broken=given.until_broken)
+    outcomes = run_seeds(seeds, given.jobs, given.store)
+    return _run(outcomes, until_broken=given.until_broken)
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -32,6 +35,12 @@ def _arguments() -> argparse.ArgumentParser:
         "--seed", type=int, help="seed of one world; print its transcript"
     )
     parser.add_argument("--seeds", default="1-300", help="range of seeds, first-last")
+    parser.add_argument(
+        "--store",
+        choices=STORES,
+        default=STORES[0],
+        help="store of the simulated server's log",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="number of processes")
     parser.add_argument(
         "--until-broken",
@@ -53,17 +62,17 @@ def _arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def _print_world(seed: int) -> int:
-    outcome = run_seed(seed)
+def _print_world(seed: int, store: str) -> int:
+    outcome = run_seed(seed, store=store)
     print(outcome.transcript)
     print(outcome)
     return bool(outcome.broken)
 
 
-def _run(seeds: range, jobs: int, *, until_broken: bool) -> int:
+def _run(outcomes: Iterable[Outcome], *, until_broken: bool) -> int:
     began = time.monotonic()
     count = steps = failures = 0
-    for outcome in run_seeds(seeds, jobs):
+    for outcome in outcomes:
         count += 1
         steps += outcome.steps
         if outcome.broken:

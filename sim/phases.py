@@ -64,7 +64,7 @@ def _calm_down(world: World) -> None:
     world.server_environment.disk_ms = 0
     world.server_environment.assignors_fail = False
     world.disk.death = None
-    world.disk.failures.clear()
+    world.disk.failures = ()
     for slot in world.slots:
         if slot.member is not None:
             slot.member.resume()

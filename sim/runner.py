@@ -5,9 +5,11 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 
 from sim.broken import Broken, recording_bugs
+from sim.disk import open_disk
 from sim.phases import run_world
 from sim.world import World
 
@@ -29,12 +31,14 @@ class Outcome:
         return f"seed {self.seed}: {verdict} (after {self.steps} steps, {self.digest})"
 
 
-def run_seed(seed: int, *, keep_transcript: bool = True) -> Outcome:
+def run_seed(
+    seed: int, *, keep_transcript: bool = True, store: str = "memory"
+) -> Outcome:
     """Run one world; the outcome always includes the transcript if an invariant is
-    violated.
+    violated. `store` is a name of sim.disk.STORES.
     """
-    with recording_bugs() as recorder:
-        world = World(seed, recorder)
+    with recording_bugs() as recorder, open_disk(store) as disk:
+        world = World(seed, recorder, disk)
         broken: str | None = None
         try:
             run_world(world)
@@ -43,19 +47,19 @@ def run_seed(seed: int, *, keep_transcript: bool = True) -> Outcome:
         except Exception:
             broken = f"the harness or the server failed:\n{traceback.format_exc()}"
         wants_text = keep_transcript or broken
+        world.disk.crash()
         text = world.transcript.text() if wants_text else ""
         digest = world.transcript.digest() if wants_text else ""
         return Outcome(seed, world.steps, digest, broken, text)
 
 
-def _run_quietly(seed: int) -> Outcome:
-    return run_seed(seed, keep_transcript=False)
-
-
-def run_seeds(seeds: Iterable[int], jobs: int = 1) -> Iterator[Outcome]:
+def run_seeds(
+    seeds: Iterable[int], jobs: int = 1, store: str = "memory"
+) -> Iterator[Outcome]:
     """Run many worlds; yield their outcomes as they end."""
+    run_quietly = partial(run_seed, keep_transcript=False, store=store)
     if jobs == 1:
-        yield from map(_run_quietly, seeds)
+        yield from map(run_quietly, seeds)
         return
     with get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap_unordered(_run_quietly, seeds, _CHUNK)
+        yield from pool.imap_unordered(run_quietly, seeds, _CHUNK)

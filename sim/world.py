@@ -19,7 +19,7 @@ from coterie.wire.error_codes import ErrorCode
 from sim.broken import BugRecorder
 from sim.checker import Checker
 from sim.clock import Clock
-from sim.disk import Disk, Killed
+from sim.disk import Disk, Killed, MemoryDisk
 from sim.members.classic import ClassicMember
 from sim.members.consumer import ConsumerMember
 from sim.members.member import Member, MemberConfig, MemberEnvironment
@@ -53,7 +53,9 @@ class Slot:
 class World:
     """The server, members, network, disk and clock of a simulated world."""
 
-    def __init__(self, seed: int, recorder: BugRecorder) -> None:
+    def __init__(
+        self, seed: int, recorder: BugRecorder, disk: Disk | None = None
+    ) -> None:
         self.seed = seed
         self.rng = Random(seed)  # noqa: S311 - a seed is to decide everything
         self.clock = Clock()
@@ -67,7 +69,7 @@ class World:
         )
         self.server_environment.disk_ms = self.plan.disk_ms
         self.checker = Checker(self.server_environment, recorder, self._ended)
-        self.disk = Disk()
+        self.disk = disk or MemoryDisk()
         self.server: Server | None = None
         self.life = 0
         self.steps = 0

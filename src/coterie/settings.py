@@ -102,6 +102,9 @@ class Settings:
     acknowledged writes; for measurements only."""
     log_store: str = "sqlite"
     """Coterie only: format of the log in the data directory."""
+    log_journal_bytes: int = 33_554_432
+    """Coterie only: size of each of the two journals of `log.store=journal`; a full one
+    is copied to segments."""
     message_max_bytes: int = 1_048_588
     """Largest record batch."""
     batch_records_max: int = 1_000_000

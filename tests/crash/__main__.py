@@ -82,11 +82,13 @@ def scenarios(
         for store in stores
         for name, file, depth in of_stores
     ]
-    tears_of = {"COTERIE_TEAR_STRIDE": str(tears)}
-    if "sqlite" in stores:
-        made.append(
-            Scenario("torn pages and logs, sqlite", "test_torn_store.py", tears_of)
+    torn = {"sqlite": "test_torn_store.py", "journal": "test_torn_journal.py"}
+    made += [
+        Scenario(
+            f"torn files, {store}", torn[store], {"COTERIE_TEAR_STRIDE": str(tears)}
         )
+        for store in stores
+    ]
     return [
         *made,
         Scenario("SIGSTOP", "test_pause.py"),

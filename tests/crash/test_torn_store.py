@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.log.log import Log
 from coterie.broker.log.sqlite import SqliteLog
 from coterie.broker.log.sqlite_file import FILE_NAME
 from tests.broker.log.logs import PARTITION, append
@@ -51,7 +52,7 @@ class Store:
 Contents = tuple[list[bytes], list[tuple[bytes, bytes]]]
 
 
-def contents(log: SqliteLog) -> Contents:
+def contents(log: Log) -> Contents:
     """Return the batches of the partition and the values of the space."""
     batches: list[bytes] = []
     if PARTITION in log.partitions():

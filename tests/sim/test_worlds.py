@@ -63,3 +63,8 @@ def test_a_bug_logged_by_the_server_fails_the_run() -> None:
         world.server.runtime.broadcast(object())
         with pytest.raises(Broken, match="a bug"):
             world.advance(5_000)
+
+
+@pytest.mark.slow
+def test_a_run_is_the_same_with_journals() -> None:
+    assert run_seed(11, store="journal") == run_seed(11)

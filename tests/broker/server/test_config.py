@@ -59,6 +59,7 @@ def test_a_name_value_pair_overrides_the_file(tmp_path: Path) -> None:
         ("queued.max.request.bytes=-2", "from -1"),
         ("queued.max.request.bytes=1", "must not be less than socket.request.max"),
         ("connection.request.timeout.ms=999", "from 1000"),
+        ("log.journal.bytes=65535", "from 65536 to 1073741824"),
         ("log.store=files", "log.store: 'files' is invalid; valid are "),
         ("zzz=3", "unknown setting 'zzz'"),
         ("num.partitions=0", "from 1 to 10000, not 0"),

@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from coterie.broker.log.sqlite import SqliteLog
-from coterie.broker.log.sqlite_file import CLEAN_NAME, FILE_NAME
+from coterie.broker.log.sqlite_file import CLEAN_NAME, FILE_NAME, LOCK_NAME
+from coterie.broker.log.stores import open_log
 from coterie.errors import LogError
 from coterie.wire.compression import Codec
 from coterie.wire.error_codes import ErrorCode
@@ -43,6 +43,14 @@ from coterie.wire.record_batch import LogRecord, decode_records, encode_batch
 from tests.broker.server.harness import ThreadServer, WireClient
 
 PAGE = 4_096
+JOURNAL_BYTES = 64 * 1024
+KINDS = (
+    "sqlite",
+    *(
+        pytest.param(each, marks=pytest.mark.xfail(reason="base offsets, lost WAL"))
+        for each in ("journal", "journal running")
+    ),
+)
 TOPICS = ("small", "large")
 GROUPS = tuple(f"group-{number}" for number in range(12))
 LOADING = {
@@ -56,10 +64,14 @@ SETTINGS: dict[str, Any] = {"offsets_topic_num_partitions": 2, "num_partitions":
 
 @dataclass(frozen=True)
 class Store:
-    """The directory of a stopped server, and the time of its first record."""
+    """The directory of a server, the value of its log.store, and the time of its first
+    record."""
 
     directory: Path
+    name: str
     began_ms: int
+    is_stopped: bool
+    """Whether the server was stopped; else its files are those while it ran."""
 
 
 def value_of(topic: str, offset: int) -> bytes:
@@ -85,11 +97,15 @@ def commit(client: WireClient, group_id: str, offset: int) -> int:
     return code
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+@pytest.fixture(scope="module", params=KINDS)
+def store(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Store:
     directory = tmp_path_factory.mktemp("store")
+    running = tmp_path_factory.mktemp("running")
+    name, _, state = request.param.partition(" ")
     began_ms = int(time.time() * 1_000)
-    log = SqliteLog(directory)
+    log = open_log(directory, name, journal_bytes=JOURNAL_BYTES)
     with ThreadServer(log=log, **SETTINGS) as server, server.client() as client:
         topics = [
             CreatableTopic(name=name, num_partitions=1, replication_factor=1)
@@ -106,7 +122,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         for number, group_id in enumerate(GROUPS):
             while commit(client, group_id, number) in LOADING:
                 pass
-    return Store(directory, began_ms)
+        shutil.copytree(directory, running, dirs_exist_ok=True)
+    if state:
+        return Store(running, name, began_ms, is_stopped=False)
+    return Store(directory, name, began_ms, is_stopped=True)
 
 
 def read_all(client: WireClient, topic: str) -> None:
@@ -169,8 +188,9 @@ def check_offsets(client: WireClient) -> None:
         assert part.committed_offset == number
 
 
-def use(directory: Path, began_ms: int) -> None:
-    log = SqliteLog(directory, verify=True)
+def use(directory: Path, store: Store) -> None:
+    began_ms = store.began_ms
+    log = open_log(directory, store.name, verify=True, journal_bytes=JOURNAL_BYTES)
     with ThreadServer(log=log, **SETTINGS) as server, server.client() as client:
         client.call(MetadataRequest(topics=None), 8)
         for topic in TOPICS:
@@ -181,28 +201,44 @@ def use(directory: Path, began_ms: int) -> None:
             produce(client, topic, [LogRecord(0, began_ms, b"k", b"v")])
 
 
-def changed(store: Store, to: Path, page: int, pattern: int) -> Path:
+class Damage(NamedTuple):
+    """Changed bytes in a page of a file; pattern 0 is a page of zeros."""
+
+    file: str
+    page: int
+    pattern: int
+
+
+def changed(store: Store, to: Path, damage: Damage) -> Path:
     """Copy the store with changed bytes in a page."""
     shutil.copytree(store.directory, to, dirs_exist_ok=True)
-    path = to / FILE_NAME
+    path = to / damage.file
     data = bytearray(path.read_bytes())
-    begin = page * PAGE
-    if pattern == 0:  # a lost page
-        data[begin : begin + PAGE] = bytes(PAGE)
+    begin = damage.page * PAGE
+    end = min(begin + PAGE, len(data))
+    if damage.pattern == 0:  # a lost page
+        data[begin:end] = bytes(end - begin)
     else:
-        for at in range(begin + pattern, begin + PAGE, 509):
+        for at in range(begin + damage.pattern, end, 509):
             data[at] ^= 0x40
     path.write_bytes(bytes(data))
-    for name in (f"{FILE_NAME}-wal", f"{FILE_NAME}-shm"):
-        (to / name).unlink(missing_ok=True)
+    if store.is_stopped:
+        (to / f"{FILE_NAME}-wal").unlink(missing_ok=True)
+    (to / f"{FILE_NAME}-shm").unlink(missing_ok=True)
     return to
 
 
-def damages(store: Store) -> Iterator[tuple[int, int]]:
-    pages = (store.directory / FILE_NAME).stat().st_size // PAGE
-    for page in range(pages):
-        for pattern in (0, 3, 150, 331):
-            yield page, pattern
+def damages(store: Store) -> Iterator[Damage]:
+    """Yield damages of each page that is not zeros."""
+    for path in sorted(store.directory.rglob("*")):
+        if path.is_dir() or path.name in {LOCK_NAME, CLEAN_NAME}:
+            continue
+        data = path.read_bytes()
+        for page in range(-(-len(data) // PAGE)):
+            if any(data[page * PAGE : (page + 1) * PAGE]):
+                for pattern in (0, 3, 150, 331):
+                    file = str(path.relative_to(store.directory))
+                    yield Damage(file, page, pattern)
 
 
 @pytest.mark.slow
@@ -211,22 +247,22 @@ def test_changed_pages_are_errors_and_no_wrong_data(
     store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture, clean: bool
 ) -> None:
     refused = served = 0
-    for page, pattern in damages(store):
-        directory = changed(store, tmp_path / f"{page}-{pattern}", page, pattern)
+    for number, damage in enumerate(damages(store)):
+        directory = changed(store, tmp_path / str(number), damage)
         if not clean:
-            (directory / CLEAN_NAME).unlink()
+            (directory / CLEAN_NAME).unlink(missing_ok=True)
         try:
-            use(directory, store.began_ms)
+            use(directory, store)
             served += 1
         except LogError as error:
             message = str(error)
-            assert FILE_NAME in message or "is damaged" in message, (page, message)
+            assert damage.file in message or "is damaged" in message, (damage, message)
             refused += 1
         except BaseException as error:
-            error.add_note(f"page {page}, pattern {pattern}")
+            error.add_note(str(damage))
             raise
         for record in caplog.records:
-            assert record.exc_info is None, (page, pattern, caplog.text)
+            assert record.exc_info is None, (damage, caplog.text)
         caplog.clear()
         shutil.rmtree(directory)
     assert refused > 0

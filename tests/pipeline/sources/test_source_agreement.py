@@ -6,29 +6,29 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.log.log import OFFSET_MAX
-from coterie.broker.log.sqlite import SqliteLog
+from coterie.broker.catalog.topics import OFFSETS_TOPIC
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.topics import NewTopic
 from coterie.client.sync import SyncAdmin
 from coterie.pipeline.sources.source import Source, open_source
-from coterie.pipeline.sources.store import StoreFile
+from coterie.pipeline.sources.store import StoreSource
 from coterie.types import TopicPartition
 from tests.broker.server.harness import ThreadServer
 from tests.client.scripted_broker import OPTIONS
+from tests.pipeline.sources.log_files import FILES, open_files
 from tests.pipeline.sources.logs import read_all, read_in_many_runs, write
 from tests.pipeline.sources.transactions import Transaction
 
 
-def segments_of(store: Path, folder: Path) -> Path:
-    """Write the store's log as a broker's segments."""
-    rows = StoreFile(store).query(
-        "SELECT partitions.partition, place, bytes FROM batches"
-        " JOIN partitions ON number = place >> 40 ORDER BY place"
-    )
-    for partition in {row[0] for row in rows}:
-        batches = [(row[1] & OFFSET_MAX, row[2]) for row in rows if row[0] == partition]
-        write(folder, {at: [blob] for at, blob in batches}, partition)
+def segments_of(data: Path, folder: Path) -> Path:
+    """Write the log in a data directory as a broker's segments."""
+    log = StoreSource(data).open()
+    [topic] = [each for each in log.topics() if each.name == OFFSETS_TOPIC]
+    for part in log.partitions(topic.topic_id):
+        runs = log.batches(part.number, 0)
+        batches = {each[0]: [bytes(each[3])] for run in runs for each in run.batches}
+        if batches:
+            write(folder, batches, part.partition)
     return folder
 
 
@@ -38,10 +38,9 @@ def heads(source: Source) -> dict[int, tuple[int, int, int]]:
 
 
 @pytest.mark.slow
-def test_all_sources_return_equal_rows_of_one_log(
-    tmp_path: Path,
-) -> None:
-    log = SqliteLog(tmp_path / "data", synchronous="OFF")
+@pytest.mark.parametrize("files", FILES)
+def test_all_sources_return_equal_rows_of_one_log(tmp_path: Path, files: str) -> None:
+    log = open_files(tmp_path / "data", files)
     with ThreadServer(offsets_topic_num_partitions=3, log=log) as server:
         address = "{}:{}".format(*server.addresses[0])
         with SyncAdmin(address, OPTIONS) as admin, server.client() as client:

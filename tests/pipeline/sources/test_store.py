@@ -13,14 +13,15 @@ import pytest
 from coterie.broker.catalog.entries import Entry, EntryKind
 from coterie.broker.catalog.topics import OFFSETS_TOPIC, Topic
 from coterie.broker.log.compaction import compact, run_steps
-from coterie.broker.log.log import BatchInfo, LogPartition
-from coterie.broker.log.sqlite import SqliteLog
+from coterie.broker.log.journal import JournalLog
+from coterie.broker.log.log import BatchInfo, Log, LogPartition
 from coterie.broker.log.sqlite_file import FILE_NAME
 from coterie.errors import LogError, SettingError
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import open_source
 from coterie.pipeline.sources.store import StoreSource, open_store
 from coterie.wire.record_batch import LogRecord, encode_batch, split_batches
+from tests.pipeline.sources.log_files import FILES, open_files
 from tests.pipeline.sources.logs import (
     marker,
     of_transaction,
@@ -43,8 +44,9 @@ LOG = [
 
 
 @contextmanager
-def a_log(directory: Path) -> Iterator[SqliteLog]:
-    log = SqliteLog(directory, synchronous="OFF")
+def a_log(directory: Path, store: str) -> Iterator[Log]:
+    """Open a log whose batches are in the file or the files that `store` names."""
+    log = open_files(directory, store)
     topic = Topic(OFFSETS_TOPIC, TOPIC_ID, 2)
     entry = Entry(EntryKind.TOPIC, topic.name, topic.to_value())
     log.put(entry.space, *entry.encode())
@@ -56,13 +58,19 @@ def a_log(directory: Path) -> Iterator[SqliteLog]:
     log.close()
 
 
+@pytest.fixture(params=FILES)
+def store(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[SqliteLog]:
-    with a_log(tmp_path / "data") as log:
+def log(tmp_path: Path, store: str) -> Iterator[Log]:
+    with a_log(tmp_path / "data", store) as log:
         yield log
 
 
-def append(log: SqliteLog, *batches: bytes, partition: int = 1) -> None:
+def append(log: Log, *batches: bytes, partition: int = 1) -> None:
     for batch in batches:
         ((header, _),) = split_batches(batch)
         info = BatchInfo(
@@ -82,15 +90,24 @@ def again(offset: int, key: bytes) -> bytes:
     return encode_batch([LogRecord(offset, 1_000, key, b"w")])
 
 
-def files_of(log: SqliteLog) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in log.path.parent.iterdir()}
+def place(log: Log) -> str:
+    return str(log.directory)
 
 
-def test_a_store_is_read_while_its_server_writes(log: SqliteLog) -> None:
-    source = open_source(str(log.path.parent))
-    assert source.describe() == f"store:{log.path.parent}"
+def files_of(log: Log) -> dict[str, bytes]:
+    assert log.directory is not None
+    found = [path for path in log.directory.rglob("*") if path.is_file()]
+    return {str(path): path.read_bytes() for path in found}
+
+
+def test_a_store_is_read_while_its_server_writes(log: Log, store: str) -> None:
+    source = open_source(place(log))
+    assert source.describe() == f"store:{log.directory}"
     assert [each[:3] for each in source.heads().values()] == [(0, 0, 0), (0, 0, 0)]
     append(log, *LOG)
+    if store == "segments":
+        assert isinstance(log, JournalLog)
+        log.checkpoint()  # waits for the one in progress
     before = files_of(log)
     read = read_all(source)
     assert {name: data for name, data in before.items() if "shm" not in name} == {
@@ -110,21 +127,21 @@ def test_a_store_is_read_while_its_server_writes(log: SqliteLog) -> None:
 
 
 def test_a_store_without_a_server_is_read_and_no_file_is_created(
-    tmp_path: Path,
+    tmp_path: Path, store: str
 ) -> None:
-    with a_log(tmp_path) as log:
+    with a_log(tmp_path, store) as log:
         append(log, *LOG)
     before = files_of(log)
-    assert FILE_NAME + "-wal" not in before
-    source: StoreSource = pickle.loads(pickle.dumps(open_store(str(log.path.parent))))
+    assert str(tmp_path / f"{FILE_NAME}-wal") not in before
+    source: StoreSource = pickle.loads(pickle.dumps(open_store(place(log))))
     assert read_in_many_runs(source, 1) == read_all(source)
     assert read_all(source).offsets == list(range(11))
     assert files_of(log) == before
 
 
-def test_records_after_an_open_transaction_are_not_read(log: SqliteLog) -> None:
+def test_records_after_an_open_transaction_are_not_read(log: Log) -> None:
     append(log, *LOG, of_transaction(11, 9), plain(12))
-    source = open_store(str(log.path.parent))
+    source = open_store(place(log))
     assert source.heads()[1][:3] == (0, 11, 13)
     assert read_all(source).positions == {1: 11}
     append(log, marker(13, 9, commit=True))
@@ -132,10 +149,10 @@ def test_records_after_an_open_transaction_are_not_read(log: SqliteLog) -> None:
 
 
 def test_offsets_removed_by_compaction_are_gaps(
-    log: SqliteLog,
+    log: Log,
 ) -> None:
     append(log, plain(0), plain(1, 3), again(4, b"k0"), again(5, b"k2"), plain(6))
-    source = open_store(str(log.path.parent))
+    source = open_store(place(log))
     assert read_all(source).missing == []
     where = LogPartition(TOPIC_ID, 1)
     run_steps(compact(log, where, start=0, end=7, tombstones_before_ms=0))
@@ -146,13 +163,13 @@ def test_offsets_removed_by_compaction_are_gaps(
     assert read_in_many_runs(source, 1) == read
 
 
-def test_a_corrupt_batch_is_a_fault(tmp_path: Path) -> None:
-    with a_log(tmp_path) as log:
+def test_a_corrupt_batch_of_a_sqlite_store_is_a_fault(tmp_path: Path) -> None:
+    with a_log(tmp_path, "sqlite") as log:
         append(log, *LOG)
-    with sqlite3.connect(log.path) as connection:
+    with sqlite3.connect(tmp_path / FILE_NAME) as connection:
         connection.execute("UPDATE batches SET bytes = x'00' WHERE last_offset = 5")
     connection.close()
-    read = read_all(open_store(str(log.path.parent)))
+    read = read_all(open_store(place(log)))
     assert read.missing == [(5, 6, "unreadable")]
     assert [each["source"] for each in read.faults] == [FILE_NAME]
 
@@ -172,15 +189,19 @@ def test_a_file_that_is_not_a_store_is_refused(tmp_path: Path) -> None:
         open_store(str(tmp_path))
 
 
-def test_a_store_of_a_newer_version_is_refused(log: SqliteLog) -> None:
-    log.writer.execute("PRAGMA user_version = 99")
+def test_a_store_of_a_newer_version_is_refused(tmp_path: Path, store: str) -> None:
+    with a_log(tmp_path, store):
+        pass
+    with sqlite3.connect(tmp_path / FILE_NAME) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
     with pytest.raises(SettingError, match=r"newer Coterie .store version 99"):
-        open_store(str(log.path.parent))
+        open_store(str(tmp_path))
 
 
-def test_a_log_shorter_than_the_read_position_is_an_error(log: SqliteLog) -> None:
+def test_a_log_shorter_than_the_read_position_is_an_error(log: Log) -> None:
     append(log, *LOG)
-    source = open_store(str(log.path.parent))
+    source = open_store(place(log))
     parts = plan(source.heads(), {})
     log.delete(LogPartition(TOPIC_ID, 1))
     log.flush()

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.log.sqlite import SqliteLog
 from coterie.client.admin.topics import NewTopic
 from coterie.client.sync import SyncAdmin
 from coterie.pipeline.sources.partition_ends import sample_partition_ends
@@ -19,6 +18,7 @@ from coterie.types import TopicPartition
 from tests.broker.server.apis.fake_broker import batch_of, produce_request
 from tests.broker.server.harness import ThreadServer
 from tests.client.scripted_broker import OPTIONS
+from tests.pipeline.sources.log_files import FILES, open_files
 
 BY_NAME = 12
 MINUTE = 60_000
@@ -26,9 +26,9 @@ BASE_MS = 1_700_000_040_000
 """The beginning of a minute."""
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ThreadServer]:
-    log = SqliteLog(tmp_path / "data", synchronous="OFF")
+@pytest.fixture(params=FILES)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ThreadServer]:
+    log = open_files(tmp_path / "data", request.param)
     with ThreadServer(log=log) as server:
         with SyncAdmin("{}:{}".format(*server.addresses[0]), OPTIONS) as admin:
             admin.create_topics([NewTopic("t", 2, 1)]).all()

@@ -61,6 +61,7 @@ _RANGES: Final[Mapping[str, Range]] = {
     "log.retention.ms": Range(-1, _LONG_MAX),
     "log.retention.bytes": Range(-1, _LONG_MAX),
     "log.retention.check.interval.ms": Range(1, _LONG_MAX),
+    "log.journal.bytes": Range(65_536, 1 << 30),
     "message.max.bytes": Range(0, INT32_MAX),
     "fetch.max.bytes": Range(1_024, INT32_MAX),
     "max.incremental.fetch.session.cache.slots": Range(0, INT32_MAX),

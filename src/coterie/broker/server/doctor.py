@@ -10,28 +10,28 @@ import fcntl
 import os
 import resource
 import shutil
-import sqlite3
 import ssl
+import struct
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from coterie.broker.catalog.entries import EntryKind, space_of
-from coterie.broker.log.sqlite_file import (
-    APPLICATION_ID,
-    FILE_NAME,
-    LOCK_NAME,
-    SCHEMA_VERSION,
-)
+from coterie.broker.log.journal_frames import read_info
+from coterie.broker.log.journal_view import JournalView
+from coterie.broker.log.manifest import MANIFEST_VERSION
+from coterie.broker.log.segments import partition_directory, segment_path
+from coterie.broker.log.sqlite_file import FILE_NAME, LOCK_NAME
+from coterie.broker.log.store_file import StoreFile
 from coterie.broker.server.secret_files import open_secrets
 from coterie.broker.server.security import is_loopback, make_tls_context
 from coterie.broker.server.users import read_users_file
-from coterie.errors import SettingError
+from coterie.errors import LogError, SettingError
 from coterie.settings import INT32_MAX, Settings
 from coterie.types import SecurityProtocol
+from coterie.wire.record_batch import crc_matches
 
 CHECKED_BYTES_MAX: Final = 1 << 30
 """The size of a store up to which every page is checked by default."""
@@ -260,7 +260,7 @@ def check_directory(directory: Path, *, is_full: bool) -> Iterator[Finding]:
         yield Finding(
             Level.OK, "lock", "no server is running, and the last one stopped"
         )
-    yield _check_store(store, is_used=is_used, is_full=is_full)
+    yield from _check_store(StoreFile(directory), is_full=is_full)
 
 
 def _check_space(directory: Path) -> Finding:
@@ -288,53 +288,83 @@ def _is_locked(directory: Path) -> bool:
     return False
 
 
-def _open_store(store: Path, *, is_used: bool) -> sqlite3.Connection:
-    # Without a server and its write-ahead log nothing changes the file, and an
-    # immutable one is read without creating files beside it.
-    is_still = not is_used and not store.with_name(f"{FILE_NAME}-wal").exists()
-    mode = "immutable=1" if is_still else "mode=ro"
-    return sqlite3.connect(f"{store.absolute().as_uri()}?{mode}", uri=True)
-
-
-def _check_store(store: Path, *, is_used: bool, is_full: bool) -> Finding:
+def _check_store(file: StoreFile, *, is_full: bool) -> Iterator[Finding]:
     damaged = "restore the directory from a backup, or start with another --data"
     try:
-        with closing(_open_store(store, is_used=is_used)) as connection:
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if application != APPLICATION_ID:
-                message = f"{store} is not a Coterie store"
-                return Finding(Level.ERROR, "store", message, "name another --data")
-            if version > SCHEMA_VERSION:
-                message = (
-                    f"{store} has version {version}; this Coterie reads versions up to "
-                    f"{SCHEMA_VERSION}"
-                )
-                return Finding(Level.ERROR, "store", message, "update Coterie")
-            if store.stat().st_size > CHECKED_BYTES_MAX and not is_full:
-                message = f"{store} is large; its pages were not checked"
-                return Finding(Level.NOTE, "store", message, "check them with --full")
-            (result,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    except sqlite3.Error as error:
-        return Finding(Level.ERROR, "store", f"{store}: {error}", damaged)
-    if result != "ok":
-        return Finding(Level.ERROR, "store", f"{store} is damaged: {result}", damaged)
-    return Finding(Level.OK, "store", f"{store} is readable, version {version}")
+        version = file.version()
+        if file.path.stat().st_size > CHECKED_BYTES_MAX and not is_full:
+            message = f"{file.path} is large; its pages were not checked"
+            yield Finding(Level.NOTE, "store", message, "check them with --full")
+        else:
+            [(result,)] = file.query("PRAGMA quick_check(1)")
+            if result != "ok":
+                message = f"{file.path} is damaged: {result}"
+                yield Finding(Level.ERROR, "store", message, damaged)
+                return
+            message = f"{file.path} is readable, version {version}"
+            yield Finding(Level.OK, "store", message)
+        if version >= MANIFEST_VERSION:
+            yield _check_segments(file, is_full=is_full)
+    except SettingError as error:
+        yield Finding(Level.ERROR, "store", str(error))
+    except LogError as error:
+        yield Finding(Level.ERROR, "store", str(error), damaged)
+
+
+def _check_segments(file: StoreFile, *, is_full: bool) -> Finding:
+    """Check the sizes of all segments; with `is_full` also each batch in them.
+
+    Raises LogError.
+    """
+    view = JournalView(file)
+    count = size = 0
+    for part in view.partitions.values():
+        for segment in part.segments:
+            path = segment_path(
+                partition_directory(file.directory, part.where), segment
+            )
+            try:
+                actual = path.stat().st_size
+                if actual < segment.size_bytes:
+                    raise LogError(
+                        f"{path} is damaged: it has {actual} bytes, and had"
+                        f" {segment.size_bytes} when it was written"
+                    )
+                if is_full:
+                    _check_batches(path, segment.size_bytes)
+            except FileNotFoundError:
+                if not _is_locked(file.directory):
+                    raise LogError(f"{path} is missing") from None
+            count, size = count + 1, size + segment.size_bytes
+    text = f"{count:,} segments with {size:,} bytes, and {view.frames:,} writes"
+    return Finding(Level.OK, "segments", f"{text} after them in the journals")
+
+
+def _check_batches(path: Path, size: int) -> None:
+    """Check the batches in a segment. Raises LogError."""
+    data = path.read_bytes()[:size]
+    at = 0
+    while at < size:
+        try:
+            end = at + read_info(data, at).size_bytes
+        except (ValueError, struct.error):
+            end = at
+        if end == at or not crc_matches(memoryview(data)[at:end]):
+            raise LogError(f"{path} is damaged: the batch at byte {at}")
+        at = end
 
 
 def _count(plan: Plan, kind: EntryKind) -> int:
     """Return the number of entries of a kind in the store; 0 if it cannot be read."""
     if plan.directory is None:
         return 0
-    store = plan.directory / FILE_NAME
-    if not store.exists():
-        return 0
+    file = StoreFile(plan.directory)
     try:
-        is_used = _is_locked(plan.directory)
-        with closing(_open_store(store, is_used=is_used)) as connection:
-            (count,) = connection.execute(
-                "SELECT count(*) FROM small_values WHERE space = ?", (space_of(kind),)
-            ).fetchone()
-    except sqlite3.Error:
+        if file.version() >= MANIFEST_VERSION:
+            return len(JournalView(file).items(space_of(kind)))
+        [(count,)] = file.query(
+            "SELECT count(*) FROM small_values WHERE space = ?", (space_of(kind),)
+        )
+    except (SettingError, LogError):
         return 0
     return int(count)

@@ -285,6 +285,7 @@ def _open_log(plan: ServerPlan) -> Log:
         plan.settings.log_store,
         is_synced=plan.settings.log_flush_sync,
         verify=True,
+        journal_bytes=plan.settings.log_journal_bytes,
     )
 
 

@@ -1,0 +1,87 @@
+"""The interface to read the log in a data directory, and the rows that it returns.
+
+A partition is named by its number in the store. Batches are read from the one that
+holds an offset to the end, some at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeAlias
+
+from coterie.broker.catalog.topics import Topic
+from coterie.pipeline.segments.scan import Fault
+from coterie.types import TopicId
+
+
+class NumberedPartition(NamedTuple):
+    """A partition of a topic."""
+
+    partition: int
+    number: int
+    """Its number in the store."""
+    next_offset: int
+    """It is kept when compaction removes the last batch."""
+
+
+StoredHeader: TypeAlias = tuple[int, int, int, bytes | memoryview | None]
+"""The base offset, last offset and size of a batch; and its bytes, if it is
+transactional."""
+StoredBatch: TypeAlias = tuple[int, int, int, bytes | memoryview]
+"""The base offset, last offset and position of a batch, and its bytes."""
+
+
+class StoredRun(NamedTuple):
+    """Consecutive batches."""
+
+    file: str
+    """The name of their file."""
+    batches: Sequence[StoredBatch]
+    faults: Sequence[tuple[int, Fault]] = ()
+    """Bytes that are no batch, with the index of the batch that follows them."""
+
+
+class StoredEnd(NamedTuple):
+    """The offsets of a partition at a time."""
+
+    topic_id: TopicId
+    partition: int
+    at_ms: int
+    log_start_offset: int
+    end_offset: int
+
+
+class StoredLog(Protocol):
+    """The log in a data directory, read-only. Each method raises LogError, and
+    SettingError when the store is missing or has a newer version."""
+
+    @property
+    def directory(self) -> Path:
+        """The server's data directory."""
+
+    def topics(self) -> Sequence[Topic]:
+        """Return the topics of the catalog."""
+
+    def partitions(self, topic_id: TopicId) -> Sequence[NumberedPartition]:
+        """Return the partitions of a topic."""
+
+    def start_offset(self, number: int) -> int:
+        """Return the first offset of a partition; OFFSET_MAX for an empty one."""
+
+    def headers(self, number: int, offset: int) -> Iterator[Sequence[StoredHeader]]:
+        """Yield the headers of a partition's batches, from the batch that holds an
+        offset."""
+
+    def batches(self, number: int, offset: int) -> Iterator[StoredRun]:
+        """Yield a partition's batches, from the batch that holds an offset."""
+
+    def ends(
+        self, internal: Sequence[TopicId], after_ms: int, now_ms: int
+    ) -> Sequence[StoredEnd]:
+        """Return the end of each partition in each minute in which it grew, and the
+        current start and end of partitions whose first records were deleted; by
+        partition.
+
+        Partitions of the topics `internal` are left out.
+        """

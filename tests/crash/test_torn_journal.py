@@ -1,0 +1,175 @@
+"""A journal whose last bytes a power failure tore: whole flushes, and all synced ones.
+
+COTERIE_TEAR_STRIDE is the distance between two tears in bytes; 1 tears at every byte.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crc32c import crc32c
+
+from coterie.broker.log.journal_frames import Frame, read_frames
+from coterie.broker.log.log import Log
+from coterie.broker.log.sqlite_file import FILE_NAME
+from coterie.broker.log.stores import open_log
+from coterie.errors import LogCorrupt
+from tests.broker.log.logs import PARTITION, append
+from tests.crash.test_torn_store import (
+    SPACE,
+    STRIDE,
+    Contents,
+    contents,
+    garbage,
+    lost_first_half,
+    nothing,
+    zeros,
+)
+
+JOURNALS = ("journal/0.journal", "journal/1.journal")
+JOURNAL_BYTES = 256 * 1024
+FLUSHES = 6
+NAMES = ("coterie.db", "coterie.db-wal", *JOURNALS)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Yield a folder in memory if there is one: the tears replace failed syncs."""
+    memory = Path("/dev/shm")
+    where = memory if memory.is_dir() else None
+    with tempfile.TemporaryDirectory(dir=where) as folder:
+        yield Path(folder)
+
+
+@dataclass(frozen=True)
+class Store:
+    """The files of a store, its frames, and its contents after each of them."""
+
+    files: dict[str, bytes]
+    journal: str
+    """The name of the journal with the frames."""
+    frames: list[Frame]
+    contents: list[Contents]
+
+
+def open_journal(folder: Path) -> Log:
+    return open_log(folder, "journal", verify=True, journal_bytes=JOURNAL_BYTES)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Return a store as it is while a server runs, before any checkpoint."""
+    folder = tmp_path_factory.mktemp("store")
+    log = open_journal(folder)
+    log.create(PARTITION)
+    log.flush()
+    found = [contents(log)]
+    for number in range(FLUSHES):
+        for size in (300, 3_000):
+            append(log, size)
+        log.put(SPACE, b"key", b"%d" % number)
+        log.flush()
+        found.append(contents(log))
+    files = {
+        name: (folder / name).read_bytes() for name in NAMES if (folder / name).exists()
+    }
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+        [(salt,)] = connection.execute("SELECT salt FROM journal")
+    log.close()
+    [(name, frames)] = [
+        (name, frames)
+        for name in JOURNALS
+        if (frames := read_frames(files[name], crc32c(salt)))
+    ]
+    assert len(frames) == len(found)
+    return Store(files, name, frames, found)
+
+
+def open_torn(folder: Path, store: Store, journal: bytes) -> Log:
+    """Open a store with another first journal."""
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    (folder / "journal").mkdir()
+    for name, data in store.files.items():
+        (folder / name).write_bytes(journal if name == store.journal else data)
+    return open_journal(folder)
+
+
+def tears(store: Store) -> Iterator[int]:
+    """Yield positions in the last frame: around its parts, and others by the stride."""
+    last = store.frames[-1]
+    near = {last.start + by for by in (0, 1, 4, 8, 16, 19, 20, 21)}
+    near |= {last.end - by for by in (1, 2)}
+    yield from sorted({*near, *range(last.start, last.end, STRIDE)})
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("tail", [nothing, zeros, garbage, lost_first_half])
+def test_a_frame_torn_at_any_byte_is_absent_and_earlier_ones_are_whole(
+    store: Store,
+    folder: Path,
+    tail: Any,
+    record_property: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    data, last = store.files[store.journal], store.frames[-1]
+    positions = list(tears(store))
+    for at in positions:
+        torn = data[:at] + tail(data[at : last.end])
+        if tail is not nothing:
+            torn += data[last.end :]
+        caplog.clear()
+        log = open_torn(folder, store, torn)
+        is_whole = torn == data
+        assert contents(log) == store.contents[-1 if is_whole else -2], at
+        # Of a frame whose sequence number was not written, nothing is known.
+        if not is_whole and torn[last.start + 8 : last.start + 16].strip(b"\0"):
+            assert "was not finished and is dropped" in caplog.text, at
+        append(log, 100)
+        log.flush()
+        continued = contents(log)
+        log.close()
+        again = open_journal(folder)
+        assert contents(again) == continued, at
+        again.close()
+    record_property("tears", len(positions))
+    assert len(positions) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_a_changed_byte_before_the_last_frame_is_damage(
+    store: Store, folder: Path, record_property: Any
+) -> None:
+    data = store.files[store.journal]
+    positions = range(0, store.frames[-1].start, max(1, STRIDE // 20))
+    for at in positions:
+        changed = bytearray(data)
+        changed[at] ^= 0x40
+        with pytest.raises(LogCorrupt, match=r"\d\.journal is damaged"):
+            open_torn(folder, store, bytes(changed)).close()
+    record_property("changed bytes", len(positions))
+
+
+@pytest.mark.xfail(reason="a missing file is not noticed")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["coterie.db-wal", *JOURNALS])
+def test_a_file_that_is_missing_after_a_crash_is_damage(
+    store: Store, folder: Path, name: str
+) -> None:
+    (folder / "journal").mkdir()
+    for each, data in store.files.items():
+        if each != name:
+            (folder / each).write_bytes(data)
+    # Without it, the store would be the empty one of the manifest.
+    with pytest.raises(LogCorrupt, match=r"is missing|is damaged"):
+        open_journal(folder)
