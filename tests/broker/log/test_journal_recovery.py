@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 from coterie.broker.log.journal import JournalLog
 from coterie.broker.log.log import Log
+from coterie.broker.log.segments import DESCRIPTORS_MAX
+from coterie.broker.log.sqlite_file import CLEAN_NAME, FILE_NAME
 from coterie.errors import LogCorrupt
 from tests.broker.log.logs import PARTITION, append
 
@@ -127,3 +130,128 @@ def test_damage_before_a_later_write_is_not_a_torn_write(
     flip(copy / FIRST, end - back)
     with pytest.raises(LogCorrupt, match=r"write 3 is not as it was .* write 4"):
         open_small(copy)
+
+
+def test_a_store_without_its_manifest_is_not_taken_for_a_new_one(
+    tmp_path: Path,
+) -> None:
+    *_, (copy, _) = ends(tmp_path / "data")
+    for path in copy.glob(f"{FILE_NAME}*"):
+        path.unlink()
+    with pytest.raises(LogCorrupt, match=r"db is empty or missing, but .*0\.jou"):
+        open_small(copy)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_missing_journal_is_damage_unless_the_stop_was_clean(
+    tmp_path: Path, number: int
+) -> None:
+    *_, (copy, _) = ends(tmp_path / "data")
+    missing = copy / f"journal/{number}.journal"
+    missing.unlink()
+    with pytest.raises(LogCorrupt, match=f"{number}.journal is missing"):
+        open_small(copy)
+    assert not missing.exists()
+    (copy / CLEAN_NAME).touch()
+    log = open_small(copy)
+    assert log.partitions() == []  # the manifest has nothing yet
+    log.close()
+
+
+def test_the_salt_does_not_depend_on_the_write_ahead_log(tmp_path: Path) -> None:
+    *_, (copy, _) = ends(tmp_path / "data")
+    (copy / f"{FILE_NAME}-wal").unlink()
+    log = open_small(copy)
+    assert len(contents(log)[0]) == 6
+    log.close()
+
+
+def stored(directory: Path, batches: int = 4) -> Path:
+    """Write a store with one segment; return the segment's file."""
+    log = open_small(directory)
+    log.create(PARTITION)
+    for number in range(batches):
+        append(log, 100, at_ms=number)
+    log.flush()
+    log.close()
+    [path] = directory.glob("segments/*/*.log")
+    return path
+
+
+@pytest.mark.parametrize("batch", [0, 1, 3])
+@pytest.mark.parametrize("at", range(27))
+def test_a_changed_byte_of_a_segment_is_found(
+    tmp_path: Path, batch: int, at: int
+) -> None:
+    path = stored(tmp_path)
+    if at in range(12, 16):
+        return  # the leader epoch, which is not used and has no checksum
+    flip(path, 100 * batch + at)
+    log = open_small(tmp_path)
+    with pytest.raises(LogCorrupt, match=f"{path.name} is damaged at byte"):
+        _ = [log.read(PARTITION, offset, 1) for offset in range(4)]
+    log.close()
+
+
+@pytest.mark.parametrize("length", [0, 250])
+def test_a_short_segment_is_found(tmp_path: Path, length: int) -> None:
+    path = stored(tmp_path)
+    os.truncate(path, length)
+    log = open_small(tmp_path)
+    with pytest.raises(LogCorrupt, match=f"{path.name} is damaged at byte {length}"):
+        log.read(PARTITION, 3, 1)
+    append(log)
+    log.flush()
+    log.close()
+    log = open_small(tmp_path)
+    assert len(log.read(PARTITION, 4, 1_000)) == 1
+    (tmp_path / CLEAN_NAME).unlink(missing_ok=True)
+    crashed = image(tmp_path, f"crashed{length}")
+    log.close()
+    with pytest.raises(LogCorrupt, match="the file ends there"):
+        open_small(crashed)
+
+
+def test_a_missing_segment_is_found(tmp_path: Path) -> None:
+    path = stored(tmp_path)
+    path.unlink()
+    log = open_small(tmp_path)
+    with pytest.raises(LogCorrupt, match=f"{path.name} .* the file is missing"):
+        log.find_timestamp(PARTITION, 2)
+    log.close()
+
+
+def test_a_write_larger_than_a_journal_is_one_frame(tmp_path: Path) -> None:
+    log = open_small(tmp_path / "data")
+    length = (tmp_path / "data" / FIRST).stat().st_size
+    log.create(PARTITION)
+    append(log, 50_000)
+    log.flush()
+    append(log, 60_000)
+    append(log, 100)
+    log.flush()
+    copy = image(tmp_path / "data", "copy")
+    for number in range(9):
+        append(log, 900 + number)
+        log.flush()
+        log._writer.wait()
+    assert (tmp_path / "data" / FIRST).stat().st_size == length
+    log.close()
+    log = open_small(copy)
+    assert [len(each) for each in contents(log)[0]] == [50_000, 60_000, 100]
+    log.close()
+
+
+def test_descriptors_are_limited(tmp_path: Path) -> None:
+    log = open_small(tmp_path)
+    log.create(PARTITION)
+    for _ in range(2 * DESCRIPTORS_MAX):
+        append(log, 700)
+    log.flush()
+    log.checkpoint()
+    assert len(log.read(PARTITION, 0, 1 << 20)) == 2 * DESCRIPTORS_MAX
+    opened = [*Path("/proc/self/fd").iterdir()]
+    names = [str(each.readlink()) for each in opened if each.is_symlink()]
+    segments = [each for each in names if each.startswith(str(tmp_path / "segments"))]
+    assert len(segments) == DESCRIPTORS_MAX
+    log.close()

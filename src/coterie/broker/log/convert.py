@@ -58,22 +58,31 @@ _NO_SPACE: Final = (
 )
 
 
-def prepare_store(directory: Path, synchronous: str, segment_bytes: int) -> None:
-    """Convert a store of an earlier version; check that another one can be opened.
+def store_version(path: Path) -> int:
+    """Return the version of a store, 0 for a new one.
 
-    Raises LogError for a file that is not a store, or that is a newer one, LogCorrupt
-    for a damaged store, and LogFull when the disk has not enough space.
+    Raises LogError for a file that is not a store, or that is a newer one.
+    """
+    if not path.exists():
+        return 0
+    with contextlib.closing(SqliteReader(path)) as reader:
+        try:
+            return check_application(reader.connection, path, MANIFEST_VERSION)
+        except sqlite3.Error as error:
+            raise log_error(path, error) from error
+
+
+def convert_store(directory: Path, synchronous: str, segment_bytes: int) -> None:
+    """Convert a store of version 1 or 2.
+
+    Raises LogCorrupt when it is damaged, and LogFull when the disk has not enough
+    space.
     """
     path = directory / FILE_NAME
     remove_converting(directory)
-    if not path.exists():
-        return
     with contextlib.closing(SqliteReader(path)) as reader:
         try:
-            version = check_application(reader.connection, path, MANIFEST_VERSION)
-            if version in {0, MANIFEST_VERSION}:
-                return
-            if version == 1:
+            if check_application(reader.connection, path) == 1:
                 reader.connection.executescript(UPGRADE)
             _convert(directory, reader, synchronous, segment_bytes)
             # Its write-ahead log must not be found beside the new file.

@@ -28,8 +28,8 @@ from typing import Final
 from crc32c import crc32c
 
 from coterie.broker.log.checkpoint import Checkpointer
-from coterie.broker.log.convert import prepare_store
-from coterie.broker.log.journal_file import JournalFile, recover
+from coterie.broker.log.convert import convert_store, store_version
+from coterie.broker.log.journal_file import JournalFile, check_present, recover
 from coterie.broker.log.journal_frames import Frame, Parts, decode_operations, read_head
 from coterie.broker.log.journal_writer import JournalWriter, LastWrites, Writes
 from coterie.broker.log.log import (
@@ -46,7 +46,7 @@ from coterie.broker.log.log import (
     StoredPartition,
     Truncate,
 )
-from coterie.broker.log.manifest import Manifest, PartitionRow
+from coterie.broker.log.manifest import MANIFEST_VERSION, Manifest, PartitionRow
 from coterie.broker.log.segments import (
     SEGMENTS_NAME,
     Segment,
@@ -128,24 +128,25 @@ class JournalLog(StagingLog):
         self._values: dict[str, dict[bytes, tuple[int, bytes | None]]] = {}
         """Values that are in a journal only, with the generation of their journal."""
         self._generation = 0
-        with contextlib.ExitStack() as undo:
-            self._lock = lock_store(directory / LOCK_NAME)
-            undo.callback(os.close, self._lock)
+        with contextlib.ExitStack() as opened:
+            opened.callback(os.close, lock_store(directory / LOCK_NAME))
             is_clean = (directory / CLEAN_NAME).exists()
-            prepare_store(directory, synchronous, segment_bytes)
+            journals = self._open_journals(journal_bytes, opened)
+            if 0 < store_version(self.path) < MANIFEST_VERSION:
+                convert_store(directory, synchronous, segment_bytes)
             self._manifest = Manifest(self.path, synchronous)
-            undo.callback(self._manifest.close)
+            opened.callback(self._manifest.close)
             mark_unclean(self.path, self._manifest.read.connection)
             rows = list(self._manifest.partitions())
             self._load(rows)
             checkpointer = Checkpointer(
                 self._manifest, rows, segment_bytes=segment_bytes, sync=self._sync
             )
-            journals = self._open_journals(journal_bytes, undo)
-            self._writer = self._recover(journals, checkpointer, is_clean=is_clean)
+            opened.callback(self._reader.close)
+            self._recover(journals, checkpointer, opened, is_clean=is_clean)
             for each in (directory, directory.parent):
                 sync_directory(each)
-            undo.pop_all()
+            self._resources = opened.pop_all()
 
     def batch_infos(
         self, partition: LogPartition, offset: LogOffset = 0
@@ -184,7 +185,7 @@ class JournalLog(StagingLog):
                 break
             found = self._reader.find_timestamp(segment, timestamp_ms, offset)
             if found is not None:
-                return next(self.batch_infos(partition, found))
+                return found
             offset = max(offset, segment.row.end_offset)
         for info in self.batch_infos(partition, offset):
             if info.max_timestamp_ms >= timestamp_ms:
@@ -222,15 +223,10 @@ class JournalLog(StagingLog):
 
     def close(self) -> None:
         """Flush, move the journals, close, and release the lock on the directory."""
-        try:
+        with self._resources:
             self.flush()
             self.checkpoint()
             mark_clean(self.path)
-        finally:
-            self._writer.close()
-            self._reader.close()
-            self._manifest.close()
-            os.close(self._lock)
 
     # Writing.
 
@@ -415,24 +411,32 @@ class JournalLog(StagingLog):
         self._last_number = max(self._last_number, self._manifest.read.last_number())
 
     def _open_journals(
-        self, journal_bytes: int, undo: contextlib.ExitStack
+        self, journal_bytes: int, opened: contextlib.ExitStack
     ) -> list[JournalFile]:
         assert self.directory is not None
         directory = self.directory / JOURNAL_NAME
+        paths = [directory / f"{number}.journal" for number in range(2)]
+        version = store_version(self.path)
+        if version in {0, MANIFEST_VERSION}:
+            check_present(paths, is_new=version == 0)
         make_private_directory(directory)
         make_private_directory(self.directory / SEGMENTS_NAME)
         journals = []
-        for number in range(2):
-            path = directory / f"{number}.journal"
+        for path in paths:
             journal = JournalFile(path, journal_bytes, sync=self._sync)
-            undo.callback(journal.close)
+            opened.callback(journal.close)
             journals.append(journal)
         sync_directory(directory)
         return journals
 
     def _recover(
-        self, journals: list[JournalFile], checkpointer: Checkpointer, *, is_clean: bool
-    ) -> JournalWriter:
+        self,
+        journals: list[JournalFile],
+        checkpointer: Checkpointer,
+        opened: contextlib.ExitStack,
+        *,
+        is_clean: bool,
+    ) -> None:
         assert self.directory is not None
         applied, salt = self._manifest.journal()
         seed = crc32c(salt)
@@ -459,6 +463,7 @@ class JournalLog(StagingLog):
             seed=seed,
             last=LastWrites(writes, applied + len(before) + len(writes), 2),
         )
+        opened.callback(writer.end)
         self._writer = writer
         for generation, replayed in ((1, before), (2, writes)):
             self._generation = generation
@@ -470,7 +475,6 @@ class JournalLog(StagingLog):
             check_files(self.directory, _segments_of(parts_left))
         if before:
             writer.start_move(before, applied + len(before), 1)
-        return writer
 
     def _decode(
         self, journal: JournalFile, frame: Frame, parts: Parts

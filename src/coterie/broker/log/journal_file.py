@@ -24,15 +24,24 @@ from coterie.broker.log.journal_frames import (
     read_frames,
     torn_bytes,
 )
-from coterie.broker.log.sqlite_file import open_file
+from coterie.broker.log.sqlite_file import CLEAN_NAME, FILE_NAME, open_file
 from coterie.errors import LogCorrupt, LogError, LogFull
 
 _FILL_BYTES: Final = 1 << 20
+_MISSING: Final = (
+    "{path} is missing, and the server was not stopped before. Restore the data"
+    " directory from a backup. To start without the writes since the last checkpoint,"
+    " create the file {clean}."
+)
+_NO_MANIFEST: Final = (
+    "{path} is empty or missing, but {other} is not. Restore the data directory from a"
+    " backup, or name another one with --data."
+)
 _DAMAGED: Final = (
     "{path} is damaged: write {missing} is not as it was written at byte {at}, but"
     " write {newer}, which was made durable after it, is. Restore the data directory"
     " from a backup. To start without write {missing} and all later ones, move the"
-    " directory {directory} away."
+    " directory {directory} away and create the file {clean}."
 )
 
 
@@ -50,9 +59,11 @@ class JournalFile:
         self._descriptor = open_file(path)
         self.size_bytes = self._allocated_bytes = self._allocate(size_bytes)
 
-    def fits(self, size_bytes: int) -> bool:
-        """Return whether a frame can be added without making the file longer."""
-        return self.end + size_bytes + len(FRAME_END) <= self.size_bytes
+    def fits(self, size_bytes: int, *, reserve: bool = False) -> bool:
+        """Return whether a frame can be added without making the file longer, and
+        without its last eighth if that is to be reserved."""
+        limit = self.size_bytes - reserve * (self.size_bytes // 8)
+        return self.end + size_bytes + len(FRAME_END) <= limit
 
     def write(self, pieces: Sequence[bytes]) -> None:
         """Write a frame at `end` and sync. Raises LogError; then `end` is the same."""
@@ -109,7 +120,8 @@ class JournalFile:
         except OSError as error:
             if error.errno not in _NO_SPACE:
                 raise os_error(self.path, error) from error
-        os.fsync(self._descriptor)
+        if self._sync:
+            os.fsync(self._descriptor)
         return length
 
     def _write_at(self, at: int, pieces: Sequence[bytes], size: int) -> None:
@@ -118,6 +130,22 @@ class JournalFile:
             rest = b"".join(pieces)
             while written < size:
                 written += os.pwrite(self._descriptor, rest[written:], at + written)
+
+
+def check_present(paths: Sequence[Path], *, is_new: bool) -> None:
+    """Check that the journals of a store exist, or are empty for a new one.
+
+    `paths` are in one directory of the store. Raises LogCorrupt.
+    """
+    directory = paths[0].parent.parent
+    for path in paths:
+        if is_new and path.exists() and path.read_bytes().strip(b"\0"):
+            manifest = directory / FILE_NAME
+            raise LogCorrupt(_NO_MANIFEST.format(path=manifest, other=path))
+        if not is_new and not path.exists():
+            clean = directory / CLEAN_NAME
+            if not clean.exists():
+                raise LogCorrupt(_MISSING.format(path=path, clean=clean))
 
 
 _NO_SPACE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -196,5 +224,6 @@ def _damaged(
             at=at,
             newer=newer.sequence,
             directory=path.parent,
+            clean=path.parent.with_name(CLEAN_NAME),
         )
     )

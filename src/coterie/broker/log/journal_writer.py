@@ -2,8 +2,9 @@
 
 When a journal is full, a worker thread moves its writes to the segments, and the next
 writes go to the other journal. If that one is full before the first has been moved, the
-write waits. When moving fails, the writes stay where they are; the next write with
-batches raises the error, and the move is tried again.
+write waits. When moving fails, the writes stay where they are, and it is tried again:
+at once when a write needs the space, else a second later. A write fails when there is
+no space for it and moving fails again.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LOGGER = logging.getLogger(__name__)
 OPERATIONS_MAX: Final = 1 << 17
 """The most operations of one journal. They are in memory until they are moved."""
 RETRY_S: Final = 1.0
-"""The least time between two attempts to move a journal, unless a write needs it."""
+"""The least time between two attempts to move a journal that no write waits for."""
 
 Writes = list[Sequence[Operation]]
 
@@ -38,6 +39,7 @@ class _Move(NamedTuple):
     applied: int
     generation: int
     started_s: float
+    is_repeated: bool
     result: Future[None]
 
 
@@ -83,14 +85,15 @@ class JournalWriter:
 
     def write(self, operations: Sequence[Operation]) -> None:
         """Write one frame and sync. Raises LogError and LogFull."""
-        if self._move is not None and self._move.result.done():
-            self._end_move(operations)
+        is_failing = self._end_move()
         if self._must_erase:
             self._erase()
         header, body = encode_frame(operations, self._sequence + 1, self._seed)
         size = len(header) + len(body)
-        is_full = not self._current.fits(size) or self._count >= OPERATIONS_MAX
-        if is_full and self._writes:
+        # Writes without batches may be what frees space on a full disk.
+        reserve = is_failing and any(isinstance(each, Append) for each in operations)
+        is_full = not self._current.fits(size, reserve=reserve)
+        if self._writes and (is_full or self._count >= OPERATIONS_MAX):
             self.switch()
         try:
             self._current.write((header, body))
@@ -131,9 +134,11 @@ class JournalWriter:
 
     def start_move(self, writes: Writes, applied: int, generation: int) -> None:
         """Move writes in the worker thread."""
+        is_repeated = self._move is not None
         assert self._move is None or self._move.result.done()
         result = self._executor.submit(self._run_move, writes, applied, generation)
-        self._move = _Move(writes, applied, generation, time.monotonic(), result)
+        now = time.monotonic()
+        self._move = _Move(writes, applied, generation, now, is_repeated, result)
 
     def run(self, work: Callable[[], None]) -> None:
         """Run work in the worker thread, after the checkpoint that is in progress."""
@@ -143,30 +148,28 @@ class JournalWriter:
         """Wait until the worker thread has done all its work."""
         self._executor.submit(int).result()
 
-    def close(self) -> None:
-        """Close the files and end the worker thread."""
+    def end(self) -> None:
+        """End the worker thread."""
         self._executor.shutdown()
-        self._current.close()
-        self._other.close()
 
     def _erase(self) -> None:
         """Erase a failed frame: it must not be recovered after its write failed."""
         self._current.erase()
         self._must_erase = False
 
-    def _end_move(self, operations: Sequence[Operation]) -> None:
-        """End the move that is done; raise its error if a batch is to be written."""
+    def _end_move(self) -> bool:
+        """End the move if it is done; return whether the last one failed."""
         move = self._move
-        assert move is not None
-        error = move.result.exception()
-        if error is None:
+        if move is None:
+            return False
+        if not move.result.done():
+            return move.is_repeated
+        if move.result.exception() is None:
             self._move = None
-            return
+            return False
         if time.monotonic() - move.started_s >= RETRY_S:
             self._repeat(move)
-        # Writes without batches may be what frees space on the disk.
-        if any(isinstance(each, Append) for each in operations):
-            raise error
+        return True
 
     def _repeat(self, move: _Move) -> None:
         self.start_move(move.writes, move.applied, move.generation)

@@ -195,6 +195,9 @@ class Manifest:
             writer.execute("BEGIN IMMEDIATE")
             write_journal(writer, 0, os.urandom(_SALT_BYTES))
             writer.execute("COMMIT")
+            # Without the salt the journals could not be read, so it must not depend on
+            # another file.
+            writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
 def write_partition(writer: sqlite3.Connection, row: PartitionRow) -> None:

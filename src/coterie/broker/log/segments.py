@@ -31,7 +31,7 @@ INDEX_BYTES: Final = 32 * 1024
 READ_BYTES: Final = 64 * 1024
 DESCRIPTORS_MAX: Final = 128
 """The most segment files that are open for reading."""
-_HEAD: Final = struct.Struct(">q15xi8xq")
+_HEAD: Final = struct.Struct(">q15xi8xq18x")
 """Base offset, last offset delta and max timestamp of a batch."""
 MAGIC_AT: Final = 16
 _LEAST_MS: Final = -(1 << 63)
@@ -54,8 +54,8 @@ def segment_path(partition: Path, row: SegmentRow) -> Path:
     return partition / f"{row.base_offset:020}{version}.log"
 
 
-Place: TypeAlias = tuple[LogOffset, LogOffset, int, int, bytes]
-"""Base offset, end offset, max timestamp, position and header of a batch."""
+Place: TypeAlias = tuple[LogOffset, int, int, bytes]
+"""End offset, max timestamp, position and header of a batch."""
 
 
 class Segment:
@@ -129,17 +129,19 @@ class SegmentReader:
         at = self._locate(segment, offset)
         if at >= segment.row.size_bytes:
             return []
-        data = self._pread(segment, at, max(bytes_max, READ_BYTES))
+        # One more header, to compare the offsets of the last batch with.
+        data = self._pread(segment, at, max(bytes_max, READ_BYTES) + HEADER_BYTES)
         size = self._batch_size(segment, at, data, 0)
-        if size > len(data):
-            data = self._pread(segment, at, size)
+        if size + HEADER_BYTES > len(data):
+            data = self._pread(segment, at, size + HEADER_BYTES)
         found: list[bytes] = []
-        here = 0
+        here, least = 0, segment.row.base_offset
         try:
             while here + HEADER_BYTES <= len(data):
                 size = self._batch_size(segment, at, data, here)
                 if found and here + size > min(bytes_max, len(data)):
                     break
+                least = self._end_offset(segment, at, data, here, least)
                 batch = data[here : here + size]
                 if self._verify and not crc_matches(batch):
                     raise corrupt(segment.path, at + here, "a wrong checksum")
@@ -163,15 +165,15 @@ class SegmentReader:
 
     def find_timestamp(
         self, segment: Segment, timestamp_ms: int, offset: LogOffset
-    ) -> LogOffset | None:
-        """Return the base offset of the first batch from the one with `offset` on whose
-        max timestamp is at least `timestamp_ms`."""
+    ) -> BatchInfo | None:
+        """Return the first batch from the one with `offset` on whose max timestamp is
+        at least `timestamp_ms`."""
         if segment.row.max_timestamp_ms < timestamp_ms:
             return None
         at = max(segment.position_of(offset), segment.position_at_time(timestamp_ms))
-        for base, end, time_ms, _, _ in self._heads(segment, at):
+        for end, time_ms, _, header in self._heads(segment, at):
             if time_ms >= timestamp_ms and end > offset:
-                return base
+                return read_head(header)
         return None
 
     def size_before(self, segment: Segment, offset: LogOffset) -> int:
@@ -193,7 +195,7 @@ class SegmentReader:
         if offset == segment.resume[0]:
             return segment.resume[1]
         at = segment.position_of(offset)
-        for _, end, _, start, _ in self._heads(segment, at):
+        for end, _, start, _ in self._heads(segment, at):
             if end > offset:
                 return start
         return segment.row.size_bytes
@@ -202,20 +204,50 @@ class SegmentReader:
         """Yield the places of the batches from a position on."""
         size = segment.row.size_bytes
         data, data_at = b"", at
-        last_offset = segment.row.base_offset - 1
+        least = segment.row.base_offset
         while at < size:
             here = at - data_at
             if len(data) - here < HEADER_BYTES:
                 data, data_at, here = self._pread(segment, at, READ_BYTES), at, 0
             end = at + self._batch_size(segment, data_at, data, here)
-            base, delta, time_ms = _HEAD.unpack_from(data, here)
-            if base <= last_offset or delta < 0:
-                raise corrupt(segment.path, at, f"a batch of offset {base}")
-            last_offset = base + delta
-            segment.add(base, time_ms, at, end)
+            next_data, next_at = data, data_at
+            if end < size and end + HEADER_BYTES > data_at + len(data):
+                next_data, next_at = self._pread(segment, end, READ_BYTES), end
             header = data[here : here + HEADER_BYTES]
-            yield base, last_offset + 1, time_ms, at, header
-            at = end
+            base, _, time_ms = _HEAD.unpack(header)
+            following = next_data[end - next_at : end - next_at + 8]
+            end_offset = self._check_offsets(segment, at, header, following, least)
+            segment.add(base, time_ms, at, end)
+            yield end_offset, time_ms, at, header
+            at, least, data, data_at = end, end_offset, next_data, next_at
+
+    def _end_offset(
+        self, segment: Segment, data_at: int, data: bytes, here: int, least: LogOffset
+    ) -> LogOffset:
+        """Return the offset after a batch of `data`; see `_check_offsets`."""
+        header = data[here : here + HEADER_BYTES]
+        end = here + int.from_bytes(header[8:LENGTH_END], "big") + LENGTH_END
+        following = data[end : end + 8]
+        return self._check_offsets(segment, data_at + here, header, following, least)
+
+    @staticmethod
+    def _check_offsets(
+        segment: Segment, at: int, header: bytes, following: bytes, least: LogOffset
+    ) -> LogOffset:
+        """Return the offset after a batch.
+
+        The checksum of a batch does not cover its base offset. So it must be at least
+        `least`, and that of the following batch, if there is one, must be greater than
+        its last offset.
+        """
+        base, delta, _ = _HEAD.unpack(header)
+        end_offset: LogOffset = base + delta + 1
+        limit = segment.row.end_offset
+        if len(following) == 8:
+            limit = min(limit, int.from_bytes(following, "big", signed=True))
+        if not least <= base < end_offset <= limit:
+            raise corrupt(segment.path, at, f"a batch of offset {base}")
+        return end_offset
 
     @staticmethod
     def _batch_size(segment: Segment, data_at: int, data: bytes, here: int) -> int:
