@@ -6,7 +6,6 @@ reported.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -129,10 +128,7 @@ class JournalDisk(Disk, JournalLog):
 
     def crash(self) -> None:
         """Close the files without a checkpoint."""
-        self._writer.close()
-        self._reader.close()
-        self._manifest.close()
-        os.close(self._lock)
+        self._resources.close()
 
     def reopen(self) -> JournalDisk:
         """Return the disk for the next server, after recovery."""
