@@ -312,12 +312,35 @@ def test_an_offset_commit_does_not_invalidate_the_memo() -> None:
     in_a_world(test)
 
 
-def test_the_memo_is_not_used_while_a_write_is_not_durable() -> None:
+def test_the_memo_is_filled_and_used_while_a_commit_is_not_durable() -> None:
     def test(world: World) -> None:
         generation, [member] = world.join([""])
         world.create_topic()
-        world.heartbeat(generation, member, 4)
         world.commit()
+        request = HeartbeatRequest(
+            group_id="g", generation_id=generation, member_id=member
+        )
+        with counted_answers(world.fast) as answers:
+            assert all(world.fast.send(request, 4) for _ in range(3))
+        assert world.assembly.broker.log.has_staged()
+        assert answers == [False, True, True]
+        world.assembly.broker.flusher.flush()
+
+    in_a_world(test)
+
+
+def test_the_memo_is_not_used_while_a_write_of_a_group_is_not_durable() -> None:
+    def test(world: World) -> None:
+        generation, [member] = world.join([""])
+        world.heartbeat(generation, member, 4)
+        join = ConsumerGroupHeartbeatRequest(
+            group_id="other",
+            member_id="m",
+            rebalance_timeout_ms=10_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        )
+        assert world.slow.send(join, 1) == b""
         assert world.assembly.broker.log.has_staged()
         with counted_answers(world.fast) as answers:
             request = HeartbeatRequest(

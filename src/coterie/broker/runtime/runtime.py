@@ -75,6 +75,7 @@ BATCH_RECORDS_MAX: Final = 1_000
 RETRY_S: Final = 5.0
 """The delay before a shard that could not be loaded is loaded again."""
 _ACTIVE: Final = Phase.ACTIVE
+_HEARTBEATS: Final = frozenset({HeartbeatRequest, ConsumerGroupHeartbeatRequest})
 _IN_BATCHES: Final = (ExpireOffsets, TopicsDeleted)
 """Events whose results may have any number of independent tombstones."""
 
@@ -418,11 +419,18 @@ class Runtime:
     def _respond(
         self, driven: DrivenShard, pending: PendingRequest, response: Struct | bytes
     ) -> None:
-        """Respond once all writes of the shard are durable."""
-        if driven.written_sequence <= self._flusher.durable_sequence:
+        """Respond once all writes of the shard are durable that the response may depend
+        on. The heartbeat of a member depends on groups, and does not wait for
+        commits."""
+        sequence = driven.written_sequence
+        if type(pending.request) in _HEARTBEATS:
+            heartbeat: Any = response
+            if not heartbeat.error_code:
+                sequence = driven.group_sequence
+        if sequence <= self._flusher.durable_sequence:
             pending.respond(response)
         else:
-            self._deferred.defer(driven.written_sequence, pending, response)
+            self._deferred.defer(sequence, pending, response)
 
     def _write(self, driven: DrivenShard, result: Result, now_ms: int) -> None:
         """Apply the changes, replay the records and stage them as one batch.
@@ -449,8 +457,8 @@ class Runtime:
                 self._settings.message_max_bytes,
             )
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        if result.changes or not _is_commit(result):
-            driven.version += 1
+        may_change_groups = bool(result.changes) or not _is_commit(result)
+        driven.version += may_change_groups
         driven.shard.apply(result)
         for at, record in enumerate(result.records):
             origin = Origin(
@@ -467,6 +475,8 @@ class Runtime:
             is_transactional=transactional,
         )
         self._append(driven, batch, info)
+        if may_change_groups:
+            driven.group_sequence = driven.written_sequence
 
     def _append(self, driven: DrivenShard, batch: bytes, info: BatchInfo) -> None:
         self._log.append(driven.where, batch, info)

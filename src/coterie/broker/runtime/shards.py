@@ -61,13 +61,15 @@ PHASE_ERRORS: Final = {
 class DrivenShard:
     """A shard and the state that the runtime keeps beside it.
 
-    `written_sequence` is the flusher's sequence number of the shard's newest write.
+    `written_sequence` is the flusher's sequence number of the shard's newest write,
+    `group_sequence` that of the newest one with more than offset commits.
     `events` are broadcast events that arrived while the shard was loading.
     `version` changes with every change to the shard's groups except offset commits.
     """
 
     __slots__ = (
         "events",
+        "group_sequence",
         "handle",
         "index",
         "name",
@@ -101,6 +103,7 @@ class DrivenShard:
         self.timers.clear()
         self.pending: dict[Ticket, PendingRequest] = {}
         self.written_sequence = 0
+        self.group_sequence = 0
         self.records_since_snapshot = 0
 
 
@@ -125,7 +128,7 @@ def session_renewal(
         if (
             driven.version != version
             # A response may not be sent before the writes it depends on are durable.
-            or driven.written_sequence > flusher.durable_sequence
+            or driven.group_sequence > flusher.durable_sequence
             or entries.get(key) is not entry
             or now_ms >= steady_until_ms
         ):
