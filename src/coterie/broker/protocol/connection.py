@@ -246,7 +246,7 @@ class Connection:
         while data.startswith(prefixes, at + SIZE_BYTES):
             begin = at + SIZE_BYTES
             frame_end = begin + read_size(data, at)
-            if frame_end > end or len(out) >= FAST_PATH_TURN:
+            if not begin <= frame_end <= end or len(out) >= FAST_PATH_TURN:
                 break
             response = fast_path(data[begin:frame_end])
             if response is None:
@@ -260,7 +260,7 @@ class Connection:
         """Respond to an OffsetFetch request at the start of `data`, like
         `respond_fast`."""
         end = SIZE_BYTES + read_size(data, 0)
-        if self.fetch_path is None or end > len(data):
+        if self.fetch_path is None or not SIZE_BYTES <= end <= len(data):
             return data
         response = self.fetch_path(data[SIZE_BYTES:end])
         if response is None:

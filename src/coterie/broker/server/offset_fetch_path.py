@@ -116,9 +116,10 @@ class OffsetFetchPath:
         full."""
         if self._quotas.has_client_quotas:
             return None
-        stored = self._stored.by_request.get(frame[HEADER_V0_BYTES:])
+        request = frame[HEADER_V0_BYTES:]
+        stored = self._stored.by_request.get(request)
         if stored is None or not self._is_valid(stored, frame):
-            return self._join(frame)
+            return self._join(frame, request)
         self._broker.counts.requests[ApiKey.OFFSET_FETCH, _VERSIONS[stored.front]] += 1
         return stored.size + frame[_CORRELATION_AT:HEADER_V0_BYTES] + stored.tail
 
@@ -152,8 +153,9 @@ class OffsetFetchPath:
             context = self._context = RequestContext(peer.principal, host)
         return context
 
-    def _join(self, frame: bytes) -> bytes | None:
-        """Return the response from the current offsets, and store it."""
+    def _join(self, frame: bytes, request: bytes) -> bytes | None:
+        """Return the response from the current offsets, and store it for `request`, the
+        frame after its correlation id."""
         front = frame[:_CORRELATION_AT]
         version = _VERSIONS.get(front)
         if version is None:
@@ -192,7 +194,7 @@ class OffsetFetchPath:
                 size=response[:SIZE_BYTES],
                 tail=tail,
             )
-            self._stored.put(frame[HEADER_V0_BYTES:], stored)
+            self._stored.put(request, stored)
         return response
 
     def _state_of(self, group_id: GroupId) -> State | None:

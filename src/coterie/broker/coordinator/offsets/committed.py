@@ -90,7 +90,8 @@ ResponsePartition: TypeAlias = bytes
 NO_OFFSET: Final = -1
 
 _HEAD: Final = struct.Struct(">qqq16s")
-_HEAD_BYTES: Final = _HEAD.size
+_HEAD_BYTES: Final = 40
+assert _HEAD.size == _HEAD_BYTES
 _PARTITION: Final = struct.Struct(">iqi")
 _ERROR_AND_TAGS: Final = struct.Struct(">hx")
 _HEAD_AND_PARTITION: Final = struct.Struct(_HEAD.format + _PARTITION.format[1:])
