@@ -35,7 +35,7 @@ from benchmarks.harness.load import LoadResult, LoadShape
 from benchmarks.harness.processes import Server, python, running
 from benchmarks.harness.table import COMPILED, PURE
 from benchmarks.peers import consumer_groups, offset_requests
-from benchmarks.peers.connection import create_topic, frame
+from benchmarks.peers.connection import create_topic, create_topics, frame
 from benchmarks.peers.consumer_groups import joined
 
 TOPIC, PARTITIONS = "t", 50
@@ -226,12 +226,16 @@ def measure_rows(
         frames = _FrameCache(everything)
         for name, server in everything.items():
             if name not in PEERS:
-                create_topic(server.address, TOPIC, PARTITIONS)
-                for topic in MOCK_TOPICS:
-                    create_topic(server.address, topic, MOCK_PARTITIONS)
+                prepare(server.address)
         for row in rows:
             figures = _measure(row, everything, frames, home, rounds)
             yield from reported(row.name, figures)
+
+
+def prepare(address: str) -> None:
+    """Create the topics of all rows."""
+    create_topic(address, TOPIC, PARTITIONS)
+    create_topics(address, MOCK_TOPICS, MOCK_PARTITIONS)
 
 
 PEERS = {FLOOR: "peers.asyncio_floor", MOCK: "peers.librdkafka_mock"}

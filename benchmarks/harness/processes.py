@@ -61,6 +61,11 @@ class Server:
             raise
 
     @property
+    def pid(self) -> int:
+        """The process id of the server."""
+        return self._process.pid
+
+    @property
     def cpu_s(self) -> float:
         """The CPU time of the process and its children so far, in seconds."""
         pid = self._process.pid
