@@ -32,7 +32,7 @@ from benchmarks.beside.servers import (
 )
 from benchmarks.harness.figures import Bar, Figure, Rounds, reported, take_turns
 from benchmarks.harness.load import LoadResult, LoadShape
-from benchmarks.harness.processes import Server, python, running
+from benchmarks.harness.processes import SERVER_CPU, Server, python, running
 from benchmarks.harness.table import COMPILED, PURE
 from benchmarks.peers import consumer_groups, offset_requests
 from benchmarks.peers.connection import create_topic, create_topics, frame
@@ -306,8 +306,10 @@ def bare_sync_us(path: Path, seconds: float) -> float:
     """Return the median time of a write and fdatasync into a pre-allocated file.
 
     The file is pre-allocated because in a growing file fdatasync also writes metadata.
-    The process is not pinned to a core, which can only shorten the measured time.
+    It runs on the servers' core, where it competes with the same processes as they.
     """
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {SERVER_CPU})
     block, times = bytes(BARE_BYTES), []
     path.write_bytes(bytes(BARE_FILE_BYTES))
     file = os.open(path, os.O_WRONLY)
@@ -320,6 +322,7 @@ def bare_sync_us(path: Path, seconds: float) -> float:
         times.append(time.perf_counter() - began)
         at = (at + BARE_BYTES) % BARE_FILE_BYTES
     os.close(file)
+    os.sched_setaffinity(0, cores)
     return statistics.median(times) * 1e6
 
 

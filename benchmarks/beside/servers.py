@@ -36,8 +36,12 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": str(REBALANCE_DELAY_MS),
     "group.consumer.session.timeout.ms": str(SESSION_MS),
     "group.consumer.max.session.timeout.ms": str(SESSION_MS),
+    "log.cleaner.enable": "false",
 }
-"""The settings of all servers that differ from Kafka's defaults."""
+"""The settings of all servers that differ from Kafka's defaults.
+
+Compaction would fall into the load of any later row: Coterie's runs every five minutes.
+"""
 SETTLE_S, SETTLED_SHARE, SETTLE_LIMIT_S = 0.3, 0.1, 20.0
 
 Servers = Mapping[str, Server]
@@ -204,7 +208,7 @@ def _describe(
 ) -> str:
     text = describe(statistics.median(each[side].value for each in results))
     if (cpu_us := median_cpu(results, side)) is not None:
-        text += f", {cpu_us:.0f} us CPU"
+        text += f", {cpu_us:.{0 if cpu_us >= 10 else 1}f} us CPU"
     if max(each[side].client_cpu for each in results) >= SATURATED:
         text += ", generator at its limit"
     return text
