@@ -109,11 +109,25 @@ def spread_commits(address: str) -> list[bytes]:
 
 
 def fetches(address: str) -> list[bytes]:
-    """Return OffsetFetch requests for three groups of 50 offsets each."""
-    groups = [f"fetch-{number}" for number in range(3)]
+    """Return one OffsetFetch request for three groups of 50 offsets each."""
+    groups = _fetched_groups()
     offset_requests.commit_offsets(address, groups, TOPIC, PARTITIONS)
     request = offset_requests.offset_fetch(groups, TOPIC, range(PARTITIONS))
     return [frame(request, offset_requests.OFFSET_FETCH)]
+
+
+def fetches_and_commits(address: str) -> list[bytes]:
+    """Return that request three times, then a commit by one of its groups, for each."""
+    (fetch,) = fetches(address)
+    frames = []
+    for group in _fetched_groups():
+        commit = offset_requests.commit_frame(group, TOPIC, 10)
+        frames += [fetch, fetch, fetch, commit]
+    return frames
+
+
+def _fetched_groups() -> list[str]:
+    return [f"fetch-{number}" for number in range(3)]
 
 
 _BEAT = partial(LoadShape, error_at=consumer_groups.ERROR_AT)
@@ -197,6 +211,13 @@ ROWS = (
         frames=fetches,
         shape=_FETCH(connections=50),
         against=(_against(KAFKA, 1.0, 1.5),),
+    ),
+    Row(
+        name="fetches of 3 groups x 50 offsets, each fourth request a commit",
+        frames=fetches_and_commits,
+        # In a response to a commit, this has the low byte of the error code.
+        shape=_FETCH(connections=50),
+        against=(_against(KAFKA),),
     ),
 )
 CONNECTIONS = (1, 50, 500)

@@ -51,6 +51,7 @@ def test_commits_and_fetches_are_measured_beside_kafka_and_the_bare_disk(
         "commit of 10, 1 connection, p50: of Kafka",
         "commit of 10, 1 connection, p50: of a write + fdatasync",
         "fetches of 3 groups x 50 offsets, 50 connections: of Kafka",
+        "fetches of 3 groups x 50 offsets, each fourth request a commit: of Kafka",
     ]
 
 
