@@ -96,13 +96,13 @@ def is_corrupt(play: Play, who: str, owns: str) -> None:
         topic_id(topic): dict.fromkeys(some, member.epoch)
         for topic, some in partitions(owns).items()
     }
-    record = current_record(play.driver.group_id, replace(member, assigned=held))
+    record = current_record(play.driver.group_id, member._replace(assigned=held))
     with pytest.raises(AssertionError, match="still owned"):
         play.driver.shard.replay(record, Origin(0, 0))
 
 
 def is_unknown(play: Play, who: str) -> None:
-    member = replace(play.driver.member(who), state=MemberState.UNKNOWN)
+    member = play.driver.member(who)._replace(state=MemberState.UNKNOWN)
     driver = play.driver
     driver._keep(current_record(driver.group_id, member), Origin(0, driver.now_ms))
 

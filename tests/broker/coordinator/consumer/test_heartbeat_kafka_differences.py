@@ -10,7 +10,6 @@ from coterie.broker.coordinator.admin import (
     DescribeConsumerGroup,
 )
 from coterie.broker.coordinator.assignors.spec import GroupSpec
-from coterie.broker.coordinator.consumer.member import Member
 from coterie.broker.coordinator.records import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
@@ -301,7 +300,3 @@ def test_classic_and_consumer_groups_share_a_shard(driver: GroupDriver) -> None:
     driver.commit({("foo", 0): 1}, group_id="old", generation_id_or_member_epoch=-1)
     assert driver.state.consumer_groups.keys() == {"g"}
     assert driver.state.classic_groups.keys() == {"old"}
-
-
-def test_subscribed_topic_names_are_sorted() -> None:
-    assert Member(member_id="m", topic_names=("b", "a", "b")).topic_names == ("a", "b")

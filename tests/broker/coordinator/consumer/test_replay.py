@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -36,7 +35,7 @@ from tests.broker.coordinator.consumer.groups import GroupDriver, topic_id
 
 FOO = topic_id("foo")
 MEMBER = Member(member_id="m", topic_names=("foo",), rebalance_timeout_ms=1_000)
-AT_ONE = replace(MEMBER, epoch=1, assigned={FOO: {0: 1}})
+AT_ONE = MEMBER._replace(epoch=1, assigned={FOO: {0: 1}})
 VALUES = {
     "member": member_record("g", MEMBER),
     "epoch": epoch_record("g", 1, 7),
@@ -186,7 +185,7 @@ def test_replaying_a_consumer_member_into_a_classic_group_fails(state: State) ->
 @pytest.mark.fact("H-51", "E2-06")
 def test_replaying_a_second_owner_of_a_partition_fails(state: State) -> None:
     replay(state, VALUES["current"])
-    other = replace(AT_ONE, member_id="n")
+    other = AT_ONE._replace(member_id="n")
     with pytest.raises(AssertionError, match="still owned"):
         replay(state, current_record("g", other))
 

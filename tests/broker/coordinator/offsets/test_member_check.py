@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -148,7 +147,7 @@ def test_consumer_protocol_members_need_version_9_to_commit(
 
 @pytest.mark.fact("E17-13")
 def test_an_instance_id_must_belong_to_the_member(driver: GroupDriver) -> None:
-    put(driver, replace(M, instance_id="i"), N)
+    put(driver, M._replace(instance_id="i"), N)
     assert commit(driver, 5, group_instance_id="i") == [0] * 4
     assert commit(driver, 5, "n", group_instance_id="i") == [FENCED] * 4
     assert commit(driver, 5, "old", group_instance_id="i") == [FENCED] * 4
@@ -235,7 +234,7 @@ def test_a_temporarily_absent_static_member_cannot_commit() -> None:
 @pytest.mark.parametrize("version", range(2, 11))
 def test_a_classic_member_commits_in_any_version(version: int) -> None:
     driver = GroupDriver()
-    put(driver, replace(M, classic=CLASSIC), N)
+    put(driver, M._replace(classic=CLASSIC), N)
     assert commit(driver, 5, version=version) == [0] * 4
     assert commit(driver, 6, version=version) == [ILLEGAL] * 4
     assert commit(driver, -1, version=version) == [ILLEGAL] * 4
@@ -245,7 +244,7 @@ def test_a_classic_member_commits_in_any_version(version: int) -> None:
 @pytest.mark.fact("E17-05")
 def test_a_classic_members_commit_in_flight_is_accepted() -> None:
     driver = GroupDriver()
-    put(driver, replace(M, classic=CLASSIC), N)
+    put(driver, M._replace(classic=CLASSIC), N)
     assert commit(driver, 4) == [0, ILLEGAL, 0, ILLEGAL]
 
 
@@ -268,7 +267,7 @@ def test_a_commit_does_not_extend_a_members_session() -> None:
 @pytest.mark.fact("E17-10")
 def test_a_commit_does_not_extend_a_classic_members_session() -> None:
     driver = GroupDriver()
-    put(driver, replace(M, classic=CLASSIC))
+    put(driver, M._replace(classic=CLASSIC))
     assert commit(driver, 5) == [0] * 4
     assert driver.results[-1].timers == ()
 
@@ -300,7 +299,7 @@ def test_from_version_6_a_producer_gets_stale_member_epoch(driver: GroupDriver) 
 
 def test_the_producer_of_a_classic_member_always_gets_illegal_generation() -> None:
     driver = GroupDriver()
-    put(driver, replace(M, classic=CLASSIC))
+    put(driver, M._replace(classic=CLASSIC))
     assert txn_commit(driver, 6, version=6) == [ILLEGAL] * 4
 
 
@@ -317,7 +316,7 @@ def test_a_transactional_commit_without_a_member_id_is_accepted(
 
 @pytest.mark.fact("E17-13")
 def test_a_fenced_instance_cannot_commit_in_a_transaction(driver: GroupDriver) -> None:
-    put(driver, replace(M, instance_id="i"), N)
+    put(driver, M._replace(instance_id="i"), N)
     assert txn_commit(driver, 5, "n", group_instance_id="i") == [FENCED] * 4
     assert txn_commit(driver, -1, "", group_instance_id="i") == [FENCED] * 4
     assert txn_commit(driver, 5, group_instance_id="i") == [0] * 4
@@ -349,7 +348,7 @@ def test_a_fetch_without_a_member_id_is_accepted(driver: GroupDriver) -> None:
 @pytest.mark.fact("A-46", "E17-14")
 def test_a_classic_member_fetches_with_its_generation() -> None:
     driver = GroupDriver()
-    put(driver, replace(M, classic=CLASSIC))
+    put(driver, M._replace(classic=CLASSIC))
     assert fetch(driver, "m", 5) == 0
     assert fetch(driver, "m", 6) == ILLEGAL
 

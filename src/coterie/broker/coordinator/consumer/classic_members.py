@@ -14,7 +14,6 @@ KIP-429). A join gets its response immediately, as no member waits for others.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from coterie.broker.coordinator.classic import join, leave
@@ -38,6 +37,7 @@ from coterie.broker.coordinator.consumer.member import (
     ClassicMemberInfo,
     Member,
     MemberState,
+    unique_names,
 )
 from coterie.broker.coordinator.consumer.members import (
     Sender,
@@ -389,13 +389,12 @@ def _updated(
         session_timeout_ms=request.session_timeout_ms,
         protocols=tuple((each.name, each.metadata) for each in request.protocols),
     )
-    after = replace(
-        member,
+    after = member._replace(
         instance_id=request.group_instance_id or member.instance_id,
         rack_id=subscription.rack_id or member.rack_id,
         client_id=context.client_id,
         client_host=context.client_host,
-        topic_names=tuple(subscription.topics),
+        topic_names=unique_names(subscription.topics),
         topic_regex=None,
         server_assignor=None,
         client_assignors=(),

@@ -228,6 +228,7 @@ class ConsumerGroup:
         Raises:
             AssertionError: Another member owns one of its partitions (H-51).
         """
+        member.check()
         before = self.members.get(member.member_id)
         self.members[member.member_id] = member
         if before is not None and _has_same_metadata(before, member):

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection
-from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coterie.broker.coordinator.client_side.values import ClientAssignor
 from coterie.broker.coordinator.consumer.draft import ConsumerDraft
@@ -19,6 +18,7 @@ from coterie.broker.coordinator.consumer.member import (
     STATIC_LEAVE_EPOCH,
     AssignedPartitions,
     Member,
+    unique_names,
 )
 from coterie.broker.coordinator.consumer.reconcile import Owned
 from coterie.broker.coordinator.result import Context
@@ -231,8 +231,8 @@ def successor(replaced: Member, member_id: MemberId) -> Member:
     """Return a static member under another member id, with the epoch of a joining
     member."""
     assert replaced.instance_id is not None, "only a static member is replaced"
-    return replace(
-        replaced, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH
+    return replaced._replace(
+        member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH
     )
 
 
@@ -250,11 +250,11 @@ def with_heartbeat(
         "rack_id": request.rack_id,
         "server_assignor": request.server_assignor,
     }
-    changes: dict[str, object] = {
+    changes: dict[str, Any] = {
         name: value for name, value in optional.items() if value is not None
     }
     if request.subscribed_topic_names is not None:
-        changes["topic_names"] = tuple(sorted(set(request.subscribed_topic_names)))
+        changes["topic_names"] = unique_names(request.subscribed_topic_names)
     if request.subscribed_topic_regex is not None:
         # The empty expression ends the subscription (E14-12).
         changes["topic_regex"] = request.subscribed_topic_regex or None
@@ -271,7 +271,7 @@ def with_heartbeat(
     changes["classic"] = None
     if all(getattr(member, name) == value for name, value in changes.items()):
         return member
-    return replace(member, **changes)  # type: ignore[arg-type]
+    return member._replace(**changes)
 
 
 def _offer(assignor: RequestAssignor) -> ClientAssignor:

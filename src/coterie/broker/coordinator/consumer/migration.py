@@ -55,6 +55,7 @@ from coterie.broker.coordinator.consumer.member import (
     Member,
     MemberState,
     Target,
+    unique_names,
 )
 from coterie.broker.coordinator.consumer.record_builders import (
     group_records,
@@ -247,7 +248,7 @@ def _consumer_member(
         rack_id=subscription.rack_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        topic_names=tuple(subscription.topics),
+        topic_names=unique_names(subscription.topics),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         classic=ClassicMemberInfo(
             session_timeout_ms=member.session_timeout_ms,
@@ -327,8 +328,8 @@ def replace_last(
         held = {topic: dict.fromkeys(some, epoch) for topic, some in target.items()}
         # The new member never owned the partitions that the former one had yet to
         # revoke.
-        member = replace(
-            member, assigned=held, pending_revocation={}, state=MemberState.STABLE
+        member = member._replace(
+            assigned=held, pending_revocation={}, state=MemberState.STABLE
         )
     classic = _classic_group(draft, [*others, member])
     if settled:

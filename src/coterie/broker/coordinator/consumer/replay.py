@@ -8,7 +8,6 @@ nothing. A record that violates an invariant stops the shard (E22-42, E22-43, E2
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from coterie.broker.coordinator.client_side.values import (
@@ -27,6 +26,7 @@ from coterie.broker.coordinator.consumer.member import (
     ClassicMemberInfo,
     Member,
     MemberState,
+    unique_names,
 )
 from coterie.broker.coordinator.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -50,7 +50,7 @@ from coterie.broker.coordinator.state import State
 from coterie.types import GroupId, MemberId
 from coterie.wire.schema import Message
 
-_BEFORE_CURRENT: Final = {
+_BEFORE_CURRENT: Final[dict[str, Any]] = {
     "epoch": LEAVE_EPOCH,
     "previous_epoch": LEAVE_EPOCH,
     "state": MemberState.STABLE,
@@ -92,8 +92,7 @@ def _replay_value(state: State, group: ConsumerGroup, key: Any, value: Message) 
     match value:
         case ConsumerGroupCurrentMemberAssignmentValue(member_epoch=epoch):
             group.put_member(
-                replace(
-                    _member(group, key.member_id),
+                _member(group, key.member_id)._replace(
                     epoch=epoch,
                     previous_epoch=value.previous_member_epoch,
                     state=MemberState(value.state),
@@ -155,13 +154,12 @@ def _member(group: ConsumerGroup, member_id: MemberId) -> Member:
 
 def _with_metadata(member: Member, value: ConsumerGroupMemberMetadataValue) -> Member:
     classic = value.classic_member_metadata
-    return replace(
-        member,
+    return member._replace(
         instance_id=value.instance_id,
         rack_id=value.rack_id,
         client_id=value.client_id,
         client_host=value.client_host,
-        topic_names=tuple(value.subscribed_topic_names),
+        topic_names=unique_names(value.subscribed_topic_names),
         topic_regex=value.subscribed_topic_regex,
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         server_assignor=value.server_assignor,
@@ -204,7 +202,7 @@ def _replay_tombstone(state: State, group: ConsumerGroup, key: Message) -> None:
     match key:
         case ConsumerGroupCurrentMemberAssignmentKey():
             if (member := group.members.get(key.member_id)) is not None:
-                group.put_member(replace(member, **_BEFORE_CURRENT))  # type: ignore[arg-type]
+                group.put_member(member._replace(**_BEFORE_CURRENT))
         case ConsumerGroupTargetAssignmentMemberKey():
             group.remove_target(key.member_id)
         case ConsumerGroupMemberMetadataKey(member_id=member_id):
