@@ -245,14 +245,17 @@ def with_heartbeat(
     A member that sends a ConsumerGroupHeartbeat uses the consumer protocol from now on.
     """
     assert request.member_epoch >= JOIN_EPOCH, "a leaving member has no fields to apply"
-    optional = {
-        "instance_id": request.instance_id,
-        "rack_id": request.rack_id,
-        "server_assignor": request.server_assignor,
-    }
     changes: dict[str, Any] = {
-        name: value for name, value in optional.items() if value is not None
+        "client_id": context.client_id,
+        "client_host": context.client_host,
+        "classic": None,
     }
+    if request.instance_id is not None:
+        changes["instance_id"] = request.instance_id
+    if request.rack_id is not None:
+        changes["rack_id"] = request.rack_id
+    if request.server_assignor is not None:
+        changes["server_assignor"] = request.server_assignor
     if request.subscribed_topic_names is not None:
         changes["topic_names"] = unique_names(request.subscribed_topic_names)
     if request.subscribed_topic_regex is not None:
@@ -266,12 +269,8 @@ def with_heartbeat(
         changes["client_assignors"] = tuple(map(_offer, request.client_assignors))
     if request.rebalance_timeout_ms != -1:
         changes["rebalance_timeout_ms"] = request.rebalance_timeout_ms
-    changes["client_id"] = context.client_id
-    changes["client_host"] = context.client_host
-    changes["classic"] = None
-    if all(getattr(member, name) == value for name, value in changes.items()):
-        return member
-    return member._replace(**changes)
+    after = member._replace(**changes)
+    return member if after == member else after
 
 
 def _offer(assignor: RequestAssignor) -> ClientAssignor:
