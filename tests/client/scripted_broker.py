@@ -24,6 +24,7 @@ from coterie.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from coterie.wire.plain_commit import PlainCommit
 from coterie.wire.schema import Versions
 
 HANG_UP: Final = object()
@@ -141,10 +142,13 @@ class ScriptedBroker:
         while data := await reader.read(1 << 16):
             connection.receive_data(data)
             while (request := connection.next_request()) is not None:
+                body = request.body
+                if isinstance(body, PlainCommit):
+                    body = body.general()
                 if request.api_key != ApiKey.API_VERSIONS:
-                    self.asked.append(request.body)
+                    self.asked.append(body)
                     self._notifier.notify()
-                said = self.answers[request.api_key](request.body)
+                said = self.answers[request.api_key](body)
                 if said is HANG_UP:
                     writer.close()
                     return

@@ -64,6 +64,7 @@ def is_plain(request: OffsetCommitRequest) -> bool:
 
 def assert_same(plain: PlainCommit, request: OffsetCommitRequest) -> None:
     assert plain.general() == request
+    assert repr(plain) == f"PlainCommit({request!r})"
     for name in (
         "group_id",
         "generation_id_or_member_epoch",

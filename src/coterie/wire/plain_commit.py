@@ -70,6 +70,9 @@ class PlainCommit:
         self.group_instance_id: str | None = None
         self.topics: list[PlainTopic] = []
 
+    def __repr__(self) -> str:
+        return f"PlainCommit({self.general()!r})"
+
     def general(self) -> OffsetCommitRequest:
         """Return the request as the general decoder decodes it."""
         request, _ = decode(

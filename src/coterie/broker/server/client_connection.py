@@ -109,9 +109,9 @@ class Connections:
 
         One callback does it for all connections: a flush completes requests of many.
         """
-        if not self._unwritten:
-            loop.call_soon(self._write_all)
         self._unwritten.append(connection)
+        if len(self._unwritten) == 1:
+            loop.call_soon(self._write_all)
 
     def _write_all(self) -> None:
         unwritten, self._unwritten = self._unwritten, []
