@@ -69,6 +69,11 @@ def scenarios(
             {"COTERIE_FAULT_STRIDE": faults},
         ),
         ("full disk", "test_full_disk.py", {}),
+        (
+            "SIGKILL at each call",
+            "test_kill_at_calls.py",
+            {"COTERIE_KILL_STRIDE": faults},
+        ),
     ]
     made = [
         Scenario(
@@ -91,6 +96,7 @@ def scenarios(
     ]
     return [
         *made,
+        Scenario("conversion", "test_conversion.py"),
         Scenario("SIGSTOP", "test_pause.py"),
         Scenario("many and slow clients", "test_many_clients.py"),
         Scenario("system time changes", "test_system_time.py"),

@@ -3,13 +3,15 @@
  * Every call that writes, syncs, truncates, allocates, creates, renames or removes a file
  * whose path contains COTERIE_FAULT_PATH is counted. The test arms the layer through a file that both map: the call with number
  * `at` (from now on) fails with `code`, and so do the `times` - 1 calls after it. A write
- * that fails leaves its first half on the disk, as a torn page.
+ * that fails leaves its first half on the disk, as a torn page. With KILL as `code`, the
+ * process is killed at that call instead.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,6 +20,8 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#define KILL (-9)
 
 struct control {
     _Atomic long long at, times, code, calls, failures;
@@ -64,22 +68,30 @@ static int fault(int fd) {
     return path_fault(path);
 }
 
+/* Set errno; or die. */
+static int fail(int code) {
+    if (code == KILL) {
+        kill(getpid(), SIGKILL);
+        for (;;) pause();
+    }
+    errno = code;
+    return -1;
+}
+
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 ssize_t write(int fd, const void *from, size_t size) {
     int code = fault(fd);
     if (!code) return REAL(write)(fd, from, size);
     if (REAL(write)(fd, from, size / 2) < 0) { /* as far as it goes */ }
-    errno = code;
-    return -1;
+    return fail(code);
 }
 
 ssize_t pwrite64(int fd, const void *from, size_t size, off64_t at) {
     int code = fault(fd);
     if (!code) return REAL(pwrite64)(fd, from, size, at);
     if (REAL(pwrite64)(fd, from, size / 2, at) < 0) { /* as far as it goes */ }
-    errno = code;
-    return -1;
+    return fail(code);
 }
 
 ssize_t pwrite(int fd, const void *from, size_t size, off_t at) {
@@ -105,16 +117,14 @@ ssize_t writev(int fd, const struct iovec *pieces, int count) {
     int code = fault(fd);
     if (!code) return REAL(writev)(fd, pieces, count);
     write_half(fd, pieces, count, -1);
-    errno = code;
-    return -1;
+    return fail(code);
 }
 
 ssize_t pwritev64(int fd, const struct iovec *pieces, int count, off64_t at) {
     int code = fault(fd);
     if (!code) return REAL(pwritev64)(fd, pieces, count, at);
     write_half(fd, pieces, count, at);
-    errno = code;
-    return -1;
+    return fail(code);
 }
 
 ssize_t pwritev(int fd, const struct iovec *pieces, int count, off_t at) {
@@ -125,8 +135,7 @@ ssize_t pwritev64v2(int fd, const struct iovec *pieces, int count, off64_t at, i
     int code = fault(fd);
     if (!code) return REAL(pwritev64v2)(fd, pieces, count, at, flags);
     write_half(fd, pieces, count, at);
-    errno = code;
-    return -1;
+    return fail(code);
 }
 
 ssize_t pwritev2(int fd, const struct iovec *pieces, int count, off_t at, int flags) {
@@ -137,8 +146,7 @@ ssize_t copy_file_range(int from, off64_t *from_at, int to, off64_t *to_at, size
                         unsigned flags) {
     int code = fault(to);
     if (!code) return REAL(copy_file_range)(from, from_at, to, to_at, size, flags);
-    errno = code;
-    return -1;
+    return fail(code);
 }
 
 ssize_t sendfile64(int to, int from, off64_t *at, size_t size) {
@@ -147,16 +155,14 @@ ssize_t sendfile64(int to, int from, off64_t *at, size_t size) {
         ssize_t (*real)(int, int, off64_t *, size_t) = dlsym(RTLD_NEXT, "sendfile64");
         return real(to, from, at, size);
     }
-    errno = code;
-    return -1;
+    return fail(code);
 }
 
 #define SIMPLE(name, parameters, arguments, check)   \
     int name parameters {                            \
         int code = control ? check : 0;              \
         if (!code) return REAL(name) arguments;      \
-        errno = code;                                \
-        return -1;                                   \
+        return fail(code);                           \
     }
 
 SIMPLE(fsync, (int fd), (fd), fault(fd))
@@ -175,6 +181,7 @@ SIMPLE(unlinkat, (int in, const char *path, int flags), (in, path, flags),
 /* These return the error, and do not set errno. */
 int posix_fallocate64(int fd, off64_t at, off64_t size) {
     int code = fault(fd);
+    if (code == KILL) fail(code);
     return code ? code : REAL(posix_fallocate64)(fd, at, size);
 }
 
@@ -194,10 +201,7 @@ int posix_fallocate(int fd, off_t at, off_t size) {
         }                                                                \
         if (control && flags & O_CREAT && access(path, F_OK)) {          \
             int code = path_fault(path);                                 \
-            if (code) {                                                  \
-                errno = code;                                            \
-                return -1;                                               \
-            }                                                            \
+            if (code) return fail(code);                                 \
         }                                                                \
         return REAL(name) arguments;                                     \
     }

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).with_name("fault_layer.c")
+KILL = -9
+"""The code that kills the process instead."""
 _CONTROL = struct.Struct("=5q")
 
 

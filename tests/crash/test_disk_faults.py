@@ -139,8 +139,6 @@ def test_no_acknowledged_write_is_lost_when_a_call_to_the_disk_fails(
     bulk: bool,
 ) -> None:
     data = tmp_path / "data"
-    if bulk and store == "journal":
-        pytest.xfail("writes are refused for a second after a failed checkpoint")
     layer = FaultLayer(tmp_path, str(data))
     ledger = Ledger()
     settings = {**SETTINGS, "log.store": store}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.log.sqlite import SqliteLog
+from coterie.broker.log.stores import open_log
 from coterie.broker.server.secret_files import open_secrets
 from coterie.broker.server.server import Server, ServerPlan
 from coterie.settings import Settings
@@ -38,21 +38,24 @@ def test_a_config_file_without_a_secret_may_be_readable(tmp_path: Path) -> None:
 
 
 def test_a_new_data_directory_is_private(tmp_path: Path) -> None:
-    SqliteLog(tmp_path / "data").close()
+    open_log(tmp_path / "data").close()
     assert list(open_secrets(Settings(), None, tmp_path / "data")) == []
 
 
 def test_an_open_data_directory_is_found_with_its_files(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    SqliteLog(data).close()
+    open_log(data).close()
     data.chmod(0o755)
     (data / "coterie.db").chmod(0o644)
+    (data / "segments").chmod(0o755)
     found = [str(each) for each in open_secrets(Settings(), None, data)]
     assert found == [
         f"{data} has credentials and messages, and other users can read it: "
         f"chmod 700 {data}",
         f"{data / 'coterie.db'} has credentials and messages, and other users can read "
         f"it: chmod 600 {data / 'coterie.db'}",
+        f"{data / 'segments'} has messages, and other users can read it: "
+        f"chmod 700 {data / 'segments'}",
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from coterie.broker.log.sqlite_file import CLEAN_NAME, FILE_NAME, LOCK_NAME
-from coterie.broker.log.stores import open_log
+from coterie.broker.log.stores import STORES, open_log
 from coterie.errors import LogError
 from coterie.wire.compression import Codec
 from coterie.wire.error_codes import ErrorCode
@@ -44,13 +44,7 @@ from tests.broker.server.harness import ThreadServer, WireClient
 
 PAGE = 4_096
 JOURNAL_BYTES = 64 * 1024
-KINDS = (
-    "sqlite",
-    *(
-        pytest.param(each, marks=pytest.mark.xfail(reason="base offsets, lost WAL"))
-        for each in ("journal", "journal running")
-    ),
-)
+KINDS = (*STORES, "journal running")
 TOPICS = ("small", "large")
 GROUPS = tuple(f"group-{number}" for number in range(12))
 LOADING = {
@@ -234,6 +228,9 @@ def damages(store: Store) -> Iterator[Damage]:
         if path.is_dir() or path.name in {LOCK_NAME, CLEAN_NAME}:
             continue
         data = path.read_bytes()
+        if not store.is_stopped and path.suffix == ".journal":
+            # A damaged end is taken for a write that was not finished.
+            data = data[: len(data.rstrip(b"\0")) // PAGE * PAGE]
         for page in range(-(-len(data) // PAGE)):
             if any(data[page * PAGE : (page + 1) * PAGE]):
                 for pattern in (0, 3, 150, 331):

@@ -179,11 +179,13 @@ def test_the_size_of_the_log_is_that_of_its_files(
     server: ThreadServer, tmp_path: Path
 ) -> None:
     (tmp_path / "coterie.db").write_bytes(bytes(1_000))
-    (tmp_path / "coterie.db-wal").write_bytes(bytes(234))
+    (tmp_path / "segments").mkdir()
+    (tmp_path / "segments" / "0.log").write_bytes(bytes(234))
     listener = server.server._listener
     assert isinstance(listener, Listener)
     broker = server.server.assembly.broker
     made = ServerMetrics(CollectorRegistry(), broker, listener.connections, tmp_path)
+    made.measure_disk()
     values = {each.name: each.samples for each in made.collect()}
     assert values["coterie_log_bytes"][0].value == 1_234
     assert values["coterie_disk_free_bytes"][0].value > 0

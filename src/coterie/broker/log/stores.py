@@ -11,7 +11,8 @@ from coterie.broker.log.sqlite_file import FILE_NAME
 from coterie.broker.log.store_file import StoreFile
 from coterie.errors import LogError, SettingError
 
-STORES: Final = ("sqlite", "journal")
+STORES: Final = ("journal", "sqlite")
+"""The first is the default."""
 JOURNAL_BYTES: Final = 32 * 1024 * 1024
 
 
@@ -28,7 +29,7 @@ def store_of(directory: Path) -> str | None:
 
 def open_log(
     directory: Path,
-    store: str = "sqlite",
+    store: str = STORES[0],
     *,
     is_synced: bool = True,
     verify: bool = False,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from coterie.files import READABLE, is_open
 from coterie.settings import Settings
+
+_FOLDERS: Final = {"journal", "segments"}
 
 
 class OpenFile(NamedTuple):
@@ -43,5 +45,8 @@ def open_secrets(
     if directory is not None and is_open(directory):
         yield OpenFile(directory, "credentials and messages", "chmod 700")
     for file in sorted(directory.iterdir()) if directory and directory.is_dir() else ():
-        if file.name.startswith("coterie.") and is_open(file):
+        if file.is_dir():
+            if file.name in _FOLDERS and is_open(file):
+                yield OpenFile(file, "messages", "chmod 700")
+        elif file.name.startswith("coterie.") and is_open(file):
             yield OpenFile(file, "credentials and messages", private)

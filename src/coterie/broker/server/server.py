@@ -190,7 +190,7 @@ class Server:
             broker, loop, own.observe_delay, version("coterie")
         )
         own.monitor = health.monitor
-        exposition = Exposition(metrics.registry)
+        exposition = Exposition(metrics.registry, own.measure_disk)
 
         async def live() -> Reply:
             is_ok, content = health.liveness()

@@ -8,10 +8,11 @@ cannot create time series.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -49,6 +50,8 @@ class ServerMetrics(Collector):
         self._broker = broker
         self._connections = connections
         self._directory = directory
+        self._disk: tuple[int, int] | None = None
+        """The size of the directory's files, and the free bytes of its disk."""
         self.observe_delay = Histogram(
             "coterie_event_loop_delay_seconds",
             "Delay of a callback that is due every 0.1 s.",
@@ -105,19 +108,32 @@ class ServerMetrics(Collector):
         )
         yield _counter("flush_failures", broker.flusher.failures)
         yield _counter("shard_reloads", broker.runtime.reloads)
+        if self._disk is not None:
+            log_bytes, free_bytes = self._disk
+            yield _gauge("log_bytes", log_bytes)
+            yield _gauge("disk_free_bytes", free_bytes)
+
+    def measure_disk(self) -> None:
+        """Measure the data directory. It may have many files, so this runs in a worker
+        thread. Without a directory that can be read, there are no such metrics."""
         if self._directory is not None:
-            yield from _disk(self._directory)
+            self._disk = _measure(self._directory)
 
 
 class Exposition:
     """The text of all metrics, rendered at most for a tenth of the time.
 
     Requests that arrive during the pause after a rendering share the next one, so that
-    many of them cannot block the event loop.
+    many of them cannot block the event loop. `measure` runs in a worker thread before a
+    rendering.
     """
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, measure: Callable[[], None] | None = None
+    ) -> None:
         self._registry = registry
+        self._measure = measure
+        self._measuring: asyncio.Future[None] | None = None
         self._text = b""
         self._next_s = 0.0
         self.renderings = 0
@@ -130,9 +146,22 @@ class Exposition:
             wait_s = self._next_s - loop.time()
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
-            else:
+                continue
+            await self._measure_once(loop)
+            if self.renderings == known:
                 self._render(loop)
         return Reply("200 OK", self._text, CONTENT_TYPE_LATEST)
+
+    async def _measure_once(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Measure, or wait for the measurement in progress."""
+        if self._measure is None:
+            return
+        if self._measuring is None:
+            self._measuring = loop.run_in_executor(None, self._measure)
+        try:
+            await asyncio.shield(self._measuring)
+        finally:
+            self._measuring = None
 
     def _render(self, loop: asyncio.AbstractEventLoop) -> None:
         started_s = loop.time()
@@ -208,17 +237,16 @@ _HELP: Final = {
 }
 
 
-def _disk(directory: Path) -> Iterator[Metric]:
-    """Yield the size of a directory's files; nothing if it cannot be read, so that the
-    other metrics are served."""
+def _measure(directory: Path) -> tuple[int, int] | None:
+    """Return the size of a directory's files and the free bytes of its disk; None if it
+    cannot be read."""
+    total = 0
     try:
         free = shutil.disk_usage(directory).free
-        files = list(directory.iterdir())
+        for folder, _, names in os.walk(directory):
+            for name in names:
+                with suppress(FileNotFoundError):  # segments are removed meanwhile
+                    total += Path(folder, name).stat().st_size
     except OSError:
-        return
-    total = 0
-    for file in files:
-        with suppress(FileNotFoundError):  # SQLite removes its journals
-            total += file.stat().st_size
-    yield _gauge("log_bytes", total)
-    yield _gauge("disk_free_bytes", free)
+        return None
+    return total, free

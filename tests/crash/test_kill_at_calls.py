@@ -1,0 +1,82 @@
+"""SIGKILL at each call to the disk in turn, checkpoints and conversions included: no
+acknowledged write is lost.
+
+COTERIE_KILL_STRIDE is the distance between two such calls; 1 kills at each of them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.fault_layer import KILL, FaultLayer
+from tests.crash.load import Ledger, check
+from tests.crash.test_disk_faults import SETTINGS, Cycle, create
+from tests.support.server_process import STOP_S, start_server
+
+STRIDE = int(os.environ.get("COTERIE_KILL_STRIDE", "29"))
+CALLS_MAX = 400
+"""SQLite's checkpoint makes thousands of equal calls."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_a_kill_at_any_call_loses_no_acknowledged_write(
+    tmp_path: Path, store: str, record_property: Any
+) -> None:
+    data = tmp_path / "data"
+    settings = {**SETTINGS, "log.store": store}
+    layer, ledger = FaultLayer(tmp_path, str(data)), Ledger()
+    at, kills, is_over = 1, 0, False
+    while not is_over and at <= CALLS_MAX:
+        with layer.preloaded(), start_server(data=data, settings=settings) as server:
+            create(server)
+            check(ledger, server)
+            layer.arm(at, KILL)
+            with suppress(OSError, EOFError):  # it was killed
+                Cycle(server, ledger).run(bulk=True)
+                server.process.terminate()
+            server.process.wait(STOP_S)
+            is_over = server.return_code == 0
+            layer.disarm()
+            server.kill()
+        kills, at = kills + (not is_over), at + STRIDE
+    with start_server(data=data, settings=settings) as server:
+        check(ledger, server)
+    record_property("kills", kills)
+    assert kills > 0
+    assert ledger.acknowledged > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_a_conversion_killed_at_any_call_begins_again(
+    tmp_path: Path, record_property: Any
+) -> None:
+    old, data = tmp_path / "old", tmp_path / "data"
+    layer, ledger = FaultLayer(tmp_path, str(data)), Ledger()
+    sqlite = {**SETTINGS, "log.store": "sqlite"}
+    with start_server(data=old, settings=sqlite) as server:
+        create(server)
+        for _ in range(3):
+            Cycle(server, ledger).run(bulk=True)
+    at, kills, is_over = 1, 0, False
+    while not is_over:
+        shutil.copytree(old, data)
+        before = layer.failures
+        layer.arm(at, KILL)
+        with layer.preloaded(), suppress(AssertionError):  # it did not start
+            start_server(data=data, settings=SETTINGS).kill()
+        is_over = layer.failures == before
+        layer.disarm()
+        with start_server(data=data, settings=SETTINGS) as server:
+            check(ledger, server)
+        shutil.rmtree(data)
+        kills, at = kills + (not is_over), at + STRIDE
+    record_property("kills", kills)
+    assert kills > 0
