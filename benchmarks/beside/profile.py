@@ -38,13 +38,15 @@ def profile(row: Row, seconds: float) -> tuple[pstats.Stats, int]:
         return pstats.Stats(str(output)), result.sent
 
 
-def lines(stats: pstats.Stats, requests: int) -> list[str]:
+def lines(
+    stats: pstats.Stats, requests: int, limit: int = ROWS_OF_PROFILE
+) -> list[str]:
     """Return the functions with most own time: own and total us, calls, a request."""
     found: dict[tuple[str, int, str], tuple[int, int, float, float, object]]
     found = stats.stats  # type: ignore[attr-defined]
     order = sorted(found.items(), key=lambda entry: -entry[1][2])
     texts = [f"{'own us':>8} {'us':>8} {'calls':>6}  function"]
-    for (path, line, name), (_, calls, own, total, _) in order[:ROWS_OF_PROFILE]:
+    for (path, line, name), (_, calls, own, total, _) in order[:limit]:
         place = f"{Path(path).name}:{line}" if line else "built-in"
         per_request = f"{own / requests * 1e6:8.2f} {total / requests * 1e6:8.2f}"
         texts.append(f"{per_request} {calls / requests:6.2f}  {name} ({place})")
