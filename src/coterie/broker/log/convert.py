@@ -126,10 +126,13 @@ def _convert(
         size / 1e6,
     )
     shutil.rmtree(directory / SEGMENTS_NAME, ignore_errors=True)
-    with contextlib.closing(Manifest(directory / NEW_NAME, synchronous)) as manifest:
+    with contextlib.ExitStack() as opened:
+        manifest = Manifest(directory / NEW_NAME, synchronous)
+        opened.callback(manifest.close)
         checkpointer = Checkpointer(
             manifest, rows, segment_bytes=segment_bytes, sync=synchronous == "FULL"
         )
+        opened.callback(checkpointer.close)
         operations: list[Operation] = []
         step_bytes = 0
         for operation, size_bytes in _operations(reader, rows):

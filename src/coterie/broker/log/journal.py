@@ -27,7 +27,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from coterie.broker.log.checkpoint import Checkpointer
+from coterie.broker.log.checkpoint import Checkpointer, Moved
 from coterie.broker.log.convert import convert_store, store_version
 from coterie.broker.log.journal_file import JournalFile, check_present, recover
 from coterie.broker.log.journal_frames import Frame, Parts, decode_operations, read_head
@@ -77,6 +77,8 @@ SEGMENT_BYTES: Final = 64 * 1024 * 1024
 """The size at which a segment is ended. Larger ones make retention coarser, smaller
 ones need more files."""
 _INFOS_MAX: Final = 256
+_ADOPTED_MIN: Final = 32
+"""The partitions and values whose checkpoint is taken over after each flush."""
 
 
 class JournalPartition(StoredPartition):
@@ -128,6 +130,7 @@ class JournalLog(StagingLog):
         self._values: dict[str, dict[bytes, tuple[int, bytes | None]]] = {}
         """Values that are in a journal only, with the generation of their journal."""
         self._generation = 0
+        self._adoption: Iterator[None] | None = None
         with contextlib.ExitStack() as opened:
             opened.callback(os.close, lock_store(directory / LOCK_NAME))
             is_clean = (directory / CLEAN_NAME).exists()
@@ -142,6 +145,7 @@ class JournalLog(StagingLog):
             checkpointer = Checkpointer(
                 self._manifest, rows, segment_bytes=segment_bytes, sync=self._sync
             )
+            opened.callback(checkpointer.close)
             opened.callback(self._reader.close)
             self._recover(journals, checkpointer, opened, is_clean=is_clean)
             for each in (directory, directory.parent):
@@ -178,7 +182,6 @@ class JournalLog(StagingLog):
         if part is None:
             return None
         assert isinstance(part, JournalPartition)
-        self._adopt()
         offset = max(offset, part.log_start_offset)
         for segment in part.segments[_segment_at(part, offset) :]:
             if part.replaced:
@@ -199,7 +202,6 @@ class JournalLog(StagingLog):
         return self._manifest.read.get(space, key)
 
     def items(self, space: str) -> Iterator[tuple[bytes, bytes]]:
-        self._adopt()
         changed = dict(self._values.get(space, ()))
         keys = deque(sorted(changed))
         for stored_key, stored_value in self._manifest.read.items(space):
@@ -219,7 +221,8 @@ class JournalLog(StagingLog):
         """Move everything flushed to segments and manifest, and wait until it is."""
         self._writer.switch()
         self._writer.wait()
-        self._adopt()
+        while self._writer.moved or self._adoption is not None:
+            self._adopt(_ADOPTED_MIN)
 
     def close(self) -> None:
         """Flush, move the journals, close, and release the lock on the directory."""
@@ -234,7 +237,8 @@ class JournalLog(StagingLog):
         assert isinstance(staged, _JournalWrite)
         self._generation = staged.generation
         super().settle(staged)
-        self._adopt()
+        # At least as many steps as operations, so that it keeps up with checkpoints.
+        self._adopt(_ADOPTED_MIN + len(staged.operations))
 
     def _staged_write(
         self, operations: list[Operation], size_bytes: int
@@ -284,7 +288,6 @@ class JournalLog(StagingLog):
         self, part: StoredPartition, offset: LogOffset, bytes_max: int
     ) -> Sequence[bytes]:
         assert isinstance(part, JournalPartition)
-        self._adopt()
         offset = max(offset, part.log_start_offset)
         found: list[bytes] = []
         size = 0
@@ -325,7 +328,6 @@ class JournalLog(StagingLog):
         self, part: JournalPartition, offset: LogOffset, count: int
     ) -> list[BatchInfo]:
         """Return the fields of stored batches, from one segment or pending."""
-        self._adopt()
         for segment in part.segments[_segment_at(part, offset) :]:
             found = self._reader.infos(segment, offset, count)
             if found:
@@ -335,7 +337,6 @@ class JournalLog(StagingLog):
 
     def _measure(self, part: StoredPartition) -> int:
         assert isinstance(part, JournalPartition)
-        self._adopt()
         if part.replaced:
             infos = self.batch_infos(part.partition)
             return sum(info.size_bytes for info in infos)
@@ -349,21 +350,33 @@ class JournalLog(StagingLog):
 
     # Checkpoints.
 
-    def _adopt(self) -> None:
-        """Take over the results of checkpoints: batches are no longer pending."""
-        while self._writer.moved:
-            moved = self._writer.moved.popleft()
-            by_number = {part.number: part for part in self._parts.values()}
-            for row in moved.rows:
-                part = by_number.get(row.number)
-                if part is not None:
-                    assert isinstance(part, JournalPartition)
-                    self._adopt_part(part, row, moved.generation)
-            for space, key in moved.values:
-                changed = self._values.get(space)
-                found = None if changed is None else changed.get(key)
-                if found is not None and found[0] <= moved.generation:
-                    del self._values[space][key]
+    def _adopt(self, steps: int) -> None:
+        """Take over some results of checkpoints: batches are no longer pending.
+
+        Until then they are read from memory, and the files that compaction replaced
+        remain. So the results of many partitions need not be taken over at once.
+        """
+        for _ in range(steps):
+            if self._adoption is None:
+                if not self._writer.moved:
+                    return
+                self._adoption = self._adopt_each(self._writer.moved.popleft())
+            if next(self._adoption, False) is False:
+                self._adoption = None
+
+    def _adopt_each(self, moved: Moved) -> Iterator[None]:
+        """Take over a result, one partition or value a step."""
+        for part, row in moved.rows:
+            assert isinstance(part, JournalPartition)
+            if not part.is_gone:
+                self._adopt_part(part, row, moved.generation)
+            yield
+        for space, key in moved.values:
+            changed = self._values.get(space, {})
+            found = changed.get(key)
+            if found is not None and found[0] <= moved.generation:
+                del changed[key]
+            yield
 
     def _adopt_part(
         self, part: JournalPartition, row: PartitionRow, generation: int

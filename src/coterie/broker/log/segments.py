@@ -293,20 +293,20 @@ def check_files(directory: Path, segments: Iterable[Segment]) -> None:
 
     Raises LogCorrupt for a file that is missing or too short.
     """
-    rows = {segment.path: segment.row for segment in segments}
-    for partition in list((directory / SEGMENTS_NAME).iterdir()):
-        for path in list(partition.glob("*.log")):
-            row = rows.pop(path, None)
-            if row is None:
-                path.unlink()
-                continue
-            length = path.stat().st_size
-            if length < row.size_bytes:
-                raise corrupt(path, length, "the file ends there")
-            if length > row.size_bytes:
-                os.truncate(path, row.size_bytes)
-    for path in rows:
-        raise corrupt(path, 0, "the file is missing")
+    rows = {str(segment.path): segment.row for segment in segments}
+    for partition in list(os.scandir(directory / SEGMENTS_NAME)):
+        for file in list(os.scandir(partition)):
+            row = rows.pop(file.path, None)
+            if row is not None:
+                length = file.stat().st_size
+                if length < row.size_bytes:
+                    raise corrupt(Path(file.path), length, "the file ends there")
+                if length > row.size_bytes:
+                    os.truncate(file.path, row.size_bytes)
+            elif file.name.endswith(".log"):
+                Path(file.path).unlink()
+    for missing in rows:
+        raise corrupt(Path(missing), 0, "the file is missing")
 
 
 def corrupt(path: Path, at: int, reason: str) -> LogCorrupt:
