@@ -11,9 +11,14 @@ from typing import Any, NamedTuple
 
 import pytest
 import trustme
+from crc32c import crc32c
 
+from coterie.broker.log.journal import JournalLog
+from coterie.broker.log.journal_frames import read_frames
+from coterie.broker.log.journal_view import JOURNALS
 from coterie.broker.log.sqlite import SqliteLog
 from coterie.broker.log.sqlite_file import FILE_NAME
+from coterie.broker.log.store_file import StoreFile
 from coterie.broker.server import doctor
 from coterie.broker.server.doctor import (
     FREE_ERROR_BYTES,
@@ -27,6 +32,7 @@ from coterie.broker.server.doctor import (
 from coterie.broker.server.users import UserStore, password_entry
 from coterie.settings import Settings
 from coterie.types import ScramMechanism, SecurityProtocol
+from tests.broker.log.logs import PARTITION, append
 from tests.broker.server.secured import users_file
 
 PLAINTEXT, SSL, SASL, SASL_SSL = (
@@ -226,6 +232,85 @@ def test_a_store_of_another_version_or_application_is_an_error(
     log.writer.execute(f"PRAGMA {pragma}")
     log.close()
     assert levels(tmp_path)["store"] is Level.ERROR
+
+
+def journal_log(directory: Path) -> JournalLog:
+    log = JournalLog(directory, synchronous="OFF", journal_bytes=1 << 20)
+    if PARTITION not in log.partitions():
+        log.create(PARTITION)
+        for _ in range(3):
+            append(log)
+        log.flush()
+    return log
+
+
+def findings(directory: Path, *, is_full: bool = False) -> dict[str, Finding]:
+    return {each.check: each for each in check_directory(directory, is_full=is_full)}
+
+
+def test_the_segments_and_journals_of_a_store_are_checked(tmp_path: Path) -> None:
+    log = journal_log(tmp_path)
+    found = findings(tmp_path)["segments"]
+    assert found.level is Level.OK
+    assert "0 segments with 0 bytes, and 1 writes after them" in found.message
+    log.close()
+    found = findings(tmp_path, is_full=True)["segments"]
+    assert "1 segments with 300 bytes, and 0 writes after them" in found.message
+    assert problems(check_directory(tmp_path, is_full=True)) == {}
+
+
+@pytest.mark.parametrize(
+    ("damage", "is_full", "level"),
+    [
+        ("missing", False, Level.ERROR),
+        ("short", False, Level.ERROR),
+        ("changed", False, None),
+        ("changed", True, Level.ERROR),
+    ],
+)
+def test_damaged_segments_are_found(
+    tmp_path: Path, damage: str, is_full: bool, level: Level | None
+) -> None:
+    journal_log(tmp_path).close()
+    [path] = tmp_path.glob("segments/*/*.log")
+    data = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(data[:-1] if damage == "short" else data[:-1] + b"x")
+    found = problems(check_directory(tmp_path, is_full=is_full))
+    assert found == ({} if level is None else {"store": level})
+
+
+def test_a_damaged_journal_is_an_error(tmp_path: Path) -> None:
+    log = journal_log(tmp_path / "data")
+    for _ in range(3):
+        append(log)
+        log.flush()
+    shutil.copytree(tmp_path / "data", tmp_path / "copy")
+    log.close()
+    [(salt,)] = StoreFile(tmp_path / "copy").query("SELECT salt FROM journal")
+    path = tmp_path / "copy" / JOURNALS[0]
+    data = bytearray(path.read_bytes())
+    second = read_frames(bytes(data), crc32c(salt))[1]
+    data[second.end - 1] ^= 1
+    path.write_bytes(data)
+    [problem] = [
+        each
+        for each in check_directory(tmp_path / "copy", is_full=False)
+        if each.level is Level.ERROR
+    ]
+    assert "are not in the journals" in problem.message
+
+
+def test_users_whose_creation_is_in_a_journal_are_counted(tmp_path: Path) -> None:
+    log = journal_log(tmp_path)
+    entry = password_entry("alice", ScramMechanism.SCRAM_SHA_256, "secret", 4_096)
+    log.put(entry.space, *entry.encode())
+    log.flush()
+    made = plan(protocol=SASL, directory=tmp_path)
+    assert problems(check_configuration(Settings(), made)) == {}
+    log.close()
 
 
 def test_a_large_store_is_checked_on_request(

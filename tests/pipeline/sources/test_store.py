@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,9 @@ from coterie.broker.log.compaction import compact, run_steps
 from coterie.broker.log.journal import JournalLog
 from coterie.broker.log.log import BatchInfo, Log, LogPartition
 from coterie.broker.log.sqlite_file import FILE_NAME
+from coterie.broker.log.store_file import StoreFile
 from coterie.errors import LogError, SettingError
+from coterie.pipeline.sources.journal_store import JournalStore
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import open_source
 from coterie.pipeline.sources.store import StoreSource, open_store
@@ -207,3 +210,81 @@ def test_a_log_shorter_than_the_read_position_is_an_error(log: Log) -> None:
     log.flush()
     with pytest.raises(LogError, match="no longer has log partition 1"):
         read_ranges(source, parts)
+
+
+def segment_of(log: Log) -> Path:
+    assert log.directory is not None
+    [path] = log.directory.glob("segments/*-1/*.log")
+    return path
+
+
+def test_a_corrupt_batch_of_a_segment_is_a_fault(tmp_path: Path) -> None:
+    with a_log(tmp_path, "segments") as log:
+        append(log, *LOG)
+    path = segment_of(log)
+    data = bytearray(path.read_bytes())
+    at = data.index(plain(5))
+    data[at + 65] ^= 1
+    path.write_bytes(data)
+    read = read_all(open_store(str(tmp_path)))
+    assert read.missing == [(5, 6, "unreadable")]
+    assert [each["source"] for each in read.faults] == [str(path.relative_to(tmp_path))]
+    assert read_in_many_runs(open_store(str(tmp_path)), 1) == read
+
+
+def test_bytes_that_a_segment_has_lost_are_a_fault(tmp_path: Path) -> None:
+    with a_log(tmp_path, "segments") as log:
+        append(log, *LOG)
+    log = open_files(tmp_path, "journal")
+    append(log, plain(11))
+    path = segment_of(log)
+    path.write_bytes(path.read_bytes()[:-3])
+    read = read_all(open_store(str(tmp_path)))
+    log.close()
+    assert read.offsets[-1] == 11
+    assert read.missing == [(9, 11, "unreadable")]
+    assert {each["source"] for each in read.faults} == {str(path.relative_to(tmp_path))}
+
+
+def test_a_segment_that_is_replaced_meanwhile_is_read_in_its_new_form(
+    tmp_path: Path,
+) -> None:
+    with a_log(tmp_path, "segments") as log:
+        append(log, plain(0), plain(1, 3), again(4, b"k0"), again(5, b"k2"), plain(6))
+    log = open_files(tmp_path, "segments")
+    before = segment_of(log)
+    store = JournalStore(StoreFile(tmp_path))
+    [part] = [each for each in store.partitions(TOPIC_ID) if each.partition == 1]
+    where = LogPartition(TOPIC_ID, 1)
+    run_steps(compact(log, where, start=0, end=7, tombstones_before_ms=0))
+    log.close()
+    assert segment_of(log) != before
+    runs = list(store.batches(part.number, 0))
+    assert [each[0] for run in runs for each in run.batches] == [1, 4, 5, 6]
+
+
+@pytest.mark.slow
+def test_a_store_is_read_while_checkpoints_are_made(tmp_path: Path) -> None:
+    count = 150
+    errors: list[BaseException] = []
+    with a_log(tmp_path, "segments") as log:
+
+        def write() -> None:
+            try:
+                for offset in range(count):
+                    append(log, plain(offset))
+            except BaseException as error:
+                errors.append(error)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        source, position, offsets = open_store(str(tmp_path)), 0, list[int]()
+        while position < count and not errors:
+            heads = source.heads({1: position})
+            read = read_ranges(source, plan(heads, {1: position}))
+            assert (read.faults, read.gaps) == ([], [])
+            offsets += read.offsets
+            position = heads[1].stable_offset
+        writer.join()
+    assert not errors
+    assert offsets == list(range(count))

@@ -27,6 +27,7 @@ from coterie.broker.log.journal_frames import (
     FRAME_MAGIC,
     Frame,
     decode_operations,
+    find_newer,
     read_frames,
 )
 from coterie.broker.log.log import (
@@ -88,11 +89,13 @@ class _JournalFrame(NamedTuple):
 class JournalView:
     """The state of a store when it was last read. See the module's docstring.
 
-    Raises LogError.
+    `verify` reads the journals to their ends, as recovery does: a frame that is not as
+    it was written, with later ones after it, is then an error. Raises LogError.
     """
 
-    def __init__(self, file: StoreFile) -> None:
+    def __init__(self, file: StoreFile, *, verify: bool = False) -> None:
         self._file = file
+        self._verify = verify
         self.partitions: dict[int, ViewPartition] = {}
         """The partitions by number."""
         self._values: dict[tuple[str, bytes], bytes | None] = {}
@@ -142,7 +145,13 @@ class JournalView:
         """
         found: list[_JournalFrame] = []
         for name in JOURNALS:
-            frames = _read_journal(self._file.directory / name, seed)
+            path = self._file.directory / name
+            data, frames = _read_journal(path, seed, is_whole=self._verify)
+            if self._verify:
+                end = frames[-1].end if frames else 0
+                last = max(applied, frames[-1].sequence if frames else 0)
+                if find_newer(data, end, seed, last) is not None:
+                    return None
             found += [
                 _JournalFrame(name, each) for each in frames if each.sequence > applied
             ]
@@ -228,23 +237,27 @@ class JournalView:
                 _replace(part, base_offset, batch)
 
 
-def _read_journal(path: Path, seed: int) -> list[Frame]:
-    """Read the frames of a journal, and make them durable."""
+def _read_journal(
+    path: Path, seed: int, *, is_whole: bool
+) -> tuple[bytes, list[Frame]]:
+    """Read a journal, at least up to the end of its frames, and make them durable."""
     try:
         with path.open("rb", buffering=0) as file:
             size = BLOCK_BYTES
             # Most of a journal may be zeros. It is not mapped into memory, because it
             # may become shorter meanwhile.
             while True:
+                if is_whole:
+                    size = os.fstat(file.fileno()).st_size
                 data = os.pread(file.fileno(), size, 0)
                 frames = read_frames(data, seed)
-                if len(data) < size or not _is_cut(data, frames):
+                if is_whole or len(data) < size or not _is_cut(data, frames):
                     break
                 size *= 4
             os.fdatasync(file.fileno())
     except OSError as error:
         raise LogError(f"{path}: {error.strerror}") from None
-    return frames
+    return data, frames
 
 
 def _is_cut(data: bytes, frames: Sequence[Frame]) -> bool:

@@ -306,7 +306,8 @@ def _check_store(file: StoreFile, *, is_full: bool) -> Iterator[Finding]:
         if version >= MANIFEST_VERSION:
             yield _check_segments(file, is_full=is_full)
     except SettingError as error:
-        yield Finding(Level.ERROR, "store", str(error))
+        advice = "name another --data, or update Coterie"
+        yield Finding(Level.ERROR, "store", str(error), advice)
     except LogError as error:
         yield Finding(Level.ERROR, "store", str(error), damaged)
 
@@ -316,7 +317,7 @@ def _check_segments(file: StoreFile, *, is_full: bool) -> Finding:
 
     Raises LogError.
     """
-    view = JournalView(file)
+    view = JournalView(file, verify=True)
     count = size = 0
     for part in view.partitions.values():
         for segment in part.segments:
