@@ -143,11 +143,13 @@ def run_tool(
     return run([*_java(jars, "error"), tool, *words], START_S, stdin)
 
 
-def dump_segments(jars: Path, files: Sequence[Path]) -> str:
-    """Return DumpLogSegments' output for segments of __consumer_offsets."""
+def dump_segments(jars: Path, files: Sequence[Path], *, decoder: bool = True) -> str:
+    """Return DumpLogSegments' output for segments, of __consumer_offsets unless without
+    its decoder."""
     tool = "org.apache.kafka.tools.DumpLogSegments"
     names = ",".join(map(str, files))
-    done = run_tool(jars, tool, "--offsets-decoder", "--files", names)
+    option = "--offsets-decoder" if decoder else "--print-data-log"
+    done = run_tool(jars, tool, option, "--files", names)
     assert done.exit_code == 0, done.stderr
     return done.stdout
 
