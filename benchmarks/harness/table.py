@@ -42,8 +42,13 @@ def rows_of(figures: Iterable[Figure]) -> list[Row]:
 
 
 def value_text(figure: Figure) -> str:
-    """Return a value with its unit; a ratio has none."""
+    """Return a value with its unit; a ratio has none.
+
+    A third decimal tells a value just below its bar from the bar.
+    """
     digits = 0 if figure.value >= 100 else 1 if figure.value >= 10 else 2
+    if digits == 2 and figure.bar is not None:
+        digits += f"{figure.value:.2f}" == f"{figure.bar:.2f}"
     number = f"{figure.value:,.{digits}f}"
     return number if figure.unit == "ratio" else f"{number} {figure.unit}"
 

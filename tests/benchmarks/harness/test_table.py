@@ -87,3 +87,8 @@ def test_values_have_units_and_few_digits() -> None:
     assert value_text(figure) == "1,234 us"
     assert value_text(Figure(name="x", value=12.34, unit="s")) == "12.3 s"
     assert value_text(Figure(name="x", value=0.256)) == "0.26"
+
+
+def test_a_value_just_below_its_bar_has_a_third_digit() -> None:
+    assert value_text(Figure(name="x", value=0.797, bar=0.8)) == "0.797"
+    assert value_text(Figure(name="x", value=0.79, bar=0.8)) == "0.79"
