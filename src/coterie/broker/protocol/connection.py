@@ -159,6 +159,7 @@ class Connection:
         "frames",
         "held_bytes",
         "output_bytes",
+        "waiting_fetch",
     )
 
     def __init__(
@@ -193,6 +194,9 @@ class Connection:
         self.fetch_path: FastPath | None = None
         """A fast path of OffsetFetch requests. Its responses can be large, so
         `next_request` takes one at a time."""
+        self.waiting_fetch: Callable[[bytes], Any] | None = None
+        """A function that may return what is the body of a request whose response
+        `fetch_path` has made but not returned, in place of decoding it."""
 
     @property
     def in_flight(self) -> int:
@@ -417,6 +421,8 @@ class Connection:
         body: Any = None
         if key == _OFFSET_COMMIT:
             body = read_plain_commit(frame, at, version, self._elements_max)
+        elif key == ApiKey.OFFSET_FETCH and self.waiting_fetch is not None:
+            body = self.waiting_fetch(frame)
         if body is None:
             body, _ = decode(layout.request, version, frame, at, self._elements_max)
         tagged = layout.tagged_response

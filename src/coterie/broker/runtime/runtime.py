@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 from coterie.broker.coordinator.classic import heartbeat as classic_heartbeat
 from coterie.broker.coordinator.consumer import heartbeat as consumer_heartbeat
 from coterie.broker.coordinator.offsets.deletion import ExpireOffsets, TopicsDeleted
+from coterie.broker.coordinator.offsets.fetch_bytes import Fetched
 from coterie.broker.coordinator.record_serde import encode_record
 from coterie.broker.coordinator.records import OffsetCommitKey
 from coterie.broker.coordinator.result import (
@@ -267,13 +268,24 @@ class Runtime:
         return self._error_shard.refuse(request, context, code, message)
 
     def readable_shard(self, index: int) -> DrivenShard | None:
-        """Return a shard if its state can be read now: it is loaded, and all its writes
-        are durable."""
+        """Return a shard if it is loaded. What was read has to wait for its writes."""
         if not self.shards:
             return None
         driven = self.shards[index]
-        is_durable = driven.written_sequence <= self._flusher.durable_sequence
-        return driven if driven.phase is _ACTIVE and is_durable else None
+        return driven if driven.phase is _ACTIVE else None
+
+    def respond_when_written(
+        self, sequence: int, read: Fetched, caller: Caller, respond: Respond
+    ) -> None:
+        """Respond with what was read once the write with that number is durable.
+
+        The write must be staged, durable or in progress.
+        """
+        if sequence <= self._flusher.durable_sequence:
+            respond(read.body)
+            return
+        pending = PendingRequest(read, self._context(0, caller), respond)
+        self._deferred.defer(sequence, pending, read.body)
 
     def session_renewal(
         self, request: HeartbeatRequest | ConsumerGroupHeartbeatRequest

@@ -161,6 +161,7 @@ class ClientConnection(asyncio.Protocol):
         )
         fetches = OffsetFetchPath(node, self, connections.fetches)
         self._connection.fetch_path = fetches.respond
+        self._connection.waiting_fetch = fetches.take_waiting
         self._in_flight_max = settings.max_in_flight_requests_per_connection
         self._request_timeout_s = settings.connection_request_timeout_ms / 1000
         self._output_bytes_max = settings.connection_write_buffer_max_bytes

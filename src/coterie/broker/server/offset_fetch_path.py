@@ -6,9 +6,10 @@ except for the correlation id. A stored response is valid until one of its group
 their offsets, the ACLs or the topics change. The connections of a process share the
 stored responses, which have a limited size.
 
-No response has offsets that are not durable: a group that was written to is read in
-full until its shard's writes are durable. In all less common cases, too, `respond`
-returns None and the request is handled in full.
+No response has offsets that are not durable: while a shard has writes in progress,
+`respond` returns None, and the handler of the request sends the response when they are
+done (`WaitingFetch`). In all less common cases, too, `respond` returns None, and the
+request is decoded and handled in full.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Final, NamedTuple, TypeAlias
 from coterie.auth.acl import ANONYMOUS, Operation, RequestContext, ResourceType
 from coterie.broker.coordinator.offsets.fetch_bytes import (
     GROUPS_SINCE,
+    Fetched,
     Source,
     fetch_bytes,
 )
@@ -27,11 +29,13 @@ from coterie.broker.coordinator.offsets.store import Offsets
 from coterie.broker.coordinator.state import State
 from coterie.broker.runtime.shards import DrivenShard
 from coterie.broker.server.broker import Node
-from coterie.broker.server.call import Peer
+from coterie.broker.server.call import Call, Peer
 from coterie.errors import LogError
 from coterie.types import GroupId
 from coterie.wire.api import ApiKey, api_of
+from coterie.wire.codec import decode
 from coterie.wire.framing import CLIENT_ID_AT, HEADER_V0_BYTES, SIZE_BYTES, frame_of
+from coterie.wire.messages.offset_fetch import OffsetFetchRequest
 
 STORED_BYTES_MAX: Final = 16_777_216
 """The size of the stored responses and their requests; all are then dropped."""
@@ -88,6 +92,46 @@ class StoredFetches:
         self.by_request[request] = stored
 
 
+class WaitingFetch:
+    """A request whose response waits for writes of the shards it was read from."""
+
+    __slots__ = ("_at", "_fetched", "_reads", "_sequence", "_version", "frame")
+
+    def __init__(
+        self,
+        frame: bytes,
+        at: int,
+        version: int,
+        tail: bytes,
+        reads: list[_Read],
+        sequence: int,
+    ) -> None:
+        assert reads, "a response without groups waits for nothing"
+        self.frame = frame
+        self._at = at
+        self._version = version
+        body = tail[1:]  # without the tags of the header
+        self._fetched = Fetched(body, [group_id for _, _, _, group_id, _ in reads])
+        self._reads = reads
+        self._sequence = sequence
+
+    def respond(self, call: Call) -> bool:
+        """Respond once the writes are durable; return False if the general path has to
+        handle the request, as a shard has changed."""
+        broker = call.node.broker
+        if broker.catalog.client_quotas.has_client_quotas or any(
+            driven.version != version for driven, version, *_ in self._reads
+        ):
+            return False
+        runtime = broker.runtime
+        runtime.respond_when_written(self._sequence, self._fetched, call, call.respond)
+        return True
+
+    def general(self) -> OffsetFetchRequest:
+        """Return the decoded request."""
+        return decode(OffsetFetchRequest, self._version, self.frame, self._at)[0]
+
+
 class OffsetFetchPath:
     """The path of one connection's requests."""
 
@@ -98,7 +142,9 @@ class OffsetFetchPath:
         "_peer",
         "_quotas",
         "_reads",
+        "_sequence",
         "_stored",
+        "_waiting",
     )
 
     def __init__(self, node: Node, peer: Peer, stored: StoredFetches) -> None:
@@ -110,6 +156,8 @@ class OffsetFetchPath:
         self._quotas = broker.catalog.client_quotas
         self._context = RequestContext(ANONYMOUS, "")
         self._reads: list[_Read] = []
+        self._sequence = 0
+        self._waiting: WaitingFetch | None = None
 
     def respond(self, frame: bytes) -> bytes | None:
         """Return the whole response to a request; None when it has to be handled in
@@ -122,6 +170,11 @@ class OffsetFetchPath:
             return self._join(frame, request)
         self._broker.counts.requests[ApiKey.OFFSET_FETCH, _VERSIONS[stored.front]] += 1
         return stored.size + frame[_CORRELATION_AT:HEADER_V0_BYTES] + stored.tail
+
+    def take_waiting(self, frame: bytes) -> WaitingFetch | None:
+        """Return and forget the request whose response was made but has to wait."""
+        waiting, self._waiting = self._waiting, None
+        return waiting if waiting is not None and waiting.frame == frame else None
 
     def _is_valid(self, stored: _StoredFetch, frame: bytes) -> bool:
         front, node, context, acls_version, topics_version, reads, is_stable, *_ = (
@@ -165,7 +218,8 @@ class OffsetFetchPath:
         at = _body_at(frame)
         if at is None:
             return None
-        reads = self._reads = []
+        reads: list[_Read] = []
+        self._reads, self._sequence = reads, 0
         topics = self._broker.catalog
         may_describe = partial(
             self._broker.authorizer.authorize,
@@ -179,6 +233,10 @@ class OffsetFetchPath:
         except LogError:
             return None  # the full handling meets it again, and logs it
         if tail is None:
+            return None
+        if self._sequence > self._broker.flusher.durable_sequence:
+            sequence = self._sequence
+            self._waiting = WaitingFetch(frame, at, version, tail, reads, sequence)
             return None
         self._broker.counts.requests[ApiKey.OFFSET_FETCH, version] += 1
         response = frame_of(frame[_CORRELATION_AT:HEADER_V0_BYTES] + tail)
@@ -209,6 +267,7 @@ class OffsetFetchPath:
         driven = broker.runtime.readable_shard(index)
         if driven is None:
             return None
+        self._sequence = max(self._sequence, driven.written_sequence)
         state = driven.shard.state
         offsets = state.offsets
         mark = offsets.stored.mark(group_id)

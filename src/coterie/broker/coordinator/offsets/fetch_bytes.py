@@ -10,8 +10,8 @@ tests/broker/server/test_offset_fetch_path.py compares the two.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from coterie.broker.coordinator.offsets.committed import (
     Packed,
@@ -19,10 +19,15 @@ from coterie.broker.coordinator.offsets.committed import (
     topic_id_of,
 )
 from coterie.broker.coordinator.offsets.fetch import TOPIC_IDS_SINCE, group_exists
-from coterie.broker.coordinator.result import TopicView
+from coterie.broker.coordinator.result import Context, TopicView
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError, MalformedFrame
 from coterie.types import GroupId, MemberId, TopicId, TopicName
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
 from coterie.wire.primitives import SMALL_UVARINTS, read_uvarint, write_uvarint
 from coterie.wire.schema import ZERO_UUID
 
@@ -49,6 +54,25 @@ _RESPONSE_FRONT: Final = bytes(5)
 _NO_TAGS: Final = b"\0"
 _NO_ERROR: Final = bytes(3)
 """No error, no tags of the group."""
+
+
+class Fetched(NamedTuple):
+    """The body of a response that waits for writes, and the groups in it."""
+
+    body: bytes
+    groups: Sequence[GroupId]
+
+
+def refuse_fetched(
+    request: Fetched, context: Context, code: ErrorCode, message: str | None = None
+) -> OffsetFetchResponse:
+    """Return the response that carries an error for each group."""
+    return OffsetFetchResponse(
+        groups=[
+            OffsetFetchResponseGroup(group_id=group_id, error_code=code)
+            for group_id in request.groups
+        ]
+    )
 
 
 class _NotCommon(Exception):
