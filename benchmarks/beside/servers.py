@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ SETTINGS = {
 
 Compaction would fall into the load of any later row: Coterie's runs every five minutes.
 """
+_EXTENSION = re.compile(r"/coterie/(broker|wire)/\S*\.so$", re.MULTILINE)
 SETTLE_S, SETTLED_SHARE, SETTLE_LIMIT_S = 0.3, 0.1, 20.0
 
 Servers = Mapping[str, Server]
@@ -105,7 +107,15 @@ def coterie(build: str, home: Path, name: str = "") -> Iterator[Server]:
     data = home / f"{build}{name}"
     command = coterie_command("--data", str(data), *settings(**values))
     with running(command, home / "log", builds()[build]) as server:
+        maps = Path(f"/proc/{server.pid}/maps").read_text()
+        if runs_compiled(maps) != (build == COMPILED):
+            raise RuntimeError(f"the server of the {build} build runs the other build")
         yield server
+
+
+def runs_compiled(maps: str) -> bool:
+    """Return whether the memory map of a process has compiled modules of Coterie."""
+    return _EXTENSION.search(maps) is not None
 
 
 def sample(

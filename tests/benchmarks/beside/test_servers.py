@@ -13,6 +13,7 @@ from benchmarks.beside.servers import (
     absolute,
     builds,
     compare,
+    runs_compiled,
 )
 from benchmarks.harness.figures import Bar
 
@@ -88,3 +89,10 @@ def test_a_folder_without_compiled_modules_is_no_compiled_build(
     (tmp_path / "coterie" / "codec.py").touch()
     monkeypatch.setenv(COMPILED_FOLDER, str(tmp_path))
     assert list(builds()) == ["pure"]
+
+
+def test_a_server_with_compiled_modules_is_told_from_a_pure_one() -> None:
+    line = "7f00-7f10 r-xp 00000000 fe:00 77    /build/{}\n"
+    library = line.format("coterie/.venv/numpy/core/_multiarray.so")
+    assert not runs_compiled(library)
+    assert runs_compiled(library + line.format("compiled/coterie/wire/codec.cp311.so"))
