@@ -239,6 +239,12 @@ def test_a_write_larger_than_a_journal_is_one_frame(tmp_path: Path) -> None:
     log.close()
     log = open_small(copy)
     assert [len(each) for each in contents(log)[0]] == [50_000, 60_000, 100]
+    assert max(each.stat().st_size for each in copy.glob("journal/*")) > length
+    for _ in range(9):
+        append(log, 900)
+        log.flush()
+        log._writer.wait()
+    assert {each.stat().st_size for each in copy.glob("journal/*")} == {length}
     log.close()
 
 

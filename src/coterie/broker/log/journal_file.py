@@ -57,7 +57,8 @@ class JournalFile:
         self.end = 0
         self._sync = sync
         self._descriptor = open_file(path)
-        self.size_bytes = self._allocated_bytes = self._allocate(size_bytes)
+        self.size_bytes = self._allocate(size_bytes)
+        self._allocated_bytes = min(self.size_bytes, size_bytes)
 
     def fits(self, size_bytes: int, *, reserve: bool = False) -> bool:
         """Return whether a frame can be added without making the file longer, and
