@@ -226,7 +226,7 @@ def test_enumerated_values_ignore_case(word: str) -> None:
         ("group.coordinator.cached.buffer.max.bytes", "flushed at once"),
         ("group.consumer.assignor.offload.enable", "one event loop"),
         ("offsets.load.buffer.size", "no buffer"),
-        ("offsets.topic.segment.bytes", "no segments"),
+        ("offsets.topic.segment.bytes", "up to 64 MiB"),
         ("offsets.topic.replication.factor", "no replicas"),
         ("offsets.topic.compression.codec", "not compressed"),
         ("group.share.session.timeout.ms", "only classic groups and consumer groups"),

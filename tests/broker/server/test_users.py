@@ -8,7 +8,13 @@ import pytest
 
 from coterie.auth.scram import password_matches
 from coterie.broker.catalog.users import Users, credential_entry
-from coterie.broker.server.users import changed_users, read_users_file
+from coterie.broker.log.stores import STORES, open_log, store_of
+from coterie.broker.server.users import (
+    UserStore,
+    changed_users,
+    password_entry,
+    read_users_file,
+)
 from coterie.errors import SettingError
 from coterie.types import ScramMechanism
 from tests.broker.server.secured import USERS, users_file
@@ -74,3 +80,13 @@ def test_an_invalid_users_file_is_refused(
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="cannot be read: No such file"):
         read_users_file(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_the_store_of_a_directory_is_not_converted(tmp_path: Path, store: str) -> None:
+    open_log(tmp_path, store, is_synced=False).close()
+    with UserStore(tmp_path) as users:
+        users.write([password_entry("a", ScramMechanism.SCRAM_SHA_256, "b", 4_096)])
+    assert store_of(tmp_path) == store
+    with UserStore(tmp_path) as users:
+        assert users.users.names() == ["a"]

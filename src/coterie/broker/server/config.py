@@ -124,7 +124,7 @@ _NO_EFFECT: Final[Mapping[str, str]] = {
     "group.coordinator.cached.buffer.max.bytes": _ONE_FLUSH,
     "group.consumer.assignor.offload.enable": _ONE_LOOP,
     "offsets.load.buffer.size": "loading has no buffer",
-    "offsets.topic.segment.bytes": "the log has no segments",
+    "offsets.topic.segment.bytes": "segments of all topics have up to 64 MiB",
     "offsets.topic.replication.factor": _NO_REPLICAS,
     "offsets.topic.compression.codec": "__consumer_offsets is not compressed",
     "offsets.commit.required.acks": _NO_REPLICAS,
