@@ -20,6 +20,7 @@ from tests.crash.test_disk_faults import SETTINGS, Cycle, create
 from tests.support.server_process import STOP_S, start_server
 
 STRIDE = int(os.environ.get("COTERIE_KILL_STRIDE", "29"))
+START_STRIDE = max(1, STRIDE // 2)
 CALLS_MAX = 400
 """SQLite's checkpoint makes thousands of equal calls."""
 
@@ -55,28 +56,36 @@ def test_a_kill_at_any_call_loses_no_acknowledged_write(
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
-def test_a_conversion_killed_at_any_call_begins_again(
-    tmp_path: Path, record_property: Any
+@pytest.mark.parametrize("before", ["", "sqlite", "sqlite killed", "journal killed"])
+def test_a_start_killed_at_any_call_is_repeated(
+    tmp_path: Path, before: str, record_property: Any
 ) -> None:
+    """Create, convert or recover a store, and kill the server meanwhile."""
     old, data = tmp_path / "old", tmp_path / "data"
     layer, ledger = FaultLayer(tmp_path, str(data)), Ledger()
-    sqlite = {**SETTINGS, "log.store": "sqlite"}
-    with start_server(data=old, settings=sqlite) as server:
-        create(server)
-        for _ in range(3):
-            Cycle(server, ledger).run(bulk=True)
+    store, _, is_killed = before.partition(" ")
+    old.mkdir()
+    if store:
+        settings = {**SETTINGS, "log.store": store}
+        with start_server(data=old, settings=settings) as server:
+            create(server)
+            for bulk in (True, False):
+                Cycle(server, ledger).run(bulk=bulk)
+            if is_killed:
+                server.kill()
     at, kills, is_over = 1, 0, False
     while not is_over:
         shutil.copytree(old, data)
-        before = layer.failures
+        failures = layer.failures
         layer.arm(at, KILL)
         with layer.preloaded(), suppress(AssertionError):  # it did not start
             start_server(data=data, settings=SETTINGS).kill()
-        is_over = layer.failures == before
+        is_over = layer.failures == failures
         layer.disarm()
         with start_server(data=data, settings=SETTINGS) as server:
+            create(server)
             check(ledger, server)
         shutil.rmtree(data)
-        kills, at = kills + (not is_over), at + STRIDE
+        kills, at = kills + (not is_over), at + START_STRIDE
     record_property("kills", kills)
     assert kills > 0
