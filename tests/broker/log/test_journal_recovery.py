@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.log.journal import JournalLog
+from coterie.broker.log.journal import JournalLog, JournalPartition
 from coterie.broker.log.log import Log
-from coterie.broker.log.segments import DESCRIPTORS_MAX
+from coterie.broker.log.segments import DESCRIPTORS_MAX, INDEX_BYTES
 from coterie.broker.log.sqlite_file import CLEAN_NAME, FILE_NAME
 from coterie.errors import LogCorrupt
 from tests.broker.log.logs import PARTITION, append
@@ -260,4 +260,26 @@ def test_descriptors_are_limited(tmp_path: Path) -> None:
     names = [str(each.readlink()) for each in opened if each.is_symlink()]
     segments = [each for each in names if each.startswith(str(tmp_path / "segments"))]
     assert len(segments) == DESCRIPTORS_MAX
+    log.close()
+
+
+def test_a_checkpoint_extends_the_index(tmp_path: Path) -> None:
+    log = JournalLog(tmp_path, segment_bytes=1 << 20, synchronous="OFF")
+    log.create(PARTITION)
+    for number in range(300):
+        append(log, 1_000, at_ms=1_000 - number)
+        if number % 100 == 99:
+            log.flush()
+            log.checkpoint()
+    part = log._parts[PARTITION]
+    assert isinstance(part, JournalPartition)
+    [segment] = part.segments
+    # No batch was read yet.
+    for offset in range(300):
+        assert 0 <= 1_000 * offset - segment.position_of(offset) < 2 * INDEX_BYTES
+    assert segment.position_at_time(1_001) == segment.position_of(299)
+    assert segment.position_at_time(1_000) == 0
+    for offset in range(0, 300, 7):
+        [batch] = log.read(PARTITION, offset, 1)
+        assert int.from_bytes(batch[:8], "big") == offset
     log.close()

@@ -38,7 +38,7 @@ from coterie.broker.log.log import (
     Truncate,
 )
 from coterie.broker.log.manifest import Changes, Manifest, PartitionRow, SegmentRow
-from coterie.broker.log.segments import partition_directory, segment_path
+from coterie.broker.log.segments import INDEX_BYTES, partition_directory, segment_path
 from coterie.broker.log.sqlite_file import open_file, sync_directory
 from coterie.files import make_private_directory
 from coterie.types import LogOffset
@@ -53,6 +53,8 @@ _LEAST_MS: Final = -(1 << 63)
 
 
 _Batch: TypeAlias = tuple[bytes, BatchInfo]
+IndexEntry: TypeAlias = tuple[LogOffset, int, int, int]
+"""Base offset, max timestamp, start and end of some consecutive batches."""
 
 
 @dataclass
@@ -63,6 +65,9 @@ class Moved:
     rows: list[tuple[StoredPartition, PartitionRow]]
     values: Iterable[tuple[str, bytes]]
     """The keys that were set or deleted."""
+    indexes: dict[Path, list[IndexEntry]]
+    """The batches that were appended to each segment, as `Segment.add` takes them, one
+    about every `INDEX_BYTES` bytes."""
 
 
 @dataclass
@@ -103,6 +108,7 @@ class Checkpointer:
         self._segment_bytes = segment_bytes
         self._must_sync = sync
         self._file_system = _FileSystem(self._directory)
+        self._indexes: dict[Path, list[IndexEntry]] = {}
         self._files: list[Path] = []
         self._directories: list[Path] = []
 
@@ -120,6 +126,7 @@ class Checkpointer:
         parts: dict[int, _PartChanges] = {}
         for operations in writes:
             _collect(operations, parts, changes)
+        self._indexes = {}
         self._files, self._directories = [], []
         try:
             moved = [
@@ -135,7 +142,7 @@ class Checkpointer:
         for number in changes.deleted:
             self._rows.pop(number, None)
         self._rows.update((row.number, row) for row in changes.changed)
-        return Moved(generation, moved, changes.values.keys())
+        return Moved(generation, moved, changes.values.keys(), self._indexes)
 
     def _move_part(self, changes: _PartChanges) -> PartitionRow:
         """Write the changes of a partition to its files; return its new row."""
@@ -197,6 +204,9 @@ class Checkpointer:
             max(active.max_timestamp_ms, greatest_ms),
         )
         self._append(directory, row, active.size_bytes, batches)
+        entries = _index_entries(run, active.size_bytes)
+        assert entries[-1][-1] == row.size_bytes
+        self._indexes[segment_path(directory, row)] = entries
         return row
 
     def _append(
@@ -326,6 +336,20 @@ class _FileSystem:
             error = ctypes.get_errno()
             raise OSError(error, os.strerror(error))
         return True
+
+
+def _index_entries(run: list[_Batch], at: int) -> list[IndexEntry]:
+    """Return the entries for batches that are written from a position on."""
+    entries: list[IndexEntry] = []
+    start, offset, greatest_ms = at, run[0][1].base_offset, _LEAST_MS
+    for batch, info in run:
+        if at - start >= INDEX_BYTES:
+            entries.append((offset, greatest_ms, start, at))
+            start, offset, greatest_ms = at, info.base_offset, _LEAST_MS
+        greatest_ms = max(greatest_ms, info.max_timestamp_ms)
+        at += len(batch)
+    entries.append((offset, greatest_ms, start, at))
+    return entries
 
 
 def _collect(

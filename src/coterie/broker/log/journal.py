@@ -369,7 +369,7 @@ class JournalLog(StagingLog):
         for part, row in moved.rows:
             assert isinstance(part, JournalPartition)
             if not part.is_gone:
-                self._adopt_part(part, row, moved.generation)
+                self._adopt_part(part, row, moved)
             yield
         for space, key in moved.values:
             changed = self._values.get(space, {})
@@ -379,33 +379,29 @@ class JournalLog(StagingLog):
             yield
 
     def _adopt_part(
-        self, part: JournalPartition, row: PartitionRow, generation: int
+        self, part: JournalPartition, row: PartitionRow, moved: Moved
     ) -> None:
         assert self.directory is not None
-        known = {
-            (each.row.base_offset, each.row.version): each for each in part.segments
-        }
+        directory = partition_directory(self.directory, part.partition)
+        known = {each.path: each for each in part.segments}
         part.segments = []
         for segment_row in row.segments:
-            key = (segment_row.base_offset, segment_row.version)
-            segment = known.pop(key, None)
-            if segment is not None:
-                segment.extend(segment_row)
-            else:
-                directory = partition_directory(self.directory, part.partition)
-                segment = Segment(segment_path(directory, segment_row), segment_row)
+            path = segment_path(directory, segment_row)
+            segment = known.pop(path, None) or Segment(path, segment_row)
+            segment.extend(segment_row)
+            for entry in moved.indexes.get(path, ()):
+                segment.add(*entry)
             if segment_row.end_offset > part.log_start_offset:
                 part.segments.append(segment)
         self._drop(list(known.values()))
-        moved = _pending_at(part, row.next_offset)
-        del part.pending[:moved]
+        del part.pending[: _pending_at(part, row.next_offset)]
         assert not part.pending or part.pending[0].info.base_offset >= row.next_offset
         if part.replaced:
             part.size_bytes = None
             part.replaced = {
                 base_offset: replaced
                 for base_offset, replaced in part.replaced.items()
-                if replaced[0] > generation
+                if replaced[0] > moved.generation
             }
 
     # Opening.

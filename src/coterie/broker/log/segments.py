@@ -1,8 +1,8 @@
 """Segment files: consecutive batches of one partition, as Kafka stores them.
 
 A segment's index in memory has the offset and the position of about every
-`INDEX_BYTES`th byte. It is extended as far as the segment has been searched, so a
-restart reads no segment.
+`INDEX_BYTES`th byte. Checkpoints extend it. In segments from before the start it goes
+as far as they have been searched, so a start reads no segment.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Segment:
         return self._positions[max(0, bisect_left(self._greatest_ms, timestamp_ms) - 1)]
 
     def add(self, offset: LogOffset, timestamp_ms: int, start: int, end: int) -> None:
-        """Add a batch that a search passed to the index, if it is the next one."""
+        """Add consecutive batches to the index, if they follow those that it has."""
         assert start < end
         if start != self._searched:
             return
