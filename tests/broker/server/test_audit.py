@@ -286,6 +286,26 @@ def test_commits_of_a_standalone_consumer_have_one_line_a_minute(
     assert len(lines.take()) == 1
 
 
+@pytest.mark.parametrize("version", [8, 10])
+def test_a_plain_commit_of_an_admin_client_has_a_line(
+    server: ThreadServer, lines: LinesOf, version: int
+) -> None:
+    group_id = f"audit-plain-{version}"
+    call(server, create("audit-p"), 5)
+    with server.client() as client:
+        metadata = client.call(MetadataRequest(topics=None), 12)
+        [topic_id] = [one.topic_id for one in metadata.topics if one.name == "audit-p"]
+        client.call(commit(group_id, "audit-p"), 8)
+    lines.take()
+    request = commit(group_id, "audit-p")
+    request.topics[0].topic_id = topic_id
+    call(server, request, version)
+    [line] = lines.take()
+    name = "audit-p" if version == 8 else topic_id.hex()
+    ending = f"group={group_id} resources={name}-0 count=1 results=NONE:1"
+    assert line.endswith(ending), line
+
+
 def test_ordinary_requests_have_no_line(server: ThreadServer, lines: LinesOf) -> None:
     member = commit("audit-m", "audit-t")
     member.member_id, member.generation_id_or_member_epoch = "m", 1

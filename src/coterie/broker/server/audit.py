@@ -22,6 +22,7 @@ from coterie.broker.server.log_limit import LogLimit
 from coterie.types import ScramMechanism
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.plain_commit import ROW, PlainCommit
 
 LOGGER: Final = logging.getLogger("coterie.audit")
 
@@ -240,6 +241,17 @@ def _partitions(_: Any, response: Any) -> Iterator[Item]:
             yield Item(f"{name}-{each.partition_index}", each.error_code)
 
 
+def _commits(request: Any, response: Any) -> Iterator[Item]:
+    if not isinstance(request, PlainCommit) or not isinstance(response, bytes):
+        yield from _partitions(request, response)
+        return
+    # The response to a plain commit is encoded, and has no error.
+    for topic in request.topics:
+        name = topic.name or topic.topic_id.hex()
+        for index, _ in ROW.iter_unpack(topic.rows):
+            yield Item(f"{name}-{index}", ErrorCode.NONE)
+
+
 def _members(_: Any, response: Any) -> Iterator[Item]:
     if response.error_code:
         yield Item("all", response.error_code)
@@ -289,5 +301,5 @@ AUDITED: Final[Mapping[ApiKey, Audited]] = {
     ApiKey.DELETE_RECORDS: Audited(_partitions, _always),
     ApiKey.OFFSET_DELETE: Audited(_partitions, _always),
     ApiKey.LEAVE_GROUP: Audited(_members, _is_removal),
-    ApiKey.OFFSET_COMMIT: Audited(_partitions, _is_no_member, is_standalone=True),
+    ApiKey.OFFSET_COMMIT: Audited(_commits, _is_no_member, is_standalone=True),
 }

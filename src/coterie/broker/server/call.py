@@ -28,7 +28,7 @@ class Peer(Protocol):
     sasl: Authentication | None
     """The SASL exchange; None on a listener without SASL."""
 
-    def send_response(self, token: Any, response: Struct | None) -> None:
+    def send_response(self, token: Any, response: Struct | bytes | None) -> None:
         """Send the response to the request with that token, in request order."""
 
     def fail_authentication(self, token: Any, response: Struct, reason: str) -> None:
@@ -157,7 +157,7 @@ class Call:
 
     # Responses.
 
-    def respond(self, response: Struct | None) -> None:
+    def respond(self, response: Struct | bytes | None) -> None:
         """Send the response; None when the protocol has none for it (acks=0, G1-06)."""
         self.peer.send_response(self._token, response)
 
@@ -176,13 +176,15 @@ class ObservedCall(Call):
 
     __slots__ = ("_observe",)
 
-    def __init__(self, call: Call, observe: Callable[[Struct | None], None]) -> None:
+    def __init__(
+        self, call: Call, observe: Callable[[Struct | bytes | None], None]
+    ) -> None:
         super().__init__(
             call.request, call.api_version, call.client_id, call.peer, call.token
         )
         self._observe = observe
 
-    def respond(self, response: Struct | None) -> None:
+    def respond(self, response: Struct | bytes | None) -> None:
         """Observe and send the response."""
         self._observe(response)
         super().respond(response)

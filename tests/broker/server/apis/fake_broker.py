@@ -136,7 +136,7 @@ class FakePeer:
     def response(self) -> Any:
         return self.responses[0] if self.responses else None
 
-    def send_response(self, token: Any, response: Struct | None) -> None:
+    def send_response(self, token: Any, response: Struct | bytes | None) -> None:
         assert not self.responses, "a request has one response"
         self.responses.append(response)
 

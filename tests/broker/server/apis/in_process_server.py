@@ -78,7 +78,8 @@ class FakePeer:
         self.principal = principal
         self._answered = answered
 
-    def send_response(self, token: Any, response: Struct | None) -> None:
+    def send_response(self, token: Any, response: Struct | bytes | None) -> None:
+        assert not isinstance(response, bytes), "only plain commits are encoded"
         assert not self._answered.done(), "a request is answered once"
         self._answered.set_result(response)
 
