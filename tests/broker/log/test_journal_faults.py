@@ -195,3 +195,50 @@ def test_the_files_of_many_partitions_are_synced_at_once(
     log = reopen(tmp_path / "copy")
     assert {len(log.read(where, 0, 1_000)) for where in partitions} == {1}
     log.close()
+
+
+def test_a_write_that_failed_is_not_recovered(tmp_path: Path, calls: FileCalls) -> None:
+    writer = Writer(tmp_path / "data")
+    writer.write()
+
+    def fail_once(name: str) -> None:
+        if name == "fdatasync":
+            calls.before = None
+            raise OSError(errno.EIO, "once")
+
+    calls.before = fail_once
+    with pytest.raises(LogError, match="once"):
+        writer.write()
+    shutil.copytree(writer.directory, tmp_path / "crashed")
+    log = reopen(tmp_path / "crashed")
+    assert rounds(log) == 1
+    log.close()
+    writer.write()
+    assert rounds(writer.log) == 2
+    writer.log.close()
+
+
+def test_nothing_is_written_behind_a_failed_write_that_remains(
+    tmp_path: Path, calls: FileCalls
+) -> None:
+    writer = Writer(tmp_path / "data")
+    writer.write()
+
+    def fail_sync(name: str) -> None:
+        if name == "fdatasync":
+            raise OSError(errno.EIO, "no sync")
+
+    calls.before = fail_sync
+    for _ in range(2):
+        with pytest.raises(LogError, match="no sync"):
+            writer.write()
+    with pytest.raises(LogError, match="no sync"):
+        writer.log.checkpoint()
+    calls.before = None
+    writer.log.checkpoint()
+    writer.write()
+    shutil.copytree(writer.directory, tmp_path / "crashed")
+    log = reopen(tmp_path / "crashed")
+    assert rounds(log) == 2
+    log.close()
+    writer.log.close()
