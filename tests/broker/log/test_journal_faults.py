@@ -97,15 +97,21 @@ def rounds(log: JournalLog) -> int:
 
 def scenario(writer: Writer) -> None:
     """Flush and checkpoint in all ways."""
-    writer.write()
-    writer.write()
-    writer.log.checkpoint()
-    writer.write()
-    writer.write_while_moving()
-    writer.compact(2)
-    writer.log.checkpoint()
-    writer.write()
-    writer.write_while_moving()
+    steps = (
+        writer.write,
+        writer.write,
+        writer.log.checkpoint,
+        writer.write,
+        writer.write_while_moving,
+        lambda: writer.compact(2),
+        writer.log.checkpoint,
+        writer.write,
+        writer.write_while_moving,
+    )
+    for step in steps:
+        step()
+        # Files that are no longer used are deleted in the worker thread.
+        writer.log._writer.wait_for_work()
 
 
 @pytest.mark.slow
@@ -115,13 +121,10 @@ def test_a_crash_before_any_call_loses_nothing_that_was_flushed(
     writer = Writer(tmp_path / "data")
     images: list[tuple[Path, str, int, int]] = []
 
-    lock = threading.Lock()
-
     def copy(name: str) -> None:
-        with lock:  # files are also deleted in the worker thread
-            path = tmp_path / f"image{len(images)}"
-            shutil.copytree(writer.directory, path)
-            images.append((path, name, writer.done, writer.begun))
+        path = tmp_path / f"image{len(images)}"
+        shutil.copytree(writer.directory, path)
+        images.append((path, name, writer.done, writer.begun))
 
     calls.before = copy
     scenario(writer)
@@ -189,7 +192,8 @@ def test_the_files_of_many_partitions_are_synced_at_once(
     log.checkpoint()
     calls.before = None
     if sys.platform == "linux":
-        assert names == ["pwritev"] * 100
+        assert names.count("pwritev") == 100
+        assert "fsync" not in names
     shutil.copytree(tmp_path / "data", tmp_path / "copy")
     log.close()
     log = reopen(tmp_path / "copy")

@@ -245,7 +245,10 @@ def test_a_write_larger_than_a_journal_is_one_frame(tmp_path: Path) -> None:
         log.flush()
         log._writer.wait()
     assert {each.stat().st_size for each in copy.glob("journal/*")} == {length}
+    append(log, 50_000)
+    log.flush()
     log.close()
+    assert {each.stat().st_size for each in copy.glob("journal/*")} == {length}
 
 
 def test_descriptors_are_limited(tmp_path: Path) -> None:

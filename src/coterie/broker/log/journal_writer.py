@@ -117,7 +117,7 @@ class JournalWriter:
             return
         self.start_move(self._writes, self._sequence, self.generation)
         self._current, self._other = self._other, self._current
-        self._current.begin_again()
+        assert self._current.end == 0
         self._writes, self._count = [], 0
         self.generation += 1
 
@@ -130,7 +130,7 @@ class JournalWriter:
             self._repeat(move)
         assert self._move is not None
         self._move.result.result()
-        self._move = None
+        self._release()
 
     def start_move(self, writes: Writes, applied: int, generation: int) -> None:
         """Move writes in the worker thread."""
@@ -165,11 +165,16 @@ class JournalWriter:
         if not move.result.done():
             return move.is_repeated
         if move.result.exception() is None:
-            self._move = None
+            self._release()
             return False
         if time.monotonic() - move.started_s >= RETRY_S:
             self._repeat(move)
         return True
+
+    def _release(self) -> None:
+        """Make the journal that has been moved usable; cut it if it was long."""
+        self._move = None
+        self._other.begin_again()
 
     def _repeat(self, move: _Move) -> None:
         self.start_move(move.writes, move.applied, move.generation)
