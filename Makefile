@@ -18,7 +18,7 @@ SEEDS ?= 1-10000
 # More arguments for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
 
-.PHONY: help setup demo test interop quick check format bench fuzz faults sim conformance lock versions clean
+.PHONY: help setup demo test interop quick compiled check format bench fuzz faults sim conformance lock versions clean
 
 help: ## list these targets
 	@echo 'Coterie: Kafka consumer groups in Python. Start with: make demo'
@@ -45,6 +45,16 @@ interop: $(READY) ## run the comparison tests against Apache Kafka from Maven Ce
 quick: $(READY) ## run the tests that take under a quarter of a second each
 	@$(BIN)/pytest -n $(JOBS) -q -m 'not slow' \
 	  --ignore tests/real_clients --ignore tests/crash $(ARGS)
+
+compiled: $(READY) ## build a wheel with a compiled core; run fast and client tests on it
+	@rm -rf build/wheel build/compiled build/lib build/bdist.*
+	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation \
+	  --wheel-dir build/wheel .
+	@$(BIN)/python -m pip install --quiet --no-deps --no-index \
+	  --target build/compiled build/wheel/coterie-*.whl
+	@PYTHONPATH=build/compiled $(BIN)/coterie --version
+	@PYTHONPATH=$(CURDIR)/build/compiled $(BIN)/pytest -n $(JOBS) -q --build=compiled \
+	  -m 'not slow' --ignore tests/crash $(ARGS)
 
 check: $(READY) ## check format, lint, types, import contracts and project rules
 	@status=0; step() { echo "$$1"; shift; "$$@" || status=1; }; \

@@ -11,6 +11,7 @@ docs/decisions/0015 has the reasons.
 """
 
 import os
+import re
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -29,14 +30,19 @@ MYPY = "mypy>=2.4.1,<2.5"
 # Packages and modules below src/coterie; a new module of a package is compiled too.
 COMPILED = (
     "wire",
-    "broker/protocol",
     "broker/log",
+    "broker/protocol",
 )
 # Modules that stay interpreted, with the reason.
 INTERPRETED = (
     "wire/schema.py",  # mypyc compiles no metaclass
     "wire/messages",  # declarations, which the metaclass reads
 )
+# Classes that tests and simulations subclass; mypyc refuses subclasses of others.
+SUBCLASSED = {
+    "broker/log/log.py": ("Log", "StagedWrite", "StagingLog"),
+    "broker/log/memory.py": ("MemoryLog",),
+}
 # Modules of messages whose codecs are generated and compiled; the codecs of the others
 # are generated on first use.
 MESSAGES = (
@@ -74,6 +80,7 @@ def compiled_extensions() -> list[Extension]:
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(ROOT / "src" / "coterie", source / "coterie")
     codecs = write_codecs(source)
+    allow_subclasses(source)
     back = Path.cwd()
     os.chdir(source)  # tracebacks name files relative to here
     try:
@@ -82,7 +89,10 @@ def compiled_extensions() -> list[Extension]:
                 f"--cache-dir={BUILD / 'cache'}",
                 "--config-file=",
                 "--ignore-missing-imports",
-                *(str(each.relative_to(source)) for each in modules(source) + codecs),
+                *(
+                    str(each.relative_to(source))
+                    for each in sorted({*modules(source), *codecs})
+                ),
             ],
             opt_level=os.environ.get("COTERIE_OPT_LEVEL", "2"),
             debug_level="0",
@@ -115,6 +125,24 @@ def modules(source: Path) -> list[Path]:
             if file.stat().st_size and not {file, *file.parents} & set(skipped)
         ]
     return found
+
+
+def allow_subclasses(source: Path) -> None:
+    """Mark the classes of SUBCLASSED in the copied source."""
+    # mypyc reads the decorator and does not execute it, nor this import.
+    future = "from __future__ import annotations\n"
+    header = (
+        f"{future}from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from mypy_extensions import mypyc_attr\n"
+    )
+    mark = "@mypyc_attr(allow_interpreted_subclasses=True)"
+    for name, classes in SUBCLASSED.items():
+        file = source / "coterie" / name
+        text = file.read_text().replace(future, header, 1)
+        for each in classes:
+            text, count = re.subn(rf"(?m)^class {each}\b", rf"{mark}\n\g<0>", text)
+            assert count == 1, f"{name} has no class {each}"
+        file.write_text(text)
 
 
 def write_codecs(source: Path) -> list[Path]:

@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, settings
 
 import coterie
 from coterie.wire.generated import COMPILED
+from tests.support.compiled import Patches, make_states_copyable
 
 FACTS_FILE = Path(__file__).parent.parent / "docs" / "facts.tsv"
 PROPERTY = "facts"
@@ -71,6 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     known = known_facts()
+    if COMPILED:
+        make_states_copyable()
     for item in items:
         if COMPILED and item.get_closest_marker("pure"):
             item.add_marker(pytest.mark.skip("replaces what compiled code has bound"))
@@ -145,6 +148,15 @@ class SlowTests:
             terminalreporter.section(title)
         for test, seconds in sorted(self._seconds.items()):
             terminalreporter.write_line(f"{seconds:6.2f} s  {test}")
+
+
+if COMPILED:
+
+    @pytest.fixture
+    def monkeypatch() -> Iterator[pytest.MonkeyPatch]:
+        patches = Patches()
+        yield patches
+        patches.undo()
 
 
 @pytest.fixture

@@ -218,9 +218,8 @@ def _check_derived(group: ConsumerGroup) -> None:
     rebuilt = ConsumerGroup(group.group_id)
     for member in group.members.values():
         rebuilt.put_member(member)
-    actual, expected = vars(group), vars(rebuilt)
     for name in _DERIVED:
-        assert actual[name] == expected[name], f"{group.group_id}: {name}"
+        assert getattr(group, name) == getattr(rebuilt, name), (group.group_id, name)
     for instance_id, member_id in group.static_members.items():
         assert group.members[member_id].instance_id == instance_id
 

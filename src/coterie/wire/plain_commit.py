@@ -146,13 +146,14 @@ def _read_topics(request: PlainCommit, frame: bytes, at: int, elements_max: int)
         at += 1
         if rows >= _SHORT:
             rows, at = read_uvarint(frame, at - 1)
+        if rows == 0:
+            return -1
         elements += rows - 1
         end = at + (rows - 1) * ROW.size
         content = frame[at:end]
-        # A null array, metadata and tagged fields are not plain.
+        # Metadata and tagged fields are not plain.
         if (
-            rows == 0
-            or elements > elements_max
+            elements > elements_max
             or content[_METADATA_AT :: ROW.size].strip(b"\0\1")
             or content[_TAGS_AT :: ROW.size].strip(b"\0")
             or frame[end]

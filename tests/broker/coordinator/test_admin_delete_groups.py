@@ -129,7 +129,10 @@ def test_version_3_has_the_error_message(
     driver: ShardDriver, version: int, message: str | None
 ) -> None:
     refusal = driver.shard.refuse(
-        DeleteGroup("g"), None, ErrorCode.NON_EMPTY_GROUP, "why"
+        DeleteGroup("g"),
+        driver._context(1, 0, "", ""),
+        ErrorCode.NON_EMPTY_GROUP,
+        "why",
     )
     data = encode(DeleteGroupsResponse(results=[refusal]), version)
     [result] = decode(DeleteGroupsResponse, version, data)[0].results

@@ -173,5 +173,7 @@ def test_an_error_response_has_only_group_id_and_error_code(
     driver: GroupDriver,
 ) -> None:
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    refusal = driver.shard.refuse(DescribeConsumerGroup("g"), None, code)
+    refusal = driver.shard.refuse(
+        DescribeConsumerGroup("g"), driver._context(1, 0, "", ""), code
+    )
     assert refusal == DescribedConsumerGroup(group_id="g", error_code=14)

@@ -201,7 +201,9 @@ def test_an_error_response_has_only_group_id_and_error_code(
     driver: ShardDriver,
 ) -> None:
     refusal = driver.shard.refuse(
-        DescribeGroup("g"), None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        DescribeGroup("g"),
+        driver._context(1, 0, "", ""),
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     )
     assert refusal == DescribedGroup(group_id="g", error_code=14)
 

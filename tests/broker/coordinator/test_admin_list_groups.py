@@ -116,7 +116,9 @@ def test_a_group_without_members_keeps_its_protocol_type(driver: ShardDriver) ->
 @pytest.mark.fact("E28-06")
 def test_an_error_response_lists_no_groups(driver: ShardDriver) -> None:
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    refusal = driver.shard.refuse(ListGroupsRequest(), None, code)
+    refusal = driver.shard.refuse(
+        ListGroupsRequest(), driver._context(1, 0, "", ""), code
+    )
     assert refusal == ListGroupsResponse(error_code=14)
 
 

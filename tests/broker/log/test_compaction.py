@@ -145,6 +145,7 @@ def test_an_empty_batch_is_removed() -> None:
 
 
 @pytest.mark.parametrize(("before", "offsets"), [(1, [2]), (3, [])])
+@pytest.mark.pure
 def test_a_batch_truncated_by_another_thread_is_skipped(
     monkeypatch: pytest.MonkeyPatch, before: int, offsets: list[int]
 ) -> None:

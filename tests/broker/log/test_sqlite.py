@@ -141,7 +141,6 @@ def test_a_partition_of_a_failed_flush_can_be_created_again(tmp_path: Path) -> N
     log.close()
 
 
-@pytest.mark.pure
 def test_a_bug_in_a_write_leaves_no_transaction_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,7 +319,6 @@ def test_compaction_and_deletion_keep_the_checksums_right(tmp_path: Path) -> Non
     log.close()
 
 
-@pytest.mark.pure
 def test_pages_are_checked_after_an_unclean_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -336,6 +336,7 @@ def test_batches_that_may_be_large_are_compacted_in_the_worker() -> None:
     assert content(broker) == [(1, "k", "2"), (2, "last", "1")]
 
 
+@pytest.mark.pure
 def test_a_batch_that_cannot_be_decoded_leaves_other_partitions_clean(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

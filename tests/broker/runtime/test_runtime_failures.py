@@ -102,6 +102,7 @@ def test_a_read_that_waits_for_a_failed_write_fails() -> None:
 
 
 @pytest.mark.fact("E23-09", "E23-13")
+@pytest.mark.pure
 def test_a_slow_write_fails_its_requests_with_a_timeout() -> None:
     world = World()
     world.flusher._start = lambda: None  # type: ignore[method-assign]

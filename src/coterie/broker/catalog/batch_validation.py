@@ -204,8 +204,10 @@ def _check_records(batch: IncomingBatch, limits: BatchLimits) -> TimeRange:
         )
     try:
         return check_records(batch.data, header, limits.decompressed_bytes_max)
-    except DataTooLarge as error:
-        raise DecompressedTooLarge(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
+    except DataTooLarge as too_large:
+        raise DecompressedTooLarge(
+            ErrorCode.MESSAGE_TOO_LARGE, str(too_large)
+        ) from None
     except MalformedFrame as error:
         raise _invalid(f"Invalid records: {error}") from None
 

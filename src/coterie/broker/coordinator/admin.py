@@ -316,7 +316,7 @@ def _owned(member: Member) -> Target:
     owned: dict[TopicId, frozenset[int]] = {}
     for assigned in (member.assigned, member.pending_revocation):
         for topic, partitions in assigned.items():
-            owned[topic] = owned.get(topic, frozenset()) | partitions.keys()
+            owned[topic] = owned.get(topic, frozenset()).union(partitions)
     return owned
 
 

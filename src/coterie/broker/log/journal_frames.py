@@ -53,7 +53,6 @@ FRAME_END: Final = bytes(FRAME_HEADER.size)
 """What follows the last frame."""
 _CHECKED: Final = struct.Struct(">QI")
 _CHECKED_FROM: Final = 8
-_SEQUENCE: Final = slice(8, 16)
 BODY_BYTES_MAX: Final = (1 << 32) - 1
 
 _APPENDS, _CREATE, _DELETE, _TRUNCATE, _REPLACE, _PUT = range(1, 7)
@@ -172,7 +171,7 @@ def find_newer(data: Bytes, at: int, seed: int, sequence: int) -> Frame | None:
     low = sequence.to_bytes(8, "big")
     while (at := data.find(FRAME_MAGIC, at)) >= 0:
         header = data[at : at + FRAME_HEADER.size]
-        if len(header) == FRAME_HEADER.size and header[_SEQUENCE] > low:
+        if len(header) == FRAME_HEADER.size and header[8:16] > low:
             frame = read_frame(data, at, seed)
             if frame is not None:
                 return frame

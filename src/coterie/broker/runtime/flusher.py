@@ -275,8 +275,8 @@ class _Writer:
         self._done = done
         self._todo: queue.SimpleQueue[StagedWrite | None] = queue.SimpleQueue()
         self._ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="flusher", daemon=True)
-        self._thread.start()
+        self._worker = threading.Thread(target=self._run, name="flusher", daemon=True)
+        self._worker.start()
 
     def start(self, staged: StagedWrite) -> None:
         self._todo.put(staged)
@@ -294,7 +294,7 @@ class _Writer:
 
     def close(self) -> None:
         self._todo.put(None)
-        self._thread.join()
+        self._worker.join()
 
     def _run(self) -> None:
         while (staged := self._todo.get()) is not None:

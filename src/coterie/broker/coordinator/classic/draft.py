@@ -13,7 +13,7 @@ applied to the shard's group once.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -102,7 +102,7 @@ class Overlay(MutableMapping[K, V]):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupChange(ABC):
+class GroupChange:
     """A change to one existing group."""
 
     group_id: GroupId

@@ -91,8 +91,38 @@ class RegexSchedule(NamedTuple):
     planned_ms: int | None = None
 
 
+FIELDS: Final = (
+    "_owner_epochs",
+    "_reconciled",
+    "_subscriptions",
+    "assigned_ms",
+    "assignment_epoch",
+    "assignor_counts",
+    "classic_count",
+    "classic_protocols",
+    "computation",
+    "epoch",
+    "group_id",
+    "members",
+    "metadata_hash",
+    "offers",
+    "plan",
+    "refresh",
+    "regex_counts",
+    "regex_schedule",
+    "regexes",
+    "static_members",
+    "target_details",
+    "targets",
+    "topic_counts",
+)
+"""The attributes of a consumer group. Compiled classes have no `__slots__`."""
+
+
 class ConsumerGroup:
     """A consumer group: durable fields, and indexes derived from them."""
+
+    __slots__ = FIELDS
 
     def __init__(self, group_id: GroupId) -> None:
         self.group_id = group_id
@@ -134,7 +164,9 @@ class ConsumerGroup:
         self._owner_epochs: dict[TopicId, dict[int, int]] = {}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ConsumerGroup) and vars(self) == vars(other)
+        return isinstance(other, ConsumerGroup) and all(
+            getattr(self, name) == getattr(other, name) for name in FIELDS
+        )
 
     __hash__ = None  # type: ignore[assignment]  # a group changes
 

@@ -156,7 +156,7 @@ def _difference(assigned: AssignedPartitions, inputs: ReconcileInput) -> _Differ
             keep[topic] = kept
         if surplus := {p: epochs[p] for p in epochs if p not in target}:
             revoke[topic] = surplus
-        missing = sorted(target - epochs.keys())
+        missing = sorted(target.difference(epochs))
         free = [p for p in missing if inputs.owner_epoch(topic, p) == FREE]
         if free:
             add[topic] = free
