@@ -286,3 +286,24 @@ def test_a_checkpoint_extends_the_index(tmp_path: Path) -> None:
         [batch] = log.read(PARTITION, offset, 1)
         assert int.from_bytes(batch[:8], "big") == offset
     log.close()
+
+
+def test_the_rest_of_a_moved_frame_is_no_unfinished_write(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = open_small(tmp_path / "data")
+    log.create(PARTITION)
+    append(log, 20_000)  # longer than a journal, which is cut when it has been moved
+    log.flush()
+    log.checkpoint()
+    append(log, 100)
+    log.flush()
+    assert (tmp_path / "data" / FIRST).stat().st_size == 4_096
+    killed = image(tmp_path / "data", "killed")
+    expected = contents(log)
+    log.close()
+    with caplog.at_level(logging.WARNING):
+        reopened = open_small(killed)
+    assert contents(reopened) == expected
+    reopened.close()
+    assert caplog.records == []
