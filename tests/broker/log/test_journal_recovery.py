@@ -230,6 +230,8 @@ def test_a_write_larger_than_a_journal_is_one_frame(tmp_path: Path) -> None:
     append(log, 60_000)
     append(log, 100)
     log.flush()
+    log._writer.wait()
+    log._writer.wait_for_work()  # a copy is not made at one point in time
     copy = image(tmp_path / "data", "copy")
     for number in range(9):
         append(log, 900 + number)

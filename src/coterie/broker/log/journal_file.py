@@ -92,6 +92,8 @@ class JournalFile:
         """Write from the beginning on: all frames have been moved."""
         if self.size_bytes > self._allocated_bytes:
             with contextlib.suppress(OSError):  # it may stay long
+                # What is left of a frame would look like a write that was not finished.
+                os.pwrite(self._descriptor, FRAME_END, 0)
                 os.ftruncate(self._descriptor, self._allocated_bytes)
                 self.size_bytes = self._allocated_bytes
         self.end = 0
