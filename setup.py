@@ -30,18 +30,25 @@ MYPY = "mypy>=2.4.1,<2.5"
 # Packages and modules below src/coterie; a new module of a package is compiled too.
 COMPILED = (
     "wire",
+    "broker/coordinator",
     "broker/log",
     "broker/protocol",
+    "broker/runtime",
 )
 # Modules that stay interpreted, with the reason.
 INTERPRETED = (
     "wire/schema.py",  # mypyc compiles no metaclass
     "wire/messages",  # declarations, which the metaclass reads
+    "broker/coordinator/records.py",  # likewise
+    "broker/runtime/transactions.py",  # tests run it with a fake runtime
 )
 # Classes that tests and simulations subclass; mypyc refuses subclasses of others.
 SUBCLASSED = {
-    "broker/log/log.py": ("Log", "StagedWrite", "StagingLog"),
+    "broker/coordinator/shard.py": ("Shard",),
+    "broker/log/journal.py": ("JournalLog",),
+    "broker/log/log.py": ("StagedWrite", "StagingLog"),
     "broker/log/memory.py": ("MemoryLog",),
+    "broker/runtime/loader.py": ("Loader",),
 }
 # Modules of messages whose codecs are generated and compiled; the codecs of the others
 # are generated on first use.

@@ -45,12 +45,8 @@ IMPATIENT: Final = ClientOptions(
 """Time-outs for tests without responses."""
 
 
-class _ConcurrentConnection(Connection):
-    """A connection whose requests never wait for earlier responses."""
-
-    @property
-    def is_blocked(self) -> bool:
-        return False
+ALL_APIS: Final = frozenset(int(key) for key in ApiKey)
+"""APIs whose requests never wait for earlier responses."""
 
 
 class ScriptedBroker:
@@ -138,7 +134,8 @@ class ScriptedBroker:
         self._notifier.notify()
         self._writers.append(writer)
         self._tasks.append(asyncio.current_task())
-        connection = _ConcurrentConnection(1 << 20)
+        connection = Connection(1 << 20)
+        connection.concurrent = ALL_APIS
         while data := await reader.read(1 << 16):
             connection.receive_data(data)
             while (request := connection.next_request()) is not None:

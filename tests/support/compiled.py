@@ -33,14 +33,20 @@ def _module_of(name: str) -> ModuleType:
         return _module_of(name.rpartition(".")[0])
 
 
+def skip_if_compiled(target: Any) -> None:
+    """Skip a test that replaces a name of compiled code, which has bound it already;
+    `target` is the module or class, or an object."""
+    if is_compiled(target) or is_compiled(type(target)):
+        pytest.skip("replaces a name that compiled code has bound")
+
+
 class Patches(pytest.MonkeyPatch):  # type: ignore[misc]
     """A MonkeyPatch that skips the test when it replaces a name of a compiled module:
     compiled code has bound its names already."""
 
     def setattr(self, target: Any, *args: Any, **options: Any) -> None:
         """Replace an attribute."""
-        if is_compiled(target):
-            pytest.skip("replaces a name that compiled code has bound")
+        skip_if_compiled(target)
         super().setattr(target, *args, **options)
 
 

@@ -48,6 +48,7 @@ from coterie.testing.invariants import check_classic_group
 from coterie.types import TopicId, TopicName
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.generated import COMPILED
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.leave_group import LeaveGroupRequest
@@ -291,7 +292,7 @@ class Driver:
         self.origins.append(origin)
 
     def _decide(self, request: Any, context: Context) -> Result:
-        if not self.check_purity:
+        if COMPILED or not self.check_purity:  # see tests/support/compiled.py
             result: Result = self.shard.handle(request, context)
             return result
         before = copy.deepcopy(self.shard.state)

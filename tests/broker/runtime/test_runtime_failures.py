@@ -23,6 +23,7 @@ from tests.broker.runtime.world import (
     fetch_request,
     join_request,
 )
+from tests.support.compiled import skip_if_compiled
 
 # A failing disk.
 
@@ -105,6 +106,7 @@ def test_a_read_that_waits_for_a_failed_write_fails() -> None:
 @pytest.mark.pure
 def test_a_slow_write_fails_its_requests_with_a_timeout() -> None:
     world = World()
+    skip_if_compiled(world.flusher)
     world.flusher._start = lambda: None  # type: ignore[method-assign]
     answers = world.submit(commit_request("g", 5), "g")
     world.loop.advance(4.9)
@@ -116,6 +118,7 @@ def test_a_slow_write_fails_its_requests_with_a_timeout() -> None:
 def test_a_slow_write_that_succeeds_gets_one_response() -> None:
     world = World()
     start = world.flusher._start
+    skip_if_compiled(world.flusher)
     world.flusher._start = lambda: None  # type: ignore[method-assign]
     answers = world.submit(commit_request("g", 5), "g")
     world.loop.advance(10)
@@ -185,6 +188,7 @@ def test_a_shard_that_fails_to_load_responds_not_coordinator_and_retries(
     def bad_read(*_: Any) -> Any:
         raise LogError("cannot read")
 
+    skip_if_compiled(broken.log)
     broken.log.read = bad_read  # type: ignore[method-assign,assignment]
     broken.start()
     broken.loop.settle()
@@ -213,6 +217,7 @@ def test_stored_offsets_that_cannot_be_read_are_an_error_of_their_group(
             raise LogCorrupt("coterie.db is damaged")
         return get(space, key)
 
+    skip_if_compiled(reopened.log)
     reopened.log.get = broken  # type: ignore[method-assign]
     for _ in range(2):  # an error each time, never "no offsets"
         answer = reopened.call(fetch_request("g"), "g")

@@ -309,8 +309,12 @@ class Log(Protocol):
         """Flush and close."""
 
 
-class StagingLog(Log):
-    """The base class of logs, with staging and offsets; subclasses add the store."""
+class StagingLog:
+    """The base class of logs, with staging and offsets; subclasses add the store.
+
+    It has the methods of `Log`, and is no subclass of it: compiled classes with the
+    metaclass of protocols share its cache, so that `isinstance` confuses them.
+    """
 
     def __init__(self) -> None:
         self._parts: dict[LogPartition, StoredPartition] = {}
@@ -517,6 +521,27 @@ class StagingLog(Log):
     def _staged_write(
         self, operations: list[Operation], size_bytes: int
     ) -> StagedWrite:
+        raise NotImplementedError
+
+    # What only the subclasses have, as `Log` describes it.
+
+    def batch_infos(
+        self, partition: LogPartition, offset: LogOffset = 0
+    ) -> Iterator[BatchInfo]:
+        raise NotImplementedError
+
+    def find_timestamp(
+        self, partition: LogPartition, timestamp_ms: int, offset: LogOffset = 0
+    ) -> BatchInfo | None:
+        raise NotImplementedError
+
+    def get(self, space: str, key: bytes) -> bytes | None:
+        raise NotImplementedError
+
+    def items(self, space: str) -> Iterator[tuple[bytes, bytes]]:
+        raise NotImplementedError
+
+    def close(self) -> None:
         raise NotImplementedError
 
     def _new_part(self, partition: LogPartition, number: int) -> StoredPartition:

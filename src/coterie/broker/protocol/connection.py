@@ -154,6 +154,7 @@ class Connection:
         "_pending",
         "_produce_bytes_max",
         "_sasl",
+        "concurrent",
         "failure",
         "fetch_path",
         "frames",
@@ -180,6 +181,8 @@ class Connection:
         """The bytes of responses that `data_to_send` would return; those of the fast
         path are not counted."""
         self.frames = FrameReader(frame_bytes_max, produce_bytes_max)
+        self.concurrent = CONCURRENT
+        """The APIs whose requests need not wait for those of others of them."""
         self._frame_bytes_max = frame_bytes_max
         self._elements_max = elements_max
         self._produce_bytes_max = produce_bytes_max
@@ -211,7 +214,7 @@ class Connection:
         if self._is_alone:
             return True
         key = self.frames.next_key()
-        return key is not None and key not in CONCURRENT
+        return key is not None and key not in self.concurrent
 
     def has_request(self) -> bool:
         """Return whether `next_request` has a complete request to return now."""
@@ -430,7 +433,7 @@ class Connection:
         request.size = len(frame)
         self.held_bytes += request.size
         self._pending.append(request)
-        self._is_alone = key not in CONCURRENT
+        self._is_alone = key not in self.concurrent
         return request
 
     def _client_id(self, frame: bytes, *, flexible: bool) -> tuple[str, int]:
