@@ -111,9 +111,16 @@ def test_concurrent_scrapes_share_a_rendering() -> None:
 
     async def main() -> None:
         exposition = Exposition(registry)
-        # As after a rendering: every request waits for the end of the pause.
-        exposition._next_s = asyncio.get_running_loop().time() + 0.01
-        replies = await asyncio.gather(*(exposition.reply() for _ in range(100)))
+        # As after a rendering: every request waits for the end of the pause, which
+        # cannot pass before all have begun.
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        exposition._next_s = now_s + 0.01
+        loop.time = lambda: now_s  # type: ignore[method-assign]
+        requests = [asyncio.ensure_future(exposition.reply()) for _ in range(100)]
+        await asyncio.sleep(0)
+        del loop.time
+        replies = await asyncio.gather(*requests)
         assert {reply.status for reply in replies} == {"200 OK"}
         assert exposition.renderings == 1
 
