@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from coterie.broker.log.log import LogPartition
 from coterie.broker.log.sqlite_file import (
     APPLICATION_ID,
+    COMMON_TABLES,
     connect,
     log_error,
     open_file,
@@ -44,22 +45,7 @@ CREATE TABLE journal (applied INTEGER NOT NULL, salt BLOB NOT NULL, crc INTEGER)
 """
 _SCHEMA: Final = f"""
 BEGIN IMMEDIATE;
-CREATE TABLE partitions (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    topic_id BLOB NOT NULL,
-    partition INTEGER NOT NULL,
-    log_start_offset INTEGER NOT NULL DEFAULT 0,
-    next_offset INTEGER NOT NULL DEFAULT 0,
-    crc INTEGER,
-    UNIQUE (topic_id, partition)
-);
-CREATE TABLE small_values (
-    space TEXT NOT NULL,
-    key BLOB NOT NULL,
-    value BLOB NOT NULL,
-    crc INTEGER,
-    PRIMARY KEY (space, key)
-) WITHOUT ROWID;
+{COMMON_TABLES}
 {SEGMENT_TABLES}
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {MANIFEST_VERSION};

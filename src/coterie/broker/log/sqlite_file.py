@@ -35,8 +35,7 @@ MB, a few milliseconds of one flush. More pages make no flush faster
 WAL_BYTES: Final = (CHECKPOINT_PAGES + 64) * (4_096 + 24)
 """The length to which the write-ahead log is extended at start. The sync of a file that
 grows also waits for the file system's journal, which doubles its time."""
-_SCHEMA: Final = f"""
-BEGIN IMMEDIATE;
+COMMON_TABLES: Final = """
 CREATE TABLE partitions (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     topic_id BLOB NOT NULL,
@@ -46,6 +45,18 @@ CREATE TABLE partitions (
     crc INTEGER,
     UNIQUE (topic_id, partition)
 );
+CREATE TABLE small_values (
+    space TEXT NOT NULL,
+    key BLOB NOT NULL,
+    value BLOB NOT NULL,
+    crc INTEGER,
+    PRIMARY KEY (space, key)
+) WITHOUT ROWID;
+"""
+"""The tables of both stores."""
+_SCHEMA: Final = f"""
+BEGIN IMMEDIATE;
+{COMMON_TABLES}
 CREATE TABLE batches (
     place INTEGER PRIMARY KEY,
     last_offset INTEGER NOT NULL,
@@ -58,13 +69,6 @@ CREATE TABLE batches (
     flags INTEGER NOT NULL,
     bytes BLOB NOT NULL
 );
-CREATE TABLE small_values (
-    space TEXT NOT NULL,
-    key BLOB NOT NULL,
-    value BLOB NOT NULL,
-    crc INTEGER,
-    PRIMARY KEY (space, key)
-) WITHOUT ROWID;
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;

@@ -101,23 +101,13 @@ class Stored:
         committed: CommittedOffset,
     ) -> None:
         """Store an offset; it replaces an older one."""
-        if self._loaders and group_id in self._loaders:
-            self._load(group_id)
-        if self.marks:
-            self.marks.pop(group_id, None)
-        of_group = self._groups.get(group_id)
-        if of_group is None:
-            of_group = self._groups[group_id] = {}
-        of_topic = of_group.get(topic)
-        if of_topic is None:
-            of_topic = of_group[topic] = {}
-        of_topic[partition] = pack(partition, committed)
+        self.put_all(group_id, topic, {partition: pack(partition, committed)})
 
     def put_all(
         self, group_id: GroupId, topic: TopicName, offsets: dict[int, Packed]
     ) -> None:
-        """Store packed offsets of a topic; they replace older ones. The dictionary must
-        not be changed afterwards."""
+        """Store packed offsets of a topic; they replace older ones. The dictionary
+        belongs to this object afterwards."""
         if self._loaders and group_id in self._loaders:
             self._load(group_id)
         if self.marks:
