@@ -57,3 +57,44 @@ def test_a_directory_of_another_log_or_with_other_files_is_refused(
     assert "is not a lake and not empty" in error
     error = _refused(capsys, "--from", "nowhere", "--to", str(tmp_path / "new"))
     assert "nowhere" in error
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_source_that_is_no_log_is_refused_before_a_lake_is_bound_to_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "server.log").write_text("started\n")
+    (tmp_path / "empty").mkdir()
+    for source, message in (
+        (f"segments:{tmp_path}/dmup", "dmup does not exist: is the path right?"),
+        (f"segments:{tmp_path}/empty", "empty has no log segments: give a folder"),
+        (f"segments:{tmp_path}/notes", "notes has *.log files without record batches"),
+        (f"store:{tmp_path}/empty", "empty has no coterie.db"),
+    ):
+        error = _refused(capsys, "--from", source, "--to", str(tmp_path / "lake"))
+        assert message in error
+        assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_cluster_that_is_not_reachable_makes_no_lake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ("-X", "default.api.timeout.ms=500", "--to", str(tmp_path / "lake"))
+    arguments = ("pipeline", "run", "--from", "kafka:127.0.0.1:1", *settings)
+    assert cli.main(list(arguments)) == 1
+    assert "127.0.0.1:1 cannot be reached" in capsys.readouterr().err
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_missing_file_of_samples_is_refused_before_a_lake_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log"
+    generate(GeneratorOptions(folder=log, groups=1, commits=1, days=1, partitions=1))
+    words = ("--from", str(log), "--samples", str(tmp_path / "gone.jsonl"))
+    error = _refused(capsys, *words, "--to", str(tmp_path / "lake"))
+    assert "gone.jsonl cannot be read: No such file or directory" in error
+    assert not (tmp_path / "lake").exists()

@@ -108,6 +108,7 @@ def _run(options: argparse.Namespace) -> int:
     from coterie.pipeline.jobs.run import FollowIntervals, Job, follow, run_once
     from coterie.pipeline.jobs.spark_tables import publish
     from coterie.pipeline.lake.lake import Lake
+    from coterie.pipeline.sources.partition_ends import check_samples
 
     if options.max_records is not None and options.max_records < 1:
         raise SettingError("--max-records must be 1 or more")
@@ -117,6 +118,10 @@ def _run(options: argparse.Namespace) -> int:
         raise SettingError("--max-records cannot be used with --follow")
     engine, settings = engine_of(options), _gold_settings(options)
     source = open_source_option(options)
+    # Before the lake is created: a lake belongs to its source.
+    source.check()
+    if options.samples is not None:
+        check_samples(options.samples)
     # Only a cluster has an id; other sources are identified by their location.
     cluster_id = getattr(source, "cluster_id", None)
     lake = Lake.open_or_create(

@@ -50,6 +50,10 @@ class BronzeSource:
         """Return the name of the source."""
         return f"bronze:{self.where}"
 
+    def check(self) -> None:
+        """Check that the lake exists. Raises SettingError."""
+        Lake.open(self.where)
+
     def heads(self, since: Mapping[int, int] | None = None) -> Mapping[int, Head]:
         """Return the offsets that the lake has read; `since` is ignored."""
         heads = Lake.open(self.where).version.heads

@@ -106,6 +106,13 @@ class ClusterSource:
         with ClusterConnection(self.settings) as connection:
             return connection.wait(describe_cluster(connection.cluster)).cluster_id
 
+    def check(self) -> None:
+        """Check that the cluster can be reached and its offsets topic be described.
+
+        A cluster without groups has no such topic yet. Raises ClientError.
+        """
+        self.heads()
+
     def heads(self, since: Mapping[int, int] | None = None) -> Mapping[int, Head]:
         """Return the head of each log partition; an empty mapping if the topic does not
         exist.

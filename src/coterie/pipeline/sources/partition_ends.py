@@ -69,6 +69,18 @@ class _SampleLine(msgspec.Struct):
             )
 
 
+def check_samples(file: Path) -> None:
+    """Check that a file of samples can be read. Raises SettingError."""
+    try:
+        file.open("rb").close()
+    except OSError as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, error: OSError) -> SettingError:
+    return SettingError(f"{file} cannot be read: {error.strerror}")
+
+
 def read_samples(file: Path) -> Any:
     """Parse the samples in a file; return rows of `partition_end_samples`.
 
@@ -86,7 +98,7 @@ def read_samples(file: Path) -> Any:
                 line.check()
                 lines.append(line)
     except OSError as error:
-        raise SettingError(f"{file} cannot be read: {error.strerror}") from error
+        raise _unreadable(file, error) from error
     except (msgspec.MsgspecError, ValueError) as error:
         raise SettingError(
             f"{file} line {number} is no sample of a partition: {error}"

@@ -95,6 +95,11 @@ class LogFiles:
         except (OSError, pa.ArrowException) as error:
             raise LogError(f"{file.path}: {error}") from None
 
+    def size(self, file: LogFile) -> int:
+        """Return the size of a file in bytes. Raises LogError."""
+        with self.open(file) as opened:
+            return int(opened.size())
+
     def _folders(self) -> dict[int, str]:
         """Return the folder, or the file, of each log partition."""
         try:

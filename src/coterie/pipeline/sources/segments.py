@@ -26,7 +26,12 @@ from coterie.pipeline.segments.transactions import MarkerOutcomes
 from coterie.pipeline.sources.head_tracker import HeadTracker
 from coterie.pipeline.sources.log_scan import LISTINGS_MAX, LogScan, NewBatches
 from coterie.pipeline.sources.row_builder import BatchRun, RowBuilder
-from coterie.pipeline.sources.segment_files import FileVanished, LogFile, LogFiles
+from coterie.pipeline.sources.segment_files import (
+    TOPIC,
+    FileVanished,
+    LogFile,
+    LogFiles,
+)
 from coterie.pipeline.sources.source import Head, Hint, OffsetRange, Rows
 
 _CHUNK_BYTES_MIN: Final = 64 * 1024
@@ -64,6 +69,19 @@ class SegmentSource:
 
     def describe(self) -> str:
         return f"segments:{self.where}"
+
+    def check(self) -> None:
+        """Check that there are segments, and record batches in them unless all are
+        empty. Raises SettingError, LogError."""
+        found = self.files.find()
+        starts = (self._start_offset(*each) for each in found.items())
+        if any(start is not None for start in starts):
+            return
+        if any(self.files.size(each) for files in found.values() for each in files):
+            raise SettingError(
+                f"{self.where} has *.log files without record batches: give a folder"
+                f" with segments of {TOPIC} in it"
+            )
 
     def heads(self, since: Mapping[int, int] | None = None) -> Mapping[int, Head]:
         """Return the head of each log partition. Raises SettingError, LogError."""

@@ -90,6 +90,13 @@ class Source(Protocol):
     def describe(self) -> str:
         """Return the name that `open_source` takes, like "segments:/path"."""
 
+    def check(self) -> None:
+        """Check that the source exists, can be read and is a log; called in the driver.
+
+        Called before a lake is created for the source, so that a mistyped name has no
+        effect. Raises SettingError, LogError or ClientError.
+        """
+
     def heads(self, since: Mapping[int, int] | None = None) -> Mapping[int, Head]:
         """Return the head of each log partition; called in the driver.
 

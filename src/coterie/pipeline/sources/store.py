@@ -50,7 +50,7 @@ def open_store(where: str) -> StoreSource:
     Raises SettingError if the store is missing or has a newer version.
     """
     source = StoreSource(Path(where).absolute())
-    source.open().topics()
+    source.check()
     return source
 
 
@@ -69,6 +69,10 @@ class StoreSource:
         if file.version() < MANIFEST_VERSION:
             return SqliteStore(file)
         return JournalStore(file)
+
+    def check(self) -> None:
+        """Check that the store can be read. Raises LogError, SettingError."""
+        self.open().topics()
 
     def heads(self, since: Mapping[int, int] | None = None) -> Mapping[int, Head]:
         heads, log = {}, self.open()
