@@ -11,9 +11,8 @@ from crc32c import crc32c
 from coterie.errors import MalformedFrame
 from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.codec.row_decoder import decode_by_row
-from coterie.pipeline.segments.batch_headers import BatchHeaders
-from coterie.pipeline.segments.record_rows import decode_batches, scalar_rows
-from coterie.pipeline.segments.scan import scan
+from coterie.pipeline.segments.batches import BatchHeaders, scan
+from coterie.pipeline.segments.records import decode_batches, scalar_rows
 from coterie.pipeline.tables.bronze import RECORDS
 from coterie.wire.record_batch import (
     CHECKED_FROM,

@@ -19,7 +19,7 @@ import pyarrow as pa
 from aiokafka.record import MemoryRecords
 
 from benchmarks.harness.figures import Figure, Rounds, alternate, median_ratio
-from coterie.pipeline.segments.reader import read_segment
+from coterie.pipeline.segments.records import read_segment
 from coterie.wire.compression import Codec
 from coterie.wire.record_batch import LogRecord, encode_batch
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coterie.errors import LogError, SettingError
-from coterie.pipeline.segments import record_rows
+from coterie.pipeline.segments import records
 from coterie.pipeline.segments.transactions import TransactionBatch
 from coterie.pipeline.sources.head_tracker import BatchColumns, HeadTracker
 from coterie.pipeline.sources.planning import plan
@@ -324,7 +324,7 @@ def test_a_range_is_read_in_groups_of_a_limited_size(
     source = open_segments(str(write(tmp_path, {0: log})))
     whole = read_all(source)
     assert whole.offsets == [0, 1, 2, 3, 4, 14, 16, 20, 21, 22, 23, 24]
-    monkeypatch.setattr(record_rows, "GROUP_RECORDS", 1)
+    monkeypatch.setattr(records, "GROUP_RECORDS", 1)
     (part,) = plan(source.heads(), {})
     assert len(list(source.read(part))) > 5
     assert read_all(source) == whole

@@ -17,8 +17,8 @@ from coterie.pipeline.codec.record_json import (
     marker_to_json,
     record_to_json,
 )
-from coterie.pipeline.segments.reader import SegmentChunk, read_segment
-from coterie.pipeline.segments.scan import ZEROS, Fault
+from coterie.pipeline.segments.batches import ZEROS, Fault
+from coterie.pipeline.segments.records import SegmentChunk, read_segment
 from coterie.wire.compression import Codec
 from coterie.wire.record_batch import CODEC_BITS, BatchHeader, LogRecord
 

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.pipeline.segments.batch_headers import Flags, Ints
+from coterie.pipeline.segments.batches import Flags, Ints
 from coterie.wire.record_batch import INT32_MAX
 
 Bytes: TypeAlias = NDArray[np.uint8]

@@ -16,7 +16,7 @@ import numpy as np
 
 from coterie.client.admin.fetch import AbortedTxn
 from coterie.errors import LogError, MalformedFrame
-from coterie.pipeline.segments.batch_headers import Ints
+from coterie.pipeline.segments.batches import Ints
 from coterie.wire.record_batch import (
     BatchHeader,
     LogRecord,

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from coterie.pipeline.segments.batch_headers import Ints
+from coterie.pipeline.segments.batches import Ints
 from coterie.pipeline.segments.transactions import StableOffset, TransactionBatch
 from coterie.pipeline.sources.source import Cuts, Head, Hint
 

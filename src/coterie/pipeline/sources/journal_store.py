@@ -26,7 +26,7 @@ from coterie.broker.log.manifest import SegmentRow
 from coterie.broker.log.segments import partition_directory, segment_path
 from coterie.broker.log.store_file import StoreFile
 from coterie.errors import LogError
-from coterie.pipeline.segments.scan import Fault, ScannedChunk, scan
+from coterie.pipeline.segments.batches import Fault, ScannedChunk, scan
 from coterie.pipeline.sources.sqlite_store import decode_topic
 from coterie.pipeline.sources.stored_log import (
     NumberedPartition,

@@ -15,13 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from coterie.errors import MalformedFrame
-from coterie.pipeline.segments.batch_headers import BatchHeaders, Ints
-from coterie.pipeline.segments.record_rows import (
+from coterie.pipeline.segments.batches import BAD_CHECKSUM, BatchHeaders, Fault, Ints
+from coterie.pipeline.segments.records import (
     BRONZE,
     DecodedBatches,
     decode_batches,
 )
-from coterie.pipeline.segments.scan import BAD_CHECKSUM, Fault
 from coterie.pipeline.sources.source import Rows
 from coterie.pipeline.tables.bronze import RECORDS
 from coterie.pipeline.tables.silver import LOG_GAPS, QUARANTINE

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
 from coterie.broker.catalog.topics import Topic
-from coterie.pipeline.segments.scan import Fault
+from coterie.pipeline.segments.batches import Fault
 from coterie.types import TopicId
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coterie.broker.log.log import LogPartition
-from coterie.pipeline.segments.reader import read_segment
+from coterie.pipeline.segments.records import read_segment
 from tests.broker.runtime.world import TOPIC_ID, World, commit_request, consumer_join
 
 

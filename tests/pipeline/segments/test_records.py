@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.errors import LogError
-from coterie.pipeline.segments import lockstep, record_rows
-from coterie.pipeline.segments.reader import _LocalFile, read_segment
-from coterie.pipeline.segments.record_rows import scalar_rows
-from coterie.pipeline.segments.scan import scan
+from coterie.pipeline.segments import lockstep, records
+from coterie.pipeline.segments.batches import scan
+from coterie.pipeline.segments.records import _LocalFile, read_segment, scalar_rows
 from coterie.wire.compression import Codec, decompress
 from coterie.wire.record_batch import (
     LOG_APPEND_TIME,
@@ -29,7 +28,9 @@ from coterie.wire.record_batch import (
 
 content = st.none() | st.binary(max_size=200)
 header_lists = st.lists(st.tuples(st.text(max_size=5), content), max_size=2)
-records = st.tuples(st.integers(-1, 2**45), content, content, header_lists.map(tuple))
+generated_records = st.tuples(
+    st.integers(-1, 2**45), content, content, header_lists.map(tuple)
+)
 
 
 @st.composite
@@ -39,7 +40,7 @@ def logs(draw: st.DrawFn) -> list[bytes]:
     for _ in range(draw(st.integers(1, 6))):
         rows = []
         for time, key, value, headers in draw(
-            st.lists(records, min_size=1, max_size=9)
+            st.lists(generated_records, min_size=1, max_size=9)
         ):
             offset += draw(st.integers(1, 4))
             rows.append(LogRecord(offset, time, key, value, headers))
@@ -244,7 +245,7 @@ def test_batches_are_decoded_in_groups_of_a_limited_size(
     [whole] = read_segment(file)
     for name, limit in (("GROUP_RECORDS", 12), ("GROUP_BYTES", 12_000)):
         with monkeypatch.context() as patch:
-            patch.setattr(record_rows, name, limit)
+            patch.setattr(records, name, limit)
             parts = list(read_segment(file))
         assert len(parts) == 10
         assert all(sum(map(len, part.tables)) <= 10 for part in parts)
@@ -262,10 +263,10 @@ def test_a_batch_that_is_too_large_is_a_fault_with_its_place(
     many = encode_batch([LogRecord(at, 0, None, b"v") for at in range(1, 9)])
     bomb = encode_batch([LogRecord(9, 0, None, bytes(100_000))], codec=Codec.ZSTD)
     file.write_bytes(small + many + bomb + encode_batch([LogRecord(10, 0, None, None)]))
-    monkeypatch.setattr(record_rows, "BATCH_RECORDS_MAX", 7)
-    monkeypatch.setattr(record_rows, "GROUP_RECORDS", 1)
+    monkeypatch.setattr(records, "BATCH_RECORDS_MAX", 7)
+    monkeypatch.setattr(records, "GROUP_RECORDS", 1)
     monkeypatch.setattr(
-        record_rows, "decompress", lambda codec, body: decompress(codec, body, 99_999)
+        records, "decompress", lambda codec, body: decompress(codec, body, 99_999)
     )
     chunks = list(read_segment(file))
     assert [row["record_offset"] for row in rows_of(chunks)] == [0, 10]

@@ -1,4 +1,5 @@
-"""Decode record batches with valid checksums to bronze rows in Arrow.
+"""Decode record batches with valid checksums to rows in Arrow; `read_segment` does it
+for a whole segment file.
 
 `lockstep` finds the fields of the records; keys and values are then slices of one
 buffer, which Arrow copies once. A batch that lockstep rejects is decoded by
@@ -7,15 +8,25 @@ buffer, which Arrow copies once. A batch that lockstep rejects is decoded by
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from coterie.errors import MalformedFrame
-from coterie.pipeline.segments.batch_headers import BatchHeaders, Ints
+from coterie.errors import LogError, MalformedFrame
+from coterie.pipeline.segments.batches import (
+    CHUNK_BYTES,
+    BatchHeaders,
+    Fault,
+    Ints,
+    ScannedChunk,
+    scan,
+)
 from coterie.pipeline.segments.lockstep import PADDING, Bytes, Fields, find_fields
 from coterie.wire.compression import Codec, decompress
 from coterie.wire.record_batch import (
@@ -297,3 +308,86 @@ def _read_headers(data: Bytes, fields: Fields) -> tuple[Any, list[int]]:
         fields=list(HEADERS.value_type),
     )
     return pa.ListArray.from_arrays(pa.array(edges), pairs, type=HEADERS), bad
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentChunk:
+    """The content of a part of a segment file, in log order."""
+
+    tables: tuple[Any, ...]
+    """Arrow record batches of the schema BRONZE."""
+    headers: BatchHeaders
+    """Positions are those in the file."""
+    faults: tuple[Fault, ...]
+    end: int
+    """The position in the file up to which it was read."""
+
+
+def read_segment(
+    path: Path, *, from_offset: int = 0, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[SegmentChunk]:
+    """Read a segment file; records below `from_offset` are left out.
+
+    Raises LogError when the file cannot be read.
+    """
+    try:
+        with path.open("rb", buffering=0) as file:
+            chunks = scan(
+                _LocalFile(file), str(path), verify=True, chunk_bytes=chunk_bytes
+            )
+            for chunk in chunks:
+                begin = 0
+                for rows in decode_batches(chunk.data, chunk.headers):
+                    yield _group(path, chunk, begin, rows, from_offset)
+                    begin = rows.end
+    except OSError as error:
+        raise LogError(f"{path}: {error.strerror or error}") from None
+
+
+def _group(
+    path: Path, chunk: ScannedChunk, begin: int, rows: DecodedBatches, from_offset: int
+) -> SegmentChunk:
+    """Return the content of the batches of a chunk from index `begin` on."""
+    is_last = rows.end == len(chunk.headers)
+    position = chunk.headers.position + chunk.at
+    sizes = chunk.headers.size_bytes
+    bases = chunk.headers.base_offset
+    faults = [
+        fault
+        for before, fault in chunk.faults
+        if begin <= before < rows.end or (is_last and before == rows.end)
+    ]
+    faults += [
+        Fault(
+            str(path), int(position[i]), int(sizes[i]), f"{reason} (offset {bases[i]})"
+        )
+        for i, reason in rows.faults
+    ]
+    headers = BatchHeaders(position, chunk.headers.fields)
+    headers = headers.select(np.arange(begin, rows.end))
+    tables = rows.tables
+    if (headers.base_offset < from_offset).any():
+        headers = headers.select(headers.last_offset >= from_offset)
+        is_wanted = pc.field("record_offset") >= from_offset
+        tables = [table.filter(is_wanted) for table in tables]
+    end = chunk.end if is_last else int(position[rows.end])
+    return SegmentChunk(
+        tables=tuple(table for table in tables if len(table)),
+        headers=headers,
+        faults=tuple(sorted(faults, key=lambda each: each.position)),
+        end=end,
+    )
+
+
+class _LocalFile:
+    """A `scan.SegmentFile` over an open local file."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._descriptor = file.fileno()
+
+    def size(self) -> int:
+        # Seeking fails for a pipe, whose size fstat would give as 0.
+        return os.lseek(self._descriptor, 0, os.SEEK_END)
+
+    def read_at(self, nbytes: int, offset: int) -> bytes:
+        return os.pread(self._descriptor, nbytes, offset)
