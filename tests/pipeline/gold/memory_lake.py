@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ class MemoryInputs:
     all_rows: Tables
     new_rows: Tables
     rows_before: Tables
+    rewritten_from: datetime | None = None
 
     def all(self, name: str) -> DataFrame:
         self._check(name)
@@ -43,6 +45,18 @@ class MemoryInputs:
     def before(self, name: str | None = None) -> DataFrame:
         self._check(name)
         return self._frame(name or self.gold.table.name, self.rows_before)
+
+    def rewrite_from(self, time: datetime | None) -> None:
+        assert self.gold.rewrites is not None
+        self.rewritten_from = time
+
+    def kept_rows(self) -> Any | None:
+        """Return the rows of the last build that are kept; None for none."""
+        if self.rewritten_from is None:
+            return None
+        before = self.rows_before[self.gold.table.name]
+        times = before[self.gold.rewrites]
+        return before.filter(pc.less(times, pa.scalar(self.rewritten_from, times.type)))
 
     def _check(self, name: str | None) -> None:
         assert name in (None, *self.gold.inputs), f"{name} is no declared input"
@@ -82,6 +96,12 @@ class MemoryLake:
                 self.spark, self.settings, gold, self.tables, added, before
             )
             rows = arrow_of(gold.build(inputs), gold)
+            kept = inputs.kept_rows()
+            if kept is not None:
+                assert gold.rewrites is not None
+                first = pc.min(rows[gold.rewrites]).as_py()
+                assert first is None or first >= inputs.rewritten_from
+                rows = pa.concat_tables([kept, rows])
             if gold.appends:
                 added[name] = rows
                 rows = (

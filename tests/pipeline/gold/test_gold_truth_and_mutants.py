@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pytest
@@ -40,6 +41,9 @@ class WeekInputs:
 
     def before(self, name: str | None = None) -> DataFrame:
         raise AssertionError("these tables are rebuilt as a whole")
+
+    def rewrite_from(self, time: datetime | None) -> None:
+        assert time is None
 
 
 def _built(spark: SparkSession, week: Week, name: str) -> Rows:

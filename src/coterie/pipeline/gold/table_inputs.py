@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from coterie.pipeline.gold.settings import GoldSettings
@@ -47,6 +48,13 @@ class TableInputs(Protocol):
         all rows that `new` returns.
         """
 
+    def rewrite_from(self, time: datetime | None) -> None:
+        """Keep the rows of this table before `time`; the build returns the others.
+
+        Only for a table with `rewrites`. None replaces all rows, as does a build that
+        does not call this method.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class GoldTable:
@@ -59,6 +67,9 @@ class GoldTable:
     """The function that returns rows in the schema of `table`."""
     appends: bool = False
     """True when `build` returns rows to append, not the whole table."""
+    rewrites: str | None = None
+    """The time column by which `build` may replace only the newest rows: it calls
+    `rewrite_from` and returns the rows from that time on."""
 
 
 def derived(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import uuid4
 
@@ -106,7 +107,7 @@ class _Builder:
     def build(self, gold: GoldTable) -> None:
         name = gold.table.name
         inputs = _BuildInputs(self, gold)
-        new = self._write(gold.build(inputs), name)
+        new = self._write(inputs.with_kept_rows(gold.build(inputs)), name)
         present = self.tables.get(name, TableFiles())
         is_unchanged = gold.appends and not new and name in self.tables
         self.tables[name] = TableFiles(
@@ -136,6 +137,7 @@ class _BuildInputs:
     def __init__(self, builder: _Builder, gold: GoldTable) -> None:
         self.spark = builder.spark
         self.uses_settings = False
+        self._rewritten_from: datetime | None = None
         self._builder = builder
         self._gold = gold
         self._through = builder.tables.get(gold.table.name, TableFiles()).through
@@ -173,6 +175,20 @@ class _BuildInputs:
             return self._read(wanted, ())
         version = self._builder.lake.at(self._through)
         return self._read(wanted, version.of(wanted).files)
+
+    def rewrite_from(self, time: datetime | None) -> None:
+        """Keep the rows of this table before `time`."""
+        assert self._gold.rewrites is not None
+        self._rewritten_from = time
+
+    def with_kept_rows(self, built: DataFrame) -> DataFrame:
+        """Return the built rows and the rows of the last build that are kept."""
+        column, time = self._gold.rewrites, self._rewritten_from
+        if column is None or time is None:
+            return built
+        # This writes all rows of the table again.
+        kept = self.before().where(f"{column} < timestamp '{time.isoformat()}'")
+        return kept.unionByName(built)
 
     def _read(self, name: str, files: Sequence[File]) -> DataFrame:
         return read_files(self.spark, self._builder.lake.storage, TABLES[name], files)

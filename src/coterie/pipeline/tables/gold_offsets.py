@@ -21,6 +21,7 @@ from coterie.pipeline.tables.table import (
     Column,
     Layer,
     Table,
+    day_of,
     required,
 )
 
@@ -165,7 +166,9 @@ LAG_HISTORY: Final = Table(
             " before the group loses any",
         ),
         Column("owner_member_id", STRING, "member ID of the owner at that time"),
+        day_of("sample_ts"),
     ),
+    partition_by="day",
 )
 
 EXPIRY_FORECAST: Final = Table(
