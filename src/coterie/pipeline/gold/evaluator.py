@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from coterie.pipeline.gold.settings import DAY_MS, BurrowRules
+from coterie.pipeline.gold.settings import BurrowRules
 from coterie.pipeline.gold.verdict import (
     BURROW_CODES,
     GROUP_VERDICTS,
@@ -77,8 +77,6 @@ class Status(NamedTuple):
     lag: int | None
     committed_offset: int | None
     log_end_offset: int | None
-    day: int
-    """Days since 1970, UTC."""
 
 
 class PartitionWindow:
@@ -165,7 +163,6 @@ class PartitionWindow:
             lag=lag,
             committed_offset=offset,
             log_end_offset=sample.end,
-            day=now_ms // DAY_MS,
         )
 
     def _clear_commits(self) -> None:
@@ -278,7 +275,6 @@ def _group_status(statuses: dict[Partition, Status], rules: BurrowRules) -> Stat
         lag=sum(lags) if lags else None,
         committed_offset=None,
         log_end_offset=None,
-        day=next(iter(statuses.values())).day,
     )
 
 

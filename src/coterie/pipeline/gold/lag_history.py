@@ -44,8 +44,7 @@ def lag_history(
     partition_ownership_history."""
     ends = with_lives(of_minutes(samples))
     lag = _lag(events(ends, history, ownership)).transform(_with_rates)
-    rows = with_produced(lag, ends, "next_offset").transform(_with_time_lag)
-    return rows.withColumn("day", F.to_date("sample_ts"))
+    return with_produced(lag, ends, "next_offset").transform(_with_time_lag)
 
 
 def _lag(all_events: DataFrame) -> DataFrame:

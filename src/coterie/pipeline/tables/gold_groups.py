@@ -27,7 +27,6 @@ from coterie.pipeline.tables.table import (
     Column,
     Layer,
     Table,
-    day_of,
     list_of,
     required,
 )
@@ -263,9 +262,8 @@ GROUP_STATUS: Final = Table(
         Column("lag", LONG, "lag at that time"),
         Column("committed_offset", LONG, "committed offset at that time"),
         Column("log_end_offset", LONG, "high watermark at that time"),
-        day_of("window_end_ts"),
     ),
-    partition_by="day",
+    day_of="window_end_ts",
 )
 
 STALE_GROUP_CANDIDATES: Final = Table(

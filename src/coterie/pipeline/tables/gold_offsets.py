@@ -21,7 +21,6 @@ from coterie.pipeline.tables.table import (
     Column,
     Layer,
     Table,
-    day_of,
     required,
 )
 
@@ -166,9 +165,8 @@ LAG_HISTORY: Final = Table(
             " before the group loses any",
         ),
         Column("owner_member_id", STRING, "member ID of the owner at that time"),
-        day_of("sample_ts"),
     ),
-    partition_by="day",
+    day_of="sample_ts",
 )
 
 EXPIRY_FORECAST: Final = Table(

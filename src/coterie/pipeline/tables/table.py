@@ -74,8 +74,9 @@ class Table:
     key: Sequence[str]
     """Columns whose values identify a row."""
     columns: Sequence[Column]
-    partition_by: str | None = None
-    """The column whose values divide the files of the table; None for no division."""
+    day_of: str | None = None
+    """The time column whose UTC date divides the files of the table, as a column `day`
+    that the lake adds; None for no division."""
 
     @cached_property
     def schema(self) -> Any:
@@ -85,12 +86,6 @@ class Table:
 def required(name: str, kind: Any, meaning: str) -> Column:
     """Return a column that is never null."""
     return Column(name, kind, meaning, nullable=False)
-
-
-def day_of(time: str) -> Column:
-    """Return the column `day`, by which a table with a long history is partitioned."""
-    meaning = f"UTC date of {time}; the table is partitioned by it"
-    return required("day", DATE, meaning)
 
 
 # Columns that several tables share.
