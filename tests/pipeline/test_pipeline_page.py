@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from coterie.pipeline.jobs.spark_tables import make_views, run_sql
+from coterie.pipeline.lake import sql
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.tables.all_tables import TABLES
 from tests.pipeline.lakes import make_lake
@@ -54,25 +56,38 @@ def test_a_page_without_a_table_or_its_example_is_rejected(
     assert "sections differ" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_every_example_runs(spark: SparkSession, tmp_path: Path) -> None:
-    rows = story()
-    lake = Lake.open(make_lake(tmp_path / "lake", rows))
-    # One query for all examples: each query costs Spark half a second.
-    counts = " UNION ALL ".join(
+def _all_examples() -> str:
+    """Return one query for all examples: each query costs Spark half a second."""
+    return " UNION ALL ".join(
         f"SELECT '{name}' AS name, count(*) AS found FROM ({query})"
         for name, query in queries(PAGE.read_text("utf-8")).items()
     )
-    make_views(spark, lake, counts)
-    answer = {
-        row["name"]: row["found"]
-        for row in run_sql(spark, counts, None).rows.to_pylist()
-    }
-    assert answer.keys() == {each.name for each in tables()}
-    assert {name for name, found in answer.items() if found} == rows.keys() - _EMPTY
-    for name in answer:
-        spark.catalog.dropTempView(name)
+
+
+def _check(rows: Any, stored: Iterable[str]) -> None:
+    found = {row["name"]: row["found"] for row in rows.to_pylist()}
+    assert found.keys() == {each.name for each in tables()}
+    assert {name for name, count in found.items() if count} == set(stored) - _EMPTY
+
+
+@pytest.mark.slow
+def test_every_example_runs_in_duckdb(tmp_path: Path) -> None:
+    rows, query = story(), _all_examples()
+    lake = Lake.open(make_lake(tmp_path / "lake", rows))
+    with sql.connect("1g") as connection:
+        sql.make_views(connection, lake, query)
+        _check(sql.run_sql(connection, query, None).rows, rows)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_every_example_runs_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+    rows, query = story(), _all_examples()
+    lake = Lake.open(make_lake(tmp_path / "lake", rows))
+    make_views(spark, lake, query)
+    _check(run_sql(spark, query, None).rows, rows)
+    for table in tables():
+        spark.catalog.dropTempView(table.name)
 
 
 _EMPTY = {"offset_commit_history"}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,8 @@ from coterie.cli.main import main
 from coterie.cli.pipeline.sql import run_statements, split_statements
 from coterie.cli.pipeline.tables import json_value
 from coterie.errors import SettingError
-from tests.pipeline.lakes import AS_OF
+from tests.cli.pipeline.conftest import LakeShell
+from tests.pipeline.lakes import AS_OF, CLUSTER
 
 
 def test_values_of_any_type_become_json() -> None:
@@ -80,7 +84,73 @@ def test_the_prompt_continues_after_an_error_and_after_ctrl_c(
     assert _run_prompt(["SELECT 3;"], monkeypatch) == ["SELECT 3"]
 
 
-def test_spark_is_not_started_without_a_lake(
+def test_a_query_is_printed_with_the_facts_of_the_lake(shell: LakeShell) -> None:
+    query = "SELECT group_id, sum(lag) AS lag FROM lag_history GROUP BY 1 ORDER BY 1"
+    document = json.loads(shell("sql -o json --limit 1", query))
+    assert document["cluster_id"] == CLUSTER
+    assert document["summary"]["is_all"] is False
+    [item] = document["items"]
+    assert isinstance(item["lag"], int), "DuckDB's sum of integers is a decimal"
+    assert "the first 1 rows; --limit 0 shows all" in shell.error
+    lines = shell("sql -o csv --limit 0", query).splitlines()
+    assert lines[0] == "group_id,lag"
+    assert len(lines) == 3
+
+
+def test_statements_of_stdin_run_in_order(
+    shell: LakeShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 1 AS a;\nSELECT\n2 AS b;"))
+    assert shell("sql").split() == ["a", "1", "b", "2"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 1 AS a;\nSELEC 2;\nSELECT 3;"))
+    assert shell("sql").split() == ["a", "1"]
+    assert shell.code == 2
+
+
+@pytest.mark.parametrize("option", ["--remote sc://spark:1", "--conf a=b"])
+def test_an_option_of_spark_requires_the_engine_spark(
+    option: str, shell: LakeShell
+) -> None:
+    shell(f"sql {option}", "SELECT 1")
+    assert shell.code == 2
+    assert "is an option of Spark: add --engine spark" in shell.error
+
+
+def test_engine_spark_runs_the_query_in_spark(
+    shell: LakeShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow as pa
+
+    from coterie.pipeline.jobs import spark_tables
+    from coterie.pipeline.lake.sql import QueryResult
+
+    def run(spark: object, query: str, limit: int | None) -> QueryResult:
+        return QueryResult(pa.table({"ran": [f"{spark}: {query}"]}), is_complete=True)
+
+    monkeypatch.setattr("coterie.cli.pipeline.sql.start_spark", lambda _: "spark")
+    monkeypatch.setattr(spark_tables, "make_views", lambda *_: None)
+    monkeypatch.setattr(spark_tables, "run_sql", run)
+    assert "spark: SELECT 1" in shell("sql --engine spark --conf a=b", "SELECT 1")
+
+
+@pytest.mark.slow
+def test_a_query_imports_neither_spark_nor_pandas(story_lake: Path) -> None:
+    script = (
+        "import sys\nfrom coterie.cli.main import main\n"
+        "query = 'SELECT count(*) FROM lag_history'\n"
+        f"main(['pipeline', 'sql', '--lake', {str(story_lake)!r}, query])\n"
+        "print('loaded:', *sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+    loaded = set(done.stdout.rpartition("loaded:")[2].split())
+    assert {"duckdb", "pyarrow"} <= loaded
+    assert not loaded & {"pyspark", "py4j", "altair", "pandas", "polars", "asyncio"}
+    assert done.stderr == ""
+
+
+def test_no_engine_is_started_without_a_lake(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["pipeline", "sql", "SELECT 1", "--lake", str(tmp_path / "none")]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.connect import add_connection_options
@@ -33,6 +34,32 @@ def add_lake_option(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="directory of the tables that `coterie pipeline run` wrote",
     )
+
+
+def skip_pandas() -> None:
+    """Import pyarrow without pandas, which is half the time of a short command.
+
+    pyarrow imports pandas when it creates its first value, to recognize a Series. It
+    tries again when a table is converted to pandas.
+    """
+    if "pyarrow.dataset" in sys.modules or "pandas" in sys.modules:
+        return
+    sys.meta_path.insert(0, _NO_PANDAS)
+    try:
+        import pyarrow.dataset  # noqa: F401
+    finally:
+        sys.meta_path.remove(_NO_PANDAS)
+
+
+class _WithoutPandas(MetaPathFinder):
+    """A finder of modules that finds no pandas."""
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname)
+
+
+_NO_PANDAS: Final = _WithoutPandas()
 
 
 # The log.
@@ -96,7 +123,8 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         "--memory",
         default="4g",
         metavar="SIZE",
-        help="memory of Spark's driver; with local[N] all of Spark's (default 4g)",
+        help="memory of Spark's driver; with local[N] all of Spark's (default 4g);"
+        " of DuckDB in `sql`",
     )
     group.add_argument(
         "--conf",

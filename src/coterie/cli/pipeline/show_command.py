@@ -17,6 +17,7 @@ from coterie.cli.pipeline.options import (
     add_lake_option,
     read_limit,
     read_partition,
+    skip_pandas,
 )
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class ShowCommand:
             parser.add_argument(f"--{name}", action="store_true", help=help_text)
 
     def _run(self, options: argparse.Namespace) -> int:
+        skip_pandas()
         from coterie.cli.pipeline.tables import show_table
 
         titles = self.titles

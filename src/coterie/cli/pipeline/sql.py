@@ -20,16 +20,16 @@ from coterie.cli.pipeline.options import (
     add_lake_option,
     engine_of,
     read_limit,
+    skip_pandas,
     start_spark,
 )
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, SettingError
 from coterie.files import make_private_directory
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from coterie.cli.output.outcome import Outcome
     from coterie.pipeline.lake.lake import Lake
+    from coterie.pipeline.lake.sql import QueryResult
 
 _DEFAULT_LIMIT: Final = 1_000
 
@@ -39,6 +39,12 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "query", nargs="?", metavar="SQL", help="query; a prompt when omitted"
     )
     add_lake_option(parser)
+    parser.add_argument(
+        "--engine",
+        choices=("duckdb", "spark"),
+        default="duckdb",
+        help="engine of the query (default duckdb)",
+    )
     parser.add_argument(
         "--limit",
         type=read_limit,
@@ -50,30 +56,56 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from coterie.cli.output.emit import CommandIO, emit
+
+    if options.engine == "duckdb":
+        skip_pandas()
     from coterie.pipeline.lake.lake import Lake
 
     io = CommandIO()
     lake = Lake.open(options.lake)
-    spark = start_spark(engine_of(options))
+    run_query = _start_engine(options, lake)
 
     def run_statement(query: str) -> int:
-        return emit(query_outcome(spark, lake, query, options.limit), options, io)
+        result = run_query(query, options.limit)
+        return emit(_outcome(lake, result, options.limit), options, io)
 
     if options.query is not None:
         return run_statement(options.query)
     return run_statements(run_statement)
 
 
-def query_outcome(
-    spark: SparkSession, lake: Lake, query: str, limit: int | None
-) -> Outcome:
-    """Run a query and return its outcome. Raises SettingError and LogError."""
+def _start_engine(
+    options: argparse.Namespace, lake: Lake
+) -> Callable[[str, int | None], QueryResult]:
+    """Start the engine of --engine; return the function that runs a query in it."""
+    if options.engine == "spark":
+        from coterie.pipeline.jobs import spark_tables
+
+        spark = start_spark(engine_of(options))
+
+        def run_in_spark(query: str, limit: int | None) -> QueryResult:
+            spark_tables.make_views(spark, lake, query)
+            return spark_tables.run_sql(spark, query, limit)
+
+        return run_in_spark
+    if options.remote or options.conf:
+        given = "--remote" if options.remote else "--conf"
+        raise SettingError(f"{given} is an option of Spark: add --engine spark")
+    from coterie.pipeline.lake import sql
+
+    connection = sql.connect(options.memory)
+
+    def run_in_duckdb(query: str, limit: int | None) -> QueryResult:
+        sql.make_views(connection, lake, query)
+        return sql.run_sql(connection, query, limit)
+
+    return run_in_duckdb
+
+
+def _outcome(lake: Lake, result: QueryResult, limit: int | None) -> Outcome:
     from coterie.cli.output.outcome import Outcome
     from coterie.cli.pipeline.tables import columns_named, items_of, lake_context
-    from coterie.pipeline.jobs.spark_tables import make_views, run_sql
 
-    make_views(spark, lake, query)
-    result = run_sql(spark, query, limit)
     more = f"the first {limit} rows; --limit 0 shows all"
     return Outcome(
         schema="coterie.pipeline.sql",
@@ -88,10 +120,11 @@ def query_outcome(
 
 SQL: Final = Command(
     description="""\
-Query a lake in Spark SQL: one query, or a prompt for several.
+Query a lake in SQL: one query, or a prompt for several.
 
 Every table is a view of its name; docs/pipeline.md describes the columns. Each view has
 three additional columns: cluster_id, as_of_ts and history_from_ts. Times are UTC.
+DuckDB runs the query, unless --engine names Spark. A query can only read the tables.
 Without a query the command shows a prompt, where ";" ends a statement and quit ends the
 session; when stdin is not a terminal, statements are read from it.
 """,
@@ -104,6 +137,9 @@ examples:
       all rows, for a spreadsheet
   coterie pipeline sql --lake lake
       a prompt
+  coterie pipeline sql --lake lake --engine spark \\
+      "SELECT group_id, size(assigned) FROM current_members"
+      a query with functions of Spark SQL, which takes some seconds to start
 
 exit codes: 0 success, 1 the query failed, 2 invalid query or usage error
 """,

@@ -11,6 +11,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from decimal import Decimal
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
@@ -188,6 +189,8 @@ def json_value(value: Any) -> Json:
         return {name: json_value(each) for name, each in value.items()}
     if isinstance(value, float) and not isfinite(value):
         return None  # JSON has no infinity and no NaN
+    if isinstance(value, Decimal) and value == value.to_integral_value():
+        return int(value)  # DuckDB's sum of integers is a decimal
     if isinstance(value, bytes):
         return value.hex()
     return value if isinstance(value, _JSON_TYPES) else str(value)

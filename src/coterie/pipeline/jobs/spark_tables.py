@@ -7,12 +7,12 @@ Every table is a view with the table's name. Each view has three additional colu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING
 
 from coterie.errors import LogError, SettingError
 from coterie.pipeline.lake.lake import File, Lake
+from coterie.pipeline.lake.sql import QueryResult, tables_in, unique_names
 from coterie.pipeline.lake.storage import Storage
 from coterie.pipeline.spark_session import first_line
 from coterie.pipeline.tables.all_tables import TABLES
@@ -21,16 +21,6 @@ from coterie.pipeline.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_LISTING_KEYWORDS: Final = frozenset({"show", "list"})
-
-
-class QueryResult(NamedTuple):
-    """The first rows of a query's result."""
-
-    rows: Any
-    """An Arrow table; its column names are unique."""
-    is_complete: bool
 
 
 def read_files(
@@ -51,18 +41,15 @@ def make_views(spark: SparkSession, lake: Lake, query: str) -> None:
     """
     from pyspark.sql import functions as F
 
-    words, version = set(re.findall(r"\w+", query.lower())), lake.version
-    for table in TABLES.values():
-        if table.name in words or words & _LISTING_KEYWORDS:
-            files = version.of(table.name).files
-            read_files(spark, lake.storage, table, files).select(
-                "*",
-                F.lit(lake.identity.cluster_id).cast("string").alias("cluster_id"),
-                F.lit(version.as_of_ts).cast("timestamp").alias("as_of_ts"),
-                F.lit(version.history_from_ts)
-                .cast("timestamp")
-                .alias("history_from_ts"),
-            ).createOrReplaceTempView(table.name)
+    version = lake.version
+    for table in tables_in(query):
+        files = version.of(table.name).files
+        read_files(spark, lake.storage, table, files).select(
+            "*",
+            F.lit(lake.identity.cluster_id).cast("string").alias("cluster_id"),
+            F.lit(version.as_of_ts).cast("timestamp").alias("as_of_ts"),
+            F.lit(version.history_from_ts).cast("timestamp").alias("history_from_ts"),
+        ).createOrReplaceTempView(table.name)
 
 
 def run_sql(spark: SparkSession, query: str, limit: int | None) -> QueryResult:
@@ -81,12 +68,7 @@ def run_sql(spark: SparkSession, query: str, limit: int | None) -> QueryResult:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     try:
         frame = spark.sql(query)
-        names: list[str] = []
-        for index, name in enumerate(frame.columns):
-            # The second column n becomes n_2.
-            earlier = frame.columns[:index].count(name)
-            names.append(f"{name}_{earlier + 1}" if earlier else name)
-        frame = frame.toDF(*names)
+        frame = frame.toDF(*unique_names(frame.columns))
         rows = (frame if limit is None else frame.limit(limit + 1)).toArrow()
     except (AnalysisException, ParseException) as error:
         raise SettingError(_summarize(error)) from None
