@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -168,6 +169,29 @@ def test_only_the_newest_rows_of_a_long_history_are_read(
     assert shell.items("show history --since 2h --limit 5") == plain
     assert "5 of 120 rows" in shell.error
     assert len(shell.items("show history --since 5m --limit 50")) == 5
+
+
+@pytest.mark.parametrize("name", ["lag --at 25m", "status --partitions"])
+def test_of_a_long_history_all_columns_are_read_of_the_newest_rows_only(
+    name: str, shell: LakeShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_rows: list[int] = []
+    read = Lake.read
+
+    def recorded(
+        self: Lake, table: str, columns: Any = None, filters: Any = None
+    ) -> Any:
+        rows = read(self, table, columns, filters)
+        if columns is None:
+            read_rows.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(Lake, "read", recorded)
+    plain = shell.items(f"show {name}")
+    monkeypatch.setattr("coterie.pipeline.lake.query._LONG_TABLE_ROWS", 10)
+    assert shell.items(f"show {name}") == plain
+    before, after = read_rows
+    assert after == len(plain) <= before / 5
 
 
 def test_rebalances_are_filtered_by_storm(shell: LakeShell) -> None:

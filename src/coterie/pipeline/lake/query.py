@@ -58,14 +58,18 @@ def run_query(lake: Lake, query: TableQuery) -> tuple[Any, int]:
     for column, values in query.among.items():
         one = is_one_of(column, values)
         condition = one if condition is None else condition & one
-    if query.limit and not query.first_of and table.rows > _LONG_TABLE_ROWS:
-        condition, total = _narrow(lake, query, condition)
+    if table.rows > _LONG_TABLE_ROWS and (query.limit or query.first_of):
+        bound, total = _bound(lake, query, condition)
+        if bound is not None:
+            condition = bound if condition is None else condition & bound
     rows = lake.read(query.table, query.columns, condition).sort_by(list(query.order))
     if query.first_of:
         rows = _first_rows(rows, query.first_of)
         rows = rows if query.having is None else rows.filter(query.having)
         rows = rows.sort_by(list(query.final_order)) if query.final_order else rows
-    return rows.slice(0, query.limit), len(rows) if total is None else total
+    if query.first_of or total is None:
+        total = len(rows)
+    return rows.slice(0, query.limit), total
 
 
 def is_one_of(column: str, values: Sequence[Any]) -> Any:
@@ -79,23 +83,30 @@ def timestamp(ms: int) -> Any:
     return pa.scalar(ms * 1_000, pa.timestamp("us", "UTC"))
 
 
-def _narrow(lake: Lake, query: TableQuery, condition: Any) -> tuple[Any, int]:
-    """Return a condition that only the first rows meet, and the number of all rows.
+def _bound(lake: Lake, query: TableQuery, condition: Any) -> tuple[Any, int]:
+    """Return a condition that the needed rows meet, or None, and the number of rows.
 
-    Reads one column of all rows, which is little compared with all columns.
+    Reads few columns of all rows, which is little compared with all columns.
     """
-    assert query.limit is not None
     (column, direction), *_ = query.order
-    values = lake.read(query.table, columns=[column], filters=condition)[column]
-    total = len(values)
-    if total - values.null_count < query.limit:
-        return condition, total
-    order = [(column, direction)]
-    table = pa.table({column: values})
-    last_index = pc.select_k_unstable(table, query.limit, order)[query.limit - 1]
-    last, this = values[last_index.as_py()], pc.field(column)
-    bound = this >= last if direction == "descending" else this <= last
-    return bound if condition is None else condition & bound, total
+    rows = lake.read(query.table, [*query.first_of, column], condition)
+    is_falling = direction == "descending"
+    if query.first_of:
+        best, worst = ("max", pc.min) if is_falling else ("min", pc.max)
+        firsts = rows.group_by(query.first_of).aggregate([(column, best)])
+        values = firsts[f"{column}_{best}"]
+        last = None if values.null_count else worst(values)
+    else:
+        values, limit = rows[column], query.limit
+        assert limit is not None
+        last = None
+        if len(values) - values.null_count >= limit:
+            indices = pc.select_k_unstable(rows, limit, [(column, direction)])
+            last = values[indices[limit - 1].as_py()]
+    if last is None or not last.is_valid:
+        return None, len(rows)
+    this = pc.field(column)
+    return this >= last if is_falling else this <= last, len(rows)
 
 
 def _first_rows(rows: Any, columns: tuple[str, ...]) -> Any:
