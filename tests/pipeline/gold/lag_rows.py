@@ -64,6 +64,8 @@ class LagRows:
         until: float | None,
         by: str,
         topic_id: str | None = None,
+        *,
+        is_lower_bound: bool = False,
     ) -> None:
         """Add an ownership interval of a member."""
         seq = len(self.ownership)
@@ -76,6 +78,7 @@ class LagRows:
             "valid_to": None if until is None else at(60 * until),
             "from_log_offset": seq,
             "to_log_offset": seq + 1,
+            "is_lower_bound": is_lower_bound,
         }
         self.ownership.append(row)
 

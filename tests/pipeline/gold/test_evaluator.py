@@ -32,8 +32,10 @@ def _commit(offset: int | None, at_ms: int, topic_id: str | None = None) -> Even
     return Event("g", "t", 0, COMMIT, at_ms, topic_id, offset=offset)
 
 
-def _owner(member_id: str | None, at_ms: int, topic_id: str | None = None) -> Event:
-    return Event("g", "t", 0, OWNER, at_ms, topic_id, member_id=member_id)
+def _owner(
+    member_id: str | None, at_ms: int, topic_id: str | None = None, **more: Any
+) -> Event:
+    return Event("g", "t", 0, OWNER, at_ms, topic_id, member_id=member_id, **more)
 
 
 def _status(window: PartitionWindow, *, has_members: bool = False) -> Status:
@@ -58,6 +60,17 @@ def test_a_partition_without_a_commit_and_an_owner_has_no_status() -> None:
     assert _status(window).verdict is Verdict.NO_COMMIT
     window.set_owner(_owner(None, 4_000))
     assert window.status(5_000, has_members=True) is None
+
+
+def test_after_a_log_gap_a_commit_may_be_missing() -> None:
+    window = PartitionWindow(BurrowRules())
+    window.add_sample(_sample(9))
+    window.set_owner(_owner("m", 3_000, is_lower_bound=True))
+    assert _status(window).verdict is Verdict.UNKNOWN
+    window.add_commit(_commit(5, 4_000))
+    assert _status(window).verdict is Verdict.OK
+    window.add_commit(_commit(None, 5_000))
+    assert _status(window).verdict is Verdict.NO_COMMIT  # the commit was deleted
 
 
 def test_a_tombstone_clears_the_window() -> None:
@@ -105,7 +118,8 @@ def test_a_commit_after_the_last_sample_of_the_deleted_topic_is_kept() -> None:
     window.add_sample(_sample(5, topic_id="b", life=1, previous_life_ms=2_000))
     status = _status(window)
     assert (status.lag, status.window_commits) == (3, 1)
-    assert status.verdict is Verdict.STOP  # new records are possible since the commit
+    # Without a known lag at the commit, new records are possible since then.
+    assert status.verdict is Verdict.TOO_NEW
 
 
 def test_an_owner_with_another_topic_id_is_dropped() -> None:
@@ -143,6 +157,21 @@ def _events() -> list[Event]:
             Event(group, "t", 0, SAMPLE, START_MS + 200_000, start=0, end=9, life=0),
         ]
     ]
+
+
+@pytest.mark.slow  # pyarrow imports pandas
+def test_the_lag_of_a_group_includes_partitions_sampled_at_other_instants() -> None:
+    events = [
+        Event("g", "t", 0, COMMIT, START_MS, offset=0, is_reset=False),
+        Event("g", "t", 1, COMMIT, START_MS, offset=0, is_reset=False),
+        Event("g", "t", 0, SAMPLE, START_MS + 1_000, end=10, life=0),
+        Event("g", "t", 1, SAMPLE, START_MS + 2_000, end=20, life=0),
+        Event("g", "t", 0, SAMPLE, START_MS + 61_000, end=11, life=0),
+        Event("g", "t", 1, SAMPLE, START_MS + 122_000, end=22, life=0),
+    ]
+    rows = pa.Table.from_batches(status_batches(BurrowRules(), [_batch(*events)]))
+    lags = [each["lag"] for each in rows.to_pylist() if each["topic"] is None]
+    assert lags == [30, 31, 33]
 
 
 @pytest.mark.slow  # pyarrow imports pandas

@@ -31,6 +31,8 @@ def _input_rows() -> LagRows:
     rows.owned("stops", -1, 4.5, "m")
     rows.ends("simple", 5, 10, 20, of="3")
     rows.commit("simple", 0.1, 2, group_id="s")
+    rows.commit("simple", 0.5, 4, group_id="s")
+    rows.commit("simple", 0.1, 2, group_id="young")
     rows.ends("set-back", 50, 52, 54, of="4")
     rows.owned("set-back", -1, 0.2, "m")
     rows.commit("set-back", 0.1, 50, group_id="g")
@@ -92,6 +94,15 @@ def test_verdicts_of_burrow_ignore_owners(statuses: Statuses) -> None:
 
 def test_a_simple_group_has_no_owner_verdict(statuses: Statuses) -> None:
     assert _verdicts(statuses, "s", "simple")[2] == "STOP"
+
+
+def test_a_single_commit_is_too_new_for_a_verdict(statuses: Statuses) -> None:
+    assert _verdicts(statuses, "young", "simple") == {
+        1: "OK",  # no record was written since
+        2: "TOO_NEW",
+        3: "TOO_NEW",
+    }
+    assert _verdicts(statuses, "young", None)[3] == "OK"
 
 
 def test_a_rewind_by_an_operator_is_a_reset(statuses: Statuses) -> None:

@@ -75,6 +75,11 @@ def _add_edge_cases(rows: LagRows) -> None:
     rows.ends("owned", 10, 20, 30, 40, of="16")
     rows.owned(None, 0.5, 2, "m1", topic_id="16")
     rows.owned("owned", 2, 2.5, "m2")
+    rows.ends("gap", 10, 20, 30, 40, 50, of="18")
+    rows.owned("gap", 0.5, 3.5, "m1", is_lower_bound=True)
+    rows.commit("gap", 1.5, 15)
+    rows.commit("gap", 2.5, None)
+    rows.owned("gap", 3.5, None, "m1")
     rows.commit("only-one", -1, 5)
     rows.ends("only-one", 10, of="17")
     rows.commit("never-sampled", 1, 1)
@@ -210,3 +215,8 @@ def test_the_owner_is_found_by_topic_name_or_id(lag: Lag) -> None:
     assert lag["owned", 1]["lag_status"] == "no_commit"
     assert lag["owned", 1]["lag"] is None
     assert lag["owned", 1]["messages_lost"] == 0
+
+
+def test_a_commit_may_be_missing_after_a_log_gap(lag: Lag) -> None:
+    statuses = {m: lag["gap", m]["lag_status"] for m in _minutes(lag, "gap")}
+    assert statuses == {1: "unknown", 2: "normal", 3: "no_commit", 4: "no_commit"}

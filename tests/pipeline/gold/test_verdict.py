@@ -19,6 +19,7 @@ from coterie.pipeline.gold.verdict import (
 
 OK, WARN, STOP = Verdict.OK, Verdict.WARN, Verdict.STOP
 STALL, REWIND = Verdict.STALL, Verdict.REWIND
+TOO_NEW = Verdict.TOO_NEW
 
 
 def _rules(allowed_lag: int = 0, minimum_complete: float = 0.0) -> BurrowRules:
@@ -43,8 +44,16 @@ class Case(NamedTuple):
 
 FILLED = [(n, 5) for n in range(10)]
 CASES = [
-    Case("0: no commit", [], [5], OK, lag=5),
-    Case("0: half of the window", [(1, 4)] * 5, [5], OK, rules=_rules(0, 0.6)),
+    Case("0: no commit", [], [5], OK, lag=5, ours=TOO_NEW),
+    Case(
+        "0: half of the window",
+        [(1, 4)] * 5,
+        [5],
+        OK,
+        rules=_rules(0, 0.6),
+        ours=TOO_NEW,
+    ),
+    Case("0: no lag yet", [(1, 4), (5, 0)], [5], OK, rules=_rules(0, 0.6)),
     Case(
         "0: enough of the window",
         [(1, 4)] * 6,
@@ -60,9 +69,9 @@ CASES = [
     Case("2: and a second longer", [(1, 4), (2, 3)], [9], STOP, after_s=2),
     Case("2: it was at the end just now", [(1, 4), (5, 0)], [5, 9], OK, after_s=99),
     Case("2: its ends are forgotten", [(1, 4), (5, 0)], [8, 9], STOP, after_s=99),
-    Case("2: a single commit spans nothing", [(1, 4)], [9], STOP),
+    Case("2: a single commit spans nothing", [(1, 4)], [9], STOP, ours=TOO_NEW),
     Case("2: stopped wins over rewind", [(9, 1), (2, 8)], [19], STOP, after_s=9),
-    Case("2: a drop is stopped too, beyond its end", [(9, 1)], [19], STOP),
+    Case("2: beyond its end", [(9, 1)], [19], STOP, ours=TOO_NEW),
     Case("3: went back", [(5, 1), (3, 3)], [6], REWIND),
     Case("3: went back, never behind before", [(5, 0), (3, 3)], [6], REWIND),
     Case("3: made up for", [(5, 1), (3, 3), (5, 1)], [6], OK),
@@ -91,11 +100,12 @@ CASES = [
     Case("6: it gets nearer", [(5, 9), (8, 6), (12, 2)], [14], OK),
     # Coterie's verdict differs from Burrow's.
     Case("quiet: once, behind", [(5, 3)], [8], STOP, after_s=900, ours=OK),
-    Case("quiet: it grew", [(5, 3)], [9], STOP, after_s=900),
+    Case("quiet: it grew", [(5, 3)], [9], STOP, after_s=900, ours=TOO_NEW),
+    Case("quiet: it grew twice", [(5, 3), (6, 2)], [9], STOP, after_s=900),
     Case("quiet: got nearer", [(5, 9), (8, 6)], [14], STOP, after_s=900, ours=OK),
     Case("quiet: was stalled", [(5, 3)] * 3, [8], STOP, after_s=900, ours=STALL),
     Case("quiet: went back", [(7, 1), (5, 3)], [8], STOP, after_s=900, ours=REWIND),
-    Case("quiet: lag unknown", [(5, None)], [8], STOP, after_s=900),
+    Case("quiet: lag unknown", [(5, None)], [8], STOP, after_s=900, ours=TOO_NEW),
 ]
 
 
@@ -149,6 +159,7 @@ def _evaluated(
     ("state", "lag", "verdict"),
     [
         (PartitionState(2_000, has_commit=False), None, Verdict.NO_COMMIT),
+        (PartitionState(2_000, has_commit=None), None, Verdict.UNKNOWN),
         (PartitionState(2_000, has_commit=True), None, Verdict.OK),
         (
             PartitionState(2_000, has_commit=True, messages_lost=1),
@@ -179,3 +190,4 @@ def test_the_verdict_of_a_group_is_that_of_its_worst_partition() -> None:
     assert group_verdict([]) is Verdict.OK
     assert group_verdict([Verdict.WARN, Verdict.NO_COMMIT]) is Verdict.WARN
     assert group_verdict([Verdict.WARN, Verdict.LOSING_DATA]) is Verdict.ERR
+    assert group_verdict([Verdict.TOO_NEW, Verdict.UNKNOWN]) is Verdict.OK

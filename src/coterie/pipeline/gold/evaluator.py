@@ -59,6 +59,8 @@ class Event(NamedTuple):
     offset: int | None = None
     is_reset: bool | None = None
     member_id: str | None = None
+    is_lower_bound: bool | None = None
+    """Changes of owner only: the ownership may have begun earlier."""
     start: int = 0
     """Samples only, as the next three."""
     end: int = 0
@@ -86,16 +88,17 @@ class PartitionWindow:
         self._rules = rules
         self._commits: deque[Commit] = deque(maxlen=rules.intervals)
         self._ends: deque[int] = deque(maxlen=rules.intervals)
-        self._committed: Event | None = None
+        self._last: Event | None = None
+        """The last commit or tombstone."""
         self._owner: Event | None = None
         self._sample: Event | None = None
 
     def add_commit(self, commit: Event) -> None:
         """Apply a commit or a tombstone."""
+        self._last = commit
         if commit.offset is None:
-            self._clear_commits()
+            self._commits.clear()
             return
-        self._committed = commit
         at_ms = commit.at_ms
         last = self._commits[-1] if self._commits else None
         if last is not None and at_ms - last.at_ms < self._rules.min_distance_ms:
@@ -125,24 +128,28 @@ class PartitionWindow:
             self._commits.extend(kept)
         self._sample = sample
         self._ends.append(sample.end)
-        if self._committed and not _is_about_same_topic(self._committed, sample):
-            self._clear_commits()
+        if self._last and not _is_about_same_topic(self._last, sample):
+            self._last = None
+            self._commits.clear()
         if self._owner and not _is_about_same_topic(self._owner, sample):
             self._owner = None
 
     def status(self, now_ms: int, *, has_members: bool) -> Status | None:
         """Evaluate the partition; None without a sample, or without both a commit and
         an owner. `has_members` is true when the group ever had an owner."""
-        is_owned = self._owner is not None and self._owner.member_id is not None
-        sample, committed = self._sample, self._committed
-        if sample is None or (committed is None and not is_owned):
+        owner, sample, last = self._owner, self._sample, self._last
+        is_owned = owner is not None and owner.member_id is not None
+        offset = None if last is None else last.offset
+        if sample is None or (offset is None and not is_owned):
             return None
-        offset = None if committed is None else committed.offset
+        # Before its first known commit, an owner from before a log gap may have had an
+        # earlier one, which is missing.
+        is_missing = last is None and owner is not None and owner.is_lower_bound
         next_offset = None if offset is None else max(offset, sample.start)
         lag = None if next_offset is None else max(0, sample.end - next_offset)
         state = PartitionState(
             now_ms,
-            has_commit=offset is not None,
+            has_commit=None if is_missing else offset is not None,
             messages_lost=0 if offset is None else max(0, sample.start - offset),
             is_owned=is_owned if has_members else None,
         )
@@ -164,10 +171,6 @@ class PartitionWindow:
             committed_offset=offset,
             log_end_offset=sample.end,
         )
-
-    def _clear_commits(self) -> None:
-        self._committed = None
-        self._commits.clear()
 
 
 def _is_about_same_topic(event: Event, sample: Event) -> bool:

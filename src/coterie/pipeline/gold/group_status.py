@@ -61,6 +61,7 @@ def _event_columns() -> list[Column]:
         "offset": F.col("commit.committed_offset"),
         "is_reset": F.col("commit.is_reset"),
         "member_id": F.col("owner.member_id"),
+        "is_lower_bound": F.col("owner.is_lower_bound"),
         "start": F.col("sample.log_start_offset"),
         "end": F.col("sample.high_watermark"),
         "life": F.col("sample.life"),

@@ -50,6 +50,9 @@ def lag_history(
 def _lag(all_events: DataFrame) -> DataFrame:
     commit = F.when(is_of_same_life("commit"), F.col("commit"))
     owner = F.when(is_of_same_life("owner"), F.col("owner.member_id"))
+    # Before the first known commit, an owner from before a log gap may have had an
+    # earlier one, which is missing.
+    is_missing = F.col("commit").isNull() & F.col("owner.is_lower_bound")
     committed, start = F.col("committed_offset"), F.col("log_start_offset")
     end = F.col("log_end_offset")
     has_commit = committed.isNotNull()
@@ -70,6 +73,7 @@ def _lag(all_events: DataFrame) -> DataFrame:
             F.col("sample.log_start_offset").alias("log_start_offset"),
             F.col("sample.high_watermark").alias("log_end_offset"),
             owner.alias("owner_member_id"),
+            is_missing.alias("is_missing"),
         )
         .where(has_commit | F.col("owner_member_id").isNotNull())
         .withColumn("next_offset", F.when(has_commit, F.greatest(committed, start)))
@@ -77,7 +81,8 @@ def _lag(all_events: DataFrame) -> DataFrame:
         .withColumn("lag", _at_least_0(end - F.col("next_offset")))
         .withColumn(
             "lag_status",
-            F.when(~has_commit, "no_commit")
+            F.when(~has_commit & F.col("is_missing"), "unknown")
+            .when(~has_commit, "no_commit")
             .when(committed > end, "beyond_end")
             .when(committed < start, "below_start")
             .otherwise("normal"),

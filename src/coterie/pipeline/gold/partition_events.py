@@ -12,7 +12,7 @@ the commit and the owner at each sample; a range join would cost far more.
 | group_id, topic, partition | the partition, for one group |
 | at_ts, rank, seq | the order. At equal times samples come last: they include everything written at that moment |
 | commit | of a commit or tombstone: at_ts, topic_id, committed_offset (null for a tombstone), commit_ts, is_reset |
-| owner | of a change of owner: at_ts, topic_id, member_id (null for no owner) |
+| owner | of a change of owner: at_ts, topic_id, member_id (null for no owner), is_lower_bound |
 | sample | of a sample: its row from `with_lives` |
 
 Times of commits never decrease: the committed offset at a time is that of the last
@@ -143,17 +143,21 @@ def _owners(ownership: DataFrame) -> DataFrame:
     interval and starts the next, the end sorts first.
     """
 
-    def changes(rows: DataFrame, at_ts: str, seq: Column, member: Column) -> DataFrame:
-        owner = F.struct(F.col(at_ts).alias("at_ts"), "topic_id", member)
+    def changes(rows: DataFrame, at_ts: str, seq: Column, *values: Column) -> DataFrame:
+        owner = F.struct(F.col(at_ts).alias("at_ts"), "topic_id", *values)
         order = _order(F.col(at_ts), _CHANGE_RANK, seq)
         return rows.select(*PARTITION, *order, owner.alias("owner"))
 
     begins = F.col("from_log_offset") * 2 + 1
     ends = F.col("to_log_offset") * 2
-    no_member = F.lit(None).cast("string").alias("member_id")
+    member = F.col("member_id"), F.col("is_lower_bound")
+    no_member = (
+        F.lit(None).cast("string").alias("member_id"),
+        F.lit(False).alias("is_lower_bound"),
+    )
     ended = ownership.where(F.col("valid_to").isNotNull())
-    return changes(ownership, "valid_from", begins, F.col("member_id")).unionByName(
-        changes(ended, "valid_to", ends, no_member)
+    return changes(ownership, "valid_from", begins, *member).unionByName(
+        changes(ended, "valid_to", ends, *no_member)
     )
 
 

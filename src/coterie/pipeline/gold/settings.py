@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import ceil
 from typing import Final, NamedTuple
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -33,7 +34,13 @@ class BurrowRules:
     allowed_lag: int = 0
     """Highest lag that is OK regardless of the window."""
     minimum_complete: float = 0.0
-    """Filled share of the window below which the verdict is OK, 0 to 1."""
+    """Filled share of the window below which Burrow's verdict is OK and ours, with lag,
+    TOO_NEW; 0 to 1. Ours needs two commits at least."""
+
+    @property
+    def least_commits(self) -> int:
+        """The number of commits that our verdict on a partition with lag needs."""
+        return max(2, ceil(self.minimum_complete * self.intervals))
 
 
 @dataclass(frozen=True, kw_only=True)

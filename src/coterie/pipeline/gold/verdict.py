@@ -7,7 +7,9 @@ catches up is OK with any lag.
 `evaluate` first checks conditions that only the coordinator's log shows: records
 deleted before they were read, lag without an owner, and offsets reset by an operator.
 It also does not report STOP when no record was written since the last commit, the most
-frequent false alarm of Burrow on topics with little traffic.
+frequent false alarm of Burrow on topics with little traffic. With lag and too few
+commits, it reports TOO_NEW: a single commit spans no time, so that Burrow reports STOP
+a second later.
 
 Times are arguments, so that any past minute can be evaluated.
 """
@@ -38,6 +40,10 @@ class Verdict(Enum):
     """The group committed a lower offset and has not caught up since."""
     NO_COMMIT = "NO_COMMIT"
     """The partition has an owner, but no committed offset."""
+    UNKNOWN = "UNKNOWN"
+    """The same after a log gap, which may have held a commit."""
+    TOO_NEW = "TOO_NEW"
+    """There is lag, and there are too few commits for a verdict."""
     NO_OWNER = "NO_OWNER"
     """There are records to read, but no member owns the partition."""
     LOSING_DATA = "LOSING_DATA"
@@ -59,8 +65,8 @@ BURROW_CODES: Final = {
 GROUP_VERDICTS: Final = (Verdict.OK, Verdict.WARN, Verdict.ERR)
 """Verdicts on whole groups, from best to worst."""
 
-# The first entries are Burrow's statuses. A RESET is intentional, and NO_COMMIT is
-# normal for a new group: neither needs action. NO_OWNER is only a warning, as it is
+# The first entries are Burrow's statuses. A RESET is intentional; NO_COMMIT and TOO_NEW
+# are normal for a new group: none needs action. NO_OWNER is only a warning, as it is
 # usual while a job is not running. Lost data is an error: it cannot be repaired later.
 _GROUP_EFFECTS: Final = {
     Verdict.OK: Verdict.OK,
@@ -69,6 +75,8 @@ _GROUP_EFFECTS: Final = {
     Verdict.STALL: Verdict.ERR,
     Verdict.REWIND: Verdict.ERR,
     Verdict.NO_COMMIT: Verdict.OK,
+    Verdict.UNKNOWN: Verdict.OK,
+    Verdict.TOO_NEW: Verdict.OK,
     Verdict.RESET: Verdict.OK,
     Verdict.NO_OWNER: Verdict.WARN,
     Verdict.LOSING_DATA: Verdict.ERR,
@@ -99,7 +107,8 @@ class PartitionState(NamedTuple):
     """
 
     now_ms: int
-    has_commit: bool
+    has_commit: bool | None
+    """None when it is unknown: a commit may have been removed from the log."""
     messages_lost: int = 0
     is_owned: bool | None = None
     """None when it is unknown, or the group never had members (K-07)."""
@@ -154,6 +163,10 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a partition by our rules, then Burrow's. `lag` is None without a
     committed offset or a known end."""
+    if state.has_commit is None:
+        return Evaluation(
+            Verdict.UNKNOWN, "a commit may have been removed from the log"
+        )
     if not state.has_commit:
         return Evaluation(Verdict.NO_COMMIT, "owned, but no offset is committed")
     if state.messages_lost > 0:
@@ -166,12 +179,29 @@ def evaluate(
         return Evaluation(
             Verdict.NO_OWNER, "there is lag, and no member owns the partition"
         )
-    evaluation = burrow_verdict(window, lag, ends, state.now_ms, rules)
+    return _window_verdict(window, lag, ends, state.now_ms, rules)
+
+
+def _window_verdict(
+    window: Sequence[Commit],
+    lag: int,
+    ends: Sequence[int],
+    now_ms: int,
+    rules: BurrowRules,
+) -> Evaluation:
+    """Evaluate a partition by Burrow's rules, without its false alarms."""
+    if lag > rules.allowed_lag and len(window) < rules.least_commits:
+        if len(window) == 1 and not _was_written_since(window, ends):
+            return Evaluation(Verdict.OK, "no record was written since the last commit")
+        return Evaluation(
+            Verdict.TOO_NEW, "there is lag, and there are few commits yet"
+        )
+    evaluation = burrow_verdict(window, lag, ends, now_ms, rules)
     if evaluation.verdict is Verdict.STOP and not _was_written_since(window, ends):
         # Nothing was written since the last commit, so there was nothing to commit. The
-        # verdict at that commit is still valid, unless it is based on one commit alone.
+        # verdict at that commit is still valid.
         evaluation = burrow_verdict(window, lag, ends, window[-1].at_ms, rules)
-        if len(window) == 1 or evaluation.verdict is Verdict.OK:
+        if evaluation.verdict is Verdict.OK:
             return Evaluation(Verdict.OK, "no record was written since the last commit")
     if evaluation.verdict is Verdict.REWIND and window[_first_drop(window)].is_reset:
         return Evaluation(Verdict.RESET, "an operator reset the offset")

@@ -248,8 +248,9 @@ GROUP_STATUS: Final = Table(
         required(
             "verdict",
             STRING,
-            "OK, WARN, STALL, STOP, REWIND, NO_COMMIT, NO_OWNER, LOSING_DATA, RESET;"
-            " ERR for whole groups only",
+            "OK, WARN, STALL, STOP, REWIND, NO_COMMIT, NO_OWNER, LOSING_DATA, RESET,"
+            " TOO_NEW (lag, but few commits yet), UNKNOWN (a log gap may have held a"
+            " commit); ERR for whole groups only",
         ),
         required(
             "burrow_code",

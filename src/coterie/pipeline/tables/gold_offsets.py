@@ -142,7 +142,12 @@ LAG_HISTORY: Final = Table(
         required("log_end_offset", LONG, "high watermark of the partition"),
         Column("lag", LONG, "records left to read; null without a committed offset"),
         Column("lag_raw", LONG, "end offset minus committed offset; may be negative"),
-        required("lag_status", STRING, "normal, no_commit, below_start, beyond_end"),
+        required(
+            "lag_status",
+            STRING,
+            "normal, no_commit, below_start, beyond_end; unknown: a log gap may have"
+            " held a commit",
+        ),
         required("messages_lost", LONG, "records deleted before they were read"),
         Column("time_lag_ms", LONG, "age of the next record to read, if known"),
         Column(
