@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from collections.abc import Callable
 
 import cramjam
 import kafka.codec
+import lz4.frame  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,6 +80,40 @@ def test_a_decompression_bomb_is_too_large(codec: Codec) -> None:
 def test_lz4_blocks_are_independent_as_javas_clients_require() -> None:
     flags = compress(Codec.LZ4, DATA)[4]
     assert flags & 0x20, "block independence, of the LZ4 frame format"
+
+
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("checks", [False, True])
+@pytest.mark.parametrize("block_size", [4, 5, 7])
+@pytest.mark.parametrize("data", [b"x", DATA * 9, bytes(range(256)) * 1000])
+def test_any_lz4_frame_is_decompressed(
+    data: bytes, block_size: int, checks: bool, linked: bool
+) -> None:
+    body = lz4.frame.compress(
+        data,
+        block_size=block_size,
+        block_linked=linked,
+        block_checksum=checks,
+        content_checksum=checks,
+        store_size=checks,
+    )
+    assert decompress(Codec.LZ4, body) == data
+    half = len(data) // 2
+    two = lz4.frame.compress(data[:half]) + lz4.frame.compress(data[half:])
+    assert decompress(Codec.LZ4, two) == data
+
+
+def test_lz4_blocks_that_are_not_compressed_are_copied() -> None:
+    data = random.Random(1).randbytes(150_000)
+    assert decompress(Codec.LZ4, compress(Codec.LZ4, data)) == data
+
+
+@pytest.mark.parametrize("at", [5, 6, 8, 20, -9])
+def test_a_changed_byte_of_an_lz4_frame_is_malformed(at: int) -> None:
+    body = bytearray(compress(Codec.LZ4, DATA))
+    body[at] ^= 0x04
+    with pytest.raises(MalformedFrame):
+        decompress(Codec.LZ4, bytes(body))
 
 
 def test_a_decompression_bomb_of_many_blocks_is_too_large() -> None:

@@ -83,7 +83,7 @@ class BatchRun:
         return BatchRun(
             source=self.source,
             data=self.data,
-            headers=self.headers.select(np.arange(begin, end)),
+            headers=self.headers.select(slice(begin, end)),
             good=self.good[begin:end] - first,
             bad={i - first: why for i, why in self.bad.items() if first <= i < last},
             bases=self.bases[first:last],
@@ -128,7 +128,7 @@ class BatchRun:
         return cls(
             source=source,
             data=data,
-            headers=BatchHeaders.read(data, at[: len(good)].tolist()),
+            headers=BatchHeaders.read(data, at[: len(good)]),
             good=np.array(good, np.int64),
             bad=bad,
             bases=bases,
