@@ -11,7 +11,8 @@ import pytest
 from coterie.cli import main as cli
 from coterie.cli.pipeline import run as command
 from coterie.pipeline.jobs.backfill import backfill
-from coterie.pipeline.jobs.run import read_log, take_samples
+from coterie.pipeline.jobs.run import read_log
+from coterie.pipeline.jobs.samples import take_samples
 from coterie.pipeline.sources.source import OffsetRange, Rows
 from coterie.pipeline.tables.silver import QUARANTINE
 from tests.pipeline.jobs.lakes import job, tables_of
@@ -49,7 +50,7 @@ def test_a_backfill_builds_the_same_tables_as_runs(
     read_log(one)
     one.max_records = None
     read_log(one)
-    take_samples(one)
+    take_samples(one.lake, one.source, one.samples)
     before, rows = one.lake.version, tables_of(one.lake)
     assert rows["quarantine"]
     one.limits = one.limits._replace(tasks=tasks)

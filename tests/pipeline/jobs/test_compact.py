@@ -11,7 +11,8 @@ import pytest
 from coterie.cli import main as cli
 from coterie.pipeline.jobs.compact import compact
 from coterie.pipeline.jobs.ingest import INGESTED_TABLES
-from coterie.pipeline.jobs.run import read_log, take_samples
+from coterie.pipeline.jobs.run import read_log
+from coterie.pipeline.jobs.samples import take_samples
 from coterie.pipeline.lake.lake import Lake, TableFiles
 from tests.pipeline.jobs.lakes import job, tables_of
 
@@ -24,7 +25,7 @@ def lake(log: Path, tmp_path: Path) -> Lake:
     for records in (500, 700, None):
         one = job(tmp_path / "lake", log, max_records=records)
         read_log(one)
-    take_samples(one)
+    take_samples(one.lake, one.source, one.samples)
     return one.lake
 
 

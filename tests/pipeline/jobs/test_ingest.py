@@ -19,12 +19,11 @@ from coterie.pipeline.jobs.ingest import (
     INGESTED_TABLES,
     StepLimits,
     Task,
-    add_samples,
     read_heads,
     run_task,
     split,
 )
-from coterie.pipeline.jobs.run import read_log, take_samples
+from coterie.pipeline.jobs.run import read_log
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import Head, OffsetRange
@@ -136,17 +135,6 @@ def test_a_run_continues_after_killed_runs(
 
 
 @pytest.mark.slow
-def test_existing_samples_are_not_added_again(log: Path, tmp_path: Path) -> None:
-    one = job(tmp_path / "lake", log)
-    count = take_samples(one)
-    truth = read_truth(log, "ends")
-    assert count == len({(e["topic"], e["partition"], e["at_ms"]) for e in truth})
-    assert take_samples(one) == 0
-    first = one.lake.read("partition_end_samples").slice(0, 1)
-    assert add_samples(one.lake, first) == 0
-    assert one.lake.version.number == 1
-
-
 class _Shorter:
     """A source of a log that was deleted and created again."""
 

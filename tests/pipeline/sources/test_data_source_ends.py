@@ -17,6 +17,7 @@ from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
 from tests.broker.server.apis.fake_broker import batch_of, produce_request
 from tests.broker.server.harness import ThreadServer
 from tests.client.scripted_broker import OPTIONS
+from tests.pipeline.sources.log_files import FILES, open_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,6 +105,24 @@ def test_a_stream_waits_for_its_interval(server: ThreadServer) -> None:
     first, rows = read_micro_batch(reader, reader.initialOffset())
     assert rows
     assert read_micro_batch(reader, first) == (first, [])
+
+
+def test_a_stream_of_a_store_has_a_sample_of_each_partition_at_each_time(
+    tmp_path: Path,
+) -> None:
+    log = open_files(tmp_path / "data", FILES[0])
+    with ThreadServer(log=log) as server:
+        with SyncAdmin(address(server), OPTIONS) as admin:
+            admin.create_topics([NewTopic("t", 2, 1)]).all()
+        named = {"source": f"store:{tmp_path / 'data'}"}
+        reader = stream_of(server, intervalSeconds="0", **named)
+        first, rows = read_micro_batch(reader, reader.initialOffset())
+        assert [row["high_watermark"] for row in rows] == [0, 0]
+        produce(server)  # its timestamp is before the first micro-batch
+        second, rows = read_micro_batch(reader, first)
+        assert [row["high_watermark"] for row in rows] == [2, 0]
+        _, rows = read_micro_batch(reader, second)
+        assert [row["high_watermark"] for row in rows] == [2, 0]
 
 
 def test_a_checkpoint_of_a_newer_version_is_refused(server: ThreadServer) -> None:

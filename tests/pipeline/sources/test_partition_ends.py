@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from coterie.errors import SettingError
@@ -34,7 +35,7 @@ def write(folder: Path, *lines: object) -> Path:
 def test_a_line_becomes_a_row(tmp_path: Path) -> None:
     more = {"last_stable_offset": 40, "leader_id": 7, "partition_count": 2}
     file = write(tmp_path, LINE, {**LINE, **more}, "", {**LINE, "topic_id": None})
-    table = read_samples(file)
+    table = pa.concat_tables(read_samples(file))
     assert table.schema == PARTITION_END_SAMPLES.schema
     first, second, third = table.to_pylist()
     assert first.pop("sample_ts").isoformat() == "2023-11-14T22:13:20.123000+00:00"
@@ -55,8 +56,15 @@ def test_a_line_becomes_a_row(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_has_no_samples(tmp_path: Path) -> None:
-    table = read_samples(write(tmp_path))
-    assert (table.schema, len(table)) == (PARTITION_END_SAMPLES.schema, 0)
+    assert list(read_samples(write(tmp_path))) == []
+
+
+def test_a_file_is_read_in_blocks(tmp_path: Path) -> None:
+    file = write(tmp_path, *({**LINE, "partition": number} for number in range(500)))
+    blocks = list(read_samples(file, block_bytes=8_192))
+    assert max(len(each) for each in blocks) < 8_192 // 100
+    rows = pa.concat_tables(blocks)["partition"].to_pylist()
+    assert rows == list(range(500))
 
 
 @pytest.mark.parametrize(
@@ -67,18 +75,20 @@ def test_an_empty_file_has_no_samples(tmp_path: Path) -> None:
         ({**LINE, "end_offset": 2}, "impossible offsets: a log from 3 to 2"),
         ({**LINE, "at_ms": -1}, "no time in ms"),
         ({**LINE, "partition": 2**31}, "2147483648 is no partition number"),
+        ({**LINE, "topic": 7}, "line 2 is no sample"),
+        ({**LINE, "leader_id": 2**31}, "cannot be read"),
     ],
 )
 def test_an_invalid_line_is_named_in_the_error(
     tmp_path: Path, line: object, message: str
 ) -> None:
     with pytest.raises(SettingError, match=message):
-        read_samples(write(tmp_path, LINE, line))
+        list(read_samples(write(tmp_path, LINE, line)))
 
 
 def test_a_missing_file_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"gone\.jsonl cannot be read"):
-        read_samples(tmp_path / "gone.jsonl")
+        list(read_samples(tmp_path / "gone.jsonl"))
 
 
 def test_segments_have_no_samples(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from coterie.pipeline.lake.lake import (
     folder_of,
     new_file_path,
 )
-from coterie.pipeline.lake.storage import Storage, open_parquet_writer, write_parquet
+from coterie.pipeline.lake.storage import Storage, open_parquet_writer
 from coterie.pipeline.sources.planning import backlog, plan
 from coterie.pipeline.sources.source import Head, OffsetRange, Source
 from coterie.pipeline.tables.all_tables import TABLES, of_layer
@@ -345,41 +345,3 @@ class _TaskFiles:
         for file in self._files.values():
             file.writer.close()
             self._storage.delete(file.path)
-
-
-# Samples of partition ends.
-
-
-def add_samples(lake: Lake, samples: Any) -> int:
-    """Append samples of partition ends, an Arrow table, and commit.
-
-    Returns the number of samples that the lake did not have.
-    """
-    key = list(PARTITION_END_SAMPLES.key)
-    known, new = set(_tuples(lake.read(_SAMPLES, key), key)), []
-    for index, row in enumerate(_tuples(samples, key)):
-        if row not in known:
-            known.add(row)
-            new.append(index)
-    if not new:
-        return 0
-    rows = samples.take(pa.array(new, pa.int64())).cast(PARTITION_END_SAMPLES.schema)
-    number = lake.version.number + 1
-    path = new_file_path(_SAMPLES, number)
-    lake.storage.make_folder(folder_of(_SAMPLES))
-    size = write_parquet(lake.storage, path, PARTITION_END_SAMPLES, rows)
-    file = File(path, len(new), size, number)
-    table = TableFiles((*lake.version.of(_SAMPLES).files, file), changed=number)
-    tables = {**lake.version.tables, _SAMPLES: table}
-    lake.commit(msgspec.structs.replace(lake.version, number=number, tables=tables))
-    return len(new)
-
-
-def _tuples(table: Any, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    # Timestamps as integers: datetime objects are slow to create and not needed.
-    columns = (table[name] for name in names)
-    plain = (
-        each.cast(pa.int64()) if pa.types.is_timestamp(each.type) else each
-        for each in columns
-    )
-    return zip(*(each.to_pylist() for each in plain), strict=True)

@@ -10,25 +10,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING, Final
 
 from coterie.pipeline.gold.all_gold import GOLD
 from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.gold.table_inputs import GoldTable
-from coterie.pipeline.jobs.ingest import (
-    StepLimits,
-    add_samples,
-    ingest_step,
-    read_heads,
-)
+from coterie.pipeline.jobs.ingest import StepLimits, ingest_step, read_heads
 from coterie.pipeline.jobs.refresh import Progress, refresh
+from coterie.pipeline.jobs.samples import take_samples
 from coterie.pipeline.lake.lake import Lake
-from coterie.pipeline.sources.partition_ends import read_samples, sample_partition_ends
 from coterie.pipeline.sources.planning import backlog
 from coterie.pipeline.sources.source import Source
-from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +60,7 @@ def run_once(job: Job) -> RunResult:
     Raises LogError or ClientError; the steps before the failure stay committed.
     """
     records = read_log(job)
-    samples = take_samples(job)
+    samples = take_samples(job.lake, job.source, job.samples)
     built = refresh(job.spark, job.lake, job.settings, job.gold, job.progress)
     return RunResult(records, samples, tuple(built))
 
@@ -87,15 +79,6 @@ def read_log(job: Job) -> int:
         job.progress("reading records", done, min(limit, total))
         if records is None or done >= limit:
             return done
-
-
-def take_samples(job: Job) -> int:
-    """Append samples of partition ends; return the number of new ones."""
-    if job.samples is not None:
-        return add_samples(job.lake, read_samples(job.samples))
-    known: Any = job.lake.read(PARTITION_END_SAMPLES.name, ["sample_ts"])
-    last = pc.max(known["sample_ts"]).as_py()
-    return add_samples(job.lake, sample_partition_ends(job.source, last))
 
 
 FAST_TABLES: Final = ("current_offsets",)
@@ -125,7 +108,7 @@ def follow(job: Job, intervals: FollowIntervals, is_over: Callable[[], bool]) ->
     while not is_over():
         records = read_log(job)
         if refreshed_at is None or intervals.clock() - refreshed_at >= intervals.gold_s:
-            take_samples(job)
+            take_samples(job.lake, job.source, job.samples)
             refresh(job.spark, job.lake, job.settings, job.gold)
             refreshed_at = intervals.clock()
         elif records:

@@ -21,7 +21,6 @@ import struct
 import time
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -36,6 +35,7 @@ from coterie.client.loop_thread import LoopThread
 from coterie.client.settings.portable import PortableSettings
 from coterie.errors import ApiError, ClientError, CoterieError
 from coterie.pipeline.segments.transactions import FetchedOutcomes
+from coterie.pipeline.sources.partition_ends import LastSamples
 from coterie.pipeline.sources.row_builder import BatchRun, RowBuilder
 from coterie.pipeline.sources.source import Head, OffsetRange, Rows
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
@@ -125,11 +125,11 @@ class ClusterSource:
         with ClusterConnection(self.settings) as connection:
             yield from _RangeReader(self.describe(), connection, part).rows()
 
-    def sample_ends(self, after_ts: datetime | None = None) -> Any:
-        """Return the current ends of all partitions of all topics; `after_ts` is
-        ignored. Raises ClientError."""
+    def sample_ends(self, _last: LastSamples, at_us: int) -> Any:
+        """Return the current ends of all partitions of all topics, at the current time
+        or at `at_us` if that is later. Raises ClientError."""
         with ClusterConnection(self.settings) as connection:
-            return connection.wait(sample_cluster(connection.cluster))
+            return connection.wait(sample_cluster(connection.cluster, at_us))
 
 
 async def _fetch_heads(cluster: Cluster) -> dict[int, Head]:
@@ -316,13 +316,14 @@ def split_whole_batches(data: bytes) -> list[FetchedBatch]:
     return batches
 
 
-async def sample_cluster(cluster: Cluster) -> Any:
+async def sample_cluster(cluster: Cluster, from_us: int = 0) -> Any:
     """Return a sample for each partition of all topics that are not internal, as rows
     of `partition_end_samples`. Partitions without a leader are left out.
 
     For each kind of offset one request is sent to each leader, so the end offsets of a
     leader's partitions are from the same time. `sample_ts` is that time, and
-    `round_trip_ms` is its uncertainty. Raises ClientError.
+    `round_trip_ms` is its uncertainty. If the clock of this machine is behind
+    `from_us`, that is the time. Raises ClientError.
     """
     topics = [
         topic
@@ -337,7 +338,7 @@ async def sample_cluster(cluster: Cluster) -> Any:
     )
     # End offsets are fetched last, so that no start offset and no stable offset is
     # higher.
-    at_us, before_s = int(time.time() * _US), time.monotonic()
+    at_us, before_s = max(int(time.time() * _US), from_us), time.monotonic()
     ends = await list_offsets(cluster, latest)
     round_trip_ms = int((time.monotonic() - before_s) * 1_000)
     rows = []

@@ -44,7 +44,11 @@ from pyspark.sql.types import StructType
 from coterie.errors import LogError, SettingError
 from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.sources.cluster import ClusterSource
-from coterie.pipeline.sources.partition_ends import read_samples, sample_partition_ends
+from coterie.pipeline.sources.partition_ends import (
+    LastSamples,
+    read_samples,
+    sample_partition_ends,
+)
 from coterie.pipeline.sources.planning import limit_heads, plan
 from coterie.pipeline.sources.source import (
     Head,
@@ -347,12 +351,13 @@ class _EndsReader(DataSourceReader):
         """
         since_us, until_us = partition.value
         if self._file is not None:
-            table = read_samples(self._file)
+            empty = PARTITION_END_SAMPLES.schema.empty_table()
+            table = pa.concat_tables([empty, *read_samples(self._file)])
         else:
             assert self._source is not None
-            since = datetime.fromtimestamp(max(since_us, 0) / _US, UTC)
-            after_ts = None if since_us == _BEFORE_ALL else since
-            table = sample_partition_ends(self._source, after_ts)
+            last = LastSamples(max(since_us, 0))
+            until = datetime.fromtimestamp(until_us / _US, UTC)
+            table = sample_partition_ends(self._source, last, until)
         if not isinstance(self._source, ClusterSource):
             times = pc.cast(table["sample_ts"], pa.int64())
             is_new = pc.and_(

@@ -29,9 +29,10 @@ from coterie.errors import LogError
 from coterie.pipeline.segments.batches import Fault, ScannedChunk, scan
 from coterie.pipeline.sources.sqlite_store import decode_topic
 from coterie.pipeline.sources.stored_log import (
+    Growth,
     NumberedPartition,
+    SampledPositions,
     StoredBatch,
-    StoredEnd,
     StoredHeader,
     StoredRun,
 )
@@ -87,7 +88,7 @@ class JournalStore:
 
     def start_offset(self, number: int) -> int:
         def first() -> int:
-            times = self._times(self._partition(number), None)
+            times = self._times(self._partition(number))
             return next((each.base_offset for each in times), OFFSET_MAX)
 
         return self._repeated(first)
@@ -114,25 +115,19 @@ class JournalStore:
             else:
                 return
 
-    def ends(
-        self, internal: Sequence[TopicId], after_ms: int, now_ms: int
-    ) -> list[StoredEnd]:
-        def grown_and_truncated() -> list[StoredEnd]:
-            found: list[StoredEnd] = []
-            parts = [
-                each
-                for _, each in sorted(self._view.partitions.items())
-                if each.where.topic_id not in internal
-            ]
-            for part in parts:
-                found += self._minutes(part, after_ms, now_ms)
-            for part in parts:
-                if start := part.log_start_offset:
-                    end = part.next_offset
-                    found.append(StoredEnd(*part.where, now_ms, start, end))
+    def growth(
+        self, positions: SampledPositions, after_ms: int, now_ms: int
+    ) -> list[Growth]:
+        def read() -> list[Growth]:
+            found = []
+            for _, part in sorted(self._view.partitions.items()):
+                if (position := positions.get(part.where)) is not None:
+                    minutes = self._minutes(part, position, after_ms, now_ms)
+                    start, end = part.log_start_offset, part.next_offset
+                    found.append(Growth(*part.where, start, end, minutes))
             return found
 
-        return self._repeated(grown_and_truncated)
+        return self._repeated(read)
 
     def _repeated(self, read: Callable[[], T]) -> T:
         """Read; again with the new state when a segment is gone."""
@@ -174,36 +169,39 @@ class JournalStore:
                 yield StoredRun(name, rows, [(0, fault) for fault in faults])
                 faults = ()
 
-    def _times(self, part: ViewPartition, since_ms: int | None) -> Iterator[_BatchTime]:
-        """Yield the offsets and times of the batches in the log; those of segments
-        without times from `since_ms` on are left out."""
+    def _times(
+        self, part: ViewPartition, offset: int = 0, after_ms: int | None = None
+    ) -> Iterator[_BatchTime]:
+        """Yield the offsets and times of the batches from an offset on; those of
+        segments without times after `after_ms` are left out."""
+        offset = max(offset, part.log_start_offset)
         for segment in part.segments:
-            if since_ms is not None and segment.max_timestamp_ms < since_ms:
+            if segment.end_offset <= offset:
+                continue
+            if after_ms is not None and segment.max_timestamp_ms <= after_ms:
                 continue
             with self._opened(part, segment) as file:
                 for each in _scan_times(file):
                     is_removed = part.replaced.get(each.base_offset, b"") is None
-                    if each.last_offset >= part.log_start_offset and not is_removed:
+                    if each.last_offset >= offset and not is_removed:
                         yield each
         for base, batch in part.tail.items():
-            if batch.last_offset >= part.log_start_offset:
+            if batch.last_offset >= offset:
                 yield _BatchTime(base, batch.last_offset, batch.max_timestamp_ms)
 
     def _minutes(
-        self, part: ViewPartition, after_ms: int, now_ms: int
-    ) -> Iterator[StoredEnd]:
-        """Yield the end of a partition in each minute in which it grew."""
+        self, part: ViewPartition, position: int, after_ms: int, now_ms: int
+    ) -> list[tuple[int, int]]:
+        """Return the last time and the end of a partition in each minute in which it
+        grew after a position and a time."""
         minutes: dict[int, tuple[int, int]] = {}
-        for each in self._times(part, after_ms):
-            at_ms = each.max_timestamp_ms
-            if after_ms <= at_ms <= now_ms:
-                last_ms, end = minutes.get(at_ms // _MINUTE_MS, (0, 0))
-                minutes[at_ms // _MINUTE_MS] = (
-                    max(last_ms, at_ms),
-                    max(end, each.last_offset + 1),
-                )
-        for _, (at_ms, end) in sorted(minutes.items()):
-            yield StoredEnd(*part.where, at_ms, 0, end)
+        at_ms = after_ms
+        for each in self._times(part, position, after_ms):
+            if each.max_timestamp_ms <= now_ms:
+                at_ms = max(at_ms, each.max_timestamp_ms)
+                if at_ms > after_ms:
+                    minutes[at_ms // _MINUTE_MS] = (at_ms, each.last_offset + 1)
+        return [*minutes.values()]
 
     @contextmanager
     def _opened(

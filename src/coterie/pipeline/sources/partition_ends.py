@@ -16,33 +16,92 @@ generated log:
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.json import ParseOptions, ReadOptions, open_json
 
 from coterie.errors import SettingError
 from coterie.pipeline.sources.source import Source
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_BLOCK_BYTES: Final = 32 * 1024 * 1024
+"""The size of a block of a file of samples; about 200,000 lines."""
 _INT32_MAX: Final = 2**31 - 1
 _TIME_MS_MAX: Final = 253_402_300_800_000
 """The year 10,000: Python and Spark have no later times."""
 
 
-def sample_partition_ends(source: Source, after_ts: datetime | None = None) -> Any:
+class SampledOffsets(NamedTuple):
+    """The offsets in a sample."""
+
+    log_start_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LastSamples:
+    """The newest samples that were taken, which are from one time.
+
+    The next samples of a store continue at their end offsets: timestamps of batches
+    would not tell which of them are new.
+    """
+
+    at_us: int = 0
+    """Their time, in microseconds since 1970; 0 without samples."""
+    offsets: Mapping[tuple[str, int], SampledOffsets] = field(default_factory=dict)
+    """The offsets by topic ID, as hex digits, and partition."""
+
+    @classmethod
+    def of_table(cls, samples: Any) -> LastSamples:
+        """Return those of a table, which may have earlier samples, too."""
+        times = samples["sample_ts"].cast(pa.int64())
+        at_us = pc.max(times).as_py()
+        if at_us is None:
+            return cls()
+        newest = samples.filter(pc.equal(times, at_us))
+        names = ("topic_id", "partition", "log_start_offset", "high_watermark")
+        rows = zip(*(newest[name].to_pylist() for name in names), strict=True)
+        return cls(
+            at_us,
+            {
+                (topic_id, partition): SampledOffsets(start, end)
+                for topic_id, partition, start, end in rows
+                if topic_id is not None
+            },
+        )
+
+    def end_offset(self, topic_id: str, partition: int) -> int:
+        """Return the sampled end of a partition; 0 without a sample."""
+        offsets = self.offsets.get((topic_id, partition))
+        return 0 if offsets is None else offsets.end_offset
+
+
+_NONE: Final = LastSamples()
+
+
+def sample_partition_ends(
+    source: Source, last: LastSamples = _NONE, at_ts: datetime | None = None
+) -> Any:
     """Return samples of the partitions' ends, as rows of `partition_end_samples`; no
     rows for sources that have only the coordinator's log.
 
-    `after_ts` is the time of the latest existing sample. Raises ClientError or
-    LogError.
+    `last` are the samples that were taken before. `at_ts` is the time of the newest
+    record that was read before: no current sample is older, although the clocks of
+    brokers and of this machine differ. Raises ClientError or LogError.
     """
     sample_ends = getattr(source, "sample_ends", None)
     if sample_ends is None:
         return PARTITION_END_SAMPLES.schema.empty_table()
-    return sample_ends(after_ts)
+    at_us = 0 if at_ts is None else (at_ts - _EPOCH) // timedelta(microseconds=1)
+    return sample_ends(last, at_us)
 
 
 class _SampleLine(msgspec.Struct):
@@ -58,6 +117,7 @@ class _SampleLine(msgspec.Struct):
     partition_count: int | None = None
 
     def check(self) -> None:
+        """Raise ValueError if a value is impossible."""
         if not 0 <= self.partition <= _INT32_MAX:
             raise ValueError(f"{self.partition} is no partition number")
         if not 0 <= self.at_ms < _TIME_MS_MAX:
@@ -67,6 +127,16 @@ class _SampleLine(msgspec.Struct):
                 f"impossible offsets: a log from {self.log_start_offset} to"
                 f" {self.end_offset}"
             )
+
+
+_TEXTS: Final = ("topic", "topic_id")
+_LINES: Final = pa.schema(
+    [
+        (name, pa.string() if name in _TEXTS else pa.int64())
+        for name in _SampleLine.__struct_fields__
+    ]
+)
+"""The columns of a block of lines."""
 
 
 def check_samples(file: Path) -> None:
@@ -81,39 +151,61 @@ def _unreadable(file: Path, error: OSError) -> SettingError:
     return SettingError(f"{file} cannot be read: {error.strerror}")
 
 
-def read_samples(file: Path) -> Any:
-    """Parse the samples in a file; return rows of `partition_end_samples`.
+def read_samples(file: Path, block_bytes: int = _BLOCK_BYTES) -> Iterator[Any]:
+    """Parse the samples in a file; yield rows of `partition_end_samples`, block by
+    block, in order.
 
     Raises SettingError with the number of the invalid line.
     """
-    lines: list[_SampleLine] = []
-    number = 0
+    options = {
+        "read_options": ReadOptions(block_size=block_bytes),
+        "parse_options": ParseOptions(
+            explicit_schema=_LINES, unexpected_field_behavior="ignore"
+        ),
+    }
     try:
-        with file.open("rb") as opened:
-            for text in opened:
-                number += 1
-                if not text.strip():
-                    continue
-                line = msgspec.json.decode(text, type=_SampleLine)
-                line.check()
-                lines.append(line)
+        with open_json(file, **options) as reader:
+            for batch in reader:
+                yield _rows_of(pa.Table.from_batches([batch]))
     except OSError as error:
         raise _unreadable(file, error) from error
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise SettingError(
-            f"{file} line {number} is no sample of a partition: {error}"
-        ) from error
-    columns = {
-        "topic": [each.topic for each in lines],
-        "topic_id": [each.topic_id for each in lines],
-        "partition": [each.partition for each in lines],
-        "sample_ts": [each.at_ms * 1_000 for each in lines],
-        "log_start_offset": [each.log_start_offset for each in lines],
-        "high_watermark": [each.end_offset for each in lines],
-        "last_stable_offset": [each.last_stable_offset for each in lines],
-        "leader_id": [each.leader_id for each in lines],
-        "leader_epoch": [each.leader_epoch for each in lines],
-        "partition_count": [each.partition_count for each in lines],
-        "round_trip_ms": [None] * len(lines),
-    }
-    return pa.table(columns, schema=PARTITION_END_SAMPLES.schema)
+    except pa.ArrowInvalid as error:
+        if _check_lines(file):
+            raise SettingError(f"{file} cannot be read: {error}") from error
+
+
+def _rows_of(lines: Any) -> Any:
+    """Return lines as rows of `partition_end_samples`. Raises ArrowInvalid."""
+    at_ms, start, end = (
+        lines[name] for name in ("at_ms", "log_start_offset", "end_offset")
+    )
+    in_order = pc.and_(pc.less_equal(0, start), pc.less_equal(start, end))
+    is_time = pc.and_(pc.less_equal(0, at_ms), pc.less(at_ms, _TIME_MS_MAX))
+    is_partition = pc.less_equal(0, lines["partition"])
+    is_valid = pc.and_(pc.and_(in_order, is_time), is_partition)
+    if lines["topic"].null_count or not pc.all(is_valid, skip_nulls=False).as_py():
+        raise pa.ArrowInvalid("impossible values")
+    columns = {name: lines[name] for name in lines.schema.names}
+    columns["sample_ts"] = pc.multiply(at_ms, 1_000).cast(pa.timestamp("us", "UTC"))
+    columns["high_watermark"] = end
+    columns["round_trip_ms"] = pa.nulls(len(lines), pa.int64())
+    schema = PARTITION_END_SAMPLES.schema
+    return pa.table({name: columns[name] for name in schema.names}).cast(schema)
+
+
+def _check_lines(file: Path) -> bool:
+    """Return whether a file has lines. Raises SettingError for the first invalid one,
+    which the reader of blocks does not name.
+    """
+    has_lines = False
+    with file.open("rb") as opened:
+        for number, text in enumerate(opened, 1):
+            if text.strip():
+                has_lines = True
+                try:
+                    msgspec.json.decode(text, type=_SampleLine).check()
+                except (msgspec.MsgspecError, ValueError) as error:
+                    raise SettingError(
+                        f"{file} line {number} is no sample of a partition: {error}"
+                    ) from error
+    return has_lines

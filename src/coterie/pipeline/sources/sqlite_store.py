@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from coterie.broker.catalog.entries import EntryKind, decode_entry, space_of
@@ -11,8 +11,9 @@ from coterie.broker.log.log import OFFSET_BITS, OFFSET_MAX
 from coterie.broker.log.sqlite_file import FILE_NAME
 from coterie.broker.log.store_file import StoreFile
 from coterie.pipeline.sources.stored_log import (
+    Growth,
     NumberedPartition,
-    StoredEnd,
+    SampledPositions,
     StoredHeader,
     StoredRun,
 )
@@ -35,25 +36,23 @@ SELECT place & {OFFSET_MAX}, last_offset, size_bytes, CASE WHEN flags & 3 THEN b
 _BATCHES_QUERY: Final = (
     f"SELECT place & {OFFSET_MAX}, last_offset, place, bytes {_LOG_SPAN} ORDER BY place"
 )
-_PARTITION_SPAN: Final = (
-    f"place BETWEEN number << {OFFSET_BITS} AND number << {OFFSET_BITS} | {OFFSET_MAX}"
+_ENDS_QUERY: Final = """
+SELECT topic_id, partition, log_start_offset, max(next_offset, coalesce(
+    (SELECT last_offset + 1 FROM batches
+     WHERE place BETWEEN number << :bits AND number << :bits | :offset_max
+     ORDER BY place DESC LIMIT 1), 0)), number
+FROM partitions ORDER BY number
+"""
+"""The current start and end of each partition."""
+_MINUTES_QUERY: Final = """
+SELECT max(at_ms), max(last_offset) + 1 FROM (
+    SELECT last_offset, max(max_timestamp_ms) OVER (ORDER BY place) AS at_ms
+    FROM batches
+    WHERE place BETWEEN :from AND :high AND max_timestamp_ms BETWEEN 0 AND :now
 )
-_GROWTH_QUERY: Final = """
-SELECT topic_id, partition, max(max_timestamp_ms), 0, max(last_offset) + 1
-FROM partitions JOIN batches ON {span}
-WHERE topic_id NOT IN ({internal}) AND max_timestamp_ms BETWEEN ? AND ?
-GROUP BY number, max_timestamp_ms / 60000
-ORDER BY number, max_timestamp_ms / 60000
+WHERE at_ms > :after GROUP BY at_ms / 60000 ORDER BY at_ms / 60000
 """
-"""The end of each partition in each minute in which it grew."""
-_TRUNCATED_QUERY: Final = """
-SELECT topic_id, partition, ?, log_start_offset, max(next_offset, coalesce(
-    (SELECT max(last_offset) + 1 FROM batches WHERE {span}), 0))
-FROM partitions
-WHERE topic_id NOT IN ({internal}) AND log_start_offset > 0
-ORDER BY number
-"""
-"""The current start and end of each partition whose first records were deleted."""
+"""The last time and the end of a partition in each minute in which it grew."""
 
 
 class SqliteStore:
@@ -99,15 +98,21 @@ class SqliteStore:
             yield StoredRun(FILE_NAME, rows)
             offset = rows[-1][1] + 1
 
-    def ends(
-        self, internal: Sequence[TopicId], after_ms: int, now_ms: int
-    ) -> list[StoredEnd]:
-        parts = {"span": _PARTITION_SPAN, "internal": ", ".join("?" * len(internal))}
-        grown = self._query(
-            _GROWTH_QUERY.format(**parts), [*internal, after_ms, now_ms]
-        )
-        truncated = self._query(_TRUNCATED_QUERY.format(**parts), [now_ms, *internal])
-        return [StoredEnd(*row) for row in [*grown, *truncated]]
+    def growth(
+        self, positions: SampledPositions, after_ms: int, now_ms: int
+    ) -> list[Growth]:
+        found = []
+        bits = {"bits": OFFSET_BITS, "offset_max": OFFSET_MAX}
+        times = {"after": after_ms, "now": now_ms}
+        for topic_id, partition, start, end, number in self._query(_ENDS_QUERY, bits):
+            position = positions.get((topic_id, partition))
+            if position is None:
+                continue
+            span = _span_values(number, position)
+            grown = position < end
+            minutes = self._query(_MINUTES_QUERY, {**span, **times}) if grown else []
+            found.append(Growth(topic_id, partition, start, end, minutes))
+        return found
 
 
 def decode_topic(key: bytes, value: bytes) -> Topic:

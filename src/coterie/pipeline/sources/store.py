@@ -10,8 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,10 +27,12 @@ from coterie.pipeline.segments.transactions import (
 )
 from coterie.pipeline.sources.head_tracker import BatchColumns, HeadTracker
 from coterie.pipeline.sources.journal_store import JournalStore
+from coterie.pipeline.sources.partition_ends import LastSamples, SampledOffsets
 from coterie.pipeline.sources.row_builder import BatchRun, RowBuilder
 from coterie.pipeline.sources.source import Head, OffsetRange, Rows
 from coterie.pipeline.sources.sqlite_store import SqliteStore
 from coterie.pipeline.sources.stored_log import (
+    Growth,
     NumberedPartition,
     StoredBatch,
     StoredHeader,
@@ -41,7 +41,7 @@ from coterie.pipeline.sources.stored_log import (
 )
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_AFTER_LAST_US: Final = 1_000
 
 
 def open_store(where: str) -> StoreSource:
@@ -112,43 +112,65 @@ class StoreSource:
             " planned"
         )
 
-    def sample_ends(self, after_ts: datetime | None = None) -> Any:
+    def sample_ends(self, last: LastSamples, at_us: int = 0) -> Any:
         """Return samples of the ends of partitions, as rows of `partition_end_samples`.
 
-        There is one sample for each minute after `after_ts` in which a partition grew,
-        at the timestamp of its last batch. Earlier log start offsets are unknown and
-        therefore 0. Partitions whose first records were deleted have one more sample,
-        with their current offsets. Raises LogError.
+        There is one sample for each minute after the last samples in which a partition
+        grew, and one of all partitions at the newest of these times and `at_us`: an
+        idle partition has the same offsets as at its last batch. If the offsets changed
+        and no time is newer, for example when records were deleted, that sample follows
+        the last ones after 1 ms. Raises LogError.
         """
         log = self.open()
-        topics = {each.topic_id: each for each in log.topics()}
-        internal = [each.topic_id for each in topics.values() if each.is_internal]
-        after_ms = 0
-        if after_ts is not None:
-            after_ms = (after_ts - _EPOCH) // timedelta(milliseconds=1) + 1
+        topics = {each.topic_id: each for each in log.topics() if not each.is_internal}
+        positions = {
+            (each.topic_id, partition): last.end_offset(each.topic_id.hex(), partition)
+            for each in topics.values()
+            for partition in range(each.partition_count)
+        }
         now_ms = time.time_ns() // 1_000_000
-        ends = log.ends(internal, after_ms, now_ms)
-        samples = []
-        for _, rows in groupby(ends, key=lambda row: row[:2]):
-            end = 0
-            for row in rows:
-                # Timestamps come from the clocks of producers, which differ, but end
-                # offsets never decrease.
-                end = max(end, row.end_offset)
-                if (topic := topics.get(row.topic_id)) is None:
-                    continue
-                samples.append(
-                    {
-                        "topic": topic.name,
-                        "topic_id": topic.topic_id.hex(),
-                        "partition": row.partition,
-                        "sample_ts": row.at_ms * 1_000,
-                        "log_start_offset": row.log_start_offset,
-                        "high_watermark": end,
-                        "partition_count": topic.partition_count,
-                    }
+        growth = log.growth(positions, last.at_us // 1_000, now_ms)
+        times_us = [ms * 1_000 for each in growth for ms, _ in each.minutes]
+        at_us = max(at_us, last.at_us, *times_us)
+        if at_us == last.at_us:
+            offsets = {
+                (each.topic_id.hex(), each.partition): SampledOffsets(
+                    each.log_start_offset, each.end_offset
                 )
+                for each in growth
+            }
+            if at_us == 0 or offsets == last.offsets:
+                return PARTITION_END_SAMPLES.schema.empty_table()
+            at_us += _AFTER_LAST_US
+        samples = [
+            {
+                "topic": topics[each.topic_id].name,
+                "topic_id": each.topic_id.hex(),
+                "partition": each.partition,
+                "sample_ts": time_us,
+                "log_start_offset": start,
+                "high_watermark": end,
+                "partition_count": topics[each.topic_id].partition_count,
+            }
+            for each in growth
+            for time_us, start, end in _offsets_over_time(each, last, at_us)
+        ]
         return pa.Table.from_pylist(samples, schema=PARTITION_END_SAMPLES.schema)
+
+
+def _offsets_over_time(
+    growth: Growth, last: LastSamples, at_us: int
+) -> Iterator[tuple[int, int, int]]:
+    """Yield the times, start and end offsets of a partition's samples, up to a time.
+
+    The log start offset in a minute is unknown: it is at least the last sampled one.
+    """
+    known = last.offsets.get((growth.topic_id.hex(), growth.partition))
+    start = 0 if known is None else known.log_start_offset
+    for ms, end in growth.minutes:
+        if last.at_us < ms * 1_000 < at_us:
+            yield ms * 1_000, start, end
+    yield at_us, growth.log_start_offset, growth.end_offset
 
 
 def _log_partitions(log: StoredLog) -> Sequence[NumberedPartition]:

@@ -6,7 +6,7 @@ holds an offset to the end, some at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -42,14 +42,24 @@ class StoredRun(NamedTuple):
     """Bytes that are no batch, with the index of the batch that follows them."""
 
 
-class StoredEnd(NamedTuple):
-    """The offsets of a partition at a time."""
+SampledPositions: TypeAlias = Mapping[tuple[TopicId, int], int]
+"""The end offsets of partitions when they were last sampled; 0 for new ones."""
+
+
+class Growth(NamedTuple):
+    """The offsets of a partition, and its growth after a sample.
+
+    Timestamps come from the clocks of producers, which differ, and may be those of old
+    events. So the time of an end offset is the newest timestamp up to that offset:
+    neither times nor end offsets decrease.
+    """
 
     topic_id: TopicId
     partition: int
-    at_ms: int
     log_start_offset: int
     end_offset: int
+    minutes: Sequence[tuple[int, int]]
+    """The last time and the end offset of each minute in which the partition grew."""
 
 
 class StoredLog(Protocol):
@@ -76,12 +86,9 @@ class StoredLog(Protocol):
     def batches(self, number: int, offset: int) -> Iterator[StoredRun]:
         """Yield a partition's batches, from the batch that holds an offset."""
 
-    def ends(
-        self, internal: Sequence[TopicId], after_ms: int, now_ms: int
-    ) -> Sequence[StoredEnd]:
-        """Return the end of each partition in each minute in which it grew, and the
-        current start and end of partitions whose first records were deleted; by
-        partition.
-
-        Partitions of the topics `internal` are left out.
+    def growth(
+        self, positions: SampledPositions, after_ms: int, now_ms: int
+    ) -> Sequence[Growth]:
+        """Return the growth of these partitions after `after_ms`. Batches before their
+        positions, and those with timestamps after `now_ms`, have no minute.
         """

@@ -1,0 +1,89 @@
+"""Append samples of partition ends to the lake: those of the source, or of a file.
+
+Only the samples that the lake does not have are appended. They are compared with those
+of the same time only, so a run reads as much as it brings, apart from the times of the
+existing samples.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from coterie.pipeline.lake.lake import (
+    File,
+    Lake,
+    TableFiles,
+    folder_of,
+    new_file_path,
+)
+from coterie.pipeline.lake.storage import write_parquet
+from coterie.pipeline.sources.partition_ends import (
+    LastSamples,
+    read_samples,
+    sample_partition_ends,
+)
+from coterie.pipeline.sources.source import Source
+from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
+
+_SAMPLES: Final = PARTITION_END_SAMPLES.name
+_KEY: Final = list(PARTITION_END_SAMPLES.key)
+_TIME: Final = "sample_ts"
+_LAST: Final = (_TIME, "topic_id", "partition", "log_start_offset", "high_watermark")
+
+
+def take_samples(lake: Lake, source: Source, file: Path | None) -> int:
+    """Append the samples in a file, or of the source; return the number of new ones.
+
+    Raises SettingError, LogError or ClientError.
+    """
+    if file is not None:
+        # Each block is committed, so that the next one is compared with it.
+        return sum(add_samples(lake, block) for block in read_samples(file))
+    at_ts = lake.version.as_of_ts
+    return add_samples(lake, sample_partition_ends(source, _last_samples(lake), at_ts))
+
+
+def _last_samples(lake: Lake) -> LastSamples:
+    newest = pc.max(lake.read(_SAMPLES, [_TIME])[_TIME])
+    rows = lake.read(_SAMPLES, _LAST, pc.field(_TIME) == newest)
+    return LastSamples.of_table(rows)
+
+
+def add_samples(lake: Lake, samples: Any) -> int:
+    """Append samples of partition ends, an Arrow table, and commit.
+
+    Returns the number of samples that the lake did not have.
+    """
+    rows = _new_rows(lake, samples)
+    if not len(rows):
+        return 0
+    number = lake.version.number + 1
+    path = new_file_path(_SAMPLES, number)
+    lake.storage.make_folder(folder_of(_SAMPLES))
+    size = write_parquet(lake.storage, path, PARTITION_END_SAMPLES, rows)
+    file = File(path, len(rows), size, number)
+    table = TableFiles((*lake.version.of(_SAMPLES).files, file), changed=number)
+    tables = {**lake.version.tables, _SAMPLES: table}
+    lake.commit(msgspec.structs.replace(lake.version, number=number, tables=tables))
+    return len(rows)
+
+
+def _new_rows(lake: Lake, samples: Any) -> Any:
+    """Return the rows whose key the lake does not have; the first one of each key."""
+    if not len(samples):
+        return samples
+    oldest, newest = pc.min_max(samples[_TIME]).values()
+    at = pc.field(_TIME)
+    known = lake.read(_SAMPLES, _KEY, (at >= oldest) & (at <= newest))
+    numbered = samples.select(_KEY).append_column(
+        "#", pa.array(np.arange(len(samples)))
+    )
+    first = numbered.group_by(_KEY).aggregate([("#", "min")])
+    new = first.join(known, _KEY, join_type="left anti")
+    return samples.take(new["#_min"].combine_chunks().sort())
