@@ -1,7 +1,8 @@
 """Write the column tables of docs/pipeline.md: `python -m tools.pipeline_page`.
 
-The text between `<!-- columns of NAME -->` and `<!-- end -->` is generated from the
-declarations in coterie.pipeline.tables; a test fails when the page differs from them.
+The list of tables and the text between `<!-- columns of NAME -->` and `<!-- end -->`
+are generated from the declarations in coterie.pipeline.tables; a test fails when the
+page differs from them.
 The rest of the page is written by hand. Every table has one example, a block of SQL
 that a test runs.
 """
@@ -24,6 +25,7 @@ SHOWN: Final = (Layer.BRONZE, Layer.SILVER, Layer.GOLD)
 _BLOCK: Final = re.compile(
     r"(?<=<!-- columns of )(\w+)( -->\n).*?(?=<!-- end -->)", re.DOTALL
 )
+_INDEX: Final = re.compile(r"(<!-- tables -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _SECTION: Final = re.compile(r"^### `(\w+)`\n(.*?)(?=^##|\Z)", re.DOTALL | re.MULTILINE)
 _QUERY: Final = re.compile(r"```sql\n(.*?)```", re.DOTALL)
 
@@ -56,6 +58,7 @@ def with_columns(page: str) -> str:
             raise PageError(
                 f"docs/pipeline.md: {name} needs exactly one example that reads it"
             )
+    page = _INDEX.sub(lambda match: match[1] + index(declared.values()), page)
     return _BLOCK.sub(
         lambda match: match[1] + match[2] + block(declared[match[1]]), page
     )
@@ -66,6 +69,15 @@ def queries(page: str) -> dict[str, str]:
     return {
         name: _QUERY.findall(text)[0].strip() for name, text in _SECTION.findall(page)
     }
+
+
+def index(listed: Iterable[Table]) -> str:
+    """Return the generated list of tables, with links to their sections."""
+    rows = "".join(
+        f"| {each.layer.value} | [`{each.name}`](#{each.name}) | {each.question} |\n"
+        for each in listed
+    )
+    return f"| layer | table | question |\n|---|---|---|\n{rows}"
 
 
 def block(table: Table) -> str:

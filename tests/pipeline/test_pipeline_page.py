@@ -41,6 +41,13 @@ def test_a_column_row_contains_the_type_and_the_nullability() -> None:
     assert "One row for each `group_id`, `member_id`." in text
 
 
+def test_the_list_of_tables_links_to_their_sections() -> None:
+    page = PAGE.read_text("utf-8")
+    for table in tables():
+        link = f"[`{table.name}`](#{table.name})"
+        assert f"| {table.layer.value} | {link} | {table.question} |" in page
+
+
 def test_a_page_without_a_table_or_its_example_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
