@@ -27,11 +27,12 @@ from .sasl_listener import SaslListener, start_with_sasl
 
 KAFKA: Final = variable_of("PLAIN")
 KINDS: Final = ("coterie", "kafka") if KAFKA in os.environ else ("coterie",)
-# These tests run tools of Apache Kafka, so they need its jars.
+# These tests run tools or a node of Apache Kafka, so they need its jars.
 APACHE_TOOLS: Final = [
     "test_admin_tools.py",
     "test_dump_log_segments.py",
     "test_kafka_consumer_groups.py",
+    "test_pipeline_truth.py",
 ]
 collect_ignore = [] if KAFKA in os.environ else APACHE_TOOLS
 COMMAND_S: Final = 60.0
