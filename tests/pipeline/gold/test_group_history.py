@@ -12,6 +12,7 @@ from coterie.pipeline.gold import (
     current_groups,
     current_offsets,
     group_history,
+    topic_names,
 )
 from coterie.pipeline.gold.groups.replay import GroupHistory
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
@@ -74,7 +75,7 @@ def test_spark_returns_the_rows_of_the_replay_in_one_run_and_in_two(
     replayed."""
     silver = silver_of(log_folder / "compacted")
     samples = {"partition_end_samples": _samples(log_folder)}
-    golds = [group_history.GOLD]
+    golds = [topic_names.GOLD, group_history.GOLD]
     once = MemoryLake(spark, golds).run({**arrow_tables(silver), **samples})
     early, late = _parts(silver)
     assert all(part["consumer_group_records"].num_rows for part in (early, late))
@@ -121,6 +122,7 @@ def test_groups_and_members_match_the_coordinator_and_the_truth(
 ) -> None:
     """Include simple groups, which have offsets and no group record."""
     golds = [
+        topic_names.GOLD,
         group_history.GOLD,
         current_groups.ACTIVITY,
         current_offsets.GOLD,

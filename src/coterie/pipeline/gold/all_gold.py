@@ -16,10 +16,12 @@ from coterie.pipeline.gold import (
     lag_history,
     offset_commit_history,
     stale_group_candidates,
+    topic_names,
 )
 from coterie.pipeline.gold.table_inputs import GoldTable
 
 GOLD: Final[tuple[GoldTable, ...]] = (
+    topic_names.GOLD,
     group_history.GOLD,
     current_groups.ACTIVITY,
     *group_history.TABLES_OF_KINDS,

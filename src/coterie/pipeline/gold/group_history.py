@@ -20,7 +20,6 @@ from coterie.pipeline.gold.groups.rebalances import StormRule
 from coterie.pipeline.gold.groups.record import (
     CLASSIC_GROUP,
     GROUP_RECORD_TYPES,
-    PARTITION_METADATA,
     Record,
 )
 from coterie.pipeline.gold.groups.replay import (
@@ -128,21 +127,6 @@ def _nulls(*names: str) -> list[Column]:
     return [F.lit(None).alias(name) for name in names]
 
 
-def known_topic_names(consumer: DataFrame, samples: DataFrame) -> DataFrame:
-    """Return the known pairs of `topic_id` and `topic`, from samples and from the
-    records of type 4 that Kafka wrote before 4.1 (K-10).
-    """
-    in_log = consumer.where(F.col("record_type") == PARTITION_METADATA).select(
-        F.explode("topics_metadata").alias("entry")
-    )
-    return (
-        in_log.select("entry.topic_id", "entry.topic")
-        .unionByName(samples.select("topic_id", "topic"))
-        .where(F.col("topic_id").isNotNull() & F.col("topic").isNotNull())
-        .distinct()
-    )
-
-
 def topic_name_rows(consumer: DataFrame, names: DataFrame) -> DataFrame:
     """Return the names of each group's topics as rows in the schema of its records, so
     that the replay receives them with the records."""
@@ -206,7 +190,7 @@ def changed_groups(
 
 def _build(inputs: TableInputs) -> DataFrame:
     before, consumer = inputs.before(), inputs.all("consumer_group_records")
-    names = known_topic_names(consumer, inputs.all("partition_end_samples"))
+    names = inputs.all("topic_names")
     changed = changed_groups([inputs.new(name) for name in SILVER], before, names)
 
     def of_changed(frame: DataFrame) -> DataFrame:
@@ -226,9 +210,7 @@ def _build(inputs: TableInputs) -> DataFrame:
     return conform(kept.unionByName(fresh), GROUP_HISTORY)
 
 
-GOLD: Final = GoldTable(
-    GROUP_HISTORY, (*SILVER, "log_gaps", "partition_end_samples"), _build
-)
+GOLD: Final = GoldTable(GROUP_HISTORY, (*SILVER, "log_gaps", "topic_names"), _build)
 
 
 # Gold tables with the rows of one kind in group_history.

@@ -35,6 +35,7 @@ TABLES: Final[Mapping[str, Table]] = {
         gold_offsets.DATA_QUALITY,
         gold_groups.GROUP_HISTORY,
         gold_groups.GROUP_ACTIVITY,
+        gold_offsets.TOPIC_NAMES,
     )
 }
 """Bronze tables first, then silver, gold and internal ones."""

@@ -282,3 +282,14 @@ DATA_QUALITY: Final = Table(
         Column("last_ts", TIME, "newest record timestamp"),
     ),
 )
+
+TOPIC_NAMES: Final = Table(
+    "topic_names",
+    Layer.INTERNAL,
+    "What is the name of each topic ID?",
+    key=("topic_id",),
+    columns=(
+        required("topic_id", STRING, "ID of the topic as 32 hex digits"),
+        TOPIC,
+    ),
+)
