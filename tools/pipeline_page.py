@@ -83,7 +83,7 @@ def index(listed: Iterable[Table]) -> str:
 def block(table: Table) -> str:
     """Return the generated text of a table: its question, key and columns."""
     key = ", ".join(f"`{name}`" for name in table.key)
-    rows = "".join(_row(column) for column in table.columns)
+    rows = "".join(_row(column) for column in table.all_columns)
     return (
         f"*{table.question}* One row for each {key}.\n\n"
         f"| column | type | meaning |\n|---|---|---|\n{rows}"

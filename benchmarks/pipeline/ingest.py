@@ -31,9 +31,11 @@ from coterie.pipeline.jobs.ingest import (
     read_heads,
     run_task,
 )
+from coterie.pipeline.lake.delta import folder_of
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import Source, open_source
+from coterie.pipeline.tables.all_tables import TABLES
 from coterie.testing.log_generator.generate import GeneratorOptions, generate
 from coterie.wire.record_batch import LogRecord, encode_batch
 
@@ -53,8 +55,9 @@ def cost(source: Source, lake: Lake, tables: tuple[str, ...]) -> float:
     report = run_task(task)
     took = time.process_time() - start
     assert report.error is None, report.error
-    for file in report.files.values():
-        lake.storage.delete(file.path)
+    for name, files in report.files.items():
+        for file in files:
+            lake.storage.delete(f"{folder_of(TABLES[name])}/{file.path}")
     return took
 
 

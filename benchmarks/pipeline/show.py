@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from benchmarks.admin.command import coterie, runner
 from benchmarks.harness.figures import Bar, Figure, Rounds, alternate, median_ratio
 from benchmarks.harness.processes import scratch
-from coterie.pipeline.lake.lake import File, Lake, TableFiles, Version
+from coterie.pipeline.lake.delta import folder_of
+from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.tables.all_tables import TABLES
+from tests.pipeline.lakes import commit_rows
 
 GROUPS, ROWS = 1_000, 1_000_000
 BAR = 0.1
@@ -46,8 +47,9 @@ def measure(rounds: Rounds) -> Iterable[Figure]:
     """Return the ratio to Spark's time for each command."""
     with scratch() as home:
         lake = make_lake(home / "lake")
-        [groups] = lake.version.of("current_groups").files
-        script = SPARK_SCRIPT.format(path=lake.storage.url(groups.path), rows=GROUPS)
+        [groups] = lake.files("current_groups")
+        path = f"{folder_of(TABLES['current_groups'])}/{groups.path}"
+        script = SPARK_SCRIPT.format(path=lake.storage.url(path), rows=GROUPS)
         spark = runner([sys.executable, "-c", script])
         for command in COMMANDS:
             words = ["pipeline", "show", *command.split(), "--lake", str(lake.storage)]
@@ -86,14 +88,14 @@ def make_lake(folder: Path) -> Lake:
         },
         "lag_history": {**common, "sample_ts": times, "lag": pa.array(row)},
     }
-    tables = {name: _write(lake, name, columns) for name, columns in rows.items()}
     first = NOW - timedelta(seconds=ROWS)
-    lake.commit(Version(number=1, tables=tables, as_of_ts=NOW, history_from_ts=first))
+    tables = {name: _whole(name, columns) for name, columns in rows.items()}
+    commit_rows(lake, tables, as_of_ts=NOW, history_from_ts=first)
     return lake
 
 
-def _write(lake: Lake, name: str, columns: dict[str, Any]) -> TableFiles:
-    """Write a file of a table; columns that are not given are null, or empty where null
+def _whole(name: str, columns: dict[str, Any]) -> Any:
+    """Return an Arrow table; columns that are not given are null, or empty where null
     is not allowed.
     """
     count = len(columns["group_id"])
@@ -105,11 +107,7 @@ def _write(lake: Lake, name: str, columns: dict[str, Any]) -> TableFiles:
         else _empty(each.type, count)
         for each in TABLES[name].schema
     ]
-    path = f"gold/{name}/1.parquet"
-    lake.storage.make_folder(f"gold/{name}")
-    table = pa.Table.from_arrays(arrays, schema=TABLES[name].schema)
-    pq.write_table(table, lake.storage.at(path), compression="zstd")
-    return TableFiles((File(path, count, 1, 1),), through=1)
+    return pa.Table.from_arrays(arrays, schema=TABLES[name].schema)
 
 
 def _empty(kind: Any, count: int) -> Any:

@@ -7,10 +7,12 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from coterie.pipeline.lake.lake import File, Lake, TableFiles, Version
+from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.lake.manifest import Change, TableState, Version
+from coterie.pipeline.lake.writer import TableWriter
 from coterie.pipeline.tables.all_tables import TABLES
 
 AS_OF = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
@@ -30,18 +32,39 @@ def make_lake(folder: Path, rows: Rows) -> Path:
     Missing values are null, or where null is not allowed 0, "", false or empty.
     """
     lake = Lake.create(folder, "segments:log", CLUSTER)
-    tables = {}
-    for name, table in TABLES.items():
-        path = f"{table.layer.value}/{name}/1.parquet"
-        found = [_whole(table, each) for each in rows.get(name, ())]
-        lake.storage.make_folder(str(Path(path).parent))
-        pq.write_table(pa.Table.from_pylist(found, table.schema), lake.storage.at(path))
-        file = File(path, rows=len(found), size_bytes=1, version=1)
-        tables[name] = TableFiles((file,), through=1)
-    lake.commit(
-        Version(number=1, tables=tables, as_of_ts=AS_OF, history_from_ts=HISTORY_FROM)
+    commit_rows(
+        lake,
+        {
+            name: pa.Table.from_pylist(
+                [_whole(table, each) for each in rows.get(name, ())], table.schema
+            )
+            for name, table in TABLES.items()
+        },
+        as_of_ts=AS_OF,
+        history_from_ts=HISTORY_FROM,
     )
     return folder
+
+
+def commit_rows(lake: Lake, rows: Mapping[str, Any], **facts: Any) -> None:
+    """Replace tables by Arrow tables, in one commit that also changes facts of the
+    lake."""
+    step = lake.next_step()
+    changes = []
+    for name, table in rows.items():
+        writer = TableWriter(lake.storage, TABLES[name], step)
+        writer.add(table)
+        changes.append(Change(name, writer.close(), lake.files(name)))
+
+    def update(version: Version) -> Version:
+        states = {
+            name: msgspec.structs.replace(version.of(name), changed=step, through=step)
+            for name in rows
+        }
+        tables: dict[str, TableState] = {**version.tables, **states}
+        return msgspec.structs.replace(version, tables=tables, **facts)
+
+    lake.commit(changes, update)
 
 
 def _whole(table: Any, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -107,7 +107,6 @@ COMMANDS: Final = (
         ("decode", "Decode segment files without a lake", "pipeline.decode:DECODE"),
         ("run", "Read the coordinator's log into tables", "pipeline.run:RUN"),
         ("backfill", "Rebuild tables from a lake's records", "pipeline.run:BACKFILL"),
-        ("compact", "Merge a lake's small files", "pipeline.run:COMPACT"),
         ("report", "Write an HTML report of a lake", "pipeline.report:REPORT"),
         ("check", "Compare a lake with the brokers", "pipeline.check:CHECK"),
         ("plan-stale", "Plan to delete stale groups", "pipeline.plan_stale:PLAN_STALE"),

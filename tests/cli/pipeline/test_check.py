@@ -20,7 +20,7 @@ from coterie.pipeline.sources.source import open_source
 from coterie.types import TopicPartition
 from tests.broker.server.harness import ThreadServer
 from tests.client.scripted_broker import OPTIONS
-from tests.pipeline.lakes import make_lake
+from tests.pipeline.lakes import commit_rows, make_lake
 from tests.pipeline.sources.transactions import Transaction
 
 T0 = TopicPartition("t", 0)
@@ -64,9 +64,8 @@ def lake_of(folder: Path, server: ThreadServer, offsets: Mapping[str, int]) -> P
         LogHead(number, head.stable_offset, *head[:3])
         for number, head in sorted(source.heads().items())
     )
-    lake = Lake.open(where)
-    version = msgspec.structs.replace(lake.version, number=2, heads=heads)
-    lake.commit(version)
+    lake = Lake.open_to_write(where)
+    lake.commit((), lambda version: msgspec.structs.replace(version, heads=heads))
     return where
 
 
@@ -155,12 +154,8 @@ def test_an_open_transaction_is_reported_with_its_log_partition(
 def test_tables_older_than_the_ingested_records_are_refused(
     tmp_path: Path, server: ThreadServer, shell: Shell
 ) -> None:
-    lake = Lake.open(lake_of(tmp_path / "lake", server, {"g": 7}))
-    tables = dict(lake.version.tables)
-    tables["current_groups"] = msgspec.structs.replace(
-        tables["current_groups"], through=0
-    )
-    lake.commit(msgspec.structs.replace(lake.version, number=3, tables=tables))
+    lake = Lake.open_to_write(lake_of(tmp_path / "lake", server, {"g": 7}))
+    commit_rows(lake, {"tombstones": lake.read("tombstones")})
     shell("--lake", str(tmp_path / "lake"), exit_code=2)
     assert "coterie pipeline run" in shell.error
 

@@ -37,8 +37,8 @@ def test_invalid_options_are_refused_before_spark_starts(
     assert "cannot be used with --follow" in error
     error = _refused(capsys, *both, "--retention-days", "0")
     assert "--retention-days must be more than 0" in error
-    error = _refused(capsys, *both, "--publish", "delta")
-    assert "--publish FORMAT and --publish-to DIR require each other" in error
+    error = _refused(capsys, *both, "--keep-hours", "0")
+    assert "--keep-hours must be 1 or more" in error
     error = _refused(capsys, *both, "--conf", "spark.executor.memory")
     assert "expected KEY=VALUE" in error
     assert not (tmp_path / "lake").exists()

@@ -1,8 +1,9 @@
 """A run that kills itself at a given moment: killed_run.py MOMENT LAKE LOG.
 
 The moments of its first commit are `writing` (while files are written), `written`
-(before the version is created) and `committed` (before the pointer is updated). The
-moment `building` is before Spark builds the second gold table.
+(before the version is created), `decided` (before the Delta tables are committed),
+`applied` (after that, before the version is visible) and `committed` (before the
+pointer is updated). The moment `building` is before Spark builds the second gold table.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, NoReturn
 
 from coterie.pipeline.jobs import ingest
 from coterie.pipeline.jobs.run import Job, read_log, run_once
+from coterie.pipeline.lake import lake as lake_module
 from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.lake.storage import Storage
 from coterie.pipeline.spark_session import Engine, start_session
@@ -52,8 +54,19 @@ def main(moment: str, lake: str, log: str) -> None:
             patch(ingest._TaskFiles, "close")
         case "written":
             patch(Lake, "commit")
+        case "decided":
+            patch(Lake, "_apply")
+        case "applied":
+            vars(lake_module)["publish"] = die
         case "committed":
-            patch(Storage, "replace")
+            replace_file = Storage.replace
+
+            def die_at_the_pointer(storage: Storage, path: str, data: bytes) -> None:
+                if path.endswith("current.json"):
+                    die()
+                replace_file(storage, path, data)
+
+            setattr(Storage, "replace", die_at_the_pointer)  # noqa: B010
     read_log(one)
 
 

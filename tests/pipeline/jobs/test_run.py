@@ -9,12 +9,11 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.dataset as ds
 import pytest
 
 from coterie.cli import main as cli
 from coterie.cli.pipeline import run as command
-from coterie.errors import SettingError
+from coterie.errors import LogError
 from coterie.pipeline.gold.all_gold import GOLD
 from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
@@ -26,7 +25,6 @@ from coterie.pipeline.jobs.run import (
     read_log,
     run_once,
 )
-from coterie.pipeline.jobs.spark_tables import publish
 from coterie.pipeline.tables.silver import LOG_GAPS, TOMBSTONES
 from coterie.pipeline.tables.spark import conform
 from tests.pipeline.jobs.lakes import job, tables_of
@@ -49,8 +47,8 @@ def test_killed_and_repeated_runs_build_the_tables_of_one_run(
     done = subprocess.run([*command, tmp_path / "lake", log], check=False, timeout=400)
     assert done.returncode == KILLED
     second = job(tmp_path / "lake", log, spark, max_records=1_500)
-    assert second.lake.version.of("records").rows
-    assert not second.lake.version.of(NAMES[0]).files
+    assert second.lake.rows("records")
+    assert not second.lake.has(NAMES[0])
     run_once(second)
     rest = job(tmp_path / "lake", log, spark)
     run_once(rest)
@@ -88,20 +86,19 @@ def test_an_append_only_table_is_extended_until_settings_change(
     one = job(tmp_path / "lake", log, spark, gold=chosen, max_records=2_000)
     read_log(one)
     assert refresh(spark, one.lake, GoldSettings(), chosen) == ["coordinator_load"]
-    first = one.lake.version.of("coordinator_load")
-    assert first.rows == one.lake.version.of(TOMBSTONES.name).rows
+    first = one.lake.files("coordinator_load")
+    assert sum(file.rows for file in first) == one.lake.version.of(TOMBSTONES.name).rows
     assert refresh(spark, one.lake, GoldSettings(), chosen) == []
     one.max_records = None
     read_log(one)
     refresh(spark, one.lake, GoldSettings(), chosen)
-    second = one.lake.version.of("coordinator_load")
-    assert second.files[: len(first.files)] == first.files
-    assert second.rows == whole.version.of(TOMBSTONES.name).rows
+    second = one.lake.files("coordinator_load")
+    assert second[: len(first)] == first
+    assert one.lake.rows("coordinator_load") == whole.version.of(TOMBSTONES.name).rows
     other = GoldSettings(retention_ms=1)
     assert refresh(spark, one.lake, other, chosen) == ["coordinator_load"]
-    third = one.lake.version.of("coordinator_load")
-    assert not set(third.files) & set(second.files)
-    assert third.rows == second.rows
+    assert not set(one.lake.files("coordinator_load")) & set(second)
+    assert one.lake.rows("coordinator_load") == sum(file.rows for file in second)
 
 
 def test_follow_refreshes_fast_tables_at_each_step_and_all_at_the_end(
@@ -111,30 +108,56 @@ def test_follow_refreshes_fast_tables_at_each_step_and_all_at_the_end(
     one = job(tmp_path / "lake", log, spark, gold=some)
     steps = count()
     slept: list[float] = []
-    intervals = FollowIntervals(poll_s=0.5, clock=lambda: 0.0, sleep=slept.append)
-    one.max_records = 2_500
+    intervals = FollowIntervals(step_s=0.5, clock=lambda: 0.0, sleep=slept.append)
+    one.max_records = 500
     seen = []
 
     def is_over() -> bool:
-        seen.append(one.lake.version.of("current_offsets").changed)
-        return next(steps) == 3
+        tables = one.lake.version.tables
+        seen.append([tables[name].changed for name in FOLLOWED])
+        return next(steps) == 2
 
     follow(one, intervals, is_over)
-    assert seen[0] == 0
-    assert seen[1] < seen[2]
-    assert slept == [0.5]
+    fast, slow = zip(*seen, strict=True)
+    assert fast[0] < fast[1] < fast[2]
+    assert len(set(slow)) == 1
+    assert slept == [0.5, 0.5]
+    one.max_records = None
+    run_once(one)
     assert tables_of(one.lake, FOLLOWED) == tables_of(whole, FOLLOWED)
 
 
-def test_published_tables_are_complete_copies(
-    spark: SparkSession, whole: Lake, tmp_path: Path
+def test_follow_refreshes_all_tables_in_the_background(
+    log: Path, spark: SparkSession, whole: Lake, tmp_path: Path
 ) -> None:
-    for _ in range(2):
-        publish(spark, whole, ["current_offsets"], "parquet", str(tmp_path / "copy"))
-    copy = ds.dataset(tmp_path / "copy" / "current_offsets", format="parquet")
-    assert copy.count_rows() == whole.version.of("current_offsets").rows
-    with pytest.raises(SettingError, match=r"as nonsense.*spark\.jars\.packages"):
-        publish(spark, whole, ["current_offsets"], "nonsense", str(tmp_path / "copy"))
+    some = tuple(each for each in GOLD if each.table.name in FOLLOWED)
+    one = job(tmp_path / "lake", log, spark, gold=some, max_records=700)
+    intervals = FollowIntervals(gold_s=0, clock=lambda: 0.0, sleep=lambda _: None)
+    number = whole.rows("records")
+
+    def is_over() -> bool:
+        return one.lake.rows("records") == number
+
+    follow(one, intervals, is_over)
+    assert tables_of(one.lake, FOLLOWED) == tables_of(whole, FOLLOWED)
+
+
+def test_an_error_of_the_background_refresh_ends_follow(
+    log: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    quality = next(each for each in GOLD if each.table.name == "data_quality")
+    builds = count()
+
+    def fail_second(inputs: TableInputs) -> DataFrame:
+        if next(builds):
+            raise LogError("disk failure")
+        return quality.build(inputs)
+
+    failing = replace(quality, build=fail_second)
+    one = job(tmp_path / "lake", log, spark, gold=(failing,), max_records=700)
+    intervals = FollowIntervals(gold_s=0, clock=lambda: 0.0, sleep=lambda _: None)
+    with pytest.raises(LogError, match="disk failure"):
+        follow(one, intervals, lambda: False)
 
 
 def test_the_run_command_prints_the_read_and_the_remaining_records(

@@ -98,14 +98,14 @@ def test_conditions_and_columns_are_pushed_down_to_the_files(
             scans.append(options)
             return super().scanner(**options)
 
-    scan = Lake.scan
+    dataset = Lake.dataset
 
-    def recorded(self: Lake, name: str, files: Any) -> Any:
-        found = scan(self, name, files)
+    def recorded(self: Lake, name: str) -> Any:
+        found = dataset(self, name)
         fragments = list(found.get_fragments())
         return Recorder(fragments, found.schema, found.format, found.filesystem)
 
-    monkeypatch.setattr(Lake, "scan", recorded)
+    monkeypatch.setattr(Lake, "dataset", recorded)
     time = AS_OF.strftime("%Y-%m-%d %H:%M:%S+00")
     query = f"SELECT lag FROM lag_history WHERE sample_ts = TIMESTAMPTZ '{time}'"
     assert sql(f"{query} AND group_id = 'billing' AND partition = 3")[0]["lag"] == 103

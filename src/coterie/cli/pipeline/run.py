@@ -1,4 +1,4 @@
-"""The commands that write a lake: `coterie pipeline run`, `backfill` and `compact`."""
+"""The commands that write a lake: `coterie pipeline run` and `backfill`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from coterie.pipeline.gold.settings import GoldSettings
     from coterie.pipeline.lake.lake import Lake
 
-_MIB: Final = 1024 * 1024
+_KEEP_HOURS: Final = 7 * 24
+_FOLLOW_KEEP_HOURS: Final = 1
+"""A version a second for a week would be too many files."""
 
 
 def _add_gold_settings(parser: argparse.ArgumentParser) -> None:
@@ -94,26 +96,23 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     _add_gold_settings(parser)
     parser.add_argument(
-        "--publish",
-        metavar="FORMAT",
-        help="format of an additional copy of the gold tables: delta, iceberg, parquet;"
-        " its jars must be in the Spark session",
-    )
-    parser.add_argument(
-        "--publish-to", metavar="DIR", help="directory of that copy, a folder per table"
+        "--keep-hours",
+        type=int,
+        metavar="HOURS",
+        help="how long earlier versions of the tables stay readable (default: 168, with"
+        " --follow 1)",
     )
 
 
 def _run(options: argparse.Namespace) -> int:
     from coterie.pipeline.jobs.run import FollowIntervals, Job, follow, run_once
-    from coterie.pipeline.jobs.spark_tables import publish
     from coterie.pipeline.lake.lake import Lake
     from coterie.pipeline.sources.partition_ends import check_samples
 
     if options.max_records is not None and options.max_records < 1:
         raise SettingError("--max-records must be 1 or more")
-    if (options.publish is None) != (options.publish_to is None):
-        raise SettingError("--publish FORMAT and --publish-to DIR require each other")
+    if options.keep_hours is not None and options.keep_hours < 1:
+        raise SettingError("--keep-hours must be 1 or more")
     if options.max_records is not None and options.follow:
         raise SettingError("--max-records cannot be used with --follow")
     engine, settings = engine_of(options), _gold_settings(options)
@@ -128,6 +127,7 @@ def _run(options: argparse.Namespace) -> int:
         options.to,
         source.describe(),
         cluster_id() if callable(cluster_id) else cluster_id,
+        options.keep_hours or (_FOLLOW_KEEP_HOURS if options.follow else _KEEP_HOURS),
     )
     with ProgressDisplay() as progress:
         job = Job(
@@ -143,8 +143,6 @@ def _run(options: argparse.Namespace) -> int:
         if options.follow:
             follow(job, FollowIntervals(), lambda: False)
         result = run_once(job)
-        if options.publish is not None:
-            publish(job.spark, lake, result.built, options.publish, options.publish_to)
     print(_run_summary(lake, result.records, len(result.built)))
     return 0
 
@@ -201,7 +199,7 @@ def _backfill(options: argparse.Namespace) -> int:
     from coterie.pipeline.lake.lake import Lake
 
     engine, settings = engine_of(options), _gold_settings(options)
-    lake = Lake.open(options.lake)
+    lake = Lake.open_to_write(options.lake)
     with ProgressDisplay() as progress:
         job = Job(
             spark=start_spark(engine),
@@ -212,7 +210,7 @@ def _backfill(options: argparse.Namespace) -> int:
             progress=progress,
         )
         built = backfill(job)
-    records = lake.version.of("records").rows
+    records = lake.rows("records")
     print(f"{records} records decoded, {len(built)} tables built in {lake.storage}")
     return 0
 
@@ -236,57 +234,6 @@ exit codes: 0 success, 1 the lake failed, 2 usage error, 130 interrupted
 """,
     options=(add_lake_option, _add_gold_settings, add_engine_options),
     run=_backfill,
-)
-
-
-# compact
-
-
-def _add_compact_options(parser: argparse.ArgumentParser) -> None:
-    add_lake_option(parser)
-    parser.add_argument(
-        "--file-mib",
-        type=int,
-        default=128,
-        metavar="N",
-        help="approximate size of the merged files in MiB (default 128)",
-    )
-
-
-def _compact(options: argparse.Namespace) -> int:
-    from coterie.pipeline.jobs.compact import compact
-    from coterie.pipeline.lake.lake import Lake
-
-    if options.file_mib < 1:
-        raise SettingError("--file-mib must be 1 or more")
-    lake = Lake.open(options.lake)
-    result = compact(lake, options.file_mib * _MIB)
-    print(
-        f"{result.merged} files merged into {result.into}, {result.deleted} files"
-        f" deleted in {lake.storage}"
-    )
-    return 0
-
-
-COMPACT: Final = Command(
-    description="""\
-Merge a lake's small files into large ones, and delete the files of killed runs and of
-old versions.
-
-The content of the tables does not change. No run may write to the lake meanwhile, and
-no reader may still use an old version. Does not start Spark.
-""",
-    examples="""\
-examples:
-  coterie pipeline compact --lake lake
-      after many runs, or a long --follow
-  coterie pipeline compact --lake s3://lakes/prod --file-mib 256
-      larger files for a large lake
-
-exit codes: 0 success, 1 the lake failed, 2 usage error
-""",
-    options=(_add_compact_options,),
-    run=_compact,
 )
 
 

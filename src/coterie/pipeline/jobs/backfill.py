@@ -17,16 +17,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from coterie.pipeline.jobs.ingest import (
-    INGESTED_TABLES,
-    Task,
-    make_folders,
-    run_tasks,
-    split,
-)
-from coterie.pipeline.jobs.refresh import refresh, without_gold
-from coterie.pipeline.lake.lake import File, Lake, TableFiles, new_file_path
-from coterie.pipeline.lake.storage import write_parquet
+from coterie.pipeline.jobs.ingest import INGESTED_TABLES, Task, run_tasks, split
+from coterie.pipeline.jobs.refresh import is_kept, refresh
+from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.lake.manifest import Change, DataFile, TableState, Version
+from coterie.pipeline.lake.writer import TableWriter
 from coterie.pipeline.sources.planning import plan
 from coterie.pipeline.sources.source import Head, OffsetRange, Rows
 from coterie.pipeline.tables.bronze import RECORDS
@@ -87,40 +82,42 @@ def backfill(job: Job) -> tuple[str, ...]:
     Raises LogError on a concurrent commit.
     """
     lake, source = job.lake, BronzeSource(str(job.lake.storage))
-    number = lake.version.number + 1
+    step, where = lake.next_step(), str(lake.storage)
     names = tuple(name for name in INGESTED_TABLES if name not in _KEPT)
     ranges = plan(source.heads(), {})
-    where = str(lake.storage)
-    make_folders(lake)
     tasks = [
-        Task(source, where, number, part, names)
+        Task(source, where, step, part, names)
         for part in split(ranges, job.limits.tasks)
     ]
-    is_small = lake.version.of(RECORDS.name).rows < job.limits.in_process_below
+    is_small = lake.rows(RECORDS.name) < job.limits.in_process_below
     ingested = run_tasks(None if is_small else job.spark, tasks)
-    tables = without_gold(dict(lake.version.tables))
-    for name in names:
-        files = ingested.files.get(name, ())
-        if name == QUARANTINE.name:
-            files = (*files, *_copy_quarantined_bytes(lake, number))
-        tables[name] = TableFiles(files, changed=number)
-    lake.commit(
-        msgspec.structs.replace(
-            lake.version, number=number, tables=tables, moved=number
-        )
-    )
+    files = dict(ingested.files)
+    # Bronze does not have the quarantined bytes that are not records.
+    quarantined = _copy_quarantined_bytes(lake, step)
+    files[QUARANTINE.name] = files.get(QUARANTINE.name, ()) + quarantined
+    changes = [Change(name, files.get(name, ()), lake.files(name)) for name in names]
+    changes += [
+        Change(name, removed=lake.files(name))
+        for name in lake.version.tables
+        if not is_kept(name)
+    ]
+
+    def update(version: Version) -> Version:
+        kept = {name: version.of(name) for name in version.tables if is_kept(name)}
+        silver = {name: TableState(changed=step) for name in names}
+        tables = {**kept, **silver}
+        return msgspec.structs.replace(version, tables=tables, moved=step)
+
+    lake.commit(changes, update)
     return tuple(refresh(job.spark, lake, job.settings, job.gold, job.progress))
 
 
-def _copy_quarantined_bytes(lake: Lake, number: int) -> tuple[File, ...]:
-    """Copy the quarantine rows that are not records: bronze does not have them."""
+def _copy_quarantined_bytes(lake: Lake, step: int) -> tuple[DataFile, ...]:
+    """Copy the quarantine rows that are not records."""
     rows = lake.read(QUARANTINE.name, filters=ds.field("position").is_valid())
-    if not rows.num_rows:
-        return ()
-    path = new_file_path(QUARANTINE.name, number)
-    rows = rows.cast(QUARANTINE.schema)
-    size = write_parquet(lake.storage, path, QUARANTINE, rows)
-    return (File(path, rows.num_rows, size, number),)
+    writer = TableWriter(lake.storage, QUARANTINE, step)
+    writer.add(rows)
+    return writer.close()
 
 
 def _ordered_batches(rows: Any) -> list[Any]:

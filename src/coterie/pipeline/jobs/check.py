@@ -125,11 +125,7 @@ def read_lake_rows(lake: Lake) -> LakeRows:
     """Read the tables that are compared with the cluster."""
     version = lake.version
     newest = max(
-        (
-            file.version
-            for table in of_layer(Layer.SILVER)
-            for file in version.of(table.name).files
-        ),
+        (version.of(table.name).changed for table in of_layer(Layer.SILVER)),
         default=0,
     )
     for table in _COMPARED_TABLES:

@@ -1,9 +1,9 @@
 """Ingest the log into the bronze and silver tables, step by step.
 
-A step reads ranges of the log, decodes them, writes one Parquet file per table and
-worker, and commits a version of the lake with the new files and positions. A killed
-step leaves unreferenced files; the next run repeats the step. File names are unique, so
-a task that runs twice has no effect on the result.
+A step reads ranges of the log, decodes them, writes Parquet files per table and worker,
+and commits a version of the lake with the new files and positions. A killed step leaves
+unreferenced files; the next run repeats the step. File names are unique, so a task that
+runs twice has no effect on the result.
 
 Rows do not pass through the JVM: Spark only distributes the tasks.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -23,15 +23,10 @@ import pyarrow.compute as pc
 from coterie.errors import CoterieError, LogError
 from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.gold.settings import LogHead
-from coterie.pipeline.lake.lake import (
-    File,
-    Lake,
-    TableFiles,
-    Version,
-    folder_of,
-    new_file_path,
-)
-from coterie.pipeline.lake.storage import Storage, open_parquet_writer
+from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.lake.manifest import Change, DataFile, Version
+from coterie.pipeline.lake.storage import Storage
+from coterie.pipeline.lake.writer import TableWriter
 from coterie.pipeline.sources.planning import backlog, plan
 from coterie.pipeline.sources.source import Head, OffsetRange, Source
 from coterie.pipeline.tables.all_tables import TABLES, of_layer
@@ -48,7 +43,6 @@ INGESTED_TABLES: Final = tuple(
 )
 """The tables that tasks write."""
 _REPORT_SCHEMA: Final = "report binary"
-_ROW_GROUP_ROWS: Final = 256 * 1024
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SAMPLES: Final = PARTITION_END_SAMPLES.name
 
@@ -69,7 +63,7 @@ class StepLimits(NamedTuple):
 class IngestedFiles(msgspec.Struct, frozen=True):
     """The files that the tasks of a step wrote, by table."""
 
-    files: Mapping[str, tuple[File, ...]] = {}
+    files: Mapping[str, tuple[DataFile, ...]] = {}
     records: int = 0
     first_ts: datetime | None = None
     last_ts: datetime | None = None
@@ -108,22 +102,22 @@ def ingest_step(
     """
     positions = lake.version.positions
     ranges = plan(heads, positions, max_records=limits.max_records)
-    make_folders(lake)
-    number = lake.version.number + 1
-    where = str(lake.storage)
-    tasks = [Task(source, where, number, part) for part in split(ranges, limits.tasks)]
+    step, where = lake.next_step(), str(lake.storage)
+    tasks = [Task(source, where, step, part) for part in split(ranges, limits.tasks)]
     is_small = sum(backlog(heads, positions).values()) < limits.in_process_below
     ingested = run_tasks(None if is_small else spark, tasks)
-    version = _next_version(lake.version, heads, ranges, ingested)
-    if version is not None:
-        lake.commit(version)
+    new_heads = _new_heads(lake.version, heads, ranges)
+    if new_heads != lake.version.heads or ingested.files:
+        lake.commit(
+            changes_of(ingested.files),
+            lambda version: _next_version(version, step, new_heads, ingested),
+        )
     return ingested.records if ranges else None
 
 
-def make_folders(lake: Lake) -> None:
-    """Create the folders of the tables that tasks write."""
-    for name in INGESTED_TABLES:
-        lake.storage.make_folder(folder_of(name))
+def changes_of(files: Mapping[str, tuple[DataFile, ...]]) -> list[Change]:
+    """Return the changes that add files to tables."""
+    return [Change(name, added) for name, added in files.items()]
 
 
 def split(ranges: Sequence[OffsetRange], tasks: int) -> list[tuple[OffsetRange, ...]]:
@@ -156,16 +150,15 @@ def _run_on_spark(spark: SparkSession, tasks: Sequence[Task]) -> Iterator[TaskRe
 
 
 def _merge_reports(reports: Iterable[TaskReport]) -> IngestedFiles:
-    files: dict[str, tuple[File, ...]] = {}
+    files: dict[str, tuple[DataFile, ...]] = {}
     times: list[int] = []
     records = 0
     for report in reports:
         if report.error is not None:
             raise LogError(report.error)
-        for name, file in report.files.items():
-            files[name] = (*files.get(name, ()), file)
-            if name == RECORDS.name:
-                records += file.rows
+        for name, written in report.files.items():
+            files[name] = (*files.get(name, ()), *written)
+        records += sum(file.rows for file in report.files.get(RECORDS.name, ()))
         times += [t for t in (report.first_us, report.last_us) if t is not None]
     if not times:
         return IngestedFiles(files, records)
@@ -175,13 +168,10 @@ def _merge_reports(reports: Iterable[TaskReport]) -> IngestedFiles:
     return IngestedFiles(files, records, first, last)
 
 
-def _next_version(
-    version: Version,
-    heads: Mapping[int, Head],
-    ranges: Sequence[OffsetRange],
-    ingested: IngestedFiles,
-) -> Version | None:
-    """Return the version after a step; None when nothing changed."""
+def _new_heads(
+    version: Version, heads: Mapping[int, Head], ranges: Sequence[OffsetRange]
+) -> tuple[LogHead, ...]:
+    """Return the position in every log partition after the ranges were read."""
     positions = {**dict.fromkeys(heads, 0), **version.positions}
     for each in ranges:
         positions[each.log_partition] = each.until_offset
@@ -195,20 +185,22 @@ def _next_version(
         )
         for partition, head in heads.items()
     }
-    new_heads = tuple(by_partition[partition] for partition in sorted(by_partition))
-    if new_heads == version.heads and not ingested.files:
-        return None
-    number = version.number + 1
+    return tuple(by_partition[partition] for partition in sorted(by_partition))
+
+
+def _next_version(
+    version: Version, step: int, heads: tuple[LogHead, ...], ingested: IngestedFiles
+) -> Version:
+    """Return the version after a step."""
     tables = dict(version.tables)
-    for name, files in ingested.files.items():
-        tables[name] = TableFiles((*version.of(name).files, *files), changed=number)
+    for name in ingested.files:
+        tables[name] = msgspec.structs.replace(version.of(name), changed=step)
     as_of = [t for t in (version.as_of_ts, ingested.last_ts) if t is not None]
     since = [t for t in (version.history_from_ts, ingested.first_ts) if t is not None]
     return msgspec.structs.replace(
         version,
-        number=number,
-        heads=new_heads,
-        moved=number,
+        heads=heads,
+        moved=step,
         tables=tables,
         as_of_ts=max(as_of, default=None),
         history_from_ts=min(since, default=None),
@@ -220,12 +212,12 @@ def _next_version(
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Ranges of the log for one worker, which writes one file per table."""
+    """Ranges of the log for one worker."""
 
     source: Source
     lake: str
-    version: int
-    """The version that will name the files."""
+    step: int
+    """The step that names the files."""
     ranges: tuple[OffsetRange, ...]
     tables: tuple[str, ...] = INGESTED_TABLES
     """The tables to write."""
@@ -234,8 +226,8 @@ class Task:
 class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a task, sent to the driver as JSON."""
 
-    files: Mapping[str, File] = {}
-    """The written file of each table."""
+    files: Mapping[str, tuple[DataFile, ...]] = {}
+    """The written files of each table."""
     first_us: int | None = None
     """The oldest `append_ts`, in microseconds since 1970."""
     last_us: int | None = None
@@ -275,73 +267,52 @@ def run_task(task: Task) -> TaskReport:
         return TaskReport(error=str(error))
 
 
-@dataclass
-class _OpenFile:
-    """A Parquet file that is being written."""
-
-    path: str
-    writer: Any
-    pending: list[Any] = field(default_factory=list)
-    rows: int = 0
-    pending_rows: int = 0
-    log_partitions: set[int] = field(default_factory=set)
-
-    def flush(self) -> None:
-        """Write the pending rows as a row group."""
-        if self.pending:
-            whole = pa.Table.from_batches(self.pending)
-            self.writer.write_table(whole, row_group_size=_ROW_GROUP_ROWS)
-        self.pending, self.pending_rows = [], 0
-
-
 class _TaskFiles:
-    """The files of a task by table; each is opened with its first row."""
+    """The files of a task, by table."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
         self._storage = Storage(task.lake)
-        self._files: dict[str, _OpenFile] = {}
+        self._writers: dict[str, TableWriter] = {}
         self._times: list[int] = []
 
     def add(self, name: str, batch: Any) -> None:
         if not batch.num_rows or name not in self._task.tables:
             return
-        file = self._files.get(name)
-        if file is None:
-            path = new_file_path(name, self._task.version)
-            writer = open_parquet_writer(self._storage, path, TABLES[name])
-            self._files[name] = file = _OpenFile(path, writer)
-        file.pending.append(batch)
-        file.rows += batch.num_rows
-        file.pending_rows += batch.num_rows
-        file.log_partitions.update(pc.unique(batch["log_partition"]).to_pylist())
+        if name not in self._writers:
+            self._writers[name] = TableWriter(
+                self._storage, TABLES[name], self._task.step
+            )
+        self._writers[name].add(batch)
         if name == RECORDS.name:
             bounds = pc.min_max(batch["append_ts"].cast(pa.int64())).as_py()
             self._times += [each for each in bounds.values() if each is not None]
-        if file.pending_rows >= _ROW_GROUP_ROWS:
-            file.flush()
 
     def close(self) -> TaskReport:
         """Finish all files."""
-        written = {}
-        for name, file in self._files.items():
-            file.flush()
-            file.writer.close()
-            size, partitions = (
-                self._storage.size(file.path),
-                sorted(file.log_partitions),
-            )
-            written[name] = File(
-                file.path, file.rows, size, self._task.version, tuple(partitions)
-            )
         return TaskReport(
-            files=written,
+            files={name: writer.close() for name, writer in self._writers.items()},
             first_us=min(self._times, default=None),
             last_us=max(self._times, default=None),
         )
 
     def discard(self) -> None:
         """Delete the files of a failed task."""
-        for file in self._files.values():
-            file.writer.close()
-            self._storage.delete(file.path)
+        for writer in self._writers.values():
+            writer.discard()
+
+
+def commit_rows(
+    lake: Lake, files: Mapping[str, tuple[DataFile, ...]], step: int
+) -> None:
+    """Add the files of a step to tables, and commit."""
+
+    def update(version: Version) -> Version:
+        states = {
+            name: msgspec.structs.replace(version.of(name), changed=step)
+            for name in files
+        }
+        tables = {**version.tables, **states}
+        return msgspec.structs.replace(version, tables=tables)
+
+    lake.commit(changes_of(files), update)

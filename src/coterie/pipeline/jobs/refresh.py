@@ -1,29 +1,40 @@
 """Build or update the gold tables of a lake, in one commit.
 
-An incremental table reads exactly the new rows: those in files newer than the version
-of its last build. A table whose inputs did not change is skipped, unless it depends on
-settings: the time of the newest record is one of them.
+A refresh is a step: it reads the lake as of its beginning, so that steps of ingestion
+may commit while it runs. An incremental table reads exactly the new rows: those in
+files of steps after its last build. A table whose inputs did not change is skipped,
+unless it depends on settings: the time of the newest record is one of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import uuid4
 
 import msgspec
-import pyarrow.parquet as pq
+import pyarrow as pa
+import pyarrow.dataset as ds
 
 from coterie.pipeline.gold.all_gold import GOLD
 from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.gold.table_inputs import GoldTable
 from coterie.pipeline.jobs.spark_tables import read_files
-from coterie.pipeline.lake.lake import File, Lake, TableFiles, folder_of
+from coterie.pipeline.lake.delta import describe_file, folder_of
+from coterie.pipeline.lake.lake import STAGING, Lake
+from coterie.pipeline.lake.manifest import (
+    THIS_COMMIT,
+    Change,
+    DataFile,
+    TableState,
+    Version,
+)
+from coterie.pipeline.lake.writer import TableWriter, new_path
 from coterie.pipeline.tables.all_tables import TABLES
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
-from coterie.pipeline.tables.table import Layer
+from coterie.pipeline.tables.table import DAY, Layer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,6 +43,10 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 """A callback with a step of a run, the amount done and the total."""
 _FROM_LAKE: Final = ("as_of_ts", "heads")
 """Settings that come from the lake and change with every run."""
+_APPENDED: Final = frozenset(
+    {each.table.name for each in GOLD if each.appends} | {PARTITION_END_SAMPLES.name}
+)
+"""The gold tables that are only appended to."""
 
 
 def refresh(
@@ -46,89 +61,175 @@ def refresh(
     When the settings changed, all gold tables are built from the beginning. Raises
     LogError on a concurrent commit.
     """
+    return prepare_refresh(spark, lake, settings, chosen, progress)()
+
+
+def prepare_refresh(
+    spark: SparkSession,
+    lake: Lake,
+    settings: GoldSettings,
+    chosen: Sequence[GoldTable],
+    progress: Progress = lambda *_: None,
+) -> Callable[[], list[str]]:
+    """Return a refresh of the rows that the lake has now. It may run in another thread,
+    beside steps that begin later."""
+    version = lake.version
     values = asdict(settings)
     recorded = {name: str(values[name]) for name in values if name not in _FROM_LAKE}
-    tables = dict(lake.version.tables)
-    if recorded != dict(lake.version.settings):
-        tables = without_gold(tables)
-    now = replace(settings, as_of_ts=lake.version.as_of_ts, heads=lake.version.heads)
-    builder = _Builder(spark, lake, now, lake.version.number + 1, tables)
-    built = []
-    for number, gold in enumerate(chosen):
-        if builder.is_due(gold):
-            progress(f"building {gold.table.name}", number, len(chosen))
-            builder.build(gold)
-            built.append(gold.table.name)
-    if built:
-        version = lake.version
-        lake.commit(
-            msgspec.structs.replace(
-                version, number=version.number + 1, tables=tables, settings=recorded
-            )
-        )
-    return built
+    states = dict(version.tables)
+    if recorded != dict(version.settings):
+        states = {name: states[name] for name in states if is_kept(name)}
+    now = replace(settings, as_of_ts=version.as_of_ts, heads=version.heads)
+    builder = _Builder(spark, lake, now, lake.next_step(), version, states)
+
+    def run() -> list[str]:
+        for number, gold in enumerate(chosen):
+            if builder.is_due(gold):
+                progress(f"building {gold.table.name}", number, len(chosen))
+                builder.build(gold)
+        if builder.built:
+            builder.commit(recorded)
+        return list(builder.built)
+
+    return run
 
 
-def without_gold(tables: dict[str, TableFiles]) -> dict[str, TableFiles]:
-    """Return the tables that are not derived from others: bronze, silver, and the
-    samples of partition ends.
-    """
-    return {
-        name: files
-        for name, files in tables.items()
-        if TABLES[name].layer is not Layer.GOLD or name == PARTITION_END_SAMPLES.name
-    }
+def is_kept(name: str) -> bool:
+    """Return whether a table is not derived from others: bronze, silver, and the
+    samples of partition ends."""
+    return (
+        TABLES[name].layer in (Layer.BRONZE, Layer.SILVER)
+        or name == PARTITION_END_SAMPLES.name
+    )
 
 
 @dataclass
 class _Builder:
-    """The gold tables of the next version."""
+    """The gold tables of one refresh."""
 
     spark: SparkSession
     lake: Lake
     settings: GoldSettings
-    number: int
-    tables: dict[str, TableFiles]
-    """The tables built so far replace those of the current version."""
+    step: int
+    version: Version
+    """The lake when the refresh began."""
+    states: dict[str, TableState]
+    """The tables built so far replace those of the version."""
+    built: dict[str, Change] = field(default_factory=dict)
 
     def is_due(self, gold: GoldTable) -> bool:
         """Return whether a new build of the table may give other rows."""
-        present = self.tables.get(gold.table.name)
+        present = self.states.get(gold.table.name)
         if present is None:
             return True
-        if present.uses_settings and self.lake.version.moved > present.through:
+        if present.uses_settings and self.version.moved > present.through:
             return True
         return any(
-            self.tables[name].changed > present.through
+            self.states[name].changed > present.through
             for name in gold.inputs
-            if name in self.tables
+            if name in self.states
         )
 
     def build(self, gold: GoldTable) -> None:
         name = gold.table.name
         inputs = _BuildInputs(self, gold)
-        new = self._write(inputs.with_kept_rows(gold.build(inputs)), name)
-        present = self.tables.get(name, TableFiles())
-        is_unchanged = gold.appends and not new and name in self.tables
-        self.tables[name] = TableFiles(
-            files=(*present.files, *new) if gold.appends else new,
-            through=self.number,
-            changed=present.changed if is_unchanged else self.number,
+        added = self._write(gold.build(inputs), gold)
+        known, present = name in self.states, self.states.get(name, TableState())
+        removed = self.lake.files(name)
+        if known and gold.appends:
+            removed = ()
+        elif known and inputs.cut is not None:
+            removed, kept = self._cut(gold, inputs.cut)
+            added += kept
+        is_unchanged = known and not added and not removed
+        self.built[name] = Change(name, added, removed)
+        self.states[name] = TableState(
+            delta=present.delta,
+            through=self.step,
+            changed=present.changed if is_unchanged else self.step,
             uses_settings=inputs.uses_settings,
+            read={
+                each: THIS_COMMIT if each in self.built else self.states[each].delta
+                for each in gold.inputs
+                if each in self.states and not is_kept(each) and each not in _APPENDED
+            },
         )
 
-    def _write(self, frame: DataFrame, name: str) -> tuple[File, ...]:
-        folder = f"{folder_of(name)}/{self.number:06}-{uuid4().hex[:12]}"
-        storage = self.lake.storage
-        frame.write.option("compression", "zstd").parquet(storage.url(folder))
+    def files(self, name: str) -> tuple[DataFile, ...]:
+        """Return the files of a table, with the changes of this refresh."""
+        if name not in self.states:
+            return ()
+        # Not the lake's newest version: steps may have committed since the beginning.
+        files = self.lake.files(name, self.version.of(name).delta)
+        change = self.built.get(name)
+        if change is None:
+            return files
+        gone = set(change.removed)
+        return (*(file for file in files if file not in gone), *change.added)
+
+    def commit(self, recorded: dict[str, str]) -> None:
+        """Commit all built tables, and remove the rows of those that other settings
+        made invalid."""
+        stale = [
+            Change(name, removed=self.lake.files(name))
+            for name in self.version.tables
+            if name not in self.states
+        ]
+
+        def update(version: Version) -> Version:
+            kept = {
+                name: state
+                for name, state in version.tables.items()
+                if name in self.states
+            }
+            tables = {**kept, **{name: self.states[name] for name in self.built}}
+            return msgspec.structs.replace(version, tables=tables, settings=recorded)
+
+        self.lake.commit([*self.built.values(), *stale], update)
+
+    def _write(self, frame: DataFrame, gold: GoldTable) -> tuple[DataFile, ...]:
+        from pyspark.sql import functions as F
+
+        table, storage = gold.table, self.lake.storage
+        folder = f"{STAGING}/{uuid4().hex}"
+        writer = frame.write
+        if table.day_of:
+            writer = frame.withColumn(DAY, F.to_date(table.day_of)).write
+            writer = writer.partitionBy(DAY)
+        writer.option("compression", "zstd").parquet(storage.url(folder))
         files = []
         for entry in storage.entries(folder):
             if entry.path.endswith(".parquet"):
-                path = storage.at(entry.path)
-                rows = pq.read_metadata(path, filesystem=storage.filesystem).num_rows
-                if rows:
-                    files.append(File(entry.path, rows, entry.size_bytes, self.number))
-        return tuple(files)
+                day = entry.path.rpartition("/")[0].partition("=")[2] or None
+                path = new_path(table, self.step, day)
+                storage.move(entry.path, f"{folder_of(table)}/{path}")
+                files.append(describe_file(storage, table, path))
+        storage.delete_folder(folder)
+        return tuple(file for file in files if file.rows)
+
+    def _cut(
+        self, gold: GoldTable, cut: datetime
+    ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
+        """Return the files of a table that have rows at or after a time, and new files
+        with their rows before it."""
+        assert gold.rewrites is not None, f"{gold.table.name} cannot be cut"
+        bounds = self.lake.bounds(gold.table.name, gold.rewrites)
+        removed, mixed = [], []
+        for file in self.lake.files(gold.table.name):
+            low, high = bounds.get(file.path, (None, None))
+            if high is None or _utc(high) >= cut:
+                removed.append(file)
+                if low is None or _utc(low) < cut:
+                    mixed.append(file)
+        writer = TableWriter(self.lake.storage, gold.table, self.step)
+        for file in mixed:
+            rows = self.lake.read_file(gold.table.name, file)
+            writer.add(rows.filter(ds.field(gold.rewrites) < pa.scalar(cut)))
+        return tuple(removed), writer.close()
+
+
+def _utc(time: datetime) -> datetime:
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 class _BuildInputs:
@@ -137,10 +238,11 @@ class _BuildInputs:
     def __init__(self, builder: _Builder, gold: GoldTable) -> None:
         self.spark = builder.spark
         self.uses_settings = False
-        self._rewritten_from: datetime | None = None
+        self.cut: datetime | None = None
+        """The time given to `rewrite_from`."""
         self._builder = builder
         self._gold = gold
-        self._through = builder.tables.get(gold.table.name, TableFiles()).through
+        self._state = builder.states.get(gold.table.name, TableState())
 
     @property
     def settings(self) -> GoldSettings:
@@ -153,46 +255,34 @@ class _BuildInputs:
         return self._read(name, self._files(name))
 
     def new(self, name: str) -> DataFrame:
-        """Return the rows of files newer than the last build.
+        """Return the rows of steps after the last build.
 
         The input must be append-only: a table that is rewritten has no new rows.
         """
-        is_append_only = (
-            TABLES[name].layer is not Layer.GOLD
-            or name == PARTITION_END_SAMPLES.name
-            or any(each.appends for each in GOLD if each.table.name == name)
-        )
-        assert is_append_only, f"{name} is rewritten, not appended to"
-        files = self._files(name)
+        assert is_kept(name) or name in _APPENDED, f"{name} is not only appended to"
+        through = self._state.through
         return self._read(
-            name, [each for each in files if each.version > self._through]
+            name, [each for each in self._files(name) if each.step > through]
         )
 
     def before(self, name: str | None = None) -> DataFrame:
         """Return this table, or another one, as of the last build of this table."""
-        wanted = self._gold.table.name if name is None else name
-        if not self._through:
-            return self._read(wanted, ())
-        version = self._builder.lake.at(self._through)
-        return self._read(wanted, version.of(wanted).files)
+        own = self._gold.table.name
+        if name is None:
+            files = self._builder.files(own)
+        elif name in self._state.read:
+            files = self._builder.lake.files(name, self._state.read[name])
+        else:
+            files = ()
+        return self._read(name or own, files)
 
     def rewrite_from(self, time: datetime | None) -> None:
-        """Keep the rows of this table before `time`."""
-        assert self._gold.rewrites is not None
-        self._rewritten_from = time
+        """Replace only the rows at or after a time; None replaces all rows."""
+        self.cut = time
 
-    def with_kept_rows(self, built: DataFrame) -> DataFrame:
-        """Return the built rows and the rows of the last build that are kept."""
-        column, time = self._gold.rewrites, self._rewritten_from
-        if column is None or time is None:
-            return built
-        # This writes all rows of the table again.
-        kept = self.before().where(f"{column} < timestamp '{time.isoformat()}'")
-        return kept.unionByName(built)
-
-    def _read(self, name: str, files: Sequence[File]) -> DataFrame:
+    def _read(self, name: str, files: Sequence[DataFile]) -> DataFrame:
         return read_files(self.spark, self._builder.lake.storage, TABLES[name], files)
 
-    def _files(self, name: str) -> tuple[File, ...]:
+    def _files(self, name: str) -> tuple[DataFile, ...]:
         assert name in self._gold.inputs, f"{name} is not a declared input"
-        return self._builder.tables.get(name, TableFiles()).files
+        return self._builder.files(name)

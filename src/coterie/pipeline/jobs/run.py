@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,9 +17,10 @@ from coterie.pipeline.gold.all_gold import GOLD
 from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.gold.table_inputs import GoldTable
 from coterie.pipeline.jobs.ingest import StepLimits, ingest_step, read_heads
-from coterie.pipeline.jobs.refresh import Progress, refresh
+from coterie.pipeline.jobs.refresh import Progress, prepare_refresh, refresh
 from coterie.pipeline.jobs.samples import take_samples
 from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.lake.maintenance import maintain
 from coterie.pipeline.sources.planning import backlog
 from coterie.pipeline.sources.source import Source
 
@@ -62,6 +64,7 @@ def run_once(job: Job) -> RunResult:
     records = read_log(job)
     samples = take_samples(job.lake, job.source, job.samples)
     built = refresh(job.spark, job.lake, job.settings, job.gold, job.progress)
+    maintain(job.lake)
     return RunResult(records, samples, tuple(built))
 
 
@@ -82,17 +85,18 @@ def read_log(job: Job) -> int:
 
 
 FAST_TABLES: Final = ("current_offsets",)
-"""The tables that `follow` refreshes at each step."""
+"""The tables that `follow` refreshes after each step of ingestion."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FollowIntervals:
     """The intervals of `follow` in seconds, and its clock."""
 
-    poll_s: float = 1.0
-    """Pause before the next read when the log had nothing new."""
+    step_s: float = 1.0
+    """Shortest time from one step of ingestion to the next. The records in between are
+    one commit, so it bounds the number of commits."""
     gold_s: float = 120.0
-    """Between two refreshes of all tables."""
+    """From the end of a refresh of all tables to the next one."""
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
@@ -100,19 +104,35 @@ class FollowIntervals:
 def follow(job: Job, intervals: FollowIntervals, is_over: Callable[[], bool]) -> None:
     """Keep reading the log until `is_over()`, and refresh the tables.
 
-    Fast tables are refreshed at each step, the others at an interval, and all of them
-    at the end. Raises LogError or ClientError.
+    Fast tables are refreshed after each step. The others are refreshed at an interval
+    by another thread, so that they do not delay the fast ones, and all of them at the
+    end. Raises LogError or ClientError, also when the other thread failed.
     """
     fast = tuple(each for each in job.gold if each.table.name in FAST_TABLES)
-    refreshed_at = None
-    while not is_over():
-        records = read_log(job)
-        if refreshed_at is None or intervals.clock() - refreshed_at >= intervals.gold_s:
-            take_samples(job.lake, job.source, job.samples)
-            refresh(job.spark, job.lake, job.settings, job.gold)
-            refreshed_at = intervals.clock()
-        elif records:
-            refresh(job.spark, job.lake, job.settings, fast)
-        if not records:
-            intervals.sleep(intervals.poll_s)
     run_once(job)
+    refreshed_at = intervals.clock()
+    with ThreadPoolExecutor(1, "refresh") as pool:
+        refreshing: Future[None] | None = None
+        while not is_over():
+            began_at = intervals.clock()
+            if read_log(job):
+                refresh(job.spark, job.lake, job.settings, fast)
+            if refreshing is None and began_at - refreshed_at >= intervals.gold_s:
+                take_samples(job.lake, job.source, job.samples)
+                # It reads the lake as of now: after this step and before the next.
+                prepared = prepare_refresh(job.spark, job.lake, job.settings, job.gold)
+                refreshing = pool.submit(_refresh_and_maintain, job.lake, prepared)
+            elif refreshing is not None and refreshing.done():
+                refreshing.result()
+                refreshing, refreshed_at = None, intervals.clock()
+            pause_s = began_at + intervals.step_s - intervals.clock()
+            if pause_s > 0:
+                intervals.sleep(pause_s)
+        if refreshing is not None:
+            refreshing.result()
+    run_once(job)
+
+
+def _refresh_and_maintain(lake: Lake, prepared: Callable[[], object]) -> None:
+    prepared()
+    maintain(lake)

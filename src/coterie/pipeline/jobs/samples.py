@@ -10,19 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coterie.pipeline.lake.lake import (
-    File,
-    Lake,
-    TableFiles,
-    folder_of,
-    new_file_path,
-)
-from coterie.pipeline.lake.storage import write_parquet
+from coterie.pipeline.jobs.ingest import commit_rows
+from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.lake.writer import TableWriter
 from coterie.pipeline.sources.partition_ends import (
     LastSamples,
     read_samples,
@@ -63,14 +57,10 @@ def add_samples(lake: Lake, samples: Any) -> int:
     rows = _new_rows(lake, samples)
     if not len(rows):
         return 0
-    number = lake.version.number + 1
-    path = new_file_path(_SAMPLES, number)
-    lake.storage.make_folder(folder_of(_SAMPLES))
-    size = write_parquet(lake.storage, path, PARTITION_END_SAMPLES, rows)
-    file = File(path, len(rows), size, number)
-    table = TableFiles((*lake.version.of(_SAMPLES).files, file), changed=number)
-    tables = {**lake.version.tables, _SAMPLES: table}
-    lake.commit(msgspec.structs.replace(lake.version, number=number, tables=tables))
+    step = lake.next_step()
+    writer = TableWriter(lake.storage, PARTITION_END_SAMPLES, step)
+    writer.add(rows)
+    commit_rows(lake, {_SAMPLES: writer.close()}, step)
     return len(rows)
 
 

@@ -1,4 +1,4 @@
-"""Read the tables of a lake with Spark: SQL views, queries, and copies for other tools.
+"""Read the tables of a lake with Spark: SQL views and queries.
 
 Every table is a view with the table's name. Each view has three additional columns:
 `cluster_id`, `as_of_ts` (the time of the newest record in the lake) and
@@ -7,29 +7,30 @@ Every table is a view with the table's name. Each view has three additional colu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from coterie.errors import LogError, SettingError
-from coterie.pipeline.lake.lake import File, Lake
+from coterie.pipeline.lake.delta import folder_of
+from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.lake.manifest import DataFile
 from coterie.pipeline.lake.sql import QueryResult, tables_in, unique_names
 from coterie.pipeline.lake.storage import Storage
-from coterie.pipeline.spark_session import first_line
-from coterie.pipeline.tables.all_tables import TABLES
 from coterie.pipeline.tables.spark import empty_frame, spark_schema
-from coterie.pipeline.tables.table import Table
+from coterie.pipeline.tables.table import DAY, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 def read_files(
-    spark: SparkSession, storage: Storage, table: Table, files: Sequence[File]
+    spark: SparkSession, storage: Storage, table: Table, files: Sequence[DataFile]
 ) -> DataFrame:
     """Return files of a table as a DataFrame with the table's schema."""
     if not files:
         return empty_frame(spark, table)  # Spark refuses to read an empty list of paths
-    urls = [storage.url(file.path) for file in files]
+    folder = folder_of(table)
+    urls = [storage.url(f"{folder}/{file.path}") for file in files]
     return spark.read.schema(spark_schema(table)).parquet(*urls)
 
 
@@ -43,9 +44,11 @@ def make_views(spark: SparkSession, lake: Lake, query: str) -> None:
 
     version = lake.version
     for table in tables_in(query):
-        files = version.of(table.name).files
+        files = lake.files(table.name) if lake.has(table.name) else ()
+        day = [F.to_date(table.day_of).alias(DAY)] if table.day_of else []
         read_files(spark, lake.storage, table, files).select(
             "*",
+            *day,
             F.lit(lake.identity.cluster_id).cast("string").alias("cluster_id"),
             F.lit(version.as_of_ts).cast("timestamp").alias("as_of_ts"),
             F.lit(version.history_from_ts).cast("timestamp").alias("history_from_ts"),
@@ -82,28 +85,3 @@ def _summarize(error: Exception) -> str:
     """Return Spark's message on one line, without the query text and stack trace."""
     text = str(error).partition("\n\nJVM stacktrace")[0].partition("\n== SQL")[0]
     return " ".join(text.partition("\n'")[0].split()).rstrip(";")
-
-
-def publish(
-    spark: SparkSession, lake: Lake, names: Iterable[str], form: str, to: str
-) -> None:
-    """Copy tables to folders of their names below `to`, replacing existing copies.
-
-    `form` is a format of `DataFrameWriter.format`: delta, iceberg, parquet. Its jars
-    must be in the session. Raises SettingError when Spark cannot write the format.
-    """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    target = Storage(to)
-    for name in names:
-        files = lake.version.of(name).files
-        frame = read_files(spark, lake.storage, TABLES[name], files)
-        try:
-            frame.write.format(form).mode("overwrite").save(target.url(name))
-        except (PySparkException, Py4JError) as error:
-            raise SettingError(
-                f"{name} cannot be written to {target} as {form}: {first_line(error)}"
-                " (the session needs the jars of this format:"
-                " --conf spark.jars.packages=...)"
-            ) from None

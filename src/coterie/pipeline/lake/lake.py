@@ -1,27 +1,29 @@
 """Open, read and commit versions of a lake.
 
-A lake is a directory of Parquet files and manifests. Files that are in no manifest are
-ignored.
+A lake is a directory of Delta tables and manifests.
 
 | path | content |
 |---|---|
 | `lake.json` | the directory is a lake: its source and the version of its format |
-| `versions/NNNNNN.json` | the manifest of one version; creating it is the commit |
-| `current.json` | a recent version; the search for the newest starts there |
-| `bronze/`, `silver/`, `gold/` | one folder per table; file names are unique |
+| `manifests/NNNNNN.json` | a version: the next offsets, a Delta version per table |
+| `manifests/current.json` | a recent version; the search for the newest starts there |
+| `bronze/`, `silver/`, `gold/`, `internal/` | one Delta table per folder |
 
-A manifest is complete when it exists, and the files that it names never change. A
-reader sees all of a commit or nothing, and never the files of a killed writer.
+A commit first creates its manifest with the new files, which decides it: of two
+writers, one fails here. Then it commits the files to the Delta tables and removes them
+from the manifest, which makes the version visible to Coterie. The next writer completes
+a commit that was killed in between. A reader of the lake sees all tables as of one
+version; a reader of one Delta table sees every committed row once.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, TypeVar
-from uuid import uuid4
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -29,132 +31,110 @@ import pyarrow.dataset as ds
 
 from coterie.errors import LogError, SettingError
 from coterie.files import is_open, make_private_directory
-from coterie.pipeline.gold.settings import LogHead
+from coterie.pipeline.lake import delta as delta_log
+from coterie.pipeline.lake.delta import folder_of
+from coterie.pipeline.lake.manifest import (
+    IDENTITY_PATH,
+    SCHEMA,
+    SCHEMA_VERSION,
+    THIS_COMMIT,
+    Change,
+    DataFile,
+    Identity,
+    TableState,
+    Version,
+    encode,
+    list_versions,
+    path_of,
+    publish,
+    read_identity,
+    read_newest,
+    read_version,
+)
 from coterie.pipeline.lake.storage import Storage
 from coterie.pipeline.tables.all_tables import TABLES
+from coterie.pipeline.tables.table import Table
 
 _LOGGER = logging.getLogger(__name__)
 
-SCHEMA: Final = "coterie.pipeline.lake"
-SCHEMA_VERSION: Final = 1
-_IDENTITY: Final = "lake.json"
-_CURRENT: Final = "current.json"
-
-
-# Manifests. Their field names are the keys of the JSON files.
-
-
-class File(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A Parquet file of a table."""
-
-    path: str
-    """Relative to the lake's directory."""
-    rows: int
-    size_bytes: int
-    version: int
-    """The first version of the lake that contains these rows."""
-    log_partitions: tuple[int, ...] = ()
-    """The log partitions of its rows; empty when unknown."""
-
-
-class TableFiles(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The files of a table, and the versions in which the table changed."""
-
-    files: tuple[File, ...] = ()
-    changed: int = 0
-    """The last version in which its rows changed."""
-    through: int = 0
-    """For a gold table: the last version whose rows were used to build it."""
-    uses_settings: bool = False
-    """For a gold table: its content depends on settings as well as rows."""
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return sum(file.rows for file in self.files)
-
-
-class Version(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A committed version of the lake: its files and the next offsets to read."""
-
-    number: int = 0
-    """0 is the empty lake; the first commit is 1."""
-    heads: tuple[LogHead, ...] = ()
-    """Each log partition in order, with the next offset to read."""
-    tables: Mapping[str, TableFiles] = {}
-    as_of_ts: datetime | None = None
-    """The newest `append_ts` that was read, in UTC."""
-    history_from_ts: datetime | None = None
-    """The oldest `append_ts` that was read, in UTC."""
-    moved: int = 0
-    """The last version in which heads or times changed."""
-    settings: Mapping[str, str] = {}
-    """The settings that the gold tables were built with."""
-
-    @property
-    def positions(self) -> dict[int, int]:
-        """The position in each log partition: the next offset to read."""
-        return {head.log_partition: head.next_offset for head in self.heads}
-
-    def of(self, name: str) -> TableFiles:
-        """Return the files of a table; none when it was never built."""
-        return self.tables.get(name, TableFiles())
-
-
-class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of `lake.json`: the source and cluster of the lake."""
-
-    schema: str
-    schema_version: int
-    source: str
-    """In the form that `open_source` takes."""
-    cluster_id: str | None = None
-
-
-class _Head(msgspec.Struct):
-    """The fields of `lake.json` in every version of its format; they are decoded
-    first.
-    """
-
-    schema: str = ""
-    schema_version: int = 0
-
-
-class _Pointer(msgspec.Struct):
-    number: int
-
-
-_Struct = TypeVar("_Struct")
-
-
-# The lake.
+KEEP_HOURS: Final = 7 * 24
+"""How long earlier versions stay readable, unless a run says otherwise."""
+STAGING: Final = "_staging"
+"""The folder of files that Spark is writing."""
 
 
 class Lake:
-    """A lake, at the version of its opening or of the last commit by this process."""
+    """A lake, at the version of its opening or of the last commit by this process.
+
+    A lake that was opened to write may be used by several threads; commits of other
+    processes make its next commit fail.
+    """
 
     def __init__(self, storage: Storage, identity: Identity, version: Version) -> None:
         self.storage = storage
         self.identity = identity
         self.version = version
+        self.keep_hours = KEEP_HOURS
+        self._lock = threading.RLock()
+        self._step = version.step
+        self._writing: dict[str, Any] = {}
+        """The Delta tables of a writer, at their newest version."""
+        self._files: dict[str, tuple[int, tuple[DataFile, ...]]] = {}
+        """The files of tables, and the Delta version that has them."""
+
+    # Opening.
 
     @classmethod
-    def open(cls, where: str | Path) -> Lake:
-        """Open an existing lake. Raises SettingError when it does not exist, or if it
-        was created by a later version of Coterie.
+    def open(cls, where: str | Path, as_of: int | datetime | None = None) -> Lake:
+        """Open an existing lake for reading, at its newest or an earlier version.
+
+        `as_of` is a version's number, or a time: the last version committed by then.
+        Raises SettingError when the lake does not exist or was made by another version
+        of Coterie, and LogError when it has no such version, or no longer.
         """
         storage = Storage(where)
-        data = storage.read(_IDENTITY)
-        if data is None:
+        identity = read_identity(storage)
+        if identity is None:
+            raise _no_lake(storage)
+        if identity.schema_version < SCHEMA_VERSION:
             raise SettingError(
-                f"there is no lake in {storage}: create one with coterie pipeline run"
-                f" --to {storage} --from SOURCE"
+                f"{storage} has the format of an earlier Coterie: the next `coterie"
+                " pipeline run` or `backfill` converts it in place"
             )
-        return cls(storage, _decode_identity(storage, data), _read_newest(storage))
+        if as_of is None:
+            return cls(storage, identity, read_newest(storage)[0])
+        return cls(storage, identity, find_version(storage, as_of))
+
+    @classmethod
+    def open_to_write(cls, where: str | Path, keep_hours: int = KEEP_HOURS) -> Lake:
+        """Open an existing lake, and complete what a killed writer left.
+
+        Converts a lake in an earlier format. Raises SettingError and LogError.
+        """
+        from coterie.pipeline.lake.convert import convert
+
+        storage = Storage(where)
+        identity = read_identity(storage)
+        if identity is None:
+            raise _no_lake(storage)
+        if identity.schema_version < SCHEMA_VERSION:
+            identity = convert(storage, identity, keep_hours)
+        visible, decided = read_newest(storage)
+        lake = cls(storage, identity, visible)
+        lake.keep_hours = keep_hours
+        storage.delete_folder(STAGING)
+        lake._prepare_tables()
+        if decided is not None:
+            lake._apply(decided)
+        return lake
 
     @classmethod
     def create(
-        cls, where: str | Path, source: str, cluster_id: str | None = None
+        cls,
+        where: str | Path,
+        source: str,
+        cluster_id: str | None = None,
+        keep_hours: int = KEEP_HOURS,
     ) -> Lake:
         """Create an empty lake. Raises SettingError when the directory is not empty."""
         storage = Storage(where)
@@ -171,132 +151,307 @@ class Lake:
             cluster_id=cluster_id,
         )
         try:
-            is_created = storage.create(_IDENTITY, _encode(identity))
+            is_created = storage.create(IDENTITY_PATH, encode(identity))
         except OSError as error:
             raise LogError(f"{storage}: {error.strerror or error}") from None
         if not is_created:
             raise SettingError(f"another process is creating a lake in {storage}")
-        return cls(storage, identity, Version())
+        lake = cls(storage, identity, Version())
+        lake.keep_hours = keep_hours
+        lake._prepare_tables()
+        return lake
 
     @classmethod
     def open_or_create(
-        cls, where: str | Path, source: str, cluster_id: str | None = None
+        cls,
+        where: str | Path,
+        source: str,
+        cluster_id: str | None = None,
+        keep_hours: int = KEEP_HOURS,
     ) -> Lake:
-        """Open the lake of this source, or create it.
+        """Open the lake of this source to write, or create it.
 
         Raises SettingError when the directory holds the lake of another log.
         """
-        if Storage(where).read(_IDENTITY) is None:
-            return cls.create(where, source, cluster_id)
-        lake = cls.open(where)
-        identity = lake.identity
+        storage = Storage(where)
+        identity = read_identity(storage)
+        if identity is None:
+            return cls.create(where, source, cluster_id, keep_hours)
         # The cluster id identifies the log: the bootstrap servers of a cluster may
         # change.
         if identity.cluster_id and cluster_id:
             if identity.cluster_id != cluster_id:
                 raise SettingError(
-                    f"{lake.storage} holds cluster {identity.cluster_id}, and {source}"
+                    f"{storage} holds cluster {identity.cluster_id}, and {source}"
                     f" is cluster {cluster_id}: use one directory per cluster"
                 )
         elif identity.source != source:
             raise SettingError(
-                f"{lake.storage} was made from {identity.source}, not from {source}:"
+                f"{storage} was made from {identity.source}, not from {source}:"
                 " use one directory per log"
             )
-        return lake
+        return cls.open_to_write(where, keep_hours)
 
-    def at(self, number: int) -> Version:
-        """Return an earlier version.
+    # Reading.
 
-        `compact` keeps the versions that gold tables were built from, and the last
-        few. Raises LogError when the version was deleted.
+    def has(self, name: str) -> bool:
+        """Return whether a table was ever written."""
+        return name in self.version.tables
+
+    def rows(self, name: str) -> int:
+        """Return the number of rows of a table."""
+        return self.version.of(name).rows
+
+    def dataset(self, name: str) -> Any:
+        """Return a table as a `pyarrow.dataset.Dataset`.
+
+        Conditions on a dataset skip files by their statistics and partitions.
         """
-        if number == self.version.number:
-            return self.version
-        data = self.storage.read(path_of(number))
-        if data is None:
-            raise LogError(f"{self.storage}: version {number} was deleted")
-        return _decode(self.storage, path_of(number), data, Version)
-
-    def commit(self, version: Version) -> None:
-        """Publish the next version.
-
-        Raises LogError on a concurrent commit; nothing of this version is then visible.
-        """
-        assert version.number == self.version.number + 1, "not the next version"
-        old = {
-            file.path for table in self.version.tables.values() for file in table.files
-        }
-        new = [
-            file.path
-            for table in version.tables.values()
-            for file in table.files
-            if file.path not in old
-        ]
-        # The files are flushed before the manifest that lists them.
-        self.storage.sync(new)
-        if not self.storage.create(path_of(version.number), _encode(version)):
-            raise LogError(
-                f"another run writes to {self.storage}: it committed version"
-                f" {version.number} first; only one run may write at a time"
-            )
-        self.storage.replace(_CURRENT, _encode(_Pointer(version.number)))
-        self.version = version
+        table = TABLES[name]
+        schema = delta_log.delta_schema(table)
+        if not self.has(name):
+            return ds.dataset(schema.empty_table())
+        opened = delta_log.open_table(self.storage, table, self.version.of(name).delta)
+        filesystem = self.storage.filesystem_of(folder_of(table))
+        return opened.to_pyarrow_dataset(filesystem=filesystem, schema=schema)
 
     def read(
         self, name: str, columns: Sequence[str] | None = None, filters: Any = None
     ) -> Any:
         """Return the rows of a table as an Arrow table, without Spark.
 
-        `filters` is a `pyarrow.dataset` expression. A table that was never built has
-        no rows. Raises LogError when a file cannot be read.
+        `filters` is a `pyarrow.dataset` expression. Without `columns`, all columns
+        except `day` are read. A table that was never built has no rows. Raises LogError
+        when a file cannot be read.
         """
         table = TABLES[name]
         selected = table.schema.names if columns is None else list(columns)
-        files = self.version.of(name).files
-        if not files:
-            fields = [table.schema.field(column) for column in selected]
-            return pa.schema(fields).empty_table()
         try:
-            scanned = self.scan(name, files)
-            return scanned.to_table(columns=selected, filter=filters)
+            return self.dataset(name).to_table(columns=selected, filter=filters)
         except (OSError, pa.ArrowInvalid) as error:
             raise LogError(
                 f"{name} of {self.storage} cannot be read: {error}"
             ) from None
 
-    def scan(self, name: str, files: Sequence[File]) -> Any:
-        """Return files of a table as a `pyarrow.dataset.Dataset`."""
+    def files(self, name: str, version: int | None = None) -> tuple[DataFile, ...]:
+        """Return the files of a table, the oldest step first.
+
+        `version` is a Delta version; by default that of the lake's version.
+        """
+        with self._lock:
+            newest = self.version.of(name).delta
+            wanted = newest if version is None else version
+            known, files = self._files.get(name, (-1, ()))
+            if known == wanted:
+                return files
+            opened = self._writing.get(name)
+            if opened is None or opened.version() != wanted:
+                opened = delta_log.open_table(self.storage, TABLES[name], wanted)
+            files = delta_log.files_of(opened)
+            if wanted == newest:
+                self._files[name] = (wanted, files)
+            return files
+
+    def read_file(self, name: str, file: DataFile) -> Any:
+        """Return the rows of one file of a table as an Arrow table."""
+        return self.file_dataset(name, [file]).to_table()
+
+    def file_dataset(self, name: str, files: Sequence[DataFile]) -> Any:
+        """Return files of a table as a dataset with the columns of its files."""
+        table = TABLES[name]
         return ds.dataset(
-            [self.storage.at(file.path) for file in files],
-            # Spark writes every column as nullable.
-            schema=pa.schema(
-                [pa.field(each.name, each.type) for each in TABLES[name].columns]
-            ),
+            [self.storage.at(f"{folder_of(table)}/{file.path}") for file in files],
+            schema=table.file_schema,
             format="parquet",
             filesystem=self.storage.filesystem,
         )
 
+    def bounds(self, name: str, column: str) -> Mapping[str, tuple[Any, Any]]:
+        """Return the least and greatest value of a column by path of file."""
+        delta = self.version.of(name).delta
+        opened = delta_log.open_table(self.storage, TABLES[name], delta)
+        return delta_log.bounds_of(opened, column)
 
-def path_of(number: int) -> str:
-    """Return the path of a version's manifest."""
-    return f"versions/{number:06}.json"
+    # Writing.
+
+    def next_step(self) -> int:
+        """Return the number of a new step; see `Version.step`."""
+        with self._lock:
+            self._step += 1
+            return self._step
+
+    def commit(
+        self,
+        changes: Sequence[Change],
+        update: Callable[[Version], Version] = lambda version: version,
+    ) -> None:
+        """Commit changes of tables, and of the facts that `update` returns.
+
+        `update` gets the newest version and returns the next one, whose number, step,
+        time, row counts and Delta versions are set here. Raises LogError on a
+        concurrent commit by another process; nothing of this commit is then visible.
+        """
+        with self._lock:
+            base = self.version
+            version = update(base)
+            tables = dict(version.tables)
+            for change in changes:
+                state = tables.get(change.table, TableState())
+                moved = sum(file.rows for file in change.added)
+                moved -= sum(file.rows for file in change.removed)
+                tables[change.table] = msgspec.structs.replace(
+                    state, rows=base.of(change.table).rows + moved
+                )
+            version = msgspec.structs.replace(
+                version,
+                number=base.number + 1,
+                step=self._step,
+                committed_ts=datetime.now(UTC),
+                tables=tables,
+                changes=tuple(each for each in changes if each.added or each.removed),
+            )
+            # Files are flushed before the manifest that lists them.
+            self.storage.sync(
+                [
+                    f"{folder_of(TABLES[change.table])}/{file.path}"
+                    for change in changes
+                    for file in change.added
+                ]
+            )
+            if not self.storage.create(path_of(version.number), encode(version)):
+                raise LogError(
+                    f"another run writes to {self.storage}: it committed version"
+                    f" {version.number} first; only one run may write at a time"
+                )
+            self._apply(version)
+
+    def adopt(self, vacuumed: int) -> None:
+        """Commit a version with the newest Delta version of each table.
+
+        Deleting old files adds versions to the Delta tables, and removes early ones.
+        """
+        with self._lock:
+            old = {name: state.delta for name, state in self.version.tables.items()}
+            new = {}
+            for name in old:
+                delta = self._to_write(name)
+                delta.update_incremental()
+                new[name] = delta.version()
+
+            def update(version: Version) -> Version:
+                tables = {
+                    name: msgspec.structs.replace(
+                        state,
+                        delta=new[name],
+                        read={
+                            each: new[each] if number == old[each] else number
+                            for each, number in state.read.items()
+                        },
+                    )
+                    for name, state in version.tables.items()
+                }
+                return msgspec.structs.replace(
+                    version, tables=tables, vacuumed=vacuumed
+                )
+
+            self.commit((), update)
+
+    def _apply(self, version: Version) -> None:
+        """Commit the changes of a decided version to the Delta tables, and publish
+        it."""
+        tables = dict(version.tables)
+        logs = []
+        for change in version.changes:
+            table = TABLES[change.table]
+            delta = self._to_write(change.table)
+            delta_log.apply(delta, table, change, version.number)
+            number = delta.version()
+            tables[change.table] = msgspec.structs.replace(
+                tables[change.table], delta=number
+            )
+            self._files.pop(change.table, None)
+            logs.append(f"{folder_of(table)}/_delta_log/{number:020}.json")
+        self.storage.sync(logs)
+        for name, state in tables.items():
+            if THIS_COMMIT in state.read.values():
+                read = {
+                    each: tables[each].delta if number == THIS_COMMIT else number
+                    for each, number in state.read.items()
+                }
+                tables[name] = msgspec.structs.replace(state, read=read)
+        version = msgspec.structs.replace(version, tables=tables, changes=())
+        publish(self.storage, version)
+        self.version = version
+        self._step = max(self._step, version.step)
+
+    def _to_write(self, name: str) -> Any:
+        if name not in self._writing:
+            self._writing[name] = delta_log.open_table(self.storage, TABLES[name])
+        return self._writing[name]
+
+    def _prepare_tables(self) -> None:
+        """Create missing tables, add new columns, and undo commits of others.
+
+        A table may only differ from the manifest by a commit of a killed writer that
+        the manifest has as decided. Another program's change of its files, such as
+        OPTIMIZE, is undone, because builds find new rows by the names of files.
+        """
+        for table in TABLES.values():
+            delta_log.create(self.storage, table, self.keep_hours)
+            delta = self._to_write(table.name)
+            delta_log.keep_log(delta, self.keep_hours)
+            delta_log.add_columns(delta, table)
+            self._undo_others(table, delta)
+
+    def _undo_others(self, table: Table, delta: Any) -> None:
+        ours = self.version.of(table.name).delta
+        if delta.version() == ours:
+            return
+        applied = delta.transaction_version(delta_log.APPLICATION)
+        if applied is not None and applied > self.version.number:
+            return  # by the decided version, which is completed next
+        before = delta_log.open_table(self.storage, table, ours)
+        if set(delta.file_uris()) == set(before.file_uris()):
+            return
+        _LOGGER.warning(
+            "%s of %s was changed by another program: its files of version %d are"
+            " restored",
+            table.name,
+            self.storage,
+            ours,
+        )
+        delta.restore(ours)
+        delta.update_incremental()
 
 
-def folder_of(table: str) -> str:
-    """Return the folder of a table's files, relative to the lake's directory."""
-    return f"{TABLES[table].layer.value}/{table}"
+def find_version(storage: Storage, as_of: int | datetime) -> Version:
+    """Return a version by its number, or the last one that was committed by a time.
+
+    Raises LogError when it does not exist, or no longer.
+    """
+    newest, _ = read_newest(storage)
+    numbers = [number for number in list_versions(storage) if number <= newest.number]
+    if isinstance(as_of, int):
+        version = read_version(storage, as_of) if as_of in numbers else None
+        if version is None:
+            kept = f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
+            raise LogError(f"{storage} has no version {as_of}; it has {kept}")
+        return version
+    for number in reversed(numbers):
+        version = read_version(storage, number)
+        if version and version.committed_ts and version.committed_ts <= as_of:
+            return version
+    raise LogError(
+        f"{storage} has no version of {as_of.isoformat()}; coterie pipeline versions"
+        " lists those that it has"
+    )
 
 
-def new_file_path(table: str, number: int) -> str:
-    """Return a unique path for a table's file in version `number`."""
-    return f"{folder_of(table)}/{number:06}-{uuid4().hex[:12]}.parquet"
-
-
-def list_versions(storage: Storage) -> list[int]:
-    """Return the numbers of the existing versions in order."""
-    paths = (Path(entry.path) for entry in storage.entries("versions"))
-    return sorted(int(path.stem) for path in paths if path.stem.isdigit())
+def _no_lake(storage: Storage) -> SettingError:
+    return SettingError(
+        f"there is no lake in {storage}: create one with coterie pipeline run"
+        f" --to {storage} --from SOURCE"
+    )
 
 
 def _make_private(directory: Path) -> None:
@@ -309,45 +464,3 @@ def _make_private(directory: Path) -> None:
             )
     except OSError as error:
         raise LogError(f"{directory}: {error.strerror or error}") from None
-
-
-def _encode(value: Any) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
-
-
-def _decode(storage: Storage, path: str, data: bytes, kind: type[_Struct]) -> _Struct:
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
-        raise LogError(f"{storage}/{path} is damaged: {error}") from None
-
-
-def _decode_identity(storage: Storage, data: bytes) -> Identity:
-    head = _decode(storage, _IDENTITY, data, _Head)
-    if head.schema != SCHEMA:
-        raise SettingError(f"{storage}/{_IDENTITY} does not describe a Coterie lake")
-    if head.schema_version > SCHEMA_VERSION:
-        raise SettingError(
-            f"{storage} was made by a later version of Coterie (schema version"
-            f" {head.schema_version}, supported: {SCHEMA_VERSION}): update Coterie"
-        )
-    return _decode(storage, _IDENTITY, data, Identity)
-
-
-def _read_newest(storage: Storage) -> Version:
-    """Return the newest version.
-
-    `current.json` may lag behind: a writer can die between creating a manifest and
-    updating it. So later manifests are tried one by one.
-    """
-    data = storage.read(_CURRENT)
-    number = _decode(storage, _CURRENT, data, _Pointer).number if data else 0
-    version = Version()
-    if number:
-        manifest = storage.read(path_of(number))
-        if manifest is None:
-            raise LogError(f"{storage}/{path_of(number)} is missing")
-        version = _decode(storage, path_of(number), manifest, Version)
-    while (manifest := storage.read(path_of(version.number + 1))) is not None:
-        version = _decode(storage, path_of(version.number + 1), manifest, Version)
-    return version

@@ -48,8 +48,7 @@ def run_query(lake: Lake, query: TableQuery) -> tuple[Any, int]:
 
     Raises LogError when the table does not exist or cannot be read.
     """
-    table = lake.version.tables.get(query.table)
-    if table is None:
+    if not lake.has(query.table):
         raise LogError(
             f"the lake has no table {query.table}: the next `coterie pipeline run`"
             " builds it"
@@ -58,7 +57,8 @@ def run_query(lake: Lake, query: TableQuery) -> tuple[Any, int]:
     for column, values in query.among.items():
         one = is_one_of(column, values)
         condition = one if condition is None else condition & one
-    if table.rows > _LONG_TABLE_ROWS and (query.limit or query.first_of):
+    is_long = lake.rows(query.table) > _LONG_TABLE_ROWS
+    if is_long and (query.limit or query.first_of):
         bound, total = _bound(lake, query, condition)
         if bound is not None:
             condition = bound if condition is None else condition & bound
@@ -140,7 +140,7 @@ class TableReader:
 
     def table(self, name: str, columns: Sequence[str], where: Any = None) -> Any:
         """Return columns of a table as an Arrow table."""
-        if name not in self.lake.version.tables:
+        if not self.lake.has(name):
             self.missing.add(name)
         return self.lake.read(name, columns=columns, filters=where)
 
@@ -153,7 +153,7 @@ class TableReader:
 
     def query(self, query: TableQuery) -> tuple[list[dict[str, Any]], int]:
         """Return the rows of a query, and their number without the limit."""
-        if query.table not in self.lake.version.tables:
+        if not self.lake.has(query.table):
             self.missing.add(query.table)
             return [], 0
         rows, total = run_query(self.lake, query)
@@ -163,7 +163,7 @@ class TableReader:
         """Return the condition for the last days of a long history; None for a short
         one.
         """
-        if self.lake.version.of(name).rows <= _LONG_HISTORY_ROWS:
+        if self.lake.rows(name) <= _LONG_HISTORY_ROWS:
             return None
         times = self.lake.read(name, columns=[column])[column]
         newest: datetime | None = pc.max(times).as_py()

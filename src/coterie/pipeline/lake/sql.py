@@ -99,9 +99,8 @@ def make_views(connection: DuckDBPyConnection, lake: Lake, query: str) -> None:
         )
     )
     for table in tables_in(query):
-        files = version.of(table.name).files
-        rows = lake.scan(table.name, files) if files else table.schema.empty_table()
-        relation = connection.from_arrow(rows).project(f"*, {columns}")
+        relation = connection.from_arrow(lake.dataset(table.name))
+        relation = relation.project(f"*, {columns}")
         relation.create_view(table.name, replace=True)
 
 

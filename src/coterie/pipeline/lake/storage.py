@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
 import pyarrow as pa
@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from coterie.errors import LogError, SettingError
-from coterie.pipeline.tables.table import Table
 
 
 def open_filesystem(uri: str) -> tuple[Any, str]:
@@ -60,8 +59,21 @@ class Storage:
     def url(self, path: str) -> str:
         """Return a path for Spark, with Hadoop's scheme for S3: s3a."""
         if self.is_local:
-            return Path(self.root, path).as_uri()
+            # Hadoop takes a path as it is: "%3D" would be a part of the name.
+            return f"file://{self.root}/{path}"
         return f"{self._uri}/{path}".replace("s3://", "s3a://", 1)
+
+    def delta_uri(self, folder: str) -> str:
+        """Return the location of a Delta table for delta-rs."""
+        return self.at(folder) if self.is_local else f"{self._uri}/{folder}"
+
+    def filesystem_of(self, folder: str) -> Any:
+        """Return an Arrow file system whose root is a folder of the lake."""
+        return fs.SubTreeFileSystem(self.at(folder), self.filesystem)
+
+    def parquet_metadata(self, path: str) -> Any:
+        """Return the footer of a Parquet file."""
+        return pq.read_metadata(self.at(path), filesystem=self.filesystem)
 
     def read(self, path: str) -> bytes | None:
         """Return the content of a small file; None when it does not exist."""
@@ -120,6 +132,16 @@ class Storage:
         with contextlib.suppress(FileNotFoundError):
             self.filesystem.delete_file(self.at(path))
 
+    def delete_folder(self, folder: str) -> None:
+        """Delete a folder and all files in it, if it exists."""
+        with contextlib.suppress(FileNotFoundError):
+            self.filesystem.delete_dir(self.at(folder))
+
+    def move(self, path: str, to: str) -> None:
+        """Give a file another path; its new folder is created."""
+        self.make_folder(to.rpartition("/")[0])
+        self.filesystem.move(self.at(path), self.at(to))
+
     def make_folder(self, folder: str) -> None:
         """Create a folder, if it is missing; object stores have no folders."""
         if self.is_local:
@@ -152,46 +174,3 @@ class Storage:
                 stream.write(data)
         except OSError as error:
             raise LogError(f"{self}/{path} cannot be written: {error}") from None
-
-
-# Parquet files.
-
-# Offsets and times increase, so their differences are small: with delta encoding they
-# take 0.4 of the space and 0.6 of the time.
-_INCREASING: Final = frozenset(
-    {
-        "log_offset",
-        "base_offset",
-        "append_ts",
-        "committed_offset",
-        "commit_ts",
-        "sample_ts",
-        "high_watermark",
-    }
-)
-# Record values rarely repeat; every other column is smaller with a dictionary.
-_UNIQUE: Final = "value"
-
-
-def open_parquet_writer(storage: Storage, path: str, table: Table) -> Any:
-    """Return a `pyarrow.parquet.ParquetWriter` with a table's schema."""
-    names = [each.name for each in table.columns]
-    return pq.ParquetWriter(
-        storage.at(path),
-        table.schema,
-        filesystem=storage.filesystem,
-        compression="zstd",
-        use_dictionary=[
-            name for name in names if name not in _INCREASING and name != _UNIQUE
-        ],
-        column_encoding={
-            name: "DELTA_BINARY_PACKED" for name in names if name in _INCREASING
-        },
-    )
-
-
-def write_parquet(storage: Storage, path: str, table: Table, rows: Any) -> int:
-    """Write an Arrow table as a Parquet file; return its size in bytes."""
-    with open_parquet_writer(storage, path, table) as writer:
-        writer.write_table(rows)
-    return storage.size(path)

@@ -52,4 +52,5 @@ RECORDS: Final = Table(
             " record outside a transaction",
         ),
     ),
+    day_of="append_ts",
 )

@@ -103,6 +103,7 @@ OFFSET_COMMIT_HISTORY: Final = Table(
             "true when a log gap lies between this record and the previous commit",
         ),
     ),
+    day_of="append_ts",
 )
 
 PARTITION_END_SAMPLES: Final = Table(

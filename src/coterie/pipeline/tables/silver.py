@@ -53,6 +53,7 @@ OFFSET_COMMITS: Final = Table(
         required("is_transactional", BOOL, "true for a transactional commit"),
         Column("producer_id", LONG, "producer ID of the transaction; null without one"),
     ),
+    day_of="append_ts",
 )
 
 CLASSIC_MEMBER: Final = struct_of(

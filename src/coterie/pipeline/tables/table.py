@@ -25,6 +25,8 @@ INT: Final = pa.int32()
 LONG: Final = pa.int64()
 DOUBLE: Final = pa.float64()
 DATE: Final = pa.date32()
+DAY: Final = "day"
+"""The partition column of long tables."""
 
 
 def list_of(element: Any) -> Any:
@@ -74,13 +76,29 @@ class Table:
     key: Sequence[str]
     """Columns whose values identify a row."""
     columns: Sequence[Column]
+    """The columns of its files."""
     day_of: str | None = None
-    """The time column whose UTC date divides the files of the table, as a column `day`
-    that the lake adds; None for no division."""
+    """The time column whose UTC date is the column `day`, by which a long table is
+    partitioned; None for a table that is not partitioned. Only the lake and its readers
+    know `day`: builds of tables do not return it."""
 
     @cached_property
     def schema(self) -> Any:
         return pa.schema([pa.field(c.name, c.type, c.nullable) for c in self.columns])
+
+    @cached_property
+    def file_schema(self) -> Any:
+        """The schema of its files: all columns are nullable, as Spark writes them, and
+        a column that was added later is null in older files."""
+        return pa.schema([pa.field(c.name, c.type) for c in self.columns])
+
+    @cached_property
+    def all_columns(self) -> Sequence[Column]:
+        """The columns that readers see: those of the files, and `day`."""
+        if self.day_of is None:
+            return self.columns
+        meaning = f"date of {self.day_of} in UTC; the table is partitioned by it"
+        return (*self.columns, Column(DAY, DATE, meaning))
 
 
 def required(name: str, kind: Any, meaning: str) -> Column:
