@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _LISTING_KEYWORDS: Final = frozenset({"show", "list", "information_schema"})
 _SETTINGS: Final = (
     "TimeZone = 'UTC'",
+    "enable_progress_bar = false",  # it would be written to stdout
     "temp_directory = ''",
     "enable_external_access = false",
     "allow_persistent_secrets = false",
@@ -112,6 +114,22 @@ def run_sql(
     Raises SettingError for an invalid query, LogError when its execution fails, and
     KeyboardInterrupt when it is interrupted.
     """
+    # DuckDB checks for signals between tasks only, which can take minutes each. The
+    # main thread can handle Ctrl-C at any time while it waits for another thread.
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        running = executor.submit(_fetch, connection, query, limit)
+        try:
+            return running.result()
+        except KeyboardInterrupt:
+            while not running.done():
+                connection.interrupt()  # has no effect before the query has begun
+                wait([running], timeout=0.05)
+            raise
+
+
+def _fetch(
+    connection: DuckDBPyConnection, query: str, limit: int | None
+) -> QueryResult:
     import duckdb
 
     try:
@@ -126,8 +144,6 @@ def run_sql(
         found = relation if limit is None else relation.limit(limit + 1)
         rows = found.to_arrow_table().rename_columns(unique_names(relation.columns))
     except (duckdb.Error, RuntimeError) as error:
-        if "interrupted" in _first_line(error).lower():
-            raise KeyboardInterrupt from None
         raise _explained(error) from None
     return QueryResult(rows.slice(0, limit), limit is None or len(rows) <= limit)
 
