@@ -43,7 +43,8 @@ INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 _MARKER_KEY: Final = struct.Struct(">hh")
 _MARKER_VALUE: Final = struct.Struct(">hi")
-_ABORT, _COMMIT = 0, 1
+ABORT_TYPE: Final = 0
+COMMIT_TYPE: Final = 1
 
 
 class LogRecord(NamedTuple):
@@ -195,7 +196,7 @@ def encode_marker(
     commit: bool,
 ) -> bytes:
     """Encode the control batch that ends a producer's transaction."""
-    key = _MARKER_KEY.pack(0, _COMMIT if commit else _ABORT)
+    key = _MARKER_KEY.pack(0, COMMIT_TYPE if commit else ABORT_TYPE)
     record = LogRecord(offset, timestamp_ms, key, _MARKER_VALUE.pack(0, 0))
     return encode_batch(
         [record],
@@ -214,7 +215,11 @@ def decode_marker(record: LogRecord) -> Marker | None:
         _, epoch = _MARKER_VALUE.unpack_from(record.value or b"")
     except struct.error as error:
         raise MalformedFrame(f"control record: {error}") from None
-    return Marker(kind == _COMMIT, epoch) if kind in (_ABORT, _COMMIT) else None
+    return (
+        Marker(kind == COMMIT_TYPE, epoch)
+        if kind in (ABORT_TYPE, COMMIT_TYPE)
+        else None
+    )
 
 
 def read_header(data: bytes | memoryview, at: int = 0) -> BatchHeader:

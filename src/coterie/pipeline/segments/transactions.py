@@ -2,7 +2,8 @@
 offset, up to which all outcomes are known (K-08, KIP-98).
 
 A batch is committed when the next marker of its producer is a COMMIT. Headers are
-sufficient, except for control batches, whose markers are decoded.
+sufficient, except for control batches, whose markers are decoded: thousands at a time,
+because each transaction of a log has one.
 """
 
 from __future__ import annotations
@@ -10,40 +11,136 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from enum import IntEnum
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from coterie.client.admin.fetch import AbortedTxn
 from coterie.errors import LogError, MalformedFrame
-from coterie.pipeline.segments.batches import Ints
+from coterie.pipeline.segments.batches import BatchHeaders, Ints, bad_checksums
 from coterie.wire.record_batch import (
+    ABORT_TYPE,
+    COMMIT_TYPE,
+    CONTROL,
+    HEADER_BYTES,
+    TRANSACTIONAL,
     BatchHeader,
-    LogRecord,
     crc_matches,
     decode_marker,
     decode_records,
     read_header,
 )
 
-TransactionBatch = tuple[BatchHeader, LogRecord | None]
-"""The header of a transactional batch, and the record of a control batch; None when it
-is not a control batch, or compaction left no record in it."""
+
+class BatchKind(IntEnum):
+    """The content of a transactional batch. OTHER_MARKER is a malformed marker, one of
+    an unknown type, or a control batch without a record, which compaction removed.
+    """
+
+    RECORDS = 0
+    OTHER_MARKER = 1
+    COMMIT = 2
+    ABORT = 3
+
+
+class TransactionBatch(NamedTuple):
+    """A transactional batch."""
+
+    base_offset: int
+    last_offset: int
+    producer_id: int
+    kind: int
+    """One of BatchKind."""
+
+
+_MARKER: Final = np.dtype(
+    [
+        ("size", "i1"),
+        ("attributes", "i1"),
+        ("timestamp_delta", "i1"),
+        ("offset_delta", "i1"),
+        ("key_size", "i1"),
+        ("version", ">i2"),
+        ("type", ">i2"),
+        ("value_size", "i1"),
+        ("value_version", ">i2"),
+        ("coordinator_epoch", ">i4"),
+        ("header_count", "i1"),
+    ]
+)
+"""The record of a marker, as all brokers write it."""
+_MARKER_NUMBERS: Final = {
+    "size": 2 * (_MARKER.itemsize - 1),
+    "timestamp_delta": 0,
+    "offset_delta": 0,
+    "key_size": 2 * 4,
+    "value_size": 2 * 6,
+    "header_count": 0,
+}
+"""The numbers in each of these records; sizes are zigzag varints."""
+
+
+def transaction_batches(data: bytes, headers: BatchHeaders) -> list[TransactionBatch]:
+    """Return the transactional batches that have a valid checksum."""
+    own = headers.select(headers.has(TRANSACTIONAL))
+    if not len(own):
+        return []
+    if bad := bad_checksums(data, own):
+        own = own.select(np.delete(np.arange(len(own)), bad))
+    kinds = np.full(len(own), BatchKind.RECORDS.value)
+    is_control = own.has(CONTROL)
+    kinds[is_control] = _marker_kinds(data, own.select(is_control))
+    columns = (own.base_offset, own.last_offset, own.column("producer_id"), kinds)
+    rows = zip(*(each.tolist() for each in columns), strict=True)
+    return list(map(TransactionBatch._make, rows))
+
+
+def _marker_kinds(data: bytes, headers: BatchHeaders) -> Ints:
+    kinds = np.full(len(headers), BatchKind.OTHER_MARKER.value)
+    is_usual = headers.size_bytes == HEADER_BYTES + _MARKER.itemsize
+    is_usual &= (headers.codec == 0) & (headers.column("record_count") == 1)
+    if is_usual.any():
+        plain, begins = f"V{_MARKER.itemsize}", headers.position + HEADER_BYTES
+        count = len(data) - _MARKER.itemsize + 1
+        view = np.ndarray((count,), plain, data, strides=(1,))
+        markers = view[np.minimum(begins, count - 1)].view(_MARKER)
+        for name, number in _MARKER_NUMBERS.items():
+            is_usual &= markers[name] == number
+        kinds[is_usual & (markers["type"] == COMMIT_TYPE)] = BatchKind.COMMIT
+        kinds[is_usual & (markers["type"] == ABORT_TYPE)] = BatchKind.ABORT
+    for index in np.flatnonzero(~is_usual).tolist():
+        begin, size = int(headers.position[index]), int(headers.size_bytes[index])
+        kinds[index] = _marker_kind(data[begin : begin + size], headers.header(index))
+    return kinds
 
 
 def read_transaction_batch(batch: bytes | memoryview) -> TransactionBatch | None:
-    """Read a transactional batch; None when its checksum is wrong, as the header may be
-    corrupt.
+    """Read a single batch; None when it is not transactional, or its checksum is wrong,
+    as the header may be corrupt.
     """
     if not crc_matches(batch):
         return None
     header = read_header(batch)
-    if not header.is_control:
-        return header, None
+    if not header.is_transactional:
+        return None
+    kind = BatchKind.RECORDS
+    if header.is_control:
+        kind = _marker_kind(bytes(batch), header)
+    return TransactionBatch(
+        header.base_offset, header.last_offset, header.producer_id, kind
+    )
+
+
+def _marker_kind(batch: bytes, header: BatchHeader) -> BatchKind:
     try:
-        return header, next(iter(decode_records(bytes(batch), header)), None)
+        record = next(iter(decode_records(batch, header)), None)
+        marker = None if record is None else decode_marker(record)
     except MalformedFrame:
-        return header, None
+        marker = None
+    if marker is None:
+        return BatchKind.OTHER_MARKER
+    return BatchKind.COMMIT if marker.commit else BatchKind.ABORT
 
 
 class EndedTransaction(NamedTuple):
@@ -72,30 +169,13 @@ class OpenTransactions:
         no transaction.
         """
         still_open, ended = dict(self.first_offsets), []
-        for header, record in batches:
-            if not header.is_transactional:
-                continue
-            producer = header.producer_id
-            if not header.is_control:
-                still_open.setdefault(producer, header.base_offset)
-                continue
-            is_committed = _is_commit(record)
-            if is_committed is not None and producer in still_open:
-                first = still_open.pop(producer)
-                ended.append(
-                    EndedTransaction(producer, first, header.base_offset, is_committed)
-                )
+        for base_offset, _, producer, kind in batches:
+            if kind == BatchKind.RECORDS:
+                still_open.setdefault(producer, base_offset)
+            elif kind != BatchKind.OTHER_MARKER and producer in still_open:
+                first, is_commit = still_open.pop(producer), kind == BatchKind.COMMIT
+                ended.append(EndedTransaction(producer, first, base_offset, is_commit))
         return OpenTransactions(still_open), tuple(ended)
-
-
-def _is_commit(record: LogRecord | None) -> bool | None:
-    if record is None:
-        return None
-    try:
-        marker = decode_marker(record)
-    except MalformedFrame:
-        return None
-    return None if marker is None else marker.commit
 
 
 class StableOffset:
@@ -138,23 +218,23 @@ class MarkerOutcomes:
         self._open = OpenTransactions()
         self._ended: dict[int, deque[EndedTransaction]] = {}
 
-    def outcome(self, header: BatchHeader) -> str | None:
-        """Return "committed" or "aborted"; None for a marker, or outside transactions.
+    def outcome(self, batch: TransactionBatch) -> str | None:
+        """Return "committed" or "aborted"; None for a marker.
 
         Must be called in log order. Raises LogError when the transaction is open.
         """
-        if header.is_control or not header.is_transactional:
+        if batch.kind != BatchKind.RECORDS:
             return None
-        ended = self._ended.setdefault(header.producer_id, deque())
+        ended = self._ended.setdefault(batch.producer_id, deque())
         while True:
-            while ended and ended[0].marker_offset < header.base_offset:
+            while ended and ended[0].marker_offset < batch.base_offset:
                 ended.popleft()
             if ended:
                 return "committed" if ended[0].is_committed else "aborted"
             if (batches := next(self._ahead, None)) is None:
                 raise LogError(
-                    f"the transaction of producer {header.producer_id} at offset"
-                    f" {header.base_offset} has not ended: read up to the stable offset"
+                    f"the transaction of producer {batch.producer_id} at offset"
+                    f" {batch.base_offset} has not ended: read up to the stable offset"
                 )
             self._open, more = self._open.apply(batches)
             for each in more:
@@ -176,16 +256,14 @@ class FetchedOutcomes:
         self._coming = deque(sorted(aborted, key=lambda each: each.first_offset))
         self._aborting = set()
 
-    def outcome(self, header: BatchHeader) -> str | None:
-        """Return "committed" or "aborted"; None for a marker, or outside transactions.
+    def outcome(self, batch: TransactionBatch) -> str | None:
+        """Return "committed" or "aborted"; None for a marker.
 
         Must be called in log order.
         """
-        while self._coming and self._coming[0].first_offset <= header.last_offset:
+        while self._coming and self._coming[0].first_offset <= batch.last_offset:
             self._aborting.add(self._coming.popleft().producer_id)
-        if not header.is_transactional:
+        if batch.kind != BatchKind.RECORDS:
+            self._aborting.discard(batch.producer_id)
             return None
-        if header.is_control:
-            self._aborting.discard(header.producer_id)
-            return None
-        return "aborted" if header.producer_id in self._aborting else "committed"
+        return "aborted" if batch.producer_id in self._aborting else "committed"

@@ -21,13 +21,14 @@ from coterie.pipeline.segments.records import (
     DecodedBatches,
     decode_batches,
 )
+from coterie.pipeline.segments.transactions import BatchKind, TransactionBatch
 from coterie.pipeline.sources.source import Rows
 from coterie.pipeline.tables.bronze import RECORDS
 from coterie.pipeline.tables.silver import LOG_GAPS, QUARANTINE
 from coterie.pipeline.tables.table import TIME, Table
 from coterie.wire.record_batch import (
+    CONTROL,
     TRANSACTIONAL,
-    BatchHeader,
     crc_matches,
     read_header,
 )
@@ -146,7 +147,7 @@ class RowBuilder:
     log_partition: int
     position: int
     """The next offset."""
-    outcome: Callable[[BatchHeader], str | None]
+    outcome: Callable[[TransactionBatch], str | None]
     """The function that returns the outcome of a batch's transaction; called in log
     order.
     """
@@ -226,14 +227,17 @@ class RowBuilder:
     def _outcome_codes(self, run: BatchRun, bad: Mapping[int, str]) -> Ints | None:
         """Return the outcome of each batch's transaction, as an index of _OUTCOMES;
         None when no batch is transactional."""
-        of_transactions = np.flatnonzero(run.headers.has(TRANSACTIONAL)).tolist()
-        if not of_transactions:
+        is_transactional = run.headers.has(TRANSACTIONAL)
+        if not is_transactional.any():
             return None
         codes = np.full(len(run.bases), -1)
-        for i in of_transactions:
-            number = int(run.good[i])
+        own, numbers = run.headers.select(is_transactional), run.good[is_transactional]
+        kinds = own.has(CONTROL) * BatchKind.OTHER_MARKER.value
+        columns = (own.base_offset, own.last_offset, own.column("producer_id"), kinds)
+        rows = zip(numbers.tolist(), *(each.tolist() for each in columns), strict=True)
+        for number, *batch in rows:
             if number not in bad:
-                codes[number] = _CODES[self.outcome(run.headers.header(i))]
+                codes[number] = _CODES[self.outcome(TransactionBatch._make(batch))]
         return codes
 
     def _records(self, table: Any, owners: Ints, codes: Ints | None) -> Any:

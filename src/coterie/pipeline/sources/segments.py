@@ -32,7 +32,7 @@ from coterie.pipeline.segments.batches import (
 from coterie.pipeline.segments.transactions import (
     MarkerOutcomes,
     TransactionBatch,
-    read_transaction_batch,
+    transaction_batches,
 )
 from coterie.pipeline.sources.head_tracker import (
     BatchColumns,
@@ -48,7 +48,6 @@ from coterie.pipeline.sources.segment_files import (
     first_file,
 )
 from coterie.pipeline.sources.source import Head, Hint, OffsetRange, Rows
-from coterie.wire.record_batch import TRANSACTIONAL
 
 _CHUNK_BYTES_MIN: Final = 64 * 1024
 _LISTINGS_MAX: Final = 5
@@ -213,12 +212,8 @@ class NewBatches:
 
     def transactional(self) -> list[TransactionBatch]:
         """Read the transactional batches that have a valid checksum."""
-        has = self.chunk.headers.has(TRANSACTIONAL)[self.indexes]
-        batches = [
-            read_transaction_batch(self.chunk.batch(index))
-            for index in self.indexes[has].tolist()
-        ]
-        return [each for each in batches if each is not None]
+        headers = self.chunk.headers.select(self.indexes)
+        return transaction_batches(self.chunk.data, headers)
 
     def columns(self) -> BatchColumns:
         chunk, headers = self.chunk, self.chunk.headers
