@@ -14,7 +14,7 @@ from coterie.cli.registry import COMMANDS
 from coterie.pipeline.lake.lake import Lake
 from tests.cli.pipeline.conftest import LakeShell
 from tests.pipeline.lakes import CLUSTER, make_lake
-from tests.pipeline.story import HOSTILE, TOPIC_ID, story
+from tests.pipeline.story import HOSTILE, story
 
 SHOWN = [each.words[-1] for each in COMMANDS if each.name.startswith("pipeline show ")]
 
@@ -105,19 +105,6 @@ def test_the_nearer_of_two_rebalances_with_one_epoch_is_the_cause(
     shell.lake = make_lake(tmp_path / "lake", rows)
     [row] = shell.items("show ownership --partition 3 --at 30m")
     assert row["because"] == "left: ada-1", "two members have the client id ada"
-
-
-def test_a_topic_is_found_by_its_id_when_the_log_has_no_name(
-    tmp_path: Path, shell: LakeShell
-) -> None:
-    rows = story()
-    for each in rows["partition_ownership_history"]:
-        each["topic"] = None
-    for each in rows["partition_end_samples"]:
-        each["topic_id"] = TOPIC_ID
-    shell.lake = make_lake(tmp_path / "lake", rows)
-    assert len(shell.items("show ownership --topic orders --partition 3")) == 2
-    assert not shell.items("show ownership --topic other --partition 3")
 
 
 def test_no_owner_is_shown_for_a_time_when_the_partition_had_none(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.pipeline.show_command import (
@@ -172,9 +172,7 @@ def _query_ownership(request: TableRequest) -> TableQuery:
     def ended_after(time: Any) -> Any:
         return pc.field("valid_to").is_null() | (pc.field("valid_to") > time)
 
-    among, conditions = dict(request.among), []
-    if topics := among.pop("topic", None):
-        conditions.append(_is_of_topics(request.lake, topics))
+    conditions = []
     if (since := request.since) is not None:
         conditions.append(ended_after(since))
     if (at := request.at) is not None:
@@ -182,28 +180,9 @@ def _query_ownership(request: TableRequest) -> TableQuery:
     return request.query(
         "partition_ownership_history",
         ascending(*PARTITION_KEY, "valid_from", "from_log_offset"),
-        among,
+        dict(request.among),
         where=reduce(and_, conditions) if conditions else None,
     )
-
-
-def _is_of_topics(lake: Lake, names: Sequence[str]) -> Any:
-    """Return the condition that a row is of one of these topics.
-
-    Records of consumer groups name topics by id only; the ids are found in other
-    tables.
-    """
-    import pyarrow.compute as pc
-
-    from coterie.pipeline.lake.query import is_one_of
-
-    has_name = is_one_of("topic", names)
-    ids: set[str] = set()
-    for table in ("partition_end_samples", "current_offsets"):
-        column = lake.read(table, ["topic_id"], has_name)["topic_id"]
-        ids.update(topic_id for topic_id in column.unique().to_pylist() if topic_id)
-    has_id = pc.field("topic").is_null() & is_one_of("topic_id", sorted(ids))
-    return has_name | has_id
 
 
 def _add_causes(lake: Lake, rows: list[Row]) -> list[Row]:
