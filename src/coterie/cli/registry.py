@@ -110,7 +110,8 @@ COMMANDS: Final = (
         ("report", "Write an HTML report of a lake", "pipeline.report:REPORT"),
         ("check", "Compare a lake with the brokers", "pipeline.check:CHECK"),
         ("plan-stale", "Plan to delete stale groups", "pipeline.plan_stale:PLAN_STALE"),
-        ("sql", "Query the tables with Spark SQL", "pipeline.sql:SQL"),
+        ("sql", "Query the tables in SQL", "pipeline.sql:SQL"),
+        ("versions", "List the versions of a lake", "pipeline.versions:VERSIONS"),
     ),
     *_family(
         "pipeline show",

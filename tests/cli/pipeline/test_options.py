@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 import pickle
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from coterie.cli.pipeline.options import add_source_options, open_source_option
+from coterie.cli.pipeline.options import (
+    add_source_options,
+    open_source_option,
+    read_as_of,
+)
 from coterie.client.sasl import Plain
 from coterie.client.secret import Secret
 from coterie.pipeline.sources.cluster import ClusterSource
@@ -48,3 +53,19 @@ def test_a_source_of_files_requires_no_connection_settings(tmp_path: Path) -> No
     (tmp_path / "__consumer_offsets-0").mkdir()
     source = opened("--from", f"segments:{tmp_path}")
     assert source.describe() == f"segments:{tmp_path}"
+
+
+def test_as_of_is_a_number_a_date_time_or_a_span_before_now() -> None:
+    assert read_as_of("12") == 12
+    at = datetime(2026, 11, 21, 10, tzinfo=UTC)
+    assert read_as_of("2026-11-21T10:00:00Z") == at
+    assert read_as_of("2026-11-21 11:00:00+01:00") == at
+    ago = read_as_of("1d2h")
+    assert isinstance(ago, datetime)
+    assert timedelta(hours=25) < datetime.now(UTC) - ago < timedelta(hours=27)
+
+
+@pytest.mark.parametrize("text", ["yesterday", "-1", "1.5", ""])
+def test_an_invalid_version_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="expected its number, a date"):
+        read_as_of(text)

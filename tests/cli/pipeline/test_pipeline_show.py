@@ -94,6 +94,7 @@ def test_the_owner_of_a_partition_at_a_time_is_shown(
     assert (row["client_id"], row["because"]) == ("ada", "left: ada")
 
 
+@pytest.mark.slow
 def test_the_nearer_of_two_rebalances_with_one_epoch_is_the_cause(
     tmp_path: Path, shell: LakeShell
 ) -> None:
@@ -233,6 +234,7 @@ def test_other_directories_and_newer_lakes_have_different_errors(
     assert shell.code == 2
 
 
+@pytest.mark.slow
 def test_a_missing_table_is_an_error_in_the_requested_format(
     tmp_path: Path, shell: LakeShell
 ) -> None:
@@ -244,6 +246,7 @@ def test_a_missing_table_is_an_error_in_the_requested_format(
     assert "the lake has no table current_groups" in error["message"]
 
 
+@pytest.mark.slow
 def test_a_lake_without_records_is_shown(tmp_path: Path, shell: LakeShell) -> None:
     shell.lake = make_lake(tmp_path / "lake", {})
     assert shell("show lag --since 1h") == ""

@@ -71,6 +71,7 @@ def test_only_the_tables_of_the_query_become_views(sql: Session) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_table_that_was_never_built_is_empty(tmp_path: Path) -> None:
     sql = Session(Lake.create(tmp_path / "lake", "segments:log"))
     query = "SELECT count(*) AS rows, max(as_of_ts) AS t, max(cluster_id) AS c FROM"
@@ -183,6 +184,7 @@ def test_a_query_that_fails_while_it_runs_is_no_usage_error(sql: Session) -> Non
         sql("SELECT CAST(state AS INT) FROM current_groups")
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_an_error_of_the_lake(tmp_path: Path) -> None:
     lake = Lake.open(make_lake(tmp_path / "lake", story()))
     for path in (tmp_path / "lake").rglob("current_groups/*.parquet"):
@@ -191,6 +193,7 @@ def test_a_damaged_file_is_an_error_of_the_lake(tmp_path: Path) -> None:
         Session(lake)("SELECT * FROM current_groups")
 
 
+@pytest.mark.slow
 def test_a_query_stops_at_the_memory_limit() -> None:
     with connect("50MB") as connection:
         query = "SELECT range, hash(range) AS h FROM range(100000000) ORDER BY h"

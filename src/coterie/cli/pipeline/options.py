@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import time
+from datetime import UTC, datetime
 from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from coterie.pipeline.jobs.ingest import StepLimits
+    from coterie.pipeline.lake.lake import Lake
     from coterie.pipeline.sources.source import Source
     from coterie.pipeline.spark_session import Engine
 
@@ -34,6 +37,25 @@ def add_lake_option(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="directory of the tables that `coterie pipeline run` wrote",
     )
+
+
+def add_as_of_option(parser: argparse.ArgumentParser) -> None:
+    """Declare --as-of."""
+    parser.add_argument(
+        "--as-of",
+        type=read_as_of,
+        metavar="VERSION",
+        help="earlier version of the lake: its number, or the last one committed by a"
+        " date-time such as 2026-11-21T10:00:00Z or a time span before now such as 2h;"
+        " coterie pipeline versions lists them",
+    )
+
+
+def open_lake(options: argparse.Namespace) -> Lake:
+    """Open the lake at the version of --as-of. Raises SettingError and LogError."""
+    from coterie.pipeline.lake.lake import Lake
+
+    return Lake.open(options.lake, options.as_of)
 
 
 def skip_pandas() -> None:
@@ -198,6 +220,20 @@ def read_partition(text: str) -> int:
             f"{text!r} is not a partition; expected 0 or more"
         )
     return int(text)
+
+
+def read_as_of(text: str) -> int | datetime:
+    """Parse the value of --as-of for argparse: a version's number or a time."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        ms = read_time_ms(text, round(time.time() * 1_000))
+    except SettingError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a version: expected its number, a date-time such as"
+            " 2026-11-21T10:00:00Z or a time span before now such as 90s, 5m or 7d"
+        ) from None
+    return datetime.fromtimestamp(ms / 1_000, UTC)
 
 
 def read_time_ms(text: str, newest_ms: int) -> int:

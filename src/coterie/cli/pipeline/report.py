@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from coterie.cli.command import Command
-from coterie.cli.pipeline.options import add_lake_option
+from coterie.cli.pipeline.options import (
+    add_as_of_option,
+    add_lake_option,
+    open_lake,
+)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -24,9 +28,8 @@ def _run(options: argparse.Namespace) -> int:
     from coterie.cli.output.emit import wall_clock
     from coterie.errors import LogError, SettingError
     from coterie.files import write_private_file
-    from coterie.pipeline.lake.lake import Lake
 
-    lake = Lake.open(options.lake)
+    lake = open_lake(options)
     try:
         from coterie.pipeline.report.page import render
     except ModuleNotFoundError as error:
@@ -58,6 +61,6 @@ examples:
 
 exit codes: 0 success, 1 the lake or the file failed, 2 usage error
 """,
-    options=(add_lake_option, _add_options),
+    options=(add_lake_option, add_as_of_option, _add_options),
     run=_run,
 )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from coterie.cli.command import Command, add_output_options
 from coterie.cli.pipeline.options import (
     TIME_HELP,
+    add_as_of_option,
     add_lake_option,
     read_limit,
     read_partition,
@@ -79,6 +80,7 @@ class ShowCommand:
 
     def _declare(self, parser: argparse.ArgumentParser) -> None:
         add_lake_option(parser)
+        add_as_of_option(parser)
         add = parser.add_argument_group("rows").add_argument
         for name in self.options:
             add(f"--{name}", **_OPTIONS[name])

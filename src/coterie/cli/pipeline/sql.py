@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command, add_output_options
 from coterie.cli.pipeline.options import (
+    add_as_of_option,
     add_engine_options,
     add_lake_option,
     engine_of,
+    open_lake,
     read_limit,
     skip_pandas,
     start_spark,
@@ -39,6 +41,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "query", nargs="?", metavar="SQL", help="query; a prompt when omitted"
     )
     add_lake_option(parser)
+    add_as_of_option(parser)
     parser.add_argument(
         "--engine",
         choices=("duckdb", "spark"),
@@ -59,10 +62,8 @@ def _run(options: argparse.Namespace) -> int:
 
     if options.engine == "duckdb":
         skip_pandas()
-    from coterie.pipeline.lake.lake import Lake
-
     io = CommandIO()
-    lake = Lake.open(options.lake)
+    lake = open_lake(options)
     run_query = _start_engine(options, lake)
 
     def run_statement(query: str) -> int:

@@ -25,14 +25,14 @@ from coterie.cli.output.outcome import (
     show_duration,
     show_value,
 )
-from coterie.cli.pipeline.options import read_time_ms
+from coterie.cli.pipeline.options import open_lake, read_time_ms
 from coterie.errors import LogError
-from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.lake.query import TableQuery, run_query, timestamp
 from coterie.pipeline.tables.all_tables import TABLES
 
 if TYPE_CHECKING:
     from coterie.cli.output.outcome import Item, Json
+    from coterie.pipeline.lake.lake import Lake
 
 Row = dict[str, Any]
 _NO_VALUE: Final = "-"
@@ -108,7 +108,7 @@ def show_table(
     """
     io = CommandIO()
     try:
-        lake = Lake.open(options.lake)
+        lake = open_lake(options)
         query = make_query(TableRequest(lake, options))
         table, total = run_query(lake, query)
         rows: list[Row] = table.to_pylist()
