@@ -86,6 +86,16 @@ def test_new_samples_are_compared_with_those_of_their_time_only(
     assert reads.rows == [2]
 
 
+def test_only_the_newest_samples_are_read_before_the_next_ones_are_taken(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_samples(lake, table(*(sample(minute) for minute in range(1_000))))
+    reads = _CountedReads(lake, monkeypatch)
+    source: Any = _Source()
+    take_samples(lake, source, None)
+    assert reads.rows == [1]
+
+
 def write(file: Path, minutes: Iterator[int] | range) -> Path:
     lines = (
         {

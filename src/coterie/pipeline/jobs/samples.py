@@ -1,12 +1,12 @@
 """Append samples of partition ends to the lake: those of the source, or of a file.
 
 Only the samples that the lake does not have are appended. They are compared with those
-of the same time only, so a run reads as much as it brings, apart from the times of the
-existing samples.
+of the same time only, so a run reads about as much as it brings.
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
 _SAMPLES: Final = PARTITION_END_SAMPLES.name
 _KEY: Final = list(PARTITION_END_SAMPLES.key)
 _TIME: Final = "sample_ts"
+_MS: Final = timedelta(milliseconds=1)
 _LAST: Final = (_TIME, "topic_id", "partition", "log_start_offset", "high_watermark")
 
 
@@ -44,9 +45,12 @@ def take_samples(lake: Lake, source: Source, file: Path | None) -> int:
 
 
 def _last_samples(lake: Lake) -> LastSamples:
-    newest = pc.max(lake.read(_SAMPLES, [_TIME])[_TIME])
-    rows = lake.read(_SAMPLES, _LAST, pc.field(_TIME) == newest)
-    return LastSamples.of_table(rows)
+    if not lake.rows(_SAMPLES):
+        return LastSamples()
+    # Statistics are rounded outwards to milliseconds.
+    newest = max(high for _, high in lake.bounds(_SAMPLES, _TIME).values())
+    is_last = pc.field(_TIME) >= pa.scalar(newest - _MS, pa.timestamp("us", "UTC"))
+    return LastSamples.of_table(lake.read(_SAMPLES, _LAST, is_last))
 
 
 def add_samples(lake: Lake, samples: Any) -> int:
