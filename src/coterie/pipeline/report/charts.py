@@ -1,338 +1,163 @@
-"""The charts of a report, declared as data and compiled to Vega.
+"""Positions and scales of charts.
 
-The page contains Vega's runtime, which draws the compiled charts. Rules: colours have a
-contrast of at least 3 to 1 on a light and a dark background (WCAG 1.4.11) and never
-carry information alone; texts are formatted here, because Vega would format times in
-the reader's time zone; every chart fills the width of its container.
+The page draws charts with HTML and SVG: a position is a share of the chart's width or
+height in per cent, so that a chart fits any screen, can be printed, and needs no
+script. Labels are text of the page, never part of a drawing that is scaled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
 
-import altair as alt
-import vl_convert
-
-Row: TypeAlias = dict[str, Any]
-Spec: TypeAlias = dict[str, Any]
-_VEGA_LITE_VERSION: Final = "6.1"
-"""The version of Vega-Lite that Altair writes."""
-_COLOURS: Final = [
-    "#3b82f6",
-    "#d97706",
-    "#0d9488",
-    "#db2777",
-    "#8b5cf6",
-    "#5c940d",
-    "#e03131",
-    "#748094",
-    "#b45309",
-    "#0e8a9e",
-]
-_RED: Final = "#e03131"
-_CAUSE_COLOURS: Final[Mapping[str, str]] = {
-    "first": "#748094",
-    "joined": "#5c940d",
-    "left": "#d97706",
-    "joined_and_left": "#b45309",
-    "restarted": "#e03131",
-    "subscription_changed": "#8b5cf6",
-    "metadata_changed": "#3b82f6",
-    "assignor_or_leader_changed": "#0e8a9e",
-    "became_empty": "#db2777",
-    "deleted": "#db2777",
-    "upgraded": "#0d9488",
-    "downgraded": "#0d9488",
-    "unknown": "#748094",
-}
-_TIME_FORMATS: Final = {
-    "milliseconds": "%H:%M:%S.%L",
-    "seconds": "%H:%M:%S",
-    "minutes": "%H:%M",
-    "hours": "%H:%M",
-    "date": "%d %b",
-    "day": "%d %b",
-    "week": "%d %b",
-    "month": "%b %Y",
-    "quarter": "%b %Y",
-    "year": "%Y",
-}
-# Sizes in pixels.
-_LANE: Final = 22
-_HEIGHT: Final = 220
-_LEGEND_LABEL: Final = 95
-_AXIS_LABEL: Final = 120
+COLOURS: Final = 6
+"""Number of colours; report.css defines them for both themes as --c0, --c1, ..."""
+_TICKS_MAX: Final = 5
+_SECOND: Final = 1_000
+_DAY: Final = 86_400_000
+_STEPS: Final = (
+    *(each * _SECOND for each in (1, 2, 5, 10, 15, 30)),
+    *(each * 60 * _SECOND for each in (1, 2, 5, 10, 15, 30)),
+    *(each * 3_600 * _SECOND for each in (1, 2, 3, 6, 12)),
+    *(
+        each * _DAY
+        for each in (1, 2, 5, 10, 20, 50, 100, 200, 400, 1_000, 4_000, 20_000, 100_000)
+    ),
+)
+_EDGE: Final = 10.0
+"""A label this close to an edge is aligned with it, in per cent."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layer:
-    """The marks for the rows of one data source, as Vega-Lite defines them."""
+@dataclass(frozen=True)
+class Tick:
+    """A label of an axis."""
 
-    rows: str
-    """The name of the data source. Without rows at compile time the page supplies
-    them."""
-    mark: str
-    style: Mapping[str, Any] = field(default_factory=dict)
-    channels: Mapping[str, Any]
-    tips: str = ""
-    """The fields of the tooltip as "field: title", or "field" when both are equal."""
-    colour: str = ""
-    """The field that selects the colour."""
-    palette: Mapping[str, str] | None = None
-    """The colours of the field's values; None for colours in order."""
-    fold: tuple[str, ...] = ()
-    """Fields that become rows with the fields `line` and `offset`."""
+    at: float
+    text: str
+
+    @property
+    def align(self) -> str:
+        """The side of the label that is at the position."""
+        if self.at < _EDGE:
+            return "left"
+        return "right" if self.at > 100 - _EDGE else "middle"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChartDeclaration:
-    """A chart: its title, a description for screen readers, and its layers."""
+@dataclass(frozen=True)
+class TimeAxis:
+    """A horizontal axis from one time to a later one, in ms since 1970."""
+
+    start: int
+    end: int
+
+    def at(self, ms: float) -> float:
+        """Return the position of a time; a time outside is at the nearest edge."""
+        length = max(self.end - self.start, 1)
+        return round(min(max((ms - self.start) / length, 0), 1) * 100, 2)
+
+    @property
+    def ticks(self) -> list[Tick]:
+        length = self.end - self.start
+        step = next((s for s in _STEPS if length / s <= _TICKS_MAX - 1), _STEPS[-1])
+        first = -(-self.start // step) * step
+        times = range(first, self.end + 1, step)
+        return [Tick(self.at(ms), _tick_text(ms, step)) for ms in times]
+
+    @property
+    def caption(self) -> str:
+        """The first and the last time, with their dates."""
+        start, end = (_utc(ms) for ms in (self.start, self.end))
+        form = "%d %b %H:%M" if start.year == end.year else "%d %b %Y %H:%M"
+        return f"{start:{form}} to {end:{form}} UTC"
+
+
+def _utc(ms: float) -> datetime:
+    return datetime.fromtimestamp(ms / 1_000, UTC)
+
+
+def _tick_text(ms: int, step: int) -> str:
+    at = _utc(ms)
+    if step >= _DAY or not ms % _DAY:
+        return f"{at:%d %b}"
+    return f"{at:%H:%M:%S}" if step < 60 * _SECOND else f"{at:%H:%M}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a chart: parts without a gap, as points of SVG polylines."""
+
+    name: str
+    colour: int
+    parts: tuple[str, ...]
+    newest: str
+    """The newest value, formatted."""
+    is_dashed: bool = False
+
+
+@dataclass(frozen=True)
+class LineChart:
+    """Lines over one time axis, with the labels of the values' axis."""
 
     title: str
-    about: str
-    layers: tuple[Layer, ...]
-    height: Any = _HEIGHT
+    meaning: str
+    lines: tuple[Line, ...]
+    labels: tuple[str, ...]
+    """From top to bottom, evenly spaced."""
+    axis: TimeAxis
+    marks: tuple[tuple[float, str], ...] = ()
+    """Positions of events, with their descriptions."""
 
 
-def _time(field_name: str = "at") -> alt.X:
-    return alt.X(
-        f"{field_name}:T",
-        title="UTC",
-        scale=alt.Scale(type="utc"),
-        axis=alt.Axis(
-            format=_TIME_FORMATS, tickCount=4, labelOverlap=True, labelBound=True
-        ),
-    )
+def line_points(
+    axis: TimeAxis, points: Sequence[tuple[int, float | None]], low: float, high: float
+) -> tuple[str, ...]:
+    """Return polylines in a box of 100 by 100; an unknown value interrupts the line."""
+    parts: list[list[str]] = [[]]
+    for ms, value in points:
+        if value is None:
+            parts.append([])
+            continue
+        height = 100 - (value - low) / max(high - low, 1e-9) * 100
+        parts[-1].append(f"{axis.at(ms):g},{height:.1f}")
+    # A polyline of one point is invisible, so it is drawn twice.
+    return tuple(" ".join(p if len(p) > 1 else p * 2) for p in parts if p)
 
 
-def _quantity(field_name: str, title: str, **options: Any) -> alt.Y:
-    axis = alt.Axis(format="~s", tickCount=5)
-    return alt.Y(f"{field_name}:Q", title=title, axis=axis, **options)
+def nice_bound(value: float) -> float:
+    """Return a round number that is not below the value, and at most a third above."""
+    if value <= 0:
+        return 1
+    power = 10.0 ** (len(str(int(value))) - 1) if value >= 1 else 1.0
+    while power > value:
+        power /= 10
+    bounds = [each * power for each in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)]
+    return next(each for each in bounds if each >= value * (1 - 1e-9))
 
 
-REBALANCES: Final = ChartDeclaration(
-    title="Rebalances",
-    about="A lane for each group, over time.",
-    height=alt.Step(_LANE),
-    layers=(
-        Layer(
-            rows="storms",
-            mark="bar",
-            style={"color": _RED, "opacity": 0.25, "height": _LANE - 2},
-            channels={
-                "x": _time("from"),
-                "x2": "until:T",
-                "y": alt.Y(
-                    "group:N",
-                    title=None,
-                    sort=alt.EncodingSortField("at", order="ascending"),
-                ),
-            },
-            tips="storm",
-        ),
-        Layer(
-            rows="ticks",
-            mark="tick",
-            style={"thickness": 3, "size": _LANE - 8, "opacity": 1},
-            channels={"x": _time(), "y": alt.Y("group:N", title=None)},
-            colour="cause",
-            palette=_CAUSE_COLOURS,
-            tips=(
-                "group, when: when (UTC), cause, epoch, members, joined, left, moved: "
-                "partitions moved, took"
-            ),
-        ),
-    ),
-)
-
-# The page supplies the rows of the selected group, and the selected time as `now`.
-OWNERSHIP: Final = ChartDeclaration(
-    title="Owners",
-    about="A lane for each partition, over time.",
-    height=alt.Step(_LANE),
-    layers=(
-        Layer(
-            rows="owners",
-            mark="bar",
-            style={"height": _LANE - 6},
-            channels={
-                "x": _time("from"),
-                "x2": "until:T",
-                "y": alt.Y("part:N", title=None, sort="ascending"),
-            },
-            colour="owner",
-            tips=(
-                "part: partition, owner, member, host, since: from (UTC), till: until "
-                "(UTC), end: ended by"
-            ),
-        ),
-        Layer(
-            rows="now",
-            mark="rule",
-            style={"strokeWidth": 2, "strokeDash": [4, 3]},
-            channels={"x": "at:T"},
-        ),
-    ),
+_UNITS: Final = (
+    (_DAY, "d"),
+    (3_600 * _SECOND, "h"),
+    (60 * _SECOND, "min"),
+    (_SECOND, "s"),
+    (1, "ms"),
 )
 
 
-def _lag_chart(field_name: str, title: str) -> ChartDeclaration:
-    return ChartDeclaration(
-        title=title,
-        about="A line for each topic of the group, over time.",
-        layers=(
-            Layer(
-                rows="lags",
-                mark="line",
-                style={
-                    "point": alt.OverlayMarkDef(size=18, filled=True),
-                    "interpolate": "linear",
-                },
-                channels={"x": _time(), "y": _quantity(field_name, title)},
-                colour="topic",
-                tips="topic, when: when (UTC), numbers: lag",
-            ),
-            Layer(
-                rows="resets",
-                mark="rule",
-                style={"color": _RED, "strokeWidth": 2},
-                channels={"x": "at:T"},
-                tips="topic, when: when (UTC), what: reset",
-            ),
-        ),
-    )
+def time_scale(ms: float) -> tuple[float, tuple[str, ...]]:
+    """Return the end of an axis of durations that contains this one, in ms, and the
+    labels of its end, its middle and 0.
+    """
+    unit, name = next(((u, n) for u, n in _UNITS if ms >= 2 * u), (1, "ms"))
+    bound = nice_bound(ms / unit)
+    labels = (f"{bound:g} {name}", f"{bound / 2:g} {name}", "0")
+    return bound * unit, labels
 
 
-LAG: Final = _lag_chart("lag", "records behind")
-TIME_LAG: Final = _lag_chart("late", "seconds behind")
-PROGRESS: Final = ChartDeclaration(
-    title="End and committed offset",
-    about="Two lines for each topic.",
-    layers=(
-        Layer(
-            rows="lags",
-            mark="line",
-            fold=("end", "committed"),
-            channels={
-                "x": _time(),
-                "y": _quantity(
-                    "offset",
-                    "sum of the partitions' offsets",
-                    scale=alt.Scale(zero=False),
-                ),
-                "strokeDash": alt.StrokeDash("line:N"),
-            },
-            colour="topic",
-            tips="topic, when: when (UTC), line",
-        ),
-    ),
-)
-COORDINATOR_LOAD: Final = ChartDeclaration(
-    title="Coordinator load",
-    about="A bar for each partition of the log.",
-    layers=(
-        Layer(
-            rows="load",
-            mark="bar",
-            channels={
-                "x": alt.X(
-                    "partition:O",
-                    title="partition of the log",
-                    axis=alt.Axis(labelOverlap=True, labelAngle=0),
-                ),
-                "y": alt.Y("rate:Q", title="commits per second"),
-            },
-            colour="broker",
-            tips=(
-                "partition: partition of the log, broker, groups, rate: commits per "
-                "second, top: group with most commits"
-            ),
-        ),
-    ),
-)
-USAGE: Final = ChartDeclaration(
-    title="Usage",
-    about="A bar for each day.",
-    layers=(
-        Layer(
-            rows="usage",
-            mark="bar",
-            channels={
-                "x": alt.X("day:O", title="day, UTC", axis=alt.Axis(labelOverlap=True)),
-                "y": alt.Y(
-                    "consumed:Q", title="offsets consumed", axis=alt.Axis(format="~s")
-                ),
-            },
-            colour="group",
-            tips=(
-                "group, day, consumed: offsets consumed, commits, bytes: bytes of its "
-                "commits"
-            ),
-        ),
-    ),
-)
-
-
-def vega_runtime() -> str:
-    """Return the script that draws charts; it sets `window.vegaEmbed`."""
-    script: str = vl_convert.javascript_bundle(
-        "window.vegaEmbed = vegaEmbed;", vl_version=_VEGA_LITE_VERSION
-    )
-    return script
-
-
-def compile_chart(declaration: ChartDeclaration, **rows: Sequence[Row]) -> Spec:
-    """Compile a chart to Vega, with the rows of its data sources by name."""
-    layers = [_layer_chart(layer, rows.get(layer.rows)) for layer in declaration.layers]
-    chart = layers[0] if len(layers) == 1 else alt.layer(*layers)
-    styled = (
-        chart.properties(
-            width="container",
-            height=declaration.height,
-            description=f"{declaration.title}. {declaration.about}",
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-            background="transparent",
-        )
-        .configure_view(stroke=None)
-        .configure_axis(
-            labelLimit=_AXIS_LABEL, titleFontWeight="normal", labelFontSize=12
-        )
-        .configure_legend(
-            orient="bottom",
-            columns=3,
-            labelLimit=_LEGEND_LABEL,
-            labelFontSize=12,
-            title=None,
-        )
-    )
-    spec: Spec = vl_convert.vegalite_to_vega(
-        styled.to_dict(), vl_version=_VEGA_LITE_VERSION
-    )
-    return spec
-
-
-def _layer_chart(layer: Layer, rows: Sequence[Row] | None) -> alt.Chart:
-    data = (
-        alt.NamedData(layer.rows) if rows is None else alt.InlineData(values=list(rows))
-    )
-    channels = dict(layer.channels)
-    if layer.colour:
-        scale = alt.Scale(range=_COLOURS)
-        if layer.palette is not None:
-            # The legend shows only the values that the rows have.
-            present = {row[layer.colour] for row in rows or ()}
-            colours = {k: v for k, v in layer.palette.items() if k in present}
-            scale = alt.Scale(domain=list(colours), range=list(colours.values()))
-        channels["color"] = alt.Color(f"{layer.colour}:N", scale=scale)
-    if layer.tips:
-        tips = [each.partition(": ") for each in layer.tips.split(", ")]
-        channels["tooltip"] = [
-            alt.Tooltip(f"{name}:N", title=title or name) for name, _, title in tips
-        ]
-    chart = alt.Chart(data)
-    if layer.fold:
-        chart = chart.transform_fold(list(layer.fold), as_=["line", "offset"])
-    marked: alt.Chart = getattr(chart, f"mark_{layer.mark}")(**layer.style)
-    return marked.encode(**channels)
+def short_number(value: float) -> str:
+    """Format the number of an axis: 0, 250, 1.5 k, 20 M."""
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.4g}\u202f{unit}"
+    return f"{value:.3g}"

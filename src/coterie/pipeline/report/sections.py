@@ -1,175 +1,39 @@
-"""The tables, lists and key figures of a report, computed from a lake's tables."""
+"""Key figures, tables and lists of a report."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 import pyarrow.compute as pc
 
-from coterie.pipeline.lake.query import TableQuery, TableReader, is_one_of
-from coterie.pipeline.report.texts import NO_VALUE, count, delete_command, span, visible
+from coterie.pipeline.lake.query import TableQuery, TableReader
+from coterie.pipeline.report.attention import Expiry, Storm
+from coterie.pipeline.report.charts import COLOURS, Tick, nice_bound
+from coterie.pipeline.report.groups import GroupRow, of_groups, worst_time_lag
+from coterie.pipeline.report.texts import (
+    UNKNOWN,
+    count,
+    delete_command,
+    plural,
+    short_name,
+    span,
+)
 
 Row: TypeAlias = dict[str, Any]
-GROUPS_MAX: Final = 200
-"""Rows of the table of groups; the groups with the most serious problems come first."""
-TOPICS_MAX: Final = 100
-LIST_MAX: Final = 50
-"""Rows of the lists of expiring offsets and stale groups."""
-USERS_MAX: Final = 8
+TOPICS_MAX: Final = 60
+LIST_MAX: Final = 40
+"""Groups in the lists of expiring offsets and of stale groups."""
+USERS_MAX: Final = COLOURS - 1
 """Groups in the usage chart; the others are added up."""
 _USAGE_DAYS: Final = 14
-_TREND_SAMPLES: Final = 30
-_PARTITION_KEY: Final = ("group_id", "topic", "partition")
+_NAMES_MAX: Final = 3
 
 
-# Groups.
-
-
-@dataclass
-class GroupRow:
-    """A group with the sums and extremes of its partitions."""
-
-    group_id: str
-    group_type: str = ""
-    state: str = ""
-    verdict: str = ""
-    rule: str = ""
-    members: int = 0
-    lag: int | None = None
-    time_lag_ms: int | None = None
-    is_lower_bound: bool = False
-    """Whether the time lag was extrapolated and may be larger."""
-    eta_s: float | None = None
-    margin: int | None = None
-    messages_lost: int = 0
-    last_commit: datetime | None = None
-    worst_partition: str = ""
-    topics: set[str] = field(default_factory=set)
-    trend: list[int] = field(default_factory=list)
-    """The group's lag at its last samples."""
-
-    @property
-    def level(self) -> str:
-        """The severity of the verdict: "", "warn" or "bad"."""
-        return {"": "", "OK": "", "WARN": "warn"}.get(self.verdict, "bad")
-
-    @property
-    def time_lag(self) -> str:
-        return ("≥ " if self.is_lower_bound else "") + span(self.time_lag_ms)
-
-    @property
-    def trend_points(self) -> str:
-        """The trend as points of an SVG polyline in a box of 100 by 20."""
-        if len(self.trend) < 2 or not (top := max(self.trend)):
-            return ""
-        step = 100 / (len(self.trend) - 1)
-        return " ".join(
-            f"{index * step:.1f},{19 - 18 * lag / top:.1f}"
-            for index, lag in enumerate(self.trend)
-        )
-
-
-def newest_lags(reader: TableReader) -> list[Row]:
-    """Return the newest lag sample of each partition of each group."""
-    query = TableQuery(
-        "lag_history",
-        (("sample_ts", "descending"),),
-        where=reader.recent("lag_history", "sample_ts"),
-        first_of=_PARTITION_KEY,
-        columns=(
-            *_PARTITION_KEY,
-            "sample_ts",
-            "lag",
-            "time_lag_ms",
-            "time_lag_method",
-            "eta_s",
-            "messages_lost",
-            "retention_margin_offsets",
-        ),
-    )
-    return reader.query(query)[0]
-
-
-def all_groups(reader: TableReader, lags: Iterable[Row]) -> list[GroupRow]:
-    """Return every group, the most serious problems first."""
-    columns = ("group_id", "group_type", "state", "member_count", "last_commit_ts")
-    groups = {
-        row["group_id"]: GroupRow(
-            row["group_id"],
-            row["group_type"],
-            row["state"],
-            members=row["member_count"],
-            last_commit=row["last_commit_ts"],
-        )
-        for row in reader.rows("current_groups", columns)
-    }
-    samples: dict[str, list[Row]] = defaultdict(list)
-    for sample in lags:
-        samples[sample["group_id"]].append(sample)
-    for group_id, of_group in samples.items():
-        _set_lag(groups.setdefault(group_id, GroupRow(group_id)), of_group)
-    verdicts = TableQuery(
-        "group_status",
-        (("window_end_ts", "descending"),),
-        where=pc.field("topic").is_null(),  # row of the whole group
-        first_of=("group_id",),
-        columns=("group_id", "window_end_ts", "verdict", "rule"),
-    )
-    for row in reader.query(verdicts)[0]:
-        group = groups.setdefault(row["group_id"], GroupRow(row["group_id"]))
-        group.verdict, group.rule = row["verdict"], row["rule"]
-    levels = ("bad", "warn", "")
-    return sorted(
-        groups.values(),
-        key=lambda group: (
-            levels.index(group.level),
-            -(group.lag or 0),
-            group.group_id,
-        ),
-    )
-
-
-def _set_lag(group: GroupRow, samples: list[Row]) -> None:
-    group.topics = {sample["topic"] for sample in samples}
-    group.messages_lost = sum(sample["messages_lost"] for sample in samples)
-    if known := [sample for sample in samples if sample["lag"] is not None]:
-        worst = max(known, key=lambda sample: sample["lag"])
-        group.worst_partition = f"{worst['topic']}-{worst['partition']}"
-        group.lag = sum(sample["lag"] for sample in known)
-    if timed := [sample for sample in samples if sample["time_lag_ms"] is not None]:
-        latest = max(timed, key=lambda sample: sample["time_lag_ms"])
-        group.time_lag_ms = latest["time_lag_ms"]
-        group.is_lower_bound = latest["time_lag_method"] == "extrapolated"
-    group.eta_s = max(_values(samples, "eta_s"), default=None)
-    group.margin = min(_values(samples, "retention_margin_offsets"), default=None)
-
-
-def _values(samples: list[Row], column: str) -> list[Any]:
-    return [each[column] for each in samples if each[column] is not None]
-
-
-def add_trends(reader: TableReader, groups: list[GroupRow]) -> None:
-    """Set the trend of each group from its last lag samples."""
-    by_id = {group.group_id: group for group in groups}
-    where = of_groups(by_id, reader.recent("lag_history", "sample_ts"))
-    table = reader.table("lag_history", ("group_id", "sample_ts", "lag"), where)
-    sums = table.group_by(["group_id", "sample_ts"]).aggregate([("lag", "sum")])
-    for row in sums.sort_by("sample_ts").to_pylist():
-        by_id[row["group_id"]].trend.append(row["lag_sum"] or 0)
-    for group in groups:
-        group.trend = group.trend[-_TREND_SAMPLES:]
-
-
-def of_groups(groups: Iterable[str], also: Any = None) -> Any:
-    """Return the condition that a row belongs to one of these groups and that `also` is
-    true.
-    """
-    condition = is_one_of("group_id", sorted(groups))
-    return condition if also is None else condition & also
+# Topics.
 
 
 @dataclass
@@ -180,44 +44,113 @@ class TopicRow:
     groups: int = 0
     active: int = 0
     """Groups with members."""
-    lag: int = 0
+    lag: int | None = None
     messages_lost: int = 0
 
 
-def topics_of(groups: list[GroupRow], lags: Iterable[Row]) -> list[TopicRow]:
-    """Return the topics with committed offsets; topics without active groups come
-    first.
-    """
+def topics_of(groups: Mapping[str, GroupRow], lags: Iterable[Row]) -> list[TopicRow]:
+    """Return the topics with samples; those with the largest lag come first."""
     topics: dict[str, TopicRow] = {}
-    for group in groups:
+    for group in groups.values():
         for name in group.topics:
             topic = topics.setdefault(name, TopicRow(name))
             topic.groups += 1
             topic.active += bool(group.members)
     for sample in lags:
-        topic = topics[sample["topic"]]
-        topic.lag += sample["lag"] or 0
-        topic.messages_lost += sample["messages_lost"]
-    return sorted(topics.values(), key=lambda topic: (topic.active > 0, -topic.lag))
+        if sample["group_id"] in groups:
+            topic = topics[sample["topic"]]
+            topic.messages_lost += sample["messages_lost"]
+            if sample["lag"] is not None:
+                topic.lag = (topic.lag or 0) + sample["lag"]
+    return sorted(topics.values(), key=lambda topic: (-(topic.lag or -1), topic.topic))
 
 
-# Lists.
+# Expiring offsets.
 
 
-def expiring_offsets(reader: TableReader) -> tuple[list[Row], int]:
-    """Return the next offsets to expire, and the total number of offsets that will
-    expire.
-    """
+@dataclass
+class ExpiryRow:
+    """The offsets of a group that will expire, the next one first."""
+
+    group_id: str
+    first: datetime
+    remaining_ms: int
+    offsets: int = 0
+    soon: int = 0
+    """Offsets that expire within a day."""
+    at_risk: int = 0
+    at_risk_soon: int = 0
+    traps: int = 0
+    """Offsets that would expire as soon as the last member leaves."""
+    topics: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def topics_text(self) -> str:
+        """The topics with most of the offsets, and their numbers of partitions."""
+        names = [
+            f"{short_name(topic, 28)} ({number})"
+            for topic, number in self.topics.most_common(_NAMES_MAX)
+        ]
+        rest = len(self.topics) - len(names)
+        return ", ".join(names) + (f", {plural(rest, 'more topic')}" if rest else "")
+
+    @property
+    def note(self) -> str:
+        """The most frequent explanation."""
+        return self.notes.most_common(1)[0][0] if self.notes else ""
+
+
+def expiring_offsets(reader: TableReader, groups: Collection[str]) -> list[ExpiryRow]:
+    """Return the groups with offsets that will expire, the next to expire first."""
+    columns = (
+        "group_id",
+        "topic",
+        "expires_ts",
+        "remaining_ms",
+        "at_risk_messages",
+        "is_trap",
+        "note",
+    )
     query = TableQuery(
         "expiry_forecast",
         (("expires_ts", "ascending"), ("group_id", "ascending")),
         where=pc.field("expires_ts").is_valid(),
-        limit=LIST_MAX,
+        columns=columns,
     )
-    return reader.query(query)
+    soonest = reader.as_of + timedelta(days=1)
+    rows: dict[str, ExpiryRow] = {}
+    for each in reader.query(query)[0]:
+        if (name := each["group_id"]) not in groups:
+            continue
+        first = ExpiryRow(name, each["expires_ts"], each["remaining_ms"] or 0)
+        row = rows.setdefault(name, first)
+        risk = each["at_risk_messages"] or 0
+        row.offsets += 1
+        row.at_risk += risk
+        row.traps += each["is_trap"]
+        row.topics[each["topic"]] += 1
+        if each["note"]:
+            row.notes[each["note"]] += 1
+        if each["expires_ts"] <= soonest:
+            row.soon += 1
+            row.at_risk_soon += risk
+    return list(rows.values())
 
 
-def stale_groups(reader: TableReader) -> tuple[list[Row], int]:
+def soon_expiring(rows: Iterable[ExpiryRow]) -> dict[str, Expiry]:
+    """Return the groups with offsets that expire within a day."""
+    return {
+        row.group_id: Expiry(row.soon, row.remaining_ms, row.at_risk_soon)
+        for row in rows
+        if row.soon
+    }
+
+
+# Other lists and charts.
+
+
+def stale_groups(reader: TableReader, groups: Collection[str]) -> tuple[list[Row], int]:
     """Return the groups that can be deleted, highest score first, and their number.
 
     The row of a group without a blocker has the command that deletes the group.
@@ -225,7 +158,7 @@ def stale_groups(reader: TableReader) -> tuple[list[Row], int]:
     query = TableQuery(
         "stale_group_candidates",
         (("score", "descending"), ("group_id", "ascending")),
-        where=pc.field("class") != "keep",
+        where=of_groups(groups, pc.field("class") != "keep"),
         limit=LIST_MAX,
     )
     rows, total = reader.query(query)
@@ -235,44 +168,103 @@ def stale_groups(reader: TableReader) -> tuple[list[Row], int]:
     return rows, total
 
 
-def coordinator_load(reader: TableReader) -> list[Row]:
-    """Return the load of each partition of the coordinator's log, for a chart."""
-    columns = ("log_partition", "broker_id", "groups", "commits_per_s", "top_group_id")
-    return [
-        {
-            "partition": row["log_partition"],
-            "broker": "unknown" if row["broker_id"] is None else str(row["broker_id"]),
-            "groups": row["groups"],
-            "rate": row["commits_per_s"],
-            "top": visible(row["top_group_id"] or "none"),
-        }
-        for row in reader.rows("coordinator_load", columns)
+@dataclass(frozen=True)
+class Bar:
+    """A bar of a chart: its parts from bottom to top, each a colour and a height."""
+
+    name: str
+    parts: tuple[tuple[int, float], ...]
+    tip: str
+
+
+@dataclass(frozen=True)
+class BarChart:
+    """Bars side by side, with the value at the top of the axis."""
+
+    bars: tuple[Bar, ...]
+    top: float
+    legend: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def ticks(self) -> list[Tick]:
+        """The names below the bars, as many as there is room for."""
+        number = len(self.bars)
+        is_short = all(len(bar.name) < 4 for bar in self.bars)
+        step = -(-number // (8 if is_short else 4)) or 1
+        return [
+            Tick((at + 0.5) / number * 100, self.bars[at].name)
+            for at in range(0, number, step)
+        ]
+
+
+def coordinator_load(reader: TableReader) -> tuple[BarChart, list[Row]]:
+    """Return the load of each partition of the coordinator's log, as a chart and as
+    rows, the highest load first.
+    """
+    columns = (
+        "log_partition",
+        "broker_id",
+        "groups",
+        "commits",
+        "commits_per_s",
+        "top_group_id",
+        "top_group_share",
+    )
+    rows = sorted(
+        reader.rows("coordinator_load", columns), key=lambda row: row["log_partition"]
+    )
+    top = nice_bound(max((row["commits_per_s"] for row in rows), default=0))
+    bars = [
+        Bar(
+            str(row["log_partition"]),
+            ((0, round(row["commits_per_s"] / top * 100, 1)),),
+            f"partition {row['log_partition']}: {row['commits_per_s']:.3g} commits/s,"
+            f" {plural(row['groups'], 'group')}",
+        )
+        for row in rows
     ]
+    busiest = sorted(rows, key=lambda row: -row["commits_per_s"])
+    return BarChart(tuple(bars), top), busiest
 
 
-def daily_usage(reader: TableReader) -> list[Row]:
-    """Return the daily usage of the largest groups, and the sum of all others."""
-    columns = ("day", "group_id", "offsets_consumed", "commits", "log_bytes_written")
+def daily_usage(reader: TableReader, groups: Collection[str]) -> BarChart:
+    """Return the offsets consumed per day by the largest groups and all others."""
+    columns = ("day", "group_id", "offsets_consumed")
     table = reader.table("group_usage_daily", columns)
     if not len(table):
-        return []
+        return BarChart((), 1)
     first_day = pc.max(table["day"]).as_py() - timedelta(days=_USAGE_DAYS - 1)
     table = table.filter(pc.field("day") >= first_day)
-    totals = table.group_by("group_id").aggregate([("offsets_consumed", "sum")])
-    order = [("offsets_consumed_sum", "descending"), ("group_id", "ascending")]
-    largest = set(totals.sort_by(order)["group_id"][:USERS_MAX].to_pylist())
-    days: dict[tuple[str, str], Row] = {}
-    for each in table.to_pylist():
-        is_large = each["group_id"] in largest
-        name = visible(each["group_id"]) if is_large else "all others"
-        key = each["day"].isoformat(), name
-        row = days.setdefault(
-            key, {"day": key[0], "group": name, "consumed": 0, "commits": 0, "bytes": 0}
-        )
-        row["consumed"] += each["offsets_consumed"]
-        row["commits"] += each["commits"]
-        row["bytes"] += each["log_bytes_written"]
-    return [days[key] for key in sorted(days)]
+    sums = table.group_by(["day", "group_id"]).aggregate([("offsets_consumed", "sum")])
+    totals: Counter[str] = Counter()
+    days: dict[Any, Counter[str]] = {}
+    for row in sums.sort_by(
+        [("day", "ascending"), ("group_id", "ascending")]
+    ).to_pylist():
+        totals[row["group_id"]] += row["offsets_consumed_sum"]
+        days.setdefault(row["day"], Counter())[row["group_id"]] += row[
+            "offsets_consumed_sum"
+        ]
+    largest = [group for group, _ in totals.most_common(USERS_MAX)]
+    top = nice_bound(max(day.total() for day in days.values()))
+    bars = []
+    for day, used in days.items():
+        values = [used[group] for group in largest]
+        values.append(day_rest := used.total() - sum(values))
+        parts = [
+            (index, round(value / top * 100, 1)) for index, value in enumerate(values)
+        ]
+        if not day_rest:
+            parts.pop()
+        text = f"{day}: {plural(used.total(), 'offset')} consumed"
+        bars.append(Bar(f"{day:%d %b}", tuple(parts), text))
+    legend = [
+        (index, short_name(group) + ("" if group in groups else " (gone)"))
+        for index, group in enumerate(largest)
+    ]
+    if len(totals) > len(largest):
+        legend.append((USERS_MAX, "all others"))
+    return BarChart(tuple(bars), top, tuple(legend))
 
 
 def data_quality(reader: TableReader) -> Row:
@@ -287,7 +279,7 @@ def data_quality(reader: TableReader) -> Row:
 
 @dataclass(frozen=True)
 class Tile:
-    """A key figure with its severity: "", "warn" or "bad"."""
+    """A key figure with its meaning and its severity: "", "warn" or "bad"."""
 
     name: str
     title: str
@@ -296,45 +288,89 @@ class Tile:
     level: str = ""
 
 
-def tiles(reader: TableReader, groups: list[GroupRow], stale: int) -> list[Tile]:
-    def counted(name: str, title: str, value: int, about: str, level: str) -> Tile:
-        return Tile(name, title, count(value), about, level if value else "")
-
-    day_ago = reader.as_of - timedelta(days=1)
-    in_storm = pc.field("storm_id").is_valid() & (pc.field("start_ts") >= day_ago)
-    storm_columns = ("group_id", "storm_id")
-    stormy = reader.rows("rebalance_timeline", storm_columns, in_storm)
-    storms = len({(row["group_id"], row["storm_id"]) for row in stormy})
-    soon = pc.field("expires_ts") <= reader.as_of + timedelta(days=1)
-    expiring = len(reader.table("expiry_forecast", ("group_id",), soon))
+def tiles(
+    groups: Sequence[GroupRow],
+    storms: Mapping[str, Storm],
+    expiries: Mapping[str, Expiry],
+    stale: int,
+) -> list[Tile]:
     lost = sum(group.messages_lost for group in groups)
+    losers = sum(bool(group.messages_lost) for group in groups)
+    expiring = sum(each.offsets for each in expiries.values())
+    return [
+        _groups_tile(groups),
+        _attention_tile(groups),
+        _lag_tile(groups),
+        _time_lag_tile(groups),
+        Tile(
+            "lost",
+            "Records lost",
+            count(lost),
+            "deleted by a topic's retention before a group read them"
+            + (f"; {plural(losers, 'group')} affected" if lost else ""),
+            "bad" if lost else "",
+        ),
+        Tile(
+            "storms",
+            "Storms in 24 h",
+            count(len(storms)),
+            "groups whose members left and joined so often that they hardly read",
+            "warn" if storms else "",
+        ),
+        Tile(
+            "expiring",
+            "Expire within 24 h",
+            count(expiring),
+            f"committed offsets of {plural(len(expiries), 'group')}; without its offset"
+            " a group starts again at one end of the partition"
+            if expiring
+            else "committed offsets that the broker will delete",
+            "warn" if expiring else "",
+        ),
+        Tile(
+            "stale",
+            "Stale groups",
+            count(stale),
+            "groups that seem unused and can probably be deleted",
+        ),
+    ]
+
+
+def _groups_tile(groups: Sequence[GroupRow]) -> Tile:
+    types = Counter(group.group_type for group in groups if group.group_type)
+    empty = sum(not group.members for group in groups)
+    kinds = ", ".join(f"{count(number)} {name}" for name, number in types.most_common())
+    about = f"exist: {kinds}; {count(empty)} without members" if groups else "exist"
+    return Tile("groups", "Groups", count(len(groups)), about)
+
+
+def _attention_tile(groups: Sequence[GroupRow]) -> Tile:
     bad = sum(group.level == "bad" for group in groups)
     warned = sum(group.level == "warn" for group in groups)
-    # The number of groups by type and state, such as "3 classic, 1 Empty".
-    types = Counter(group.group_type for group in groups if group.group_type)
-    states = Counter(group.state for group in groups if group.state)
-    numbers = ", ".join(
-        f"{count(number)} {name}"
-        for name, number in (*types.most_common(), *states.most_common())
-    )
-    time_lag = Tile("late", "Worst time lag", NO_VALUE, "unknown")
-    if late := [group for group in groups if group.time_lag_ms is not None]:
-        worst = max(late, key=lambda group: group.time_lag_ms or 0)
-        time_lag = Tile(
-            "late", "Worst time lag", worst.time_lag, visible(worst.group_id)
-        )
-    return [
-        Tile("groups", "Groups", count(len(groups)), numbers),
-        Tile(
-            "trouble",
-            "Groups with problems",
-            count(bad),
-            f"{count(warned)} more with a warning",
-            "bad" if bad else "warn" if warned else "",
-        ),
-        time_lag,
-        counted("storms", "Storms in 24 h", storms, "rebalance storms", "warn"),
-        counted("expiring", "Expire in 24 h", expiring, "committed offsets", "warn"),
-        Tile("stale", "Stale groups", count(stale), "candidates for deletion"),
-        counted("lost", "Records lost", lost, "deleted before consumption", "bad"),
-    ]
+    about = f"{plural(bad, 'problem')}, {plural(warned, 'warning')}"
+    level = "bad" if bad else "warn" if warned else ""
+    return Tile("trouble", "Need attention", count(bad + warned), about, level)
+
+
+def _lag_tile(groups: Sequence[GroupRow]) -> Tile:
+    known = [group.lag for group in groups if group.lag is not None]
+    unknown = len(groups) - len(known)
+    about = "written to topics, but not yet read by a group"
+    if unknown and groups:
+        about += f"; unknown for {plural(unknown, 'group')}"
+    return Tile("lag", "Records behind", count(sum(known)) if known else UNKNOWN, about)
+
+
+def _time_lag_tile(groups: Sequence[GroupRow]) -> Tile:
+    worst, unknown = worst_time_lag(groups)
+    if worst is None:
+        about = "needs at least two samples of the ends of partitions"
+        return Tile("late", "Worst time lag", UNKNOWN, about)
+    about = "age of the oldest record that a group still has to read"
+    if worst.time_lag_ms:
+        about += f": {short_name(worst.group_id, 28)}"
+    if unknown:
+        about += f"; unknown for {plural(unknown, 'group')}"
+    bound = "≥ " if worst.is_lower_bound or unknown else ""
+    value = f"{bound}{span(worst.time_lag_ms)}"
+    return Tile("late", "Worst time lag", value, about)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from datetime import datetime
+import unicodedata
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 NO_VALUE: Final = "–"
+UNKNOWN: Final = "unknown"
+NAME_CELLS: Final = 34
+"""Width of a shortened name, in characters of Latin letters."""
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
 
@@ -40,6 +44,17 @@ def span(ms: float | None) -> str:
     return f"{whole // large} {name}" + (f" {rest} {other}" if rest else "")
 
 
+def ago(at: datetime | None, now: datetime) -> str:
+    """Format the time between an event and `now`."""
+    return f"{span((now - at) / timedelta(milliseconds=1))} ago" if at else NO_VALUE
+
+
+def plural(number: float, singular: str, plural_form: str = "") -> str:
+    """Format a number with its noun."""
+    noun = singular if number == 1 else plural_form or f"{singular}s"
+    return f"{count(number)} {noun}"
+
+
 def count(value: float | None) -> str:
     """Format a number with separators between thousands."""
     return NO_VALUE if value is None else f"{value:,.0f}".replace(",", "\u202f")
@@ -63,6 +78,44 @@ def visible(text: Any) -> str:
         each if each.isprintable() else each.encode("unicode_escape").decode()
         for each in plain
     )
+
+
+def short_name(text: Any, cells: int = NAME_CELLS) -> str:
+    """Return a name, shortened in the middle, with its invisible characters escaped.
+
+    Names of one deployment often differ only at the end. Wide characters, such as
+    Chinese ones, count as two cells; combining characters stay with their letter.
+    """
+    letters = _letters(visible(text))
+    if sum(map(_cells_of, letters)) <= cells:
+        return "".join(letters)
+    end_cells = (cells - 1) // 3
+    end = _fit(letters[::-1], end_cells)[::-1]
+    return "".join([*_fit(letters, cells - 1 - end_cells), "…", *end])
+
+
+def _letters(text: str) -> list[str]:
+    letters: list[str] = []
+    for each in text:
+        if letters and unicodedata.category(each) in {"Mn", "Me", "Mc"}:
+            letters[-1] += each
+        else:
+            letters.append(each)
+    return letters
+
+
+def _cells_of(letter: str) -> int:
+    return 2 if unicodedata.east_asian_width(letter[0]) in "WF" else 1
+
+
+def _fit(letters: list[str], cells: int) -> list[str]:
+    """Return as many letters from the start as fit."""
+    used = 0
+    for index, letter in enumerate(letters):
+        used += _cells_of(letter)
+        if used > cells:
+            return letters[:index]
+    return letters
 
 
 def shell_word(text: str) -> str:
