@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import duckdb
+import polars as pl
 import pyarrow.dataset as ds
 import pytest
+from deltalake import DeltaTable
 
 from coterie.pipeline.lake.lake import Lake
+from coterie.pipeline.tables.all_tables import TABLES
 from tests.pipeline.lakes import commit_rows, make_lake
 from tests.pipeline.story import story
 from tools.pipeline_page import tables
@@ -81,6 +86,30 @@ def test_several_tables_are_read_as_of_one_commit(
     counts = [len(story()[name]) for name in ("current_groups", "current_offsets")]
     assert run(with_coterie, capsys) == f"{lake.version.number} {counts[0]} {counts[1]}"
     assert run(by_manifest, capsys) == str(counts[1])
+
+
+@pytest.mark.slow
+def test_rows_from_before_a_new_column_have_null(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = TABLES["coordinator_load"]
+    older = replace(table, columns=table.columns[:-1])
+    new_column = table.columns[-1].name
+    with monkeypatch.context() as patch:
+        patch.setitem(TABLES, table.name, older)
+        make_lake(tmp_path / "lake", {table.name: [{"log_partition": 1}]})
+    lake = Lake.open_to_write(tmp_path / "lake")
+    folder = str(tmp_path / "lake" / "gold" / table.name)
+    delta = DeltaTable(folder)
+    coordinator_load = delta.to_pyarrow_dataset()
+    query = f"SELECT {new_column} FROM coordinator_load"
+    polars_rows = pl.scan_delta(folder).select(new_column).collect().rows()
+    assert duckdb.execute(query).fetchall() == polars_rows == [(None,)]
+    assert delta.to_pandas()[new_column].isna().all()
+    assert lake.read(table.name).select([new_column]).to_pylist() == [
+        {new_column: None}
+    ]
+    assert coordinator_load.schema.names == table.schema.names
 
 
 def test_the_page_has_code_for_every_tool_of_its_table() -> None:
