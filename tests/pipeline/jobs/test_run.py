@@ -27,6 +27,7 @@ from coterie.pipeline.jobs.run import (
 )
 from coterie.pipeline.tables.silver import LOG_GAPS, TOMBSTONES
 from coterie.pipeline.tables.spark import conform
+from coterie.pipeline.tables.table import Layer
 from tests.pipeline.jobs.lakes import job, tables_of
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _new_tombstones(inputs: TableInputs) -> DataFrame:
 def test_an_append_only_table_is_extended_until_settings_change(
     log: Path, spark: SparkSession, whole: Lake, tmp_path: Path
 ) -> None:
-    table = replace(LOG_GAPS, name="coordinator_load")
+    table = replace(LOG_GAPS, name="coordinator_load", layer=Layer.GOLD)
     chosen = (GoldTable(table, (TOMBSTONES.name,), _new_tombstones, appends=True),)
     one = job(tmp_path / "lake", log, spark, gold=chosen, max_records=2_000)
     read_log(one)
