@@ -41,11 +41,13 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def lake_at(folder: Path, source: Source) -> Lake:
+def lake_at(folder: Path | str, source: Source) -> Lake:
     return Lake.open_or_create(folder, source.describe())
 
 
-def job(lake: Path, log: Path, spark: SparkSession | None = None, **more: Any) -> Job:
+def job(
+    lake: Path | str, log: Path, spark: SparkSession | None = None, **more: Any
+) -> Job:
     """Return a job on a generated log. Without Spark the job cannot build gold
     tables."""
     source = open_source(str(log))

@@ -1,29 +1,26 @@
 """Read and write the files of a lake, in a local directory or an object store.
 
-A created file exists completely or not at all. A local directory detects two processes
-that create the same file; most object stores do not, so there a lake may have only one
-writer.
+A created file exists completely or not at all, and only one of two processes that
+create the same file succeeds: by a hard link in a local directory, by a conditional
+write in an object store.
+
+delta-rs and obstore use the same client for object stores, so one set of environment
+variables (AWS_*, AZURE_*, GOOGLE_*) configures tables, data files and manifests.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 from uuid import uuid4
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
 from coterie.errors import LogError, SettingError
-
-
-def open_filesystem(uri: str) -> tuple[Any, str]:
-    """Return the Arrow file system of a URI, and the path in it."""
-    filesystem, path = fs.FileSystem.from_uri(uri)
-    return filesystem, path
 
 
 class Entry(NamedTuple):
@@ -39,22 +36,32 @@ class Storage:
     def __init__(self, where: str | Path) -> None:
         text = str(where).removeprefix("file://")
         self.is_local = "://" not in text
+        if self.is_local:
+            self._uri = self.root = str(Path(text).absolute())
+            self.filesystem: Any = fs.LocalFileSystem()
+            return
+        # A local lake needs neither, and their imports take time.
+        from deltalake.exceptions import DeltaError
+        from deltalake.fs import DeltaStorageHandler
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+
+        # Paths in the file system of an object store are relative to the lake.
+        self._uri, self.root = text.rstrip("/"), ""
         try:
-            if self.is_local:
-                self.filesystem: Any = fs.LocalFileSystem()
-                self.root = str(Path(text).absolute())
-            else:
-                self.filesystem, self.root = open_filesystem(text.rstrip("/"))
-        except (pa.ArrowInvalid, OSError) as error:
-            raise SettingError(f"cannot open the directory {text}: {error}") from None
-        self._uri = self.root if self.is_local else text.rstrip("/")
+            self.filesystem = fs.PyFileSystem(DeltaStorageHandler(self._uri))
+            self._objects: Any = from_url(self._uri)
+        except (DeltaError, BaseError, OSError) as error:
+            raise SettingError(
+                f"cannot open {self._uri}: {_summarize(error)}"
+            ) from None
 
     def __str__(self) -> str:
         return self._uri
 
     def at(self, path: str) -> str:
         """Convert a path in the lake to a path in `filesystem`."""
-        return f"{self.root}/{path}"
+        return f"{self.root}/{path}" if self.root else path
 
     def url(self, path: str) -> str:
         """Return a path for Spark, with Hadoop's scheme for S3: s3a."""
@@ -83,15 +90,14 @@ class Storage:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise LogError(f"{self}/{path} cannot be read: {error}") from None
+            raise LogError(
+                f"{self}/{path} cannot be read: {_summarize(error)}"
+            ) from None
 
     def create(self, path: str, data: bytes) -> bool:
         """Write a new file; return False when it exists already."""
         if not self.is_local:
-            if self.read(path) is not None:
-                return False
-            self._write(path, data)
-            return True
+            return self._put(path, data, "create")
         temporary = self._write_temporary(path, data)
         try:
             # link, unlike rename, fails when the target exists.
@@ -107,7 +113,7 @@ class Storage:
         if self.is_local:
             self._write_temporary(path, data).replace(self.at(path))
         else:
-            self._write(path, data)
+            self._put(path, data, "overwrite")
 
     def entries(self, folder: str) -> list[Entry]:
         """Return all files below a folder in order; an empty list if the folder does
@@ -116,10 +122,14 @@ class Storage:
         selector = fs.FileSelector(
             self.at(folder), allow_not_found=True, recursive=True
         )
-        start = len(self.root) + 1
+        try:
+            infos = self.filesystem.get_file_info(selector)
+        except OSError as error:
+            raise LogError(f"{self} cannot be listed: {_summarize(error)}") from None
+        start = len(self.at(""))
         return sorted(
             Entry(info.path[start:], info.size)
-            for info in self.filesystem.get_file_info(selector)
+            for info in infos
             if info.type is fs.FileType.File
         )
 
@@ -168,9 +178,25 @@ class Storage:
             os.fsync(file.fileno())
         return temporary
 
-    def _write(self, path: str, data: bytes) -> None:
+    def _put(
+        self, path: str, data: bytes, mode: Literal["create", "overwrite"]
+    ) -> bool:
+        """Write an object; return False when it exists and `mode` is create."""
+        from obstore.exceptions import AlreadyExistsError, BaseError
+
         try:
-            with self.filesystem.open_output_stream(self.at(path)) as stream:
-                stream.write(data)
-        except OSError as error:
-            raise LogError(f"{self}/{path} cannot be written: {error}") from None
+            self._objects.put(path, data, mode=mode)
+        except AlreadyExistsError:
+            return False
+        except (BaseError, OSError) as error:
+            raise LogError(
+                f"{self}/{path} cannot be written: {_summarize(error)}"
+            ) from None
+        return True
+
+
+def _summarize(error: Exception) -> str:
+    """Return the message of an object store's error on one line, without the server's
+    answer in XML and the debug output."""
+    text = str(error).partition("<?xml")[0].partition("\n\nDebug source")[0]
+    return " ".join(re.sub("\x1b\\[[0-9;]*m|\u21b3", "", text).split()).rstrip(": ")
