@@ -108,7 +108,7 @@ class GroupCommand:
 
     def __init__(self, jars: Path) -> None:
         self._process = subprocess.Popen(
-            [*_java(jars, "warn"), str(_GROUP_COMMAND)],
+            [*java_command(jars, "warn"), str(_GROUP_COMMAND)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -140,7 +140,7 @@ def run_tool(
     jars: Path, tool: str, *words: str, stdin: str | None = None
 ) -> CommandOutput:
     """Run a command-line tool, given by its class in Apache Kafka or its source."""
-    return run([*_java(jars, "error"), tool, *words], START_S, stdin)
+    return run([*java_command(jars, "error"), tool, *words], START_S, stdin)
 
 
 def dump_segments(jars: Path, files: Sequence[Path], *, decoder: bool = True) -> str:
@@ -218,7 +218,7 @@ class KafkaNode:
 
     def _format(self, more: Sequence[str]) -> None:
         command = [
-            *_java(self._jars, "error"),
+            *java_command(self._jars, "error"),
             "kafka.tools.StorageTool",
             "format",
             "--cluster-id",
@@ -234,7 +234,7 @@ class KafkaNode:
             )
 
     def _start(self) -> subprocess.Popen[bytes]:
-        java = _java(self._jars, "warn", self._jvm)
+        java = java_command(self._jars, "warn", self._jvm)
         command = [*java, "kafka.Kafka", str(self._file)]
         with self._log.open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -255,7 +255,8 @@ class KafkaNode:
         return [int(each.rpartition(":")[2]) for each in self.addresses.values()]
 
 
-def _java(jars: Path, level: str, jvm: Sequence[str] = _JVM) -> list[str]:
+def java_command(jars: Path, level: str, jvm: Sequence[str] = _JVM) -> list[str]:
+    """Return the command of a JVM with the jars, without its class."""
     return ["java", *jvm, f"{_LOG}={level}", "-cp", f"{jars}{os.sep}*"]
 
 

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.pipeline.truth.checks import Check, checks_of
+from tests.pipeline.truth.kinds import KINDS
 from tests.pipeline.truth.lakes import Lakes, Recorded, copy_segments, recorded
 from tests.pipeline.truth.recording import SETTINGS
 
+from .java_consumers import java_kinds
 from .kafka import JARS, KafkaNode
 
 if TYPE_CHECKING:
@@ -31,8 +33,9 @@ def kafka(
 ) -> Iterator[Recorded]:
     """A recorded node and its lakes."""
     folder = tmp_path_factory.mktemp("kafka")
+    jars = Path(os.environ[JARS])
     node = KafkaNode(
-        Path(os.environ[JARS]),
+        jars,
         folder / "node",
         listeners={"PLAIN": "PLAINTEXT"},
         settings={name: str(value) for name, value in SETTINGS.items()},
@@ -47,7 +50,7 @@ def kafka(
             frozenset({"kafka"}),
             lambda: copy_segments(folder / "node" / "data", segments),
         )
-        with recorded(bootstrap, lakes) as done:
+        with recorded(bootstrap, lakes, (*KINDS, *java_kinds(jars))) as done:
             yield done
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from coterie.pipeline.lake.lake import Lake
 from coterie.pipeline.sources.source import open_source
 from coterie.pipeline.sources.store import StoreSource
 from coterie.pipeline.tables.all_tables import TABLES
+from tests.pipeline.truth.kinds import KINDS, Kind
 from tests.pipeline.truth.recording import OFFSETS_TOPIC, Truth, recording
 
 if TYPE_CHECKING:
@@ -69,9 +70,11 @@ class Lakes:
 
 
 @contextmanager
-def recorded(bootstrap: str, lakes: Lakes) -> Iterator[Recorded]:
+def recorded(
+    bootstrap: str, lakes: Lakes, kinds: Sequence[Kind] = KINDS
+) -> Iterator[Recorded]:
     """Record a broker and run the pipeline, while members are alive."""
-    with recording(bootstrap, lakes.run_first_parts) as truth:
+    with recording(bootstrap, lakes.run_first_parts, kinds) as truth:
         lakes.run_to_end()
         yield Recorded(truth, {kind: lakes.tables(kind) for kind in lakes.sources})
 

@@ -138,7 +138,7 @@ class Recorder:
         if self.members[member.group]:
             self.settle(member.group)
         else:
-            self._wait_for_state(member.group, ConsumerGroupState.EMPTY)
+            self.wait_for_state(member.group, ConsumerGroupState.EMPTY)
         self.journal.rebalanced(member.group, *causes)
 
     def start_process(
@@ -187,11 +187,12 @@ class Recorder:
             return all(owned) and sum(map(len, owned)) == wanted == len(together)
 
         eventually(is_settled, expected=f"owners of all partitions of {group}")
-        self._wait_for_state(group, ConsumerGroupState.STABLE)
+        self.wait_for_state(group, ConsumerGroupState.STABLE)
         for each in self.members[group]:
             each.settled_s = now()
 
-    def _wait_for_state(self, group: str, state: ConsumerGroupState) -> None:
+    def wait_for_state(self, group: str, state: ConsumerGroupState) -> None:
+        """Wait until the broker says that a group has this state."""
         admin = admin_client(self.bootstrap)
         eventually(
             lambda: describe_group(admin, group).state == state,
