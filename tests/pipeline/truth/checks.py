@@ -29,12 +29,16 @@ def check_current_offsets(tables: Tables, truth: Truth) -> None:
         (row["group_id"], row["topic"], row["partition"], row["committed_offset"])
         for row in tables["current_offsets"]
     ]
-    expected = [
+    _equal(sorted(found), committed_offsets(truth))
+
+
+def committed_offsets(truth: Truth) -> list[tuple[str, str, int, int]]:
+    """Return the committed offsets that the broker has, in order."""
+    return sorted(
         (group, *key, offset)
         for group, offsets in truth.offsets.items()
         for key, offset in offsets.items()
-    ]
-    _equal(sorted(found), sorted(expected))
+    )
 
 
 def check_commits(tables: Tables, truth: Truth) -> None:

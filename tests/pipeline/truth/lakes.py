@@ -29,6 +29,10 @@ class Recorded:
 
     truth: Truth
     lakes: Mapping[str, Mapping[str, Rows]]
+    sources: Mapping[str, str]
+    """The names of the sources by their kind."""
+    folder: Path
+    """The folder with a lake for each kind of source."""
 
 
 @dataclass
@@ -76,7 +80,8 @@ def recorded(
     """Record a broker and run the pipeline, while members are alive."""
     with recording(bootstrap, lakes.run_first_parts, kinds) as truth:
         lakes.run_to_end()
-        yield Recorded(truth, {kind: lakes.tables(kind) for kind in lakes.sources})
+        tables = {kind: lakes.tables(kind) for kind in lakes.sources}
+        yield Recorded(truth, tables, lakes.sources, lakes.folder)
 
 
 def copy_segments(data: Path, to: Path) -> None:

@@ -60,8 +60,6 @@ class Member:
         self.config = config
         self.owned: frozenset[PartitionKey] = frozenset()
         self.failure: BaseException | None = None
-        self.assignments = 0
-        """The number of its assignments, one for each generation of a classic group."""
         self.settled_s: float | None = None
         """The last time at which its partitions were known to be its own."""
         self._journal = journal
@@ -161,7 +159,6 @@ class Member:
     def _on_assigned(self, keys: Iterable[PartitionKey]) -> None:
         at_s = now()
         keys = frozenset(keys)
-        self.assignments += 1
         self._assigned_s = self._assigned_s or at_s
         self._journal.assigned(self.group, self.client_id, keys, at_s)
         self.owned |= keys
@@ -231,6 +228,10 @@ class KafkaPythonMember(Member, ConsumerRebalanceListener):
     """A member of kafka-python."""
 
     _consumer: KafkaConsumer
+
+    def generation(self) -> int:
+        """Return the generation that the client is in."""
+        return int(self._call(self._consumer.group_metadata).generation_id)
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
         """Write down assigned partitions."""

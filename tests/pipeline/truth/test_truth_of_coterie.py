@@ -5,13 +5,20 @@ The same comparisons on Apache Kafka are in tests/interop.
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.pipeline.truth.checks import Check, checks_of
+from coterie.pipeline.jobs.run import run_once
+from tests.pipeline.truth.checks import Check, checks_of, committed_offsets
+from tests.pipeline.truth.killed_run import CURRENT_OFFSETS, PART_RECORDS, job_of
 from tests.pipeline.truth.lakes import Lakes, Recorded, recorded, write_segments
+from tests.pipeline.truth.readers import READERS, current_offsets
 from tests.pipeline.truth.recording import SETTINGS
 from tests.support.server_process import start_server
 
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+KILLED_S = 300
 SOURCES = ("store", "kafka", "segments")
 
 
@@ -53,3 +61,36 @@ def test_tables_equal_what_real_clients_did(
     coterie: Recorded, source: str, check: Check
 ) -> None:
     check(coterie.lakes[source], coterie.truth)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_other_readers_count_each_committed_offset_once(
+    coterie: Recorded, source: str, reader: str
+) -> None:
+    found = current_offsets(READERS[reader], coterie.folder / source)
+    assert found == committed_offsets(coterie.truth)
+
+
+def test_other_readers_count_right_after_runs_that_were_killed(
+    coterie: Recorded, spark: SparkSession, tmp_path: Path
+) -> None:
+    lake, source = tmp_path / "lake", coterie.sources["segments"]
+    kill_run("offset_commits", lake, source)
+    run_once(job_of(lake, source, spark, max_records=PART_RECORDS))
+    part = current_offsets(READERS["deltalake"], lake)
+    assert len({row[:3] for row in part}) == len(part) > 0
+    kill_run(CURRENT_OFFSETS, lake, source)
+    for reader in READERS.values():
+        assert current_offsets(reader, lake) == part
+    run_once(job_of(lake, source, spark))
+    for reader in READERS.values():
+        assert current_offsets(reader, lake) == committed_offsets(coterie.truth)
+
+
+def kill_run(table: str, lake: Path, source: str) -> None:
+    """Run the pipeline in a process that dies when it commits a table."""
+    module = "tests.pipeline.truth.killed_run"
+    command = [sys.executable, "-m", module, table, str(lake), source]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=KILLED_S)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2_000:]
