@@ -74,6 +74,8 @@ def _consume(r: Recorder, jars: Path, protocol: str, topic: str) -> None:
     r.journal.committed(
         Commit(group, *key, offset, span, client_id) for key, offset in offsets.items()
     )
+    if protocol == "consumer":
+        r.journal.groups_by_id.add(group)
     began = Span(began_s, owned_s)
     r.journal.session(Session(group, client_id, None, began, span, LEFT))
     r.wait_for_state(group, ConsumerGroupState.EMPTY)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.pipeline.truth.checks import Check, checks_of
+from tests.pipeline.truth.checks import Check, Nameable, checks_of
 from tests.pipeline.truth.kinds import KINDS
 from tests.pipeline.truth.lakes import Lakes, Recorded, copy_segments, recorded
 from tests.pipeline.truth.recording import SETTINGS
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SOURCES = ("kafka", "segments")
+NOT_COMMITTED = {"consumed", "also-expiring", "expiring"}
+"""Topics without a commit that has their ID: only transactions, or a retention time."""
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +64,9 @@ def test_tables_equal_what_real_clients_did(
     kafka: Recorded, source: str, check: Check
 ) -> None:
     check(kafka.lakes[source], kafka.truth)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_topic_is_named(kafka: Recorded, source: str) -> None:
+    nameable = Nameable(kafka.lakes[source], kafka.truth)
+    assert nameable.topics >= kafka.truth.topic_ids.keys() - NOT_COMMITTED

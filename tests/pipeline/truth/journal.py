@@ -75,6 +75,8 @@ class Journal:
         self.rebalances: dict[str, list[str]] = defaultdict(list)
         """Causes of rebalances by group, in order."""
         self.deleted_groups: set[str] = set()
+        self.groups_by_id: set[str] = set()
+        """Groups with members of the consumer protocol, which have IDs of topics."""
         self._owned: dict[tuple[str, str, PartitionKey], float] = {}
 
     def committed(self, commits: Iterable[Commit]) -> None:

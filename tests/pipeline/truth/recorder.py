@@ -125,6 +125,8 @@ class Recorder:
             self.journal, self.bootstrap, group, client_id, topics, **config
         )
         self.members[group].append(member)
+        if config.get("group.protocol") == "consumer":
+            self.journal.groups_by_id.add(group)
         self.settle(group)
         self.journal.rebalanced(group, *causes)
         return member

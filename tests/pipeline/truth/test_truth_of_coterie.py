@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.pipeline.jobs.run import run_once
-from tests.pipeline.truth.checks import Check, checks_of, committed_offsets
+from tests.pipeline.truth.checks import Check, Nameable, checks_of, committed_offsets
 from tests.pipeline.truth.killed_run import CURRENT_OFFSETS, PART_RECORDS, job_of
 from tests.pipeline.truth.lakes import Lakes, Recorded, recorded, write_segments
 from tests.pipeline.truth.readers import READERS, current_offsets
@@ -94,3 +94,9 @@ def kill_run(table: str, lake: Path, source: str) -> None:
     command = [sys.executable, "-m", module, table, str(lake), source]
     done = subprocess.run(command, capture_output=True, check=False, timeout=KILLED_S)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2_000:]
+
+
+@pytest.mark.parametrize("source", ["store", "kafka"])
+def test_every_topic_that_exists_is_named(coterie: Recorded, source: str) -> None:
+    nameable = Nameable(coterie.lakes[source], coterie.truth)
+    assert nameable.topics >= {topic for topic, _ in coterie.truth.ends}
