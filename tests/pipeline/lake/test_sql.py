@@ -162,7 +162,12 @@ def test_variables_of_python_are_not_tables(sql: Session) -> None:
     [
         ("SELEC 1", r'syntax error at or near "SELEC": .* --engine spark'),
         ("SELECT * FROM groups", "there is no table groups; the tables are records,"),
-        ("SELECT grup_id FROM current_groups", 'Similar columns: "group_id"'),
+        (
+            "SELECT grup_id FROM current_groups",
+            "no column grup_id; similar are group_id",
+        ),
+        ("SELECT g.stat FROM current_groups g", "no column stat; similar are state"),
+        ("SELECT xyz FROM current_groups", "no column xyz; DESCRIBE lists a table's"),
         ("SELECT size(assigned) FROM current_members", "no function size: .*--engine"),
         (
             "SELECT round(group_id) FROM current_groups",

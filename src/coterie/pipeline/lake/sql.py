@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -144,7 +145,7 @@ def _fetch(
         found = relation if limit is None else relation.limit(limit + 1)
         rows = found.to_arrow_table().rename_columns(unique_names(relation.columns))
     except (duckdb.Error, RuntimeError) as error:
-        raise _explained(error) from None
+        raise _explained(error, query) from None
     return QueryResult(rows.slice(0, limit), limit is None or len(rows) <= limit)
 
 
@@ -154,10 +155,12 @@ def _literal(value: object) -> str:
 
 _MISSING_TABLE: Final = re.compile(r"Table with name (.+) does not exist")
 _MISSING_FUNCTION: Final = re.compile(r"\w+ Function with name (.+) does not exist")
-_SIMILAR_COLUMNS: Final = re.compile(r"Candidate bindings: :? ?(.*)")
+_MISSING_COLUMN: Final = re.compile(
+    r'(?:Referenced column|have a column named) "([^"]+)"'
+)
 
 
-def _explained(error: Exception) -> CoterieError:
+def _explained(error: Exception, query: str) -> CoterieError:
     """Return the error of a query: DuckDB's message on one line, and what to do."""
     import duckdb
 
@@ -176,10 +179,14 @@ def _explained(error: Exception) -> CoterieError:
             f"DuckDB has no function {missing[1]}: use a function of DuckDB,"
             f" {_SPARK_HINT}"
         )
-    if similar := _SIMILAR_COLUMNS.search(text):
-        return SettingError(f"{line} Similar columns: {similar[1]}")
+    if missing := _MISSING_COLUMN.search(text):
+        columns = {name for each in tables_in(query) for name in each.schema.names}
+        similar = ", ".join(get_close_matches(missing[1], columns))
+        advice = f"similar are {similar}" if similar else "DESCRIBE lists a table's"
+        return SettingError(f"there is no column {missing[1]}; {advice}")
     if isinstance(error, duckdb.ParserException) or line.startswith("No function"):
-        return SettingError(f"{line}: write it in the SQL of DuckDB, {_SPARK_HINT}")
+        problem = line.rstrip(".")
+        return SettingError(f"{problem}: write it in the SQL of DuckDB, {_SPARK_HINT}")
     is_invalid = isinstance(error, duckdb.ProgrammingError) and "Arrow" not in line
     return SettingError(line) if is_invalid else LogError(line)
 
