@@ -170,16 +170,3 @@ class TableReader:
         if newest is None:
             return None
         return pc.field(column) >= newest - timedelta(days=_RECENT_DAYS)
-
-    def topic_names(self) -> dict[str, str]:
-        """Return the known names of topics by id.
-
-        Records of consumer groups identify topics by id only.
-        """
-        names: dict[str, str] = {}
-        for name in ("current_offsets", "partition_end_samples"):
-            where = pc.field("topic_id").is_valid()
-            rows = self.table(name, ("topic_id", "topic"), where)
-            for row in rows.group_by(["topic_id", "topic"]).aggregate([]).to_pylist():
-                names[row["topic_id"]] = row["topic"]
-        return names

@@ -86,10 +86,9 @@ def owner_charts(
         "end_reason",
     )
     table = reader.table("partition_ownership_history", columns, of_groups(chosen))
-    names = reader.topic_names() if chosen else {}
     by_group: dict[str, list[Row]] = defaultdict(list)
     for row in table.sort_by([("valid_from", "ascending")]).to_pylist():
-        topic = row["topic"] or names.get(row["topic_id"], row["topic_id"])
+        topic = row["topic"] or row["topic_id"]
         row["partition"] = (visible(topic), row["partition"])
         by_group[row["group_id"]].append(row)
     return [owner_chart(group, by_group[group], reader.as_of) for group in chosen]
