@@ -128,7 +128,8 @@ class _Source:
         self.requests: list[tuple[LastSamples, int]] = []
         self.rows: list[dict[str, Any]] = []
 
-    def sample_ends(self, last: LastSamples, at_us: int) -> Any:
+    def sample_ends(self, last: LastSamples, at_us: int, *, is_until: bool) -> Any:
+        assert not is_until
         self.requests.append((last, at_us))
         return table(*self.rows)
 

@@ -125,6 +125,27 @@ def test_a_stream_of_a_store_has_a_sample_of_each_partition_at_each_time(
         assert [row["high_watermark"] for row in rows] == [2, 0]
 
 
+def test_a_micro_batch_of_a_store_ends_at_its_time(tmp_path: Path) -> None:
+    log = open_files(tmp_path / "data", FILES[0])
+    with ThreadServer(log=log) as server:
+        with SyncAdmin(address(server), OPTIONS) as admin:
+            admin.create_topics([NewTopic("t", 1, 1)]).all()
+        with server.client() as client:
+            for each in (1_000, 9_000):
+                batch = batch_of(b"a", timestamp_ms=each)
+                client.call(produce_request(batch, topic="t"), BY_NAME)
+        reader = stream_of(server, source=f"store:{tmp_path / 'data'}")
+        start = reader.initialOffset()
+        for until_us, expected in ((5_000_000, [1, 5]), (20_000_000, [9, 20])):
+            end = {"v": 1, "us": until_us}
+            batches: list[Any] = []
+            for part in reader.partitions(start, end):
+                batches += reader.read(part)
+            rows = [row for batch in batches for row in batch.to_pylist()]
+            assert [row["sample_ts"].timestamp() for row in rows] == expected
+            start = end
+
+
 def test_a_checkpoint_of_a_newer_version_is_refused(server: ThreadServer) -> None:
     with pytest.raises(SettingError, match="version 2"):
         read_micro_batch(stream_of(server), {"v": 2, "us": 0})

@@ -125,9 +125,12 @@ class ClusterSource:
         with ClusterConnection(self.settings) as connection:
             yield from _RangeReader(self.describe(), connection, part).rows()
 
-    def sample_ends(self, _last: LastSamples, at_us: int) -> Any:
+    def sample_ends(
+        self, _last: LastSamples, at_us: int, *, is_until: bool = False
+    ) -> Any:
         """Return the current ends of all partitions of all topics, at the current time
         or at `at_us` if that is later. Raises ClientError."""
+        del is_until  # there are no past samples
         with ClusterConnection(self.settings) as connection:
             return connection.wait(sample_cluster(connection.cluster, at_us))
 

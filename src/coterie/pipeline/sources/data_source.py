@@ -11,7 +11,8 @@ so a restarted query reads the same records for the same offsets.
 
 Checkpoints of `kafka_partition_ends` have `{"v": 1, "us": TIME}`, the time of the last
 sample in us since 1970. A store has past samples, so a repeated micro-batch has the
-same rows; a cluster returns the current ends only, so the rows differ.
+same times, and a sample of each partition at its end; a cluster returns the current
+ends only, so the rows differ.
 """
 
 from __future__ import annotations
@@ -357,7 +358,7 @@ class _EndsReader(DataSourceReader):
             assert self._source is not None
             last = LastSamples(max(since_us, 0))
             until = datetime.fromtimestamp(until_us / _US, UTC)
-            table = sample_partition_ends(self._source, last, until)
+            table = sample_partition_ends(self._source, last, until, is_until=True)
         if not isinstance(self._source, ClusterSource):
             times = pc.cast(table["sample_ts"], pa.int64())
             is_new = pc.and_(

@@ -88,20 +88,25 @@ _NONE: Final = LastSamples()
 
 
 def sample_partition_ends(
-    source: Source, last: LastSamples = _NONE, at_ts: datetime | None = None
+    source: Source,
+    last: LastSamples = _NONE,
+    at_ts: datetime | None = None,
+    *,
+    is_until: bool = False,
 ) -> Any:
     """Return samples of the partitions' ends, as rows of `partition_end_samples`; no
     rows for sources that have only the coordinator's log.
 
     `last` are the samples that were taken before. `at_ts` is the time of the newest
     record that was read before: no current sample is older, although the clocks of
-    brokers and of this machine differ. Raises ClientError or LogError.
+    brokers and of this machine differ. With `is_until`, past samples of a store are not
+    newer, either. Raises ClientError or LogError.
     """
     sample_ends = getattr(source, "sample_ends", None)
     if sample_ends is None:
         return PARTITION_END_SAMPLES.schema.empty_table()
     at_us = 0 if at_ts is None else (at_ts - _EPOCH) // timedelta(microseconds=1)
-    return sample_ends(last, at_us)
+    return sample_ends(last, at_us, is_until=is_until)
 
 
 class _SampleLine(msgspec.Struct):

@@ -112,14 +112,17 @@ class StoreSource:
             " planned"
         )
 
-    def sample_ends(self, last: LastSamples, at_us: int = 0) -> Any:
+    def sample_ends(
+        self, last: LastSamples, at_us: int = 0, *, is_until: bool = False
+    ) -> Any:
         """Return samples of the ends of partitions, as rows of `partition_end_samples`.
 
         There is one sample for each minute after the last samples in which a partition
         grew, and one of all partitions at the newest of these times and `at_us`: an
         idle partition has the same offsets as at its last batch. If the offsets changed
         and no time is newer, for example when records were deleted, that sample follows
-        the last ones after 1 ms. Raises LogError.
+        the last ones after 1 ms. With `is_until`, growth after `at_us` has no samples.
+        Raises LogError.
         """
         log = self.open()
         topics = {each.topic_id: each for each in log.topics() if not each.is_internal}
@@ -128,7 +131,7 @@ class StoreSource:
             for each in topics.values()
             for partition in range(each.partition_count)
         }
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = at_us // 1_000 if is_until else time.time_ns() // 1_000_000
         growth = log.growth(positions, last.at_us // 1_000, now_ms)
         times_us = [ms * 1_000 for each in growth for ms, _ in each.minutes]
         at_us = max(at_us, last.at_us, *times_us)
