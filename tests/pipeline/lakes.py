@@ -36,7 +36,7 @@ def make_lake(folder: Path, rows: Rows) -> Path:
         lake,
         {
             name: pa.Table.from_pylist(
-                [_whole(table, each) for each in rows.get(name, ())], table.schema
+                [whole_row(table, each) for each in rows.get(name, ())], table.schema
             )
             for name, table in TABLES.items()
         },
@@ -67,7 +67,8 @@ def commit_rows(lake: Lake, rows: Mapping[str, Any], **facts: Any) -> None:
     lake.commit(changes, update)
 
 
-def _whole(table: Any, row: Mapping[str, Any]) -> dict[str, Any]:
+def whole_row(table: Any, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row with a value for each column of the table."""
     assert row.keys() <= set(table.schema.names), row.keys()
     empty = {
         each.name: None if each.nullable else _empty(each.type) for each in table.schema

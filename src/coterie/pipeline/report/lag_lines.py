@@ -62,19 +62,17 @@ def carry_forward(
 
 
 def time_grid(times: NDArray[Any]) -> NDArray[Any]:
-    """Return the last sample time in each of many equal spans of time, at most as many
-    as a line has points.
+    """Return sample times that are far enough apart for a line, the newest included.
 
     A round of samples, one for each partition, takes some milliseconds: it is one point
     of a line, at the time of its last sample.
     """
     ordered = np.unique(times)
-    length = max(int(ordered[-1] - ordered[0]), 1)
-    # Counted back from the newest time, so that the newest point is a full round.
-    spans = (ordered[-1] - ordered) * (_POINTS_MAX - 1) // length
-    is_last = np.append(spans[1:] != spans[:-1], True)
-    grid: NDArray[Any] = ordered[is_last]
-    return grid
+    step = max(int(ordered[-1] - ordered[0]) // (_POINTS_MAX - 1), 1)
+    grid = [ordered[-1]]
+    while (index := np.searchsorted(ordered, grid[-1] - step, side="right")) > 0:
+        grid.append(ordered[index - 1])
+    return np.array(grid[::-1])
 
 
 @dataclass(frozen=True)
