@@ -125,7 +125,8 @@ Query a lake in SQL: one query, or a prompt for several.
 
 Every table is a view of its name; docs/pipeline.md describes the columns. Each view has
 three additional columns: cluster_id, as_of_ts and history_from_ts. Times are UTC.
-DuckDB runs the query, unless --engine names Spark. A query can only read the tables.
+DuckDB runs the query, unless --engine names Spark. In DuckDB a query can only read the
+tables; in Spark it can also write files.
 Without a query the command shows a prompt, where ";" ends a statement and quit ends the
 session; when stdin is not a terminal, statements are read from it.
 """,
