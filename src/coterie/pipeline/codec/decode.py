@@ -61,11 +61,17 @@ def decode(records: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
     """
     rows = visible_rows(records)
     keys = BinaryRows.of(records["key"]).select(rows)
-    fits = find_keys(keys).fits & ~_is_null(records["key"])[rows]
+    found = find_keys(keys)
+    fits = found.fits & ~_is_null(records["key"])[rows]
     is_deletion = _is_null(records["value"])[rows]
+    commits, deletions = fits & ~is_deletion, fits & is_deletion
     vectorized = {
-        OFFSET_COMMITS.name: _commits(records, rows[fits & ~is_deletion]),
-        TOMBSTONES.name: _tombstones(records, rows[fits & is_deletion]),
+        OFFSET_COMMITS.name: _commits(
+            records, rows[commits], keys.select(commits), found.select(commits)
+        ),
+        TOMBSTONES.name: _tombstones(
+            records, rows[deletions], keys.select(deletions), found.select(deletions)
+        ),
     }
     done = [each.indexes for each in vectorized.values()]
     rest = np.setdiff1d(rows, np.concatenate(done), assume_unique=True)
@@ -85,18 +91,21 @@ def _is_null(column: Any) -> Flags:
     return flags
 
 
-def _commits(records: Any, rows: Ints) -> _TableRows:
+def _commits(records: Any, rows: Ints, keys: BinaryRows, of_keys: Keys) -> _TableRows:
     """Decode committed offsets; leave out the rows with an unexpected layout or with
     text that is not UTF-8.
     """
+
+    def only(some: Flags) -> _TableRows:
+        return _commits(records, rows[some], keys.select(some), of_keys.select(some))
+
     values = BinaryRows.of(records["value"]).select(rows)
     found = find_values(values)
     if not found.fits.all():
-        return _commits(records, rows[found.fits])
-    keys = BinaryRows.of(records["key"]).select(rows)
-    columns = _key_columns(keys, find_keys(keys)) | _value_columns(values, found)
+        return only(found.fits)
+    columns = _key_columns(keys, of_keys) | _value_columns(values, found)
     if not _all_utf8(columns):
-        return _commits(records, rows[_only_ascii(columns)])
+        return only(_only_ascii(columns))
     transactional = records["is_transactional"].take(pa.array(rows))
     columns["is_transactional"] = transactional
     is_plain = ~transactional.to_numpy(zero_copy_only=False)
@@ -108,12 +117,11 @@ def _commits(records: Any, rows: Ints) -> _TableRows:
     return _TableRows(rows, _batch(OFFSET_COMMITS, records, rows, columns))
 
 
-def _tombstones(records: Any, rows: Ints) -> _TableRows:
-    keys = BinaryRows.of(records["key"]).select(rows)
-    found = find_keys(keys)
+def _tombstones(records: Any, rows: Ints, keys: BinaryRows, found: Keys) -> _TableRows:
     columns = _key_columns(keys, found)
     if not _all_utf8(columns):
-        return _tombstones(records, rows[_only_ascii(columns)])
+        some = _only_ascii(columns)
+        return _tombstones(records, rows[some], keys.select(some), found.select(some))
     columns["record_type"] = pa.array(found.record_type.astype(np.int16))
     return _TableRows(rows, _batch(TOMBSTONES, records, rows, columns))
 
@@ -122,13 +130,17 @@ def _batch(table: Table, records: Any, rows: Ints, columns: dict[str, Any]) -> A
     """Build rows of a table: decoded columns, columns copied from the records, and
     nulls for the others.
     """
-    indexes, names = pa.array(rows), set(records.schema.names)
+    names = set(records.schema.names)
+    # Nearly all rows are taken: a filter then copies runs of them.
+    is_taken = np.zeros(records.num_rows, np.bool_)
+    is_taken[rows] = True
+    mask = pa.array(is_taken)
 
     def column(field: Any) -> Any:
         if field.name in columns:
             return columns[field.name]
         if field.name in names:
-            return records[field.name].take(indexes)
+            return records[field.name].filter(mask)
         return pa.nulls(len(rows), field.type)
 
     return pa.record_batch([column(each) for each in table.schema], schema=table.schema)
@@ -154,6 +166,16 @@ class Keys(NamedTuple):
     topic: Span
     partition_at: Ints
     fits: Flags
+
+    def select(self, rows: Flags) -> Keys:
+        """Return the positions in some of the keys."""
+        return Keys(
+            self.record_type[rows],
+            (self.group[0][rows], self.group[1][rows]),
+            (self.topic[0][rows], self.topic[1][rows]),
+            self.partition_at[rows],
+            self.fits[rows],
+        )
 
 
 def find_keys(keys: BinaryRows) -> Keys:
@@ -259,6 +281,8 @@ def _value_columns(values: BinaryRows, found: Values) -> dict[str, Any]:
 def _times(time_ms: Any, is_none: Flags | bool = False) -> Any:
     time_ms = time_ms.astype(np.int64)
     is_none = is_none | (time_ms < 0) | (time_ms > TIME_MS_MAX)
+    if not np.any(is_none):
+        return pa.array(time_ms * 1000).view(TIME)
     time_us = np.where(is_none, 0, time_ms) * 1000
     return pa.array(time_us, mask=is_none).cast(TIME)
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from coterie.broker.coordinator.record_serde import TYPES, decode_record
 from coterie.broker.coordinator.records import (
@@ -56,6 +57,9 @@ SILVER_TABLES: Final = (
     QUARANTINE,
 )
 """The tables that records are decoded to."""
+_EMPTY: Final = {
+    table.name: pa.RecordBatch.from_pylist([], table.schema) for table in SILVER_TABLES
+}
 ABORTED: Final = "aborted"
 CONSUMER: Final = "consumer"
 """The protocol type whose subscriptions and assignments can be decoded."""
@@ -96,8 +100,8 @@ def visible_rows(records: Any) -> Any:
     outcome = records["outcome"]
     if outcome.null_count == len(outcome):
         return np.flatnonzero(~is_control)
-    aborted = np.array([each == ABORTED for each in outcome.to_pylist()], np.bool_)
-    return np.flatnonzero(~(is_control | aborted))
+    aborted = pc.fill_null(pc.equal(outcome, ABORTED), fill_value=False)
+    return np.flatnonzero(~(is_control | aborted.to_numpy(zero_copy_only=False)))
 
 
 def decode_rows(records: Any, which: Any) -> dict[str, tuple[Any, Any]]:
@@ -181,6 +185,8 @@ def _batch(
     rows: Sequence[Mapping[str, Any]],
 ) -> Any:
     """Return rows with the columns of their records added."""
+    if not rows:
+        return _EMPTY[table.name]
     shared = {column.name for column in RECORD_COLUMNS} & set(records.schema.names)
     places = pa.array(indexes, pa.int64())
     own = [field for field in table.schema if field.name not in shared]
