@@ -160,3 +160,11 @@ def test_a_topic_that_is_created_again_has_samples_after_its_former_ones(
     [row] = samples(tmp_path, before)
     assert row["topic_id"] != before[0]["topic_id"]
     assert ends([row]) == [(5 * MINUTE + 1, 2)]
+
+
+def test_a_store_without_topics_has_no_samples(
+    tmp_path: Path, server: ThreadServer
+) -> None:
+    with SyncAdmin("{}:{}".format(*server.addresses[0]), OPTIONS) as admin:
+        admin.delete_topics(["t"]).all()
+    assert samples(tmp_path, at_ms=MINUTE) == []

@@ -124,7 +124,7 @@ class JournalStore:
                 if (position := positions.get(part.where)) is not None:
                     minutes = self._minutes(part, position, after_ms, now_ms)
                     start, end = part.log_start_offset, part.next_offset
-                    found.append(Growth(*part.where, start, end, minutes))
+                    found.append(Growth.of(part.where, start, end, minutes))
             return found
 
         return self._repeated(read)

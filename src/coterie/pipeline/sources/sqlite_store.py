@@ -111,7 +111,7 @@ class SqliteStore:
             span = _span_values(number, position)
             grown = position < end
             minutes = self._query(_MINUTES_QUERY, {**span, **times}) if grown else []
-            found.append(Growth(topic_id, partition, start, end, minutes))
+            found.append(Growth.of((topic_id, partition), start, end, minutes))
         return found
 
 

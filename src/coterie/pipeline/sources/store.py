@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from coterie.broker.catalog.topics import OFFSETS_TOPIC
+from coterie.broker.catalog.topics import OFFSETS_TOPIC, Topic
 from coterie.broker.log.manifest import MANIFEST_VERSION
 from coterie.broker.log.store_file import StoreFile
 from coterie.errors import LogError
@@ -40,6 +41,7 @@ from coterie.pipeline.sources.stored_log import (
     StoredRun,
 )
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
+from coterie.types import TopicId
 
 _AFTER_LAST_US: Final = 1_000
 
@@ -133,8 +135,10 @@ class StoreSource:
         }
         now_ms = at_us // 1_000 if is_until else time.time_ns() // 1_000_000
         growth = log.growth(positions, last.at_us // 1_000, now_ms)
-        times_us = [ms * 1_000 for each in growth for ms, _ in each.minutes]
-        at_us = max(at_us, last.at_us, *times_us)
+        newest_ms = max(
+            (int(each.minutes[:, 0].max(initial=0)) for each in growth), default=0
+        )
+        at_us = max(at_us, last.at_us, newest_ms * 1_000)
         if at_us == last.at_us:
             offsets = {
                 (each.topic_id.hex(), each.partition): SampledOffsets(
@@ -145,35 +149,60 @@ class StoreSource:
             if at_us == 0 or offsets == last.offsets:
                 return PARTITION_END_SAMPLES.schema.empty_table()
             at_us += _AFTER_LAST_US
-        samples = [
-            {
-                "topic": topics[each.topic_id].name,
-                "topic_id": each.topic_id.hex(),
-                "partition": each.partition,
-                "sample_ts": time_us,
-                "log_start_offset": start,
-                "high_watermark": end,
-                "partition_count": topics[each.topic_id].partition_count,
-            }
-            for each in growth
-            for time_us, start, end in _offsets_over_time(each, last, at_us)
-        ]
-        return pa.Table.from_pylist(samples, schema=PARTITION_END_SAMPLES.schema)
+        return _sample_rows(growth, topics, last, at_us)
+
+
+def _sample_rows(
+    growth: Sequence[Growth],
+    topics: Mapping[TopicId, Topic],
+    last: LastSamples,
+    at_us: int,
+) -> Any:
+    """Return the samples of all partitions as rows of `partition_end_samples`."""
+    rows = [_offsets_over_time(each, last, at_us) for each in growth]
+    of_topic = [topics[each.topic_id] for each in growth]
+    counts = np.array([len(each) for each in rows], np.int64)
+    values = np.concatenate([np.zeros((0, 3), np.int64), *rows])
+    columns = {
+        "topic": [each.name for each in of_topic],
+        "topic_id": [each.topic_id.hex() for each in of_topic],
+        "partition": [each.partition for each in growth],
+        "partition_count": [each.partition_count for each in of_topic],
+    }
+    index = np.repeat(np.arange(len(growth)), counts)
+    schema = PARTITION_END_SAMPLES.schema
+    arrays = {
+        name: pa.array(column, schema.field(name).type).take(pa.array(index))
+        for name, column in columns.items()
+    }
+    names = ("sample_ts", "log_start_offset", "high_watermark")
+    arrays |= {name: pa.array(values[:, i]) for i, name in enumerate(names)}
+    return pa.table(
+        {
+            field.name: arrays[field.name].cast(field.type)
+            if field.name in arrays
+            else pa.nulls(len(index), field.type)
+            for field in schema
+        },
+        schema,
+    )
 
 
 def _offsets_over_time(
     growth: Growth, last: LastSamples, at_us: int
-) -> Iterator[tuple[int, int, int]]:
-    """Yield the times, start and end offsets of a partition's samples, up to a time.
+) -> NDArray[np.int64]:
+    """Return rows of the times, start and end offsets of a partition's samples, up to
+    a time.
 
     The log start offset in a minute is unknown: it is at least the last sampled one.
     """
     known = last.offsets.get((growth.topic_id.hex(), growth.partition))
     start = 0 if known is None else known.log_start_offset
-    for ms, end in growth.minutes:
-        if last.at_us < ms * 1_000 < at_us:
-            yield ms * 1_000, start, end
-    yield at_us, growth.log_start_offset, growth.end_offset
+    times = growth.minutes[:, 0] * 1_000
+    is_new = (times > last.at_us) & (times < at_us)
+    ends = growth.minutes[is_new, 1]
+    minutes = np.stack([times[is_new], np.full(len(ends), start), ends], axis=1)
+    return np.vstack([minutes, [at_us, growth.log_start_offset, growth.end_offset]])
 
 
 def _log_partitions(log: StoredLog) -> Sequence[NumberedPartition]:

@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from coterie.broker.catalog.topics import Topic
 from coterie.pipeline.segments.batches import Fault
 from coterie.types import TopicId
@@ -46,6 +49,9 @@ SampledPositions: TypeAlias = Mapping[tuple[TopicId, int], int]
 """The end offsets of partitions when they were last sampled; 0 for new ones."""
 
 
+Minutes: TypeAlias = Sequence[tuple[int, int]]
+
+
 class Growth(NamedTuple):
     """The offsets of a partition, and its growth after a sample.
 
@@ -58,8 +64,17 @@ class Growth(NamedTuple):
     partition: int
     log_start_offset: int
     end_offset: int
-    minutes: Sequence[tuple[int, int]]
-    """The last time and the end offset of each minute in which the partition grew."""
+    minutes: NDArray[np.int64]
+    """The last time in ms and the end offset of each minute in which the partition
+    grew, a row of two values each."""
+
+    @classmethod
+    def of(
+        cls, partition: tuple[TopicId, int], start: int, end: int, minutes: Minutes
+    ) -> Growth:
+        """Return the growth with a list of minutes."""
+        array = np.array(minutes, np.int64).reshape(-1, 2)
+        return cls(*partition, start, end, array)
 
 
 class StoredLog(Protocol):
