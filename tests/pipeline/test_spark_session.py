@@ -8,7 +8,12 @@ import pyarrow as pa
 import pytest
 
 from coterie.errors import SettingError
-from coterie.pipeline.spark_session import Engine, first_line, spark_settings
+from coterie.pipeline.spark_session import (
+    Engine,
+    SizedSession,
+    first_line,
+    spark_settings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +38,51 @@ def test_a_session_uses_utc_and_its_workers_import_coterie(
     assert row.zone == "UTC"
     assert spark.conf.get("spark.sql.ansi.enabled") == "true"
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+
+
+@pytest.mark.slow
+def test_a_query_over_few_rows_is_one_job_in_one_task(spark: SparkSession) -> None:
+    """Also one with joins, a broadcast hint, a union and windows."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    sized = SizedSession(spark)
+    sized.begin()
+    left, right = (
+        sized.gathered(sized.spark.range(20).withColumn("k", F.col("id") % 3), 20)
+        for _ in "ab"
+    )
+    sums = left.groupBy("k").agg(F.sum("id").alias("total"))
+    rows = (
+        left.unionByName(right)
+        .join(F.broadcast(sums), "k")
+        .join(sums.agg(F.max("total").alias("most")), how="cross")
+        .withColumn("n", F.row_number().over(Window.partitionBy("k").orderBy("id")))
+    )
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    before = scheduler.numTotalJobs()
+    assert rows.count() == 40
+    assert scheduler.numTotalJobs() == before + 1
+    assert rows.rdd.getNumPartitions() == 1
+
+
+@pytest.mark.slow
+def test_settings_for_few_rows_stay_in_their_session(spark: SparkSession) -> None:
+    names = ("spark.sql.adaptive.enabled", "spark.sql.shuffle.partitions")
+
+    def values(session: SparkSession) -> list[str | None]:
+        return [session.conf.get(name) for name in names]
+
+    usual, sized = values(spark), SizedSession(spark)
+    frame = sized.spark.range(2)
+    for rows, expected in ((9, ["false", "1"]), (10**9, usual), (9, usual)):
+        sized.gathered(frame, rows)
+        assert values(sized.spark) == expected
+    sized.begin()
+    sized.gathered(frame, 9)
+    assert values(sized.spark) == ["false", "1"]
+    assert values(spark) == usual
+    assert sized.spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
 def test_memory_is_set_before_java_starts() -> None:

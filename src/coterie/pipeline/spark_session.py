@@ -18,7 +18,7 @@ from coterie.errors import SettingError
 from coterie.pipeline.java import cache_directory, find_java
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _LOG4J_CONFIG: Final = Path(__file__).with_name("log4j2.properties")
 _ALL_SETTINGS: Final = {
@@ -28,6 +28,18 @@ _ALL_SETTINGS: Final = {
 }
 """Settings of every session: the tables' types depend on them."""
 _CLUSTER_TASKS: Final = 16
+_FEW_ROWS: Final = 200_000
+"""Up to this number of rows, compiling a query takes longer than interpreting it."""
+_FOR_FEW_ROWS: Final = {
+    # Adaptive execution runs a job for each stage, to choose the next one.
+    "spark.sql.adaptive.enabled": "false",
+    # A broadcast is a job, even one that the query asks for.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.optimizer.disableHints": "true",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 _LOCAL_SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -117,6 +129,53 @@ def spark_settings(engine: Engine) -> dict[str, str]:
         settings["spark.sql.shuffle.partitions"] = str(engine.shuffle_partitions)
         settings["spark.sql.warehouse.dir"] = f"{tempfile.gettempdir()}/coterie-spark"
     return settings | dict(engine.settings)
+
+
+class SizedSession:
+    """A session for queries that read a known number of rows, in the same Spark.
+
+    A query over few rows takes most of its time before and between its tasks: to
+    compile code, to start jobs for broadcasts and stages, and to shuffle between tasks.
+    So it runs interpreted, in one task and one job. The settings are those of an own
+    session: other queries run at the same time.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        from pyspark.sql import SparkSession
+
+        # A Spark Connect server has its own settings.
+        self._is_tunable = isinstance(spark, SparkSession)
+        self.spark = spark.newSession() if self._is_tunable else spark
+        self._rows = 0
+        self._is_small = False
+        self._for_many_rows: dict[str, str] = {}
+        if self._is_tunable:
+            for name in _ALL_SETTINGS:
+                self.spark.conf.set(name, str(spark.conf.get(name)))
+            # Removing a setting would restore Spark's default, not the user's value.
+            self._for_many_rows = {
+                name: str(spark.conf.get(name)) for name in _FOR_FEW_ROWS
+            }
+
+    def begin(self) -> None:
+        """Begin another query: it reads nothing yet."""
+        self._rows = 0
+
+    def gathered(self, frame: DataFrame, rows: int) -> DataFrame:
+        """Return an input of the query, which has this number of rows.
+
+        Call it with each input before the query runs.
+        """
+        if not self._is_tunable:
+            return frame
+        self._rows += rows
+        if self._is_small != (self._rows <= _FEW_ROWS):
+            self._is_small = not self._is_small
+            settings = _FOR_FEW_ROWS if self._is_small else self._for_many_rows
+            for name, value in settings.items():
+                self.spark.conf.set(name, value)
+        # Rows in one task need no shuffle.
+        return frame.coalesce(1) if rows <= _FEW_ROWS else frame
 
 
 def _prepare(environment: os._Environ[str], *, is_local: bool) -> None:

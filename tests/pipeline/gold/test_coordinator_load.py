@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.pipeline.gold import data_quality
+from coterie.pipeline.gold import current_groups, data_quality, newest_partition_ends
 from coterie.pipeline.gold.coordinator_load import GOLD
 from coterie.pipeline.tables.bronze import RECORDS
 from coterie.pipeline.tables.gold_groups import CURRENT_GROUPS
@@ -47,7 +47,13 @@ def test_load_is_counted_for_each_log_partition(spark: SparkSession) -> None:
             [_sample(1, 5, log), _sample(2, 6, log), _sample(3, 7, "other")],
         ),
     }
-    lake = MemoryLake(spark, [data_quality.GOLD, GOLD]).run(tables)
+    golds = [
+        newest_partition_ends.GOLD,
+        current_groups.ACTIVITY,
+        data_quality.GOLD,
+        GOLD,
+    ]
+    lake = MemoryLake(spark, golds).run(tables)
     busy, idle = lake.tables["coordinator_load"].to_pylist()
     assert busy == {
         "log_partition": 0,

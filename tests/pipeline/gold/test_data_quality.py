@@ -28,7 +28,7 @@ def test_new_rows_are_added_to_the_counts(spark: SparkSession) -> None:
     lake.run(
         _tables(
             records=[
-                {"log_offset": 2, "append_ts": at(5)},
+                {"log_offset": 2, "append_ts": at(5), "size_bytes": 7},
                 {"log_offset": 3, "append_ts": at(4), "outcome": "aborted"},
                 {"log_offset": 4, "append_ts": None, "is_control": True},
             ],
@@ -39,7 +39,8 @@ def test_new_rows_are_added_to_the_counts(spark: SparkSession) -> None:
     lake.run(
         _tables(
             records=[
-                {"log_offset": each, "append_ts": at(each)} for each in range(5, 9)
+                {"log_offset": each, "append_ts": at(each), "size_bytes": 10}
+                for each in range(5, 9)
             ],
             classic_group_records=[{"log_offset": 5}],
             consumer_group_records=[{"log_offset": 6}],
@@ -55,6 +56,7 @@ def test_new_rows_are_added_to_the_counts(spark: SparkSession) -> None:
         "next_offset": 9,
         "end_offset": 12,
         "records": 7,
+        "bytes": 47,
         "commits": 1,
         "group_records": 2,
         "tombstones": 1,
@@ -66,6 +68,27 @@ def test_new_rows_are_added_to_the_counts(spark: SparkSession) -> None:
         "held_back": 3,
         "first_ts": at(4),
         "last_ts": at(8),
+        "gap_end_offset": 19,
+        "history_from_ts": None,
     }
-    nothing = dict.fromkeys(["from_offset", "first_ts", "last_ts"])
+    unknown = ("from_offset", "first_ts", "last_ts", "gap_end_offset")
+    nothing = dict.fromkeys([*unknown, "history_from_ts"])
     assert idle == dict.fromkeys(idle, 0) | nothing | {"log_partition": 1}
+
+
+def test_the_history_begins_after_the_last_gap(spark: SparkSession) -> None:
+    lake = MemoryLake(spark, [GOLD])
+
+    def history_from(*offsets: int, gap_end: int | None = None) -> Any:
+        gaps = [] if gap_end is None else [{"until_offset": gap_end}]
+        records = [{"log_offset": each, "append_ts": at(each)} for each in offsets]
+        lake.run(_tables(records=records, log_gaps=gaps))
+        [row] = lake.tables["data_quality"].to_pylist()
+        return row["history_from_ts"]
+
+    assert history_from(3, 4) == at(3)
+    assert history_from(5) == at(3)
+    assert history_from(6, 10, 11, gap_end=10) == at(10)
+    assert history_from(12) == at(10)
+    assert history_from(gap_end=20) is None
+    assert history_from(20) == at(20)

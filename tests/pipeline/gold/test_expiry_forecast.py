@@ -42,7 +42,6 @@ class Case(NamedTuple):
     basis: str
     topic: str = "t"
     is_trap: bool = False
-    lag: int | None = None
 
 
 def _driver() -> ShardDriver:
@@ -138,7 +137,7 @@ CASES: Final = {
     "explicit": Case(_explicit, "explicit"),
     "explicit-past": Case(lambda: _later(_explicit(DAY_MS), 2), "explicit"),
     "explicit-consumer": Case(_consumer_explicit, "explicit", "foo"),
-    "classic-empty": Case(_classic_empty, "empty_since", lag=7),
+    "classic-empty": Case(_classic_empty, "empty_since"),
     "classic-empty-of-old": Case(_classic_empty_of_old, "empty_since"),
     "classic-read": Case(_classic_stable, "never"),
     "classic-not-read": Case(_classic_stable, "commit_not_subscribed", "u"),
@@ -172,16 +171,14 @@ def forecast(spark: SparkSession) -> dict[str, dict[str, Any]]:
     from coterie.pipeline.gold.expiry_forecast import expiry_forecast
 
     as_of_ms = NOW_MS + 10 * DAY_MS
-    rows: Rows = {"tombstones": [], "lag_history": []}
+    end = {"topic": "t", "partition": 0, "high_watermark": 8}
+    rows: Rows = {"tombstones": [], "newest_partition_ends": [end]}
     for name, case in CASES.items():
         driver = case.make()
         for table, found in tables_of(driver.state, name).items():
             rows.setdefault(table, []).extend(
                 _shifted(each, as_of_ms - driver.now_ms) for each in found
             )
-        if case.lag is not None:
-            place = {"group_id": name, "topic": case.topic, "partition": 0}
-            rows["lag_history"].append(place | {"lag": case.lag})
     tables = {name: frame(spark, TABLES[name], each) for name, each in rows.items()}
     settings = GoldSettings(as_of_ts=timestamp(as_of_ms), retention_ms=WEEK_MS)
     built = expiry_forecast(tables, settings)
@@ -206,7 +203,7 @@ def test_a_forecast_has_the_basis_and_times_of_its_case(
 ) -> None:
     row, case = forecast[name], CASES[name]
     assert (row["basis"], row["is_trap"]) == (case.basis, case.is_trap)
-    assert row["at_risk_messages"] == case.lag
+    assert row["at_risk_messages"] == (7 if case.topic == "t" else None)
     assert (row["expires_ts"] is None) == (case.basis == "never")
     assert (row["retention_ms"] is None) == (case.basis in {"never", "explicit"})
 
@@ -269,3 +266,35 @@ def test_a_classic_group_in_a_rebalance_keeps_all_offsets() -> None:
     join(driver)
     driver.sweep(2 * WEEK_MS)
     assert U0 in driver.offsets()
+
+
+def test_the_lag_is_that_of_the_topic_of_the_commit(spark: SparkSession) -> None:
+    from coterie.pipeline.gold.expiry_forecast import INPUTS, expiry_forecast
+
+    rows: Rows = {name: [] for name in INPUTS}
+    commits = {
+        "same": ("a", 5),
+        "other": ("b", 5),
+        "unknown": (None, 1),
+        "past": ("a", 99),
+    }
+    rows["current_offsets"] = [
+        {
+            "group_id": group_id,
+            "topic": "t",
+            "topic_id": topic_id,
+            "committed_offset": offset,
+            "commit_ts": timestamp(NOW_MS),
+        }
+        for group_id, (topic_id, offset) in commits.items()
+    ]
+    end = {"topic": "t", "high_watermark": 9, "log_start_offset": 3}
+    rows["newest_partition_ends"] = [
+        end
+        | {"topic_id": "b", "sample_ts": timestamp(NOW_MS - 1), "high_watermark": 50},
+        end | {"topic_id": "a", "sample_ts": timestamp(NOW_MS)},
+    ]
+    tables = {name: frame(spark, TABLES[name], each) for name, each in rows.items()}
+    built = expiry_forecast(tables, GoldSettings(as_of_ts=timestamp(NOW_MS)))
+    lag = {row["group_id"]: row["at_risk_messages"] for row in built.collect()}
+    assert lag == {"same": 4, "other": None, "unknown": 6, "past": 0}

@@ -158,11 +158,11 @@ def _without_pauses(patch: pytest.MonkeyPatch) -> None:
     from pyspark.sql import functions as F
 
     from coterie.pipeline.gold import stale_group_candidates as stale
-    from coterie.pipeline.gold.stale_group_evidence import longest_pauses
+    from coterie.pipeline.gold.group_periods import longest_pauses
 
-    def without_pauses(history: DataFrame, sessions: DataFrame) -> DataFrame:
+    def without_pauses(periods: DataFrame, sessions: DataFrame) -> DataFrame:
         nothing = F.lit(None).cast("bigint")
-        return longest_pauses(history, sessions).withColumn("usual_gap_ms", nothing)
+        return longest_pauses(periods, sessions).withColumn("usual_gap_ms", nothing)
 
     patch.setattr(stale, "longest_pauses", without_pauses)
 

@@ -64,24 +64,24 @@ class InputTables:
             "last_state_change_ts": last,
         } | about
         self._add("current_groups", **row)
-        where = row.get("log_partition", 0)
         for offset, day in enumerate(commits):
-            place = {
-                "group_id": group_id,
-                "topic": topic or "",
-                "log_partition": where,
-                "log_offset": 1000 * len(self.rows["current_groups"]) + offset,
-                "committed_offset": offset,
-                "append_ts": _day(day),
-            }
-            self._add("offset_commit_history", **place, actor="owner")
-            self._add("offset_commits", **place, size_bytes=7)
-        if commits and topic:
-            held = {"group_id": group_id, "topic": topic}
-            self._add("current_offsets", **held)
-            self._add("lag_history", **held, lag=5, sample_ts=_day(NOW))
             self._add(
-                "expiry_forecast", **held, basis="empty_since", expires_ts=_day(200)
+                "offset_commit_history",
+                group_id=group_id,
+                log_offset=1000 * len(self.rows["current_groups"]) + offset,
+                committed_offset=offset,
+                append_ts=_day(day),
+                actor="owner",
+            )
+        self._add("group_activity", group_id=group_id, log_bytes=7 * len(commits))
+        if commits and topic:
+            self._add(
+                "expiry_forecast",
+                group_id=group_id,
+                topic=topic,
+                basis="empty_since",
+                at_risk_messages=5,
+                expires_ts=_day(200),
             )
 
     def topic(self, name: str, *ends: int, until: float = NOW) -> None:
@@ -112,9 +112,19 @@ def _input_tables() -> InputTables:
     tables.group("by-hand", *daily, 95, group_type="simple", protocol_type=None)
     tables.group("no-beginning", 85, log_partition=2)
     tables.group("long-gone", 50, log_partition=2)
-    tables._add("log_gaps", log_partition=2, until_offset=1, reason="log_start")
     tables.group("short-history", 88, log_partition=3)
-    tables._add("log_gaps", log_partition=3, until_offset=1, reason="log_start")
+    for log_partition, day, gap_end in (
+        (0, 0, None),
+        (1, 0, None),
+        (2, 50, 1),
+        (3, 88, 1),
+    ):
+        tables._add(
+            "data_quality",
+            log_partition=log_partition,
+            gap_end_offset=gap_end,
+            history_from_ts=_day(day),
+        )
     tables.group("topic-dropped", *daily, topic="dropped")
     tables.group("topic-quiet", *daily, topic="quiet")
     tables.group("orders-loader", *daily, member_count=3, state="Stable")
@@ -145,14 +155,22 @@ def _input_tables() -> InputTables:
 
 @pytest.fixture(scope="module")
 def candidates(spark: SparkSession) -> Candidates:
+    from coterie.pipeline.gold.group_periods import group_periods
+    from coterie.pipeline.gold.newest_partition_ends import newest_partition_ends
     from coterie.pipeline.gold.stale_group_candidates import (
         INPUTS,
         stale_group_candidates,
     )
 
     rows = _input_tables().rows
-
-    tables = {name: frame(spark, TABLES[name], rows.get(name, [])) for name in INPUTS}
+    given = {each: frame(spark, TABLES[each], rows.get(each, [])) for each in TABLES}
+    history, samples = given["offset_commit_history"], given["partition_end_samples"]
+    tables = {name: given[name] for name in INPUTS} | {
+        "group_periods": group_periods(given["group_periods"], history),
+        "newest_partition_ends": newest_partition_ends(
+            given["newest_partition_ends"], samples
+        ).drop("newest", "newest_day"),
+    }
     built = stale_group_candidates(tables, SETTINGS).toArrow().to_pylist()
     assert len(built) == len(rows["current_groups"])
     return {row["group_id"]: row for row in built}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.sources.partition_ends import read_samples
 from coterie.pipeline.tables.all_tables import TABLES
+from coterie.pipeline.tables.spark import conform
 from coterie.testing.log_generator.generate import GeneratorOptions, generate
 from tests.broker.coordinator.shard_driver import ShardDriver
 from tests.pipeline.gold.expiry_truth import loaded
@@ -60,9 +61,16 @@ class Week:
             self.rows["current_groups"],
         )
         commits = [each for each in history if "committed_offset" in each]
-        names = ("log_partition", "log_offset", "append_ts")
-        self.rows["offset_commits"] = [
-            {**_place(each), **{name: each[name] for name in names}} for each in commits
+        self.rows["data_quality"] = [
+            {
+                "log_partition": number,
+                "history_from_ts": min(
+                    each["append_ts"]
+                    for each in commits
+                    if each["log_partition"] == number
+                ),
+            }
+            for number in sorted({each["log_partition"] for each in commits})
         ]
         last: dict[str, Any] = {}
         changed: dict[str, Any] = {}
@@ -96,9 +104,21 @@ class Week:
     def frame(self, spark: SparkSession, name: str) -> DataFrame:
         """Return a table as a data frame; it is empty when the week has no rows for
         it."""
+        from coterie.pipeline.gold.group_periods import group_periods
+        from coterie.pipeline.gold.newest_partition_ends import newest_partition_ends
+
         if name == "partition_end_samples":
             samples = read_samples(self.folder / "truth" / "ends.jsonl")
             return spark.createDataFrame(samples)
+        if name == "newest_partition_ends":
+            newest = newest_partition_ends(
+                frame(spark, TABLES[name], []),
+                self.frame(spark, "partition_end_samples"),
+            )
+            return conform(newest, TABLES[name])
+        if name == "group_periods":
+            history = self.frame(spark, "offset_commit_history")
+            return group_periods(frame(spark, TABLES[name], []), history)
         return frame(spark, TABLES[name], self.rows.get(name, []))
 
 

@@ -11,9 +11,11 @@ from coterie.pipeline.gold import (
     data_quality,
     expiry_forecast,
     group_history,
+    group_periods,
     group_status,
     group_usage_daily,
     lag_history,
+    newest_partition_ends,
     offset_commit_history,
     stale_group_candidates,
     topic_names,
@@ -22,6 +24,7 @@ from coterie.pipeline.gold.table_inputs import GoldTable
 
 GOLD: Final[tuple[GoldTable, ...]] = (
     topic_names.GOLD,
+    newest_partition_ends.GOLD,
     group_history.GOLD,
     current_groups.ACTIVITY,
     *group_history.TABLES_OF_KINDS,
@@ -34,5 +37,6 @@ GOLD: Final[tuple[GoldTable, ...]] = (
     lag_history.GOLD,
     group_status.GOLD,
     expiry_forecast.GOLD,
+    group_periods.GOLD,
     stale_group_candidates.GOLD,
 )

@@ -56,7 +56,7 @@ def current_groups(
     )
     return (
         groups.join(counts, _GROUP, "full_outer")
-        .join(activity, _GROUP, "left")
+        .join(activity.drop("commits", "log_bytes"), _GROUP, "left")
         .withColumn("group_type", F.coalesce("group_type", F.lit("simple")))
         .withColumn("state", F.coalesce("state", F.lit("Empty")))
         .withColumns({name: F.coalesce(name, F.lit(0)) for name in _COUNTS})
@@ -68,19 +68,24 @@ def group_activity(before: DataFrame, *records: DataFrame) -> DataFrame:
     rows = before
     for frame in records:
         # Only rows of offset_commits have a commit_ts.
-        commit_ts = "commit_ts" if "commit_ts" in frame.columns else F.lit(None)
+        is_commit = "commit_ts" in frame.columns
+        commit_ts = "commit_ts" if is_commit else F.lit(None)
         rows = rows.unionByName(
             frame.select(
                 *_GROUP,
                 F.col("append_ts").alias("first_seen_ts"),
                 F.coalesce(commit_ts).cast("timestamp").alias("last_commit_ts"),
                 F.col("log_offset").alias("last_log_offset"),
+                F.lit(int(is_commit)).cast("bigint").alias("commits"),
+                F.col("size_bytes").cast("bigint").alias("log_bytes"),
             )
         )
     return rows.groupBy(*_GROUP).agg(
         F.min("first_seen_ts").alias("first_seen_ts"),
         F.max("last_commit_ts").alias("last_commit_ts"),
         F.max("last_log_offset").alias("last_log_offset"),
+        F.sum("commits").alias("commits"),
+        F.sum("log_bytes").alias("log_bytes"),
     )
 
 

@@ -1,7 +1,8 @@
 """Gold table data_quality: the number of records read from each log partition, and of
 records left out.
 
-All counts are sums: each build adds the new rows to the previous table.
+All counts are sums: each build adds the new rows to the previous table. The times since
+the last gap begin again with each new gap.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
@@ -18,6 +19,7 @@ from coterie.pipeline.tables.spark import conform
 
 _COUNTS: Final = (
     "records",
+    "bytes",
     "commits",
     "group_records",
     "tombstones",
@@ -49,7 +51,15 @@ def data_quality(
     name, and the positions in the log.
     """
     counts = before.select(
-        "log_partition", "from_offset", "first_ts", "last_ts", *_COUNTS
+        "log_partition",
+        "from_offset",
+        "first_ts",
+        "last_ts",
+        "gap_end_offset",
+        "history_from_ts",
+        # The history of the earlier rows began at the last gap known then.
+        F.coalesce("gap_end_offset", F.lit(0)).alias("history_offset"),
+        *_COUNTS,
     )
     is_aborted = F.col("outcome") == "aborted"
     new_counts = [
@@ -58,6 +68,9 @@ def data_quality(
             F.col("log_offset").alias("from_offset"),
             F.col("append_ts").alias("first_ts"),
             F.col("append_ts").alias("last_ts"),
+            F.col("append_ts").alias("history_from_ts"),
+            F.col("log_offset").alias("history_offset"),
+            F.col("size_bytes").cast("bigint").alias("bytes"),
             _one().alias("records"),
             F.col("is_control").cast("bigint").alias("control"),
             F.coalesce(is_aborted, F.lit(False)).cast("bigint").alias("aborted"),
@@ -70,14 +83,22 @@ def data_quality(
             "log_partition",
             _one().alias("gaps"),
             (F.col("until_offset") - F.col("from_offset")).alias("missing_offsets"),
+            F.col("until_offset").alias("gap_end_offset"),
         ),
     ]
     for rows in new_counts:
         counts = counts.unionByName(rows, allowMissingColumns=True)
+    gap_end = F.max("gap_end_offset").over(Window.partitionBy("log_partition"))
+    is_since_gap = F.col("history_offset") >= F.coalesce(gap_end, F.lit(0))
+    counts = counts.withColumn(
+        "history_from_ts", F.when(is_since_gap, F.col("history_from_ts"))
+    )
     sums = counts.groupBy("log_partition").agg(
         F.min("from_offset").alias("from_offset"),
         F.min("first_ts").alias("first_ts"),
         F.max("last_ts").alias("last_ts"),
+        F.max("gap_end_offset").alias("gap_end_offset"),
+        F.min("history_from_ts").alias("history_from_ts"),
         *(F.sum(count).alias(count) for count in _COUNTS),
     )
     held_back = F.col("end_offset") - F.col("stable_offset")

@@ -29,6 +29,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from coterie.pipeline.gold.newest_partition_ends import newest_of_partitions
 from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
 from coterie.pipeline.tables.gold_offsets import EXPIRY_FORECAST
@@ -40,10 +41,9 @@ INPUTS: Final = (
     "current_members",
     "consumer_group_records",
     "tombstones",
-    "lag_history",
+    "newest_partition_ends",
 )
 _REGEX_TYPE: Final = 16
-_PARTITION: Final = ["group_id", "topic", "partition"]
 _NOTES: Final = {
     "explicit": "the commit has an explicit expiration time",
     "simple_commit": "no member ever joined: counts from the commit, even while a"
@@ -65,7 +65,12 @@ def expiry_forecast(
 ) -> DataFrame:
     """Return the rows from the tables of INPUTS."""
     offsets, groups = tables["current_offsets"], tables["current_groups"]
-    lag = tables["lag_history"]
+    ends = newest_of_partitions(
+        tables["newest_partition_ends"],
+        "topic_id",
+        "log_start_offset",
+        "high_watermark",
+    ).withColumnRenamed("topic_id", "sampled_id")
     subscribed = _subscriptions(
         tables["current_members"],
         tables["consumer_group_records"],
@@ -82,9 +87,6 @@ def expiry_forecast(
     )
     notes = F.create_map(*(F.lit(text) for item in _NOTES.items() for text in item))
     note = F.when(F.col("is_trap"), _TRAP_NOTE).otherwise(notes[basis])
-    last_lag = lag.groupBy(_PARTITION).agg(
-        F.max_by("lag", "sample_ts").alias("at_risk_messages")
-    )
     return (
         _with_subscribed(offsets, groups, subscribed)
         .withColumn("basis", _basis())
@@ -101,7 +103,8 @@ def expiry_forecast(
         .withColumn("remaining_ms", F.unix_millis("expires_ts") - now_ms)
         .withColumn("is_trap", F.coalesce(is_trap, F.lit(False)))
         .withColumn("note", note)
-        .join(last_lag, _PARTITION, "left")
+        .join(ends, ["topic", "partition"], "left")
+        .withColumn("at_risk_messages", _lag())
     )
 
 
@@ -152,6 +155,17 @@ def _base_ts() -> Column:
         F.when(F.col("basis") == "empty_since", empty_since)
         .when(F.col("basis") != "never", F.col("commit_ts"))
         .otherwise(F.lit(None).cast("timestamp"))
+    )
+
+
+def _lag() -> Column:
+    """Return the number of records after the committed offset at the newest sample. It
+    is null if the topic with this name is not the one that the commit was for."""
+    next_offset = F.greatest("committed_offset", "log_start_offset")
+    is_other_topic = F.col("topic_id") != F.col("sampled_id")
+    return F.when(
+        F.col("high_watermark").isNotNull() & ~F.coalesce(is_other_topic, F.lit(False)),
+        F.greatest(F.col("high_watermark") - next_offset, F.lit(0)),
     )
 
 

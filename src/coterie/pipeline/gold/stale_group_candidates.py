@@ -36,13 +36,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from coterie.pipeline.gold.group_periods import longest_pauses
 from coterie.pipeline.gold.settings import DAY_MS, GoldSettings
 from coterie.pipeline.gold.stale_group_evidence import (
     last_expiration,
     last_members,
-    log_bytes,
-    log_coverage,
-    longest_pauses,
     offset_counts,
     similar_names,
 )
@@ -52,22 +50,14 @@ from coterie.pipeline.tables.spark import conform
 
 ITEM: Final = "delete-group:"
 """Prefix of the IDs of plan items that delete a group."""
-_RECORD_TABLES: Final = (
-    "offset_commits",
-    "tombstones",
-    "classic_group_records",
-    "consumer_group_records",
-)
 INPUTS: Final = (
     "current_groups",
-    "current_offsets",
-    "offset_commit_history",
+    "group_activity",
+    "group_periods",
     "member_sessions",
     "expiry_forecast",
-    "lag_history",
-    "partition_end_samples",
-    *_RECORD_TABLES,
-    "log_gaps",
+    "newest_partition_ends",
+    "data_quality",
 )
 
 
@@ -101,9 +91,8 @@ def _with_evidence(
     tables: Mapping[str, DataFrame], settings: GoldSettings
 ) -> DataFrame:
     groups, sessions = tables["current_groups"], tables["member_sessions"]
-    samples, lag = tables["partition_end_samples"], tables["lag_history"]
-    records = [tables[name] for name in _RECORD_TABLES]
-    pauses = longest_pauses(tables["offset_commit_history"], sessions)
+    forecast = tables["expiry_forecast"]
+    pauses = longest_pauses(tables["group_periods"], sessions)
     with_commits = groups.join(pauses, "group_id", "left").select(
         "group_id", "member_count", F.coalesce("commits", F.lit(0)).alias("commits")
     )
@@ -111,13 +100,17 @@ def _with_evidence(
     for evidence in (
         pauses,
         similar_names(with_commits),
-        offset_counts(tables["current_offsets"], samples, lag),
-        log_bytes(records),
+        offset_counts(forecast, tables["newest_partition_ends"]),
+        tables["group_activity"].select("group_id", "log_bytes"),
         last_members(sessions),
-        last_expiration(tables["expiry_forecast"]),
+        last_expiration(forecast),
     ):
         rows = rows.join(evidence, "group_id", "left")
-    coverage = log_coverage(records, tables["log_gaps"])
+    coverage = tables["data_quality"].select(
+        "log_partition",
+        "history_from_ts",
+        F.col("gap_end_offset").isNull().alias("is_whole"),
+    )
     now_ms = F.unix_millis(F.lit(settings.as_of_ts).cast("timestamp"))
     last_ms = F.greatest(
         *(
@@ -130,7 +123,7 @@ def _with_evidence(
     # than those in the log.
     assumed_gap_ms = F.when(~F.col("is_whole"), settings.assumed_gap_ms).otherwise(0)
     return (
-        rows.join(F.broadcast(coverage), "log_partition", "left")
+        rows.join(coverage, "log_partition", "left")
         .withColumn(
             "idle_ms", now_ms - F.coalesce(last_ms, F.unix_millis("first_seen_ts"))
         )

@@ -1,5 +1,5 @@
-"""Evidence for stale_group_candidates: pauses in activity, similar names, and remaining
-offsets and records.
+"""Evidence for stale_group_candidates: similar names, remaining offsets and the last
+members.
 
 Most functions return one row for each group, with columns of that table or columns that
 its rules read.
@@ -7,64 +7,16 @@ its rules read.
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-
-from coterie.pipeline.gold.partition_events import of_minutes
-from coterie.pipeline.gold.settings import DAY_MS
 
 _LAST_MEMBERS_MS: Final = 60 * 60 * 1000
 """Members that left in this time before the last one count as the last members. An hour
 covers a service that is shut down instance by instance."""
 _NAME_CHARACTERS_MIN: Final = 6
 """Names shorter than this are similar by chance too often."""
-
-
-def longest_pauses(history: DataFrame, sessions: DataFrame) -> DataFrame:
-    """Return `usual_gap_ms`, the longest time between two periods of activity, and the
-    number of `commits`, from offset_commit_history and member_sessions.
-
-    A monthly job that has been idle for 20 days is not stale: it has been idle for 30
-    days before and became active again. A group is active while it has members and when
-    it commits. Offsets set by an operator are not activity. `usual_gap_ms` is null for
-    a group that never paused.
-    """
-    # Commits are grouped by hour first. Pauses of more than an hour stay visible, and
-    # far fewer rows have to be sorted.
-    at_ts = F.coalesce("append_ts", "commit_ts")
-    hours = (
-        history.where(F.col("committed_offset").isNotNull())
-        .where(F.coalesce(F.col("actor") != "admin", F.lit(True)))
-        .groupBy("group_id", F.date_trunc("hour", at_ts).alias("hour"))
-        .agg(
-            F.min(F.unix_millis(at_ts)).alias("from_ms"),
-            F.max(F.unix_millis(at_ts)).alias("to_ms"),
-            F.count("*").alias("commits"),
-        )
-        .drop("hour")
-    )
-    with_members = sessions.select(
-        "group_id",
-        F.unix_millis("joined_ts").alias("from_ms"),
-        F.unix_millis(F.coalesce("left_ts", "joined_ts")).alias("to_ms"),
-        F.lit(0).cast("bigint").alias("commits"),
-    )
-    before = (
-        Window.partitionBy("group_id")
-        .orderBy("from_ms", "to_ms")
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
-    pause_ms = F.col("from_ms") - F.max("to_ms").over(before)
-    longest = F.max(F.when(F.col("pause_ms") > 0, F.col("pause_ms")))
-    return (
-        hours.unionByName(with_members)
-        .withColumn("pause_ms", pause_ms)
-        .groupBy("group_id")
-        .agg(longest.alias("usual_gap_ms"), F.sum("commits").alias("commits"))
-    )
 
 
 def similar_names(groups: DataFrame) -> DataFrame:
@@ -114,60 +66,26 @@ def _without_numbers(name: str) -> Column:
     return F.regexp_replace(name, "[0-9]+", "0")
 
 
-def log_bytes(records: list[DataFrame]) -> DataFrame:
-    """Return `log_bytes` of each group, from the silver tables of records."""
-    return (
-        _union(records).groupBy("group_id").agg(F.sum("size_bytes").alias("log_bytes"))
-    )
-
-
-def log_coverage(records: list[DataFrame], gaps: DataFrame) -> DataFrame:
-    """Return for each log partition `history_from_ts`, the time since which it has no
-    gap, and `is_whole`, true when it has no gap at all."""
-    last_gaps = gaps.groupBy("log_partition").agg(
-        F.max("until_offset").alias("gap_end")
-    )
-    return (
-        _union(records)
-        .join(F.broadcast(last_gaps), "log_partition", "left")
-        .where(F.col("log_offset") >= F.coalesce("gap_end", F.lit(0)))
-        .groupBy("log_partition")
-        .agg(
-            F.min("append_ts").alias("history_from_ts"),
-            F.max("gap_end").isNull().alias("is_whole"),
-        )
-    )
-
-
-def _union(records: list[DataFrame]) -> DataFrame:
-    columns = ("group_id", "log_partition", "log_offset", "append_ts", "size_bytes")
-    return reduce(DataFrame.union, [frame.select(*columns) for frame in records])
-
-
-def offset_counts(offsets: DataFrame, samples: DataFrame, lag: DataFrame) -> DataFrame:
-    """Return `offsets_count`, `topics`, `topics_missing`, `topics_still_written` and
-    `total_lag`, from current_offsets, partition_end_samples and lag_history.
+def offset_counts(forecast: DataFrame, ends: DataFrame) -> DataFrame:
+    """Return `offsets_count` and `total_lag` of each group, the number of its `topics`,
+    and those that were deleted or are still written to, from expiry_forecast and
+    newest_partition_ends.
 
     A topic is missing when the last query of the whole cluster did not list it. Samples
-    of other sources, which have no `round_trip_ms`, show only partitions that grow: a
-    missing sample does not show that a topic was deleted.
+    of other sources show only partitions that grow: a missing sample does not show that
+    a topic was deleted.
     """
-    partition = ["group_id", "topic", "partition"]
-    last_lag = lag.groupBy(partition).agg(F.max_by("lag", "sample_ts").alias("lag"))
-    was_queried = F.coalesce(F.max("round_trip_ms") >= 0, F.lit(False))
     topics = (
-        offsets.select(partition)
-        .join(last_lag, partition, "left")
-        .groupBy("group_id", "topic")
-        .agg(F.count("*").alias("count"), F.sum("lag").alias("lag"))
-        .join(F.broadcast(_existing_topics(samples)), "topic", "left")
-        .join(F.broadcast(samples.agg(was_queried.alias("was_queried"))), how="cross")
+        forecast.groupBy("group_id", "topic")
+        .agg(F.count("*").alias("count"), F.sum("at_risk_messages").alias("lag"))
+        .join(_existing_topics(ends), "topic", "left")
+        .join(ends.agg(F.max("queried_ts").alias("queried_ts")), how="cross")
     )
 
     def topics_with(condition: Column) -> Column:
         return F.sort_array(F.collect_set(F.when(condition, F.col("topic"))))
 
-    is_missing = F.col("was_queried") & F.col("is_present").isNull()
+    is_missing = F.col("queried_ts").isNotNull() & F.col("is_present").isNull()
     return topics.groupBy("group_id").agg(
         F.sum("count").cast("int").alias("offsets_count"),
         F.count("*").cast("int").alias("topics"),
@@ -177,31 +95,34 @@ def offset_counts(offsets: DataFrame, samples: DataFrame, lag: DataFrame) -> Dat
     )
 
 
-def _existing_topics(samples: DataFrame) -> DataFrame:
-    """Return `topic`, `is_present` (true or null) and `is_written`: whether it grew in
-    the day before the last sample."""
-    ends = of_minutes(samples)
-    queried_ts = F.when(F.col("round_trip_ms").isNotNull(), F.col("sample_ts"))
-    newest = ends.agg(
-        F.max("sample_ts").alias("newest_ts"), F.max(queried_ts).alias("queried_ts")
-    )
-    # A whole day, so that the topic of a daily job counts as written.
-    in_last_day = F.unix_millis("sample_ts") >= F.unix_millis("newest_ts") - DAY_MS
-    end = F.when(in_last_day, F.col("high_watermark"))
-    is_listed = F.col("sample_ts") >= F.col("queried_ts")
-    partitions = (
-        ends.join(F.broadcast(newest), how="cross")
-        .groupBy("topic", "partition")
+def _existing_topics(ends: DataFrame) -> DataFrame:
+    """Return `topic`, `is_present` (true or null) and `is_written`: whether it grew on
+    the last two days."""
+    whole = Window.partitionBy(F.lit(1))
+    # Two days, so that the topic of a daily job counts as written.
+    is_recent = F.col("day_number") > F.col("newest_day") - 2
+    return (
+        ends.withColumn("newest_day", F.max("day_number").over(whole))
+        .withColumn("last_query_ts", F.max("queried_ts").over(whole))
+        .groupBy("topic", "partition", "newest_day", "last_query_ts")
         .agg(
-            (F.max(end) > F.min(end)).alias("grew"), F.max(is_listed).alias("is_listed")
+            F.max(F.when(is_recent, F.col("highest_end"))).alias("highest"),
+            F.min(F.when(is_recent, F.col("lowest_end"))).alias("lowest"),
+            F.max("sample_ts").alias("sample_ts"),
+        )
+        .groupBy("topic")
+        .agg(
+            F.coalesce(F.max(F.col("highest") > F.col("lowest")), F.lit(False)).alias(
+                "is_written"
+            ),
+            F.max(F.col("sample_ts") >= F.col("last_query_ts")).alias("is_listed"),
+        )
+        .select(
+            "topic",
+            F.when(F.coalesce("is_listed", F.lit(True)), True).alias("is_present"),
+            "is_written",
         )
     )
-    topics = partitions.groupBy("topic").agg(
-        F.coalesce(F.max("grew"), F.lit(False)).alias("is_written"),
-        F.max("is_listed").alias("is_listed"),
-    )
-    is_present = F.when(F.coalesce("is_listed", F.lit(True)), True)
-    return topics.select("topic", is_present.alias("is_present"), "is_written")
 
 
 def last_members(sessions: DataFrame) -> DataFrame:

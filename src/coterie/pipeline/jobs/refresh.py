@@ -32,6 +32,7 @@ from coterie.pipeline.lake.manifest import (
     Version,
 )
 from coterie.pipeline.lake.writer import TableWriter, new_path
+from coterie.pipeline.spark_session import SizedSession
 from coterie.pipeline.tables.all_tables import TABLES
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
 from coterie.pipeline.tables.table import DAY, Layer
@@ -80,7 +81,7 @@ def prepare_refresh(
     if recorded != dict(version.settings):
         states = {name: states[name] for name in states if is_kept(name)}
     now = replace(settings, as_of_ts=version.as_of_ts, heads=version.heads)
-    builder = _Builder(spark, lake, now, lake.next_step(), version, states)
+    builder = _Builder(SizedSession(spark), lake, now, lake.next_step(), version, states)
 
     def run() -> list[str]:
         for number, gold in enumerate(chosen):
@@ -107,7 +108,7 @@ def is_kept(name: str) -> bool:
 class _Builder:
     """The gold tables of one refresh."""
 
-    spark: SparkSession
+    session: SizedSession
     lake: Lake
     settings: GoldSettings
     step: int
@@ -132,6 +133,7 @@ class _Builder:
 
     def build(self, gold: GoldTable) -> None:
         name = gold.table.name
+        self.session.begin()
         inputs = _BuildInputs(self, gold)
         added = self._write(gold.build(inputs), gold)
         known, present = name in self.states, self.states.get(name, TableState())
@@ -236,7 +238,7 @@ class _BuildInputs:
     """An implementation of `TableInputs` over a lake, for the build of one table."""
 
     def __init__(self, builder: _Builder, gold: GoldTable) -> None:
-        self.spark = builder.spark
+        self.spark = builder.session.spark
         self.uses_settings = False
         self.cut: datetime | None = None
         """The time given to `rewrite_from`."""
@@ -281,7 +283,9 @@ class _BuildInputs:
         self.cut = time
 
     def _read(self, name: str, files: Sequence[DataFile]) -> DataFrame:
-        return read_files(self.spark, self._builder.lake.storage, TABLES[name], files)
+        rows = read_files(self.spark, self._builder.lake.storage, TABLES[name], files)
+        count = sum(file.rows for file in files)
+        return self._builder.session.gathered(rows, count)
 
     def _files(self, name: str) -> tuple[DataFile, ...]:
         assert name in self._gold.inputs, f"{name} is not a declared input"

@@ -36,6 +36,8 @@ TABLES: Final[Mapping[str, Table]] = {
         gold_groups.GROUP_HISTORY,
         gold_groups.GROUP_ACTIVITY,
         gold_offsets.TOPIC_NAMES,
+        gold_groups.GROUP_PERIODS,
+        gold_offsets.NEWEST_PARTITION_ENDS,
     )
 }
 """Bronze tables first, then silver, gold and internal ones."""

@@ -314,7 +314,7 @@ STALE_GROUP_CANDIDATES: Final = Table(
 GROUP_ACTIVITY: Final = Table(
     "group_activity",
     Layer.INTERNAL,
-    "When were the first and last records of each group written?",
+    "When were the first and last records of each group written, and how many?",
     key=("log_partition", "group_id"),
     columns=(
         LOG_PARTITION,
@@ -322,6 +322,21 @@ GROUP_ACTIVITY: Final = Table(
         Column("first_seen_ts", TIME, "time of its first record of any type"),
         Column("last_commit_ts", TIME, "time of its newest commit"),
         required("last_log_offset", LONG, "log offset of its last record of any type"),
+        required("commits", LONG, "number of its commits"),
+        required("log_bytes", LONG, "size of its records' keys and values"),
+    ),
+)
+
+GROUP_PERIODS: Final = Table(
+    "group_periods",
+    Layer.INTERNAL,
+    "When did each group commit without a pause of an hour?",
+    key=("group_id", "from_ts"),
+    columns=(
+        GROUP_ID,
+        required("from_ts", TIME, "time of the first commit"),
+        required("to_ts", TIME, "time of the last commit"),
+        required("commits", LONG, "number of commits"),
     ),
 )
 

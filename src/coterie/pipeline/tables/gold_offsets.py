@@ -270,6 +270,7 @@ DATA_QUALITY: Final = Table(
         Column("next_offset", LONG, "next offset to read"),
         Column("end_offset", LONG, "end offset of the log at the last run"),
         required("records", LONG, "number of records read"),
+        required("bytes", LONG, "size of the records' keys and values"),
         required("commits", LONG, "number of commits"),
         required("group_records", LONG, "number of group records"),
         required("tombstones", LONG, "number of tombstones"),
@@ -281,6 +282,28 @@ DATA_QUALITY: Final = Table(
         required("held_back", LONG, "offsets not read yet: an open transaction"),
         Column("first_ts", TIME, "oldest record timestamp"),
         Column("last_ts", TIME, "newest record timestamp"),
+        Column("gap_end_offset", LONG, "end of the last log gap; null without gaps"),
+        Column("history_from_ts", TIME, "oldest record timestamp since that gap"),
+    ),
+)
+
+NEWEST_PARTITION_ENDS: Final = Table(
+    "newest_partition_ends",
+    Layer.INTERNAL,
+    "What was the end offset of each partition on the last two days with samples?",
+    key=("topic", "topic_id", "partition", "day_number"),
+    columns=(
+        TOPIC,
+        TOPIC_ID,
+        PARTITION,
+        required("day_number", INT, "days since 1970 in UTC"),
+        required("sample_ts", TIME, "time of the newest sample of the day"),
+        required("log_start_offset", LONG, "its log start offset"),
+        required("high_watermark", LONG, "its high watermark"),
+        Column("leader_id", INT, "broker ID of the leader"),
+        required("lowest_end", LONG, "lowest high watermark of the day"),
+        required("highest_end", LONG, "highest high watermark of the day"),
+        Column("queried_ts", TIME, "time of the newest sample taken from a broker"),
     ),
 )
 
