@@ -33,8 +33,9 @@ def newest_partition_ends(before: DataFrame, samples: DataFrame) -> DataFrame:
         F.when(F.col("round_trip_ms").isNotNull(), F.col("sample_ts")).alias(
             "queried_ts"
         ),
+        F.col("sample_ts").alias("first_ts"),
     )
-    newest_day = F.max("day_number").over(Window.partitionBy(*_PARTITION))
+    of_id = Window.partitionBy(*_PARTITION)
     return (
         before.unionByName(days)
         .groupBy(*_PARTITION, "day_number")
@@ -43,8 +44,10 @@ def newest_partition_ends(before: DataFrame, samples: DataFrame) -> DataFrame:
             F.min("lowest_end").alias("lowest_end"),
             F.max("highest_end").alias("highest_end"),
             F.max("queried_ts").alias("queried_ts"),
+            F.min("first_ts").alias("first_ts"),
         )
-        .withColumn("newest_day", newest_day)
+        .withColumn("newest_day", F.max("day_number").over(of_id))
+        .withColumn("first_ts", F.min("first_ts").over(of_id))
         .where(F.col("day_number") > F.col("newest_day") - _DAYS)
         .select("*", "newest.*")
     )

@@ -7,7 +7,8 @@ batch. New rows are appended, and existing ones never change.
 The log does not record which member made a commit. It does record which member owned the
 partition then, and whether the group had members.
 
-It does not record why a tombstone was written either. The first rule that fits decides:
+It does not record why a tombstone was written either. The first rule that fits decides;
+deleted_offsets revises the cause `unknown` when later records or samples show more:
 
 | cause | condition |
 |---|---|

@@ -22,6 +22,7 @@ TABLES: Final[Mapping[str, Table]] = {
         gold_groups.CURRENT_MEMBERS,
         gold_offsets.CURRENT_OFFSETS,
         gold_offsets.OFFSET_COMMIT_HISTORY,
+        gold_offsets.DELETED_OFFSETS,
         gold_offsets.PARTITION_END_SAMPLES,
         gold_offsets.LAG_HISTORY,
         gold_groups.GROUP_STATUS,

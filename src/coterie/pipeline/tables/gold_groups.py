@@ -296,7 +296,8 @@ STALE_GROUP_CANDIDATES: Final = Table(
         required(
             "topics_still_written",
             list_of(STRING),
-            "topics with its committed offsets that still receive records",
+            "topics with its committed offsets that received records on the last two"
+            " days with samples",
         ),
         Column("total_lag", LONG, "number of records that it has not read"),
         required("offsets_count", INT, "committed offsets that would be deleted"),

@@ -95,7 +95,8 @@ OFFSET_COMMIT_HISTORY: Final = Table(
         Column(
             "tombstone_cause",
             STRING,
-            "expired, offsets_deleted, group_deleted, topic_deleted, unknown",
+            "expired, offsets_deleted, group_deleted, topic_deleted, unknown; by the"
+            " records up to the tombstone (deleted_offsets: by later ones too)",
         ),
         required(
             "is_lower_bound",
@@ -104,6 +105,31 @@ OFFSET_COMMIT_HISTORY: Final = Table(
         ),
     ),
     day_of="append_ts",
+)
+
+DELETED_OFFSETS: Final = Table(
+    "deleted_offsets",
+    Layer.GOLD,
+    "Why was each committed offset deleted?",
+    key=("log_partition", "log_offset"),
+    columns=(
+        GROUP_ID,
+        TOPIC,
+        PARTITION,
+        LOG_PARTITION,
+        LOG_OFFSET,
+        Column("deleted_ts", TIME, "timestamp of the tombstone"),
+        Column(
+            "last_offset", LONG, "the deleted offset; null when it is not in the log"
+        ),
+        required(
+            "cause",
+            STRING,
+            "expired, offsets_deleted, group_deleted, topic_deleted or unknown, by what"
+            " is known now",
+        ),
+        required("cause_in_log", STRING, "cause by the records up to the tombstone"),
+    ),
 )
 
 PARTITION_END_SAMPLES: Final = Table(
@@ -304,6 +330,7 @@ NEWEST_PARTITION_ENDS: Final = Table(
         required("lowest_end", LONG, "lowest high watermark of the day"),
         required("highest_end", LONG, "highest high watermark of the day"),
         Column("queried_ts", TIME, "time of the newest sample taken from a broker"),
+        required("first_ts", TIME, "time of the first sample with this topic ID"),
     ),
 )
 
