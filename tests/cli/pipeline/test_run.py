@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import msgspec
 import pytest
 
 from coterie.cli import main as cli
+from coterie.cli.pipeline.run import _gold_settings, _with_retention
+from coterie.pipeline.gold.settings import DAY_MS
 from coterie.pipeline.lake.lake import Lake
 from coterie.testing.log_generator.generate import GeneratorOptions, generate
 
@@ -98,3 +104,28 @@ def test_a_missing_file_of_samples_is_refused_before_a_lake_is_made(
     error = _refused(capsys, *words, "--to", str(tmp_path / "lake"))
     assert "gone.jsonl cannot be read: No such file or directory" in error
     assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "of_cluster", "of_lake", "expected_ms"),
+    [
+        (2.0, 5, 6, 2 * DAY_MS),
+        (None, 5, 6, 5),
+        (None, None, 6, 6),
+        (None, None, None, 7 * DAY_MS),
+    ],
+)
+def test_the_retention_time_comes_from_the_option_the_cluster_or_the_lake(
+    tmp_path: Path,
+    option: float | None,
+    of_cluster: int | None,
+    of_lake: int | None,
+    expected_ms: int,
+) -> None:
+    lake = Lake.create(tmp_path / "lake", "kafka:host:9092")
+    recorded = {} if of_lake is None else {"retention_ms": str(of_lake)}
+    lake.version = msgspec.structs.replace(lake.version, settings=recorded)
+    options = Namespace(retention_days=option, keep=[])
+    source: Any = SimpleNamespace(retention_ms=lambda: of_cluster)
+    settings = _with_retention(_gold_settings(options), options, lake, source)
+    assert settings.retention_ms == expected_ms

@@ -152,6 +152,13 @@ def test_samples_are_not_older_than_the_records_that_were_read(
     assert samples["sample_ts"].to_pylist() == [soon]
 
 
+def test_the_retention_time_of_offsets_is_that_of_the_brokers() -> None:
+    with ThreadServer(offsets_retention_minutes=90) as server:
+        source = open_source(f"kafka:{address(server)}")
+        assert isinstance(source, ClusterSource)
+        assert source.retention_ms() == 90 * 60_000
+
+
 def test_source_options_are_connection_settings() -> None:
     source = open_source("kafka:broker:9092", **{"client.id": "me"})
     assert isinstance(source, ClusterSource)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from coterie.pipeline.gold.settings import GoldSettings
     from coterie.pipeline.lake.lake import Lake
+    from coterie.pipeline.sources.source import Source
 
 _KEEP_HOURS: Final = 7 * 24
 _FOLLOW_KEEP_HOURS: Final = 1
@@ -35,9 +37,9 @@ def _add_gold_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retention-days",
         type=float,
-        default=7.0,
         metavar="DAYS",
-        help="offsets.retention.minutes of the cluster, in days (default 7)",
+        help="offsets.retention.minutes of the cluster, in days (default: as the"
+        " cluster's brokers or the lake's last run say; otherwise 7)",
     )
     parser.add_argument(
         "--keep",
@@ -52,11 +54,27 @@ def _add_gold_settings(parser: argparse.ArgumentParser) -> None:
 def _gold_settings(options: argparse.Namespace) -> GoldSettings:
     from coterie.pipeline.gold.settings import DAY_MS, GoldSettings
 
+    settings = GoldSettings(keep=tuple(options.keep))
+    if options.retention_days is None:
+        return settings
     if options.retention_days <= 0:
         raise SettingError("--retention-days must be more than 0")
-    return GoldSettings(
-        retention_ms=int(options.retention_days * DAY_MS), keep=tuple(options.keep)
-    )
+    return replace(settings, retention_ms=int(options.retention_days * DAY_MS))
+
+
+def _with_retention(
+    settings: GoldSettings,
+    options: argparse.Namespace,
+    lake: Lake,
+    source: Source | None = None,
+) -> GoldSettings:
+    """Return the settings with the retention time of the source's cluster or of the
+    lake's last run, if it is known and no option gives one."""
+    if options.retention_days is not None:
+        return settings
+    ask = getattr(source, "retention_ms", None)
+    known = (ask() if ask else None) or lake.version.settings.get("retention_ms")
+    return settings if known is None else replace(settings, retention_ms=int(known))
 
 
 # run
@@ -134,7 +152,7 @@ def _run(options: argparse.Namespace) -> int:
             spark=start_spark(engine),
             lake=lake,
             source=source,
-            settings=settings,
+            settings=_with_retention(settings, options, lake, source),
             samples=options.samples,
             max_records=options.max_records,
             limits=step_limits(engine),
@@ -205,7 +223,7 @@ def _backfill(options: argparse.Namespace) -> int:
             spark=start_spark(engine),
             lake=lake,
             source=BronzeSource(str(lake.storage)),
-            settings=settings,
+            settings=_with_retention(settings, options, lake),
             limits=step_limits(engine),
             progress=progress,
         )

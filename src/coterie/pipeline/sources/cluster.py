@@ -27,6 +27,11 @@ import numpy as np
 import pyarrow as pa
 
 from coterie.client.admin.calls import describe_cluster
+from coterie.client.admin.configs import (
+    ConfigResource,
+    ConfigResourceType,
+    describe_configs,
+)
 from coterie.client.admin.fetch import FetchResult, fetch_log
 from coterie.client.admin.log_offsets import EARLIEST, LATEST, list_offsets
 from coterie.client.admin.topics import describe_topics
@@ -46,6 +51,7 @@ from coterie.wire.record_batch import HEADER_BYTES, LENGTH_END
 T = TypeVar("T")
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+_RETENTION: Final = "offsets.retention.minutes"
 _FRONT: Final = struct.Struct(">qi11xi")
 """The base offset, length and last offset delta of a batch."""
 _EMPTY_FETCHES_MAX: Final = 5
@@ -113,6 +119,12 @@ class ClusterSource:
         """
         self.heads()
 
+    def retention_ms(self) -> int | None:
+        """Return `offsets.retention.minutes` of one broker, in ms, which should be the
+        same on all; None when it may not be read. Raises ClientError."""
+        with ClusterConnection(self.settings) as connection:
+            return connection.wait(_fetch_retention_ms(connection.cluster))
+
     def heads(self, since: Mapping[int, int] | None = None) -> Mapping[int, Head]:
         """Return the head of each log partition; an empty mapping if the topic does not
         exist.
@@ -133,6 +145,16 @@ class ClusterSource:
         del is_until  # there are no past samples
         with ClusterConnection(self.settings) as connection:
             return connection.wait(sample_cluster(connection.cluster, at_us))
+
+
+async def _fetch_retention_ms(cluster: Cluster) -> int | None:
+    nodes = (await describe_cluster(cluster)).nodes
+    broker = ConfigResource(ConfigResourceType.BROKER, str(nodes[0].node_id))
+    described = await describe_configs(cluster, [broker], names=[_RETENTION])
+    # Reading it takes the permission DescribeConfigs on the cluster.
+    entries = described.values.get(broker, ())
+    values = [entry.value for entry in entries if entry.name == _RETENTION]
+    return int(values[0]) * 60_000 if values and values[0] else None
 
 
 async def _fetch_heads(cluster: Cluster) -> dict[int, Head]:
