@@ -138,12 +138,13 @@ def build_daily_usage(silver: Silver) -> DataFrame:
 def build_coordinator_load(silver: Silver) -> DataFrame:
     """Return the table coordinator_load."""
     from coterie.pipeline.gold.coordinator_load import coordinator_load
+    from coterie.pipeline.gold.current_groups import group_activity
 
-    commits = silver.table("offset_commits")
+    before = silver.table("group_activity")
+    activity = group_activity(before, silver.table("offset_commits"))
     groups = silver.table("current_groups")
-    samples = silver.table("partition_end_samples")
-    quality = build_data_quality(silver)
-    return coordinator_load(commits, commits, quality, groups, samples)
+    ends = silver.table("newest_partition_ends")
+    return coordinator_load(build_data_quality(silver), activity, groups, ends)
 
 
 def build_data_quality(silver: Silver) -> DataFrame:
