@@ -81,7 +81,9 @@ def prepare_refresh(
     if recorded != dict(version.settings):
         states = {name: states[name] for name in states if is_kept(name)}
     now = replace(settings, as_of_ts=version.as_of_ts, heads=version.heads)
-    builder = _Builder(SizedSession(spark), lake, now, lake.next_step(), version, states)
+    builder = _Builder(
+        SizedSession(spark), lake, now, lake.next_step(), version, states
+    )
 
     def run() -> list[str]:
         for number, gold in enumerate(chosen):

@@ -27,11 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from coterie.client.admin.calls import describe_cluster
-from coterie.client.admin.configs import (
-    ConfigResource,
-    ConfigResourceType,
-    describe_configs,
-)
+from coterie.client.admin.configs import ConfigResource, describe_configs
 from coterie.client.admin.fetch import FetchResult, fetch_log
 from coterie.client.admin.log_offsets import EARLIEST, LATEST, list_offsets
 from coterie.client.admin.topics import describe_topics
@@ -45,6 +41,7 @@ from coterie.pipeline.sources.row_builder import BatchRun, RowBuilder
 from coterie.pipeline.sources.source import Head, OffsetRange, Rows
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
 from coterie.types import LogOffset, TopicPartition
+from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.record_batch import HEADER_BYTES, LENGTH_END
 
