@@ -11,6 +11,7 @@ from coterie.errors import SettingError
 from coterie.pipeline.spark_session import (
     Engine,
     SizedSession,
+    collect_all,
     first_line,
     spark_settings,
 )
@@ -125,3 +126,25 @@ def test_the_first_line_of_a_spark_error_is_its_cause() -> None:
     assert first_line(Exception(java)) == "a.B: [X] no y"
     assert first_line(ValueError("one\ntwo")) == "one"
     assert first_line(ValueError()) == "ValueError"
+
+
+@pytest.mark.slow
+def test_frames_are_collected_by_one_job(spark: SparkSession) -> None:
+    sized = SizedSession(spark)
+    frames = [
+        sized.gathered(sized.spark.sql(query), 3)
+        for query in (
+            "select id, string(id) as name from range(3)",
+            "select id from range(3) where id > 5",
+            "select array(id) as ids, null as nothing, timestamp_millis(id) as at"
+            " from range(2)",
+        )
+    ]
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    before = scheduler.numTotalJobs()
+    first, empty, last = collect_all(frames)
+    assert scheduler.numTotalJobs() == before + 1
+    assert first.to_pydict() == {"id": [0, 1, 2], "name": ["0", "1", "2"]}
+    assert (empty.column_names, empty.num_rows) == (["id"], 0)
+    assert last["ids"].to_pylist() == [[0], [1]]
+    assert last["at"].type == pa.timestamp("us", "UTC")

@@ -9,10 +9,14 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from coterie.errors import SettingError
 from coterie.pipeline.java import cache_directory, find_java
@@ -147,15 +151,13 @@ class SizedSession:
         self._is_tunable = isinstance(spark, SparkSession)
         self.spark = spark.newSession() if self._is_tunable else spark
         self._rows = 0
-        self._is_small = False
-        self._for_many_rows: dict[str, str] = {}
+        self._is_set_for_few = False
+        self._usual: dict[str, str] = {}
         if self._is_tunable:
             for name in _ALL_SETTINGS:
                 self.spark.conf.set(name, str(spark.conf.get(name)))
             # Removing a setting would restore Spark's default, not the user's value.
-            self._for_many_rows = {
-                name: str(spark.conf.get(name)) for name in _FOR_FEW_ROWS
-            }
+            self._usual = {name: str(spark.conf.get(name)) for name in _FOR_FEW_ROWS}
 
     def begin(self) -> None:
         """Begin another query: it reads nothing yet."""
@@ -166,16 +168,62 @@ class SizedSession:
 
         Call it with each input before the query runs.
         """
-        if not self._is_tunable:
-            return frame
         self._rows += rows
-        if self._is_small != (self._rows <= _FEW_ROWS):
-            self._is_small = not self._is_small
-            settings = _FOR_FEW_ROWS if self._is_small else self._for_many_rows
+        self.set_for(few_rows=self.reads_few_rows)
+        # Rows in one task need no shuffle.
+        is_one_task = self._is_tunable and rows <= _FEW_ROWS
+        return frame.coalesce(1) if is_one_task else frame
+
+    @property
+    def reads_few_rows(self) -> bool:
+        """Whether the inputs so far have few rows."""
+        return self._is_tunable and self._rows <= _FEW_ROWS
+
+    def set_for(self, *, few_rows: bool) -> None:
+        """Use the settings for queries that read few rows, or the usual ones."""
+        if self._is_set_for_few != few_rows and self._is_tunable:
+            settings = _FOR_FEW_ROWS if few_rows else self._usual
             for name, value in settings.items():
                 self.spark.conf.set(name, value)
-        # Rows in one task need no shuffle.
-        return frame.coalesce(1) if rows <= _FEW_ROWS else frame
+            self._is_set_for_few = few_rows
+
+
+def collect_all(frames: Sequence[DataFrame]) -> list[Any]:
+    """Return the rows of each data frame as an Arrow table, by one job."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructField, StructType
+
+    if len(frames) == 1:
+        return [frames[0].toArrow()]
+    # Each row of the union has the rows of all frames as structs, all but one null.
+    names = [f"frame_{number}" for number in range(len(frames))]
+    # Arrow refuses a null struct with fields that are never null.
+    types = [
+        StructType([StructField(f.name, f.dataType) for f in frame.schema])
+        for frame in frames
+    ]
+    rows = [
+        frame.select(
+            *(
+                (F.struct(*frame.columns) if each == own else F.lit(None))
+                .cast(kind)
+                .alias(each)
+                for each, kind in zip(names, types, strict=True)
+            )
+        )
+        for own, frame in zip(names, frames, strict=True)
+    ]
+    union = reduce(lambda left, right: left.unionAll(right), rows).toArrow()
+    return [
+        _fields(union[name].filter(pc.is_valid(union[name])), frame.columns)
+        for name, frame in zip(names, frames, strict=True)
+    ]
+
+
+def _fields(structs: Any, names: list[str]) -> Any:
+    """Return the fields of a column of structs as a table."""
+    fields = [pc.struct_field(structs, [number]) for number in range(len(names))]
+    return pa.Table.from_arrays(fields, names=names)
 
 
 def _prepare(environment: os._Environ[str], *, is_local: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,16 @@ class MemoryInputs:
     def all(self, name: str) -> DataFrame:
         self._check(name)
         return self._frame(name, self.all_rows)
+
+    def of_days(self, name: str, days: Collection[date]) -> DataFrame:
+        self._check(name)
+        rows, column = self.all_rows.get(name), TABLES[name].day_of
+        assert column is not None
+        if rows:
+            dates = rows[column].cast(pa.date32())
+            known = pa.array(list(days), pa.date32())
+            rows = rows.filter(pc.or_(pc.is_null(dates), pc.is_in(dates, known)))
+        return self._frame(name, {name: rows})
 
     def new(self, name: str) -> DataFrame:
         self._check(name)

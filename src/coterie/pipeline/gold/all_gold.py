@@ -1,4 +1,8 @@
-"""The gold tables in build order: each table follows the tables that it reads."""
+"""The gold tables in build order: each table follows the tables that it reads.
+
+Consecutive tables that do not read each other are built together (`jobs.refresh`), so
+the order is one of few such batches.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +30,19 @@ from coterie.pipeline.gold.table_inputs import GoldTable
 GOLD: Final[tuple[GoldTable, ...]] = (
     topic_names.GOLD,
     newest_partition_ends.GOLD,
-    group_history.GOLD,
     current_groups.ACTIVITY,
-    *group_history.TABLES_OF_KINDS,
     current_offsets.GOLD,
+    data_quality.GOLD,
+    group_history.GOLD,
+    *group_history.TABLES_OF_KINDS,
     current_groups.GOLD,
     offset_commit_history.GOLD,
+    coordinator_load.GOLD,
+    expiry_forecast.GOLD,
     deleted_offsets.GOLD,
     group_usage_daily.GOLD,
-    data_quality.GOLD,
-    coordinator_load.GOLD,
+    group_periods.GOLD,
     lag_history.GOLD,
     group_status.GOLD,
-    expiry_forecast.GOLD,
-    group_periods.GOLD,
     stale_group_candidates.GOLD,
 )

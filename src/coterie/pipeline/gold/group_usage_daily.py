@@ -109,7 +109,7 @@ def _minute_key() -> list[Column]:
 
 
 def _time() -> Column:
-    return F.coalesce("commit_ts", "append_ts")
+    return F.coalesce("append_ts", "commit_ts")
 
 
 def _day() -> Column:
@@ -131,13 +131,15 @@ def _sum(name: str) -> Column:
 
 def _build(inputs: TableInputs) -> DataFrame:
     new_days = inputs.new("offset_commit_history").select(_day().alias("day"))
-    days = F.broadcast(new_days.distinct().where(F.col("day").isNotNull()))
+    # A job, so that only the files of these days are read.
+    days = [row["day"] for row in new_days.distinct().collect() if row["day"]]
+    is_of_days = F.col("day").isin(days)
     history, commits = (
-        inputs.all(name).withColumn("day", _day()).join(days, on="day", how="left_semi")
+        inputs.of_days(name, days).withColumn("day", _day()).where(is_of_days)
         for name in ("offset_commit_history", "offset_commits")
     )
     counted = with_shares(usage(history, commits))
-    kept = inputs.before().drop("members_max").join(days, on="day", how="left_anti")
+    kept = inputs.before().drop("members_max").where(~is_of_days)
     members = members_max(inputs.all("member_sessions"), inputs.settings.as_of_ts)
     rows = kept.unionByName(counted).join(members, on=["day", "group_id"], how="left")
     return conform(rows, GROUP_USAGE_DAILY)

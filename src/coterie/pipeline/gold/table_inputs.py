@@ -7,9 +7,9 @@ tests check this for every table.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from coterie.pipeline.gold.settings import GoldSettings
@@ -33,6 +33,11 @@ class TableInputs(Protocol):
     def all(self, name: str) -> DataFrame:
         """Return all rows of a silver table, or of a gold table that was built before
         this one.
+        """
+
+    def of_days(self, name: str, days: Collection[date]) -> DataFrame:
+        """Return the rows of a table with `day_of` that may be of these days (UTC):
+        those of the days, and perhaps others. Files of other days are not read.
         """
 
     def new(self, name: str) -> DataFrame:

@@ -8,9 +8,9 @@ unless it depends on settings: the time of the newest record is one of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import uuid4
 
@@ -22,7 +22,7 @@ from coterie.pipeline.gold.all_gold import GOLD
 from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.gold.table_inputs import GoldTable
 from coterie.pipeline.jobs.spark_tables import read_files
-from coterie.pipeline.lake.delta import describe_file, folder_of
+from coterie.pipeline.lake.delta import NO_DAY, describe_file, folder_of
 from coterie.pipeline.lake.lake import STAGING, Lake
 from coterie.pipeline.lake.manifest import (
     THIS_COMMIT,
@@ -32,7 +32,7 @@ from coterie.pipeline.lake.manifest import (
     Version,
 )
 from coterie.pipeline.lake.writer import TableWriter, new_path
-from coterie.pipeline.spark_session import SizedSession
+from coterie.pipeline.spark_session import SizedSession, collect_all
 from coterie.pipeline.tables.all_tables import TABLES
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
 from coterie.pipeline.tables.table import DAY, Layer
@@ -86,15 +86,33 @@ def prepare_refresh(
     )
 
     def run() -> list[str]:
-        for number, gold in enumerate(chosen):
-            if builder.is_due(gold):
-                progress(f"building {gold.table.name}", number, len(chosen))
-                builder.build(gold)
+        done = 0
+        for batch in independent(chosen):
+            due = [gold for gold in batch if builder.is_due(gold)]
+            if due:
+                names = ", ".join(gold.table.name for gold in due)
+                progress(f"building {names}", done, len(chosen))
+                builder.build(due)
+            done += len(batch)
         if builder.built:
             builder.commit(recorded)
         return list(builder.built)
 
     return run
+
+
+def independent(chosen: Sequence[GoldTable]) -> list[list[GoldTable]]:
+    """Divide tables in build order into batches; no table reads another one of its
+    batch."""
+    batches: list[list[GoldTable]] = []
+    names: set[str] = set()
+    for gold in chosen:
+        if not batches or names.intersection(gold.inputs):
+            batches.append([])
+            names.clear()
+        batches[-1].append(gold)
+        names.add(gold.table.name)
+    return batches
 
 
 def is_kept(name: str) -> bool:
@@ -133,11 +151,35 @@ class _Builder:
             if name in self.states
         )
 
-    def build(self, gold: GoldTable) -> None:
+    def build(self, batch: Sequence[GoldTable]) -> None:
+        """Build tables that do not read each other.
+
+        Those that read few rows are collected in one job; it takes less time than to
+        start a job for each of them.
+        """
+        inputs: list[_BuildInputs] = []
+        small: list[tuple[GoldTable, DataFrame]] = []
+        large: list[tuple[GoldTable, DataFrame]] = []
+        for gold in batch:
+            self.session.begin()
+            inputs.append(_BuildInputs(self, gold))
+            frame = gold.build(inputs[-1])
+            (small if self.session.reads_few_rows else large).append((gold, frame))
+        added: dict[str, tuple[DataFile, ...]] = {}
+        if small:
+            self.session.set_for(few_rows=True)
+            added |= self._collect(small)
+        for gold, frame in large:
+            self.session.set_for(few_rows=False)
+            added[gold.table.name] = self._write(frame, gold)
+        for gold, each in zip(batch, inputs, strict=True):
+            self._add(gold, each, added[gold.table.name])
+
+    def _add(
+        self, gold: GoldTable, inputs: _BuildInputs, added: tuple[DataFile, ...]
+    ) -> None:
+        """Add the change of a built table to this refresh."""
         name = gold.table.name
-        self.session.begin()
-        inputs = _BuildInputs(self, gold)
-        added = self._write(gold.build(inputs), gold)
         known, present = name in self.states, self.states.get(name, TableState())
         removed = self.lake.files(name)
         if known and gold.appends:
@@ -190,6 +232,20 @@ class _Builder:
             return msgspec.structs.replace(version, tables=tables, settings=recorded)
 
         self.lake.commit([*self.built.values(), *stale], update)
+
+    def _collect(
+        self, built: Sequence[tuple[GoldTable, DataFrame]]
+    ) -> dict[str, tuple[DataFile, ...]]:
+        """Write tables from their rows in the memory of this process, and return their
+        files by table."""
+        files = {}
+        for (gold, _), rows in zip(
+            built, collect_all([f for _, f in built]), strict=True
+        ):
+            writer = TableWriter(self.lake.storage, gold.table, self.step)
+            writer.add(rows.cast(gold.table.file_schema))
+            files[gold.table.name] = writer.close()
+        return files
 
     def _write(self, frame: DataFrame, gold: GoldTable) -> tuple[DataFile, ...]:
         from pyspark.sql import functions as F
@@ -257,6 +313,12 @@ class _BuildInputs:
     def all(self, name: str) -> DataFrame:
         """Return all rows of an input."""
         return self._read(name, self._files(name))
+
+    def of_days(self, name: str, days: Collection[date]) -> DataFrame:
+        """Return the rows of files of these days, or of unknown days."""
+        assert TABLES[name].day_of is not None, f"{name} is not divided into days"
+        wanted = {None, NO_DAY, *(day.isoformat() for day in days)}
+        return self._read(name, [f for f in self._files(name) if f.day in wanted])
 
     def new(self, name: str) -> DataFrame:
         """Return the rows of steps after the last build.
