@@ -4,8 +4,8 @@ and mutants of their transforms, which the comparison detects."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Collection
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pytest
@@ -35,6 +35,9 @@ class WeekInputs:
 
     def all(self, name: str) -> DataFrame:
         return self.week.frame(self.spark, name)
+
+    def of_days(self, name: str, days: Collection[date]) -> DataFrame:
+        return self.all(name)
 
     def new(self, name: str) -> DataFrame:
         return self.all(name)
