@@ -13,6 +13,7 @@ from coterie.pipeline.spark_session import (
     SizedSession,
     collect_all,
     first_line,
+    sized_session,
     spark_settings,
 )
 
@@ -148,3 +149,13 @@ def test_frames_are_collected_by_one_job(spark: SparkSession) -> None:
     assert (empty.column_names, empty.num_rows) == (["id"], 0)
     assert last["ids"].to_pylist() == [[0], [1]]
     assert last["at"].type == pa.timestamp("us", "UTC")
+
+
+@pytest.mark.slow
+def test_threads_have_sessions_of_their_own_that_are_used_again(
+    spark: SparkSession,
+) -> None:
+    with sized_session(spark) as one, sized_session(spark) as other:
+        assert one.spark is not other.spark
+    with sized_session(spark) as again:
+        assert again in (one, other)

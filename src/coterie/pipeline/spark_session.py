@@ -9,11 +9,13 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -186,6 +188,21 @@ class SizedSession:
             for name, value in settings.items():
                 self.spark.conf.set(name, value)
             self._is_set_for_few = few_rows
+
+
+_IDLE: Final[WeakKeyDictionary[SparkSession, list[SizedSession]]] = WeakKeyDictionary()
+
+
+@contextmanager
+def sized_session(spark: SparkSession) -> Iterator[SizedSession]:
+    """Return a session for the queries of one thread. Sessions are used again: a new
+    one takes more time than a small query."""
+    idle = _IDLE.setdefault(spark, [])
+    session = idle.pop() if idle else SizedSession(spark)
+    try:
+        yield session
+    finally:
+        idle.append(session)
 
 
 def collect_all(frames: Sequence[DataFrame]) -> list[Any]:

@@ -32,7 +32,7 @@ from coterie.pipeline.lake.manifest import (
     Version,
 )
 from coterie.pipeline.lake.writer import TableWriter, new_path
-from coterie.pipeline.spark_session import SizedSession, collect_all
+from coterie.pipeline.spark_session import SizedSession, collect_all, sized_session
 from coterie.pipeline.tables.all_tables import TABLES
 from coterie.pipeline.tables.gold_offsets import PARTITION_END_SAMPLES
 from coterie.pipeline.tables.table import DAY, Layer
@@ -81,19 +81,19 @@ def prepare_refresh(
     if recorded != dict(version.settings):
         states = {name: states[name] for name in states if is_kept(name)}
     now = replace(settings, as_of_ts=version.as_of_ts, heads=version.heads)
-    builder = _Builder(
-        SizedSession(spark), lake, now, lake.next_step(), version, states
-    )
+    step = lake.next_step()
 
     def run() -> list[str]:
-        done = 0
-        for batch in independent(chosen):
-            due = [gold for gold in batch if builder.is_due(gold)]
-            if due:
-                names = ", ".join(gold.table.name for gold in due)
-                progress(f"building {names}", done, len(chosen))
-                builder.build(due)
-            done += len(batch)
+        with sized_session(spark) as session:
+            builder = _Builder(session, lake, now, step, version, states)
+            done = 0
+            for batch in independent(chosen):
+                due = [gold for gold in batch if builder.is_due(gold)]
+                if due:
+                    names = ", ".join(gold.table.name for gold in due)
+                    progress(f"building {names}", done, len(chosen))
+                    builder.build(due)
+                done += len(batch)
         if builder.built:
             builder.commit(recorded)
         return list(builder.built)
