@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.pipeline.truth.checks import Check, Nameable, checks_of
+from tests.pipeline.truth.checks import Nameable, checks_of, committed_offsets
 from tests.pipeline.truth.kinds import KINDS
 from tests.pipeline.truth.lakes import Lakes, Recorded, copy_segments, recorded
+from tests.pipeline.truth.readers import READERS, current_offsets
 from tests.pipeline.truth.recording import SETTINGS
 
 from .java_consumers import java_kinds
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-SOURCES = ("kafka", "segments")
-NOT_COMMITTED = {"consumed", "also-expiring", "expiring"}
-"""Topics without a commit that has their ID: only transactions, or a retention time."""
+COMMITTED_WITHOUT_ID = {"consumed", "also-expiring", "expiring"}
+"""Topics whose only commits are transactional or have a retention time."""
 
 
 @pytest.fixture(scope="module")
@@ -56,17 +56,18 @@ def kafka(
             yield done
 
 
-@pytest.mark.parametrize(
-    ("source", "check"),
-    [(source, check) for source in SOURCES for check in checks_of(source)],
-)
-def test_tables_equal_what_real_clients_did(
-    kafka: Recorded, source: str, check: Check
+def test_the_pipeline_equals_what_real_clients_did(
+    kafka: Recorded, subtests: pytest.Subtests
 ) -> None:
-    check(kafka.lakes[source], kafka.truth)
-
-
-@pytest.mark.parametrize("source", SOURCES)
-def test_every_topic_is_named(kafka: Recorded, source: str) -> None:
-    nameable = Nameable(kafka.lakes[source], kafka.truth)
-    assert nameable.topics >= kafka.truth.topic_ids.keys() - NOT_COMMITTED
+    """Compare all tables in one test, so that two workers do not record twice."""
+    named = kafka.truth.topic_ids.keys() - COMMITTED_WITHOUT_ID
+    for source, tables in kafka.lakes.items():
+        for check in checks_of(source):
+            with subtests.test(source=source, check=check.__name__):
+                check(tables, kafka.truth)
+        for name, reader in READERS.items():
+            with subtests.test(source=source, reader=name):
+                found = current_offsets(reader, kafka.folder / source)
+                assert found == committed_offsets(kafka.truth)
+        with subtests.test(source=source, check="every topic is named"):
+            assert Nameable(tables, kafka.truth).topics >= named
