@@ -18,11 +18,11 @@ SEEDS ?= 1-10000
 # More arguments for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
 
-.PHONY: help setup demo test interop quick compiled check format bench fuzz faults sim conformance lock versions clean
+.PHONY: help setup demo test interop quick compiled check format bench fuzz faults sim conformance lock versions spark42 clean
 
 help: ## list these targets
 	@echo 'Coterie: Kafka consumer groups in Python. Start with: make demo'
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## create .venv with Coterie and everything its tests need
 
@@ -92,6 +92,9 @@ lock: $(READY) ## resolve requirements-dev.txt again, with hashes (ARGS=--upgrad
 versions: $(READY) ## run the fast tests with the lowest and the newest dependencies
 	@bash tools/versions.sh lowest-direct
 	@bash tools/versions.sh highest
+
+spark42: $(READY) ## run end-to-end tests of the pipeline with PySpark 4.2 and Delta Lake
+	@bash tools/spark42.sh -n $(JOBS) $(ARGS)
 
 conformance: $(READY) ## run the tests and write the conformance pages
 	@mkdir -p build

@@ -34,16 +34,17 @@ def make_lake(folder: Path, rows: Rows) -> Path:
     lake = Lake.create(folder, "segments:log", CLUSTER)
     commit_rows(
         lake,
-        {
-            name: pa.Table.from_pylist(
-                [whole_row(table, each) for each in rows.get(name, ())], table.schema
-            )
-            for name, table in TABLES.items()
-        },
+        {name: table_of(name, rows.get(name, ())) for name in TABLES},
         as_of_ts=AS_OF,
         history_from_ts=HISTORY_FROM,
     )
     return folder
+
+
+def table_of(name: str, rows: Iterable[Mapping[str, Any]]) -> Any:
+    """Return an Arrow table from partial rows."""
+    table = TABLES[name]
+    return pa.Table.from_pylist([whole_row(table, each) for each in rows], table.schema)
 
 
 def commit_rows(lake: Lake, rows: Mapping[str, Any], **facts: Any) -> None:
