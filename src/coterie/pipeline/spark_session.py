@@ -33,6 +33,7 @@ _ALL_SETTINGS: Final = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 """Settings of every session: the tables' types depend on them."""
+_PY_FILES: Final = "spark.submit.pyFiles"
 _CLUSTER_TASKS: Final = 16
 _FEW_ROWS: Final = 200_000
 """Up to this number of rows, compiling a query takes longer than interpreting it."""
@@ -105,11 +106,17 @@ def start_session(engine: Engine = Engine()) -> SparkSession:
             f"this needs Spark ({error}): pip install 'coterie[pipeline]'"
         ) from None
     builder = SparkSession.builder.appName("coterie")
-    for name, value in spark_settings(engine).items():
+    settings = spark_settings(engine)
+    # A Spark Connect server ignores this setting: the client sends the files.
+    files = settings.pop(_PY_FILES, "") if engine.remote is not None else ""
+    for name, value in settings.items():
         builder = builder.config(name, value)
     try:
         if engine.remote is not None:
-            return builder.remote(engine.remote).getOrCreate()
+            session = builder.remote(engine.remote).getOrCreate()
+            for file in filter(None, files.split(",")):
+                session.addArtifacts(file, pyfile=True)
+            return session
         _prepare(os.environ, is_local=engine.is_local)
         return builder.master(engine.master).getOrCreate()
     except (PySparkException, Py4JError, OSError, ImportError) as error:

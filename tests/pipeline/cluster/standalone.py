@@ -22,7 +22,7 @@ from coterie.pipeline.java import cache_directory, find_java
 SOURCE = Path(__file__).parents[3] / "src"
 _MASTER_READY = "I have been elected leader"
 _WORKER_READY = "Successfully registered with master"
-_SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+SPARK_BIN = Path(pyspark.__file__).parent / "bin"
 _ROLE = "org.apache.spark.deploy"
 
 
@@ -42,7 +42,7 @@ class SparkCluster:
 @contextlib.contextmanager
 def spark_cluster(folder: Path, workers: int) -> Iterator[SparkCluster]:
     """Run a cluster with one core per worker."""
-    port = _free_port()
+    port = free_port()
     master = f"spark://127.0.0.1:{port}"
     places = tuple(folder / f"worker-{number}" for number in range(workers))
     with contextlib.ExitStack() as stack:
@@ -61,7 +61,7 @@ def spark_cluster(folder: Path, workers: int) -> Iterator[SparkCluster]:
 def _process(role: str, ready: str, *arguments: str) -> Iterator[None]:
     """Start a process, and enter the block when it is ready."""
     process = subprocess.Popen(
-        [_SPARK_CLASS, f"{_ROLE}.{role}", *arguments],
+        [SPARK_BIN / "spark-class", f"{_ROLE}.{role}", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -104,7 +104,7 @@ def zip_coterie(folder: Path) -> Path:
     return path
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as some:
         some.bind(("127.0.0.1", 0))
         port: int = some.getsockname()[1]
