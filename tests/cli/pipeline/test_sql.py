@@ -146,7 +146,7 @@ def test_a_query_imports_neither_spark_nor_pandas(story_lake: Path) -> None:
     )
     loaded = set(done.stdout.rpartition("loaded:")[2].split())
     assert {"duckdb", "pyarrow"} <= loaded
-    assert not loaded & {"pyspark", "py4j", "altair", "pandas", "polars", "asyncio"}
+    assert not loaded & {"pyspark", "py4j", "pandas", "polars", "asyncio"}
     assert done.stderr == ""
 
 
