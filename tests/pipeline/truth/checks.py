@@ -60,7 +60,6 @@ def committed_offsets(truth: Truth) -> list[tuple[str, str, int, int]]:
 def check_commits(tables: Tables, truth: Truth) -> None:
     """Check every commit and deletion of each partition, in order."""
     history = _by_partition(tables["offset_commit_history"])
-    sampled = {row["topic"] for row in tables["partition_end_samples"]}
     wrong: list[Any] = []
     expected = truth.journal.commits_of()
     assert history.keys() == expected.keys()
@@ -73,7 +72,7 @@ def check_commits(tables: Tables, truth: Truth) -> None:
             (key, dict(row), each)
             for row, each in zip(rows, commits, strict=True)
             if not _is_commit(row, each)
-            or not _is_cause(row["tombstone_cause"], each, each.topic in sampled)
+            or not _is_cause(row["tombstone_cause"], each, is_hidden=True)
         ]
     _none(wrong)
 
@@ -85,11 +84,38 @@ def _is_commit(row: Mapping[str, Any], each: Commit) -> bool:
     )
 
 
-def _is_cause(found: str | None, each: Commit, is_sampled: bool) -> bool:
-    """Return whether a deletion has its cause; the log alone may not show that a topic
-    was deleted."""
-    is_hidden = each.cause == "topic_deleted"
-    return found == each.cause or (is_hidden and found == "unknown")
+def _is_cause(found: str | None, each: Commit, is_hidden: bool) -> bool:
+    """Return whether a deletion has its cause. That a topic was deleted may be hidden:
+    the log alone does not always show it."""
+    may_be_unknown = is_hidden and each.cause == "topic_deleted"
+    return found == each.cause or (may_be_unknown and found == "unknown")
+
+
+def check_deletions(tables: Tables, truth: Truth) -> None:
+    """Check why each offset was deleted, by what the last run knows: a topic that the
+    cluster listed, and no longer lists, was deleted."""
+    listed = {
+        row["topic"]
+        for row in tables["partition_end_samples"]
+        if row["round_trip_ms"] is not None
+    }
+    found = _by_partition(tables["deleted_offsets"])
+    expected = {
+        key: [each for each in commits if each.offset is None]
+        for key, commits in truth.journal.commits_of().items()
+    }
+    _equal(
+        {key: len(rows) for key, rows in found.items()},
+        {key: len(deleted) for key, deleted in expected.items() if deleted},
+    )
+    _none(
+        [
+            (key, row["cause"], each.cause)
+            for key, rows in found.items()
+            for row, each in zip(rows, expected[key], strict=True)
+            if not _is_cause(row["cause"], each, each.topic not in listed)
+        ]
+    )
 
 
 def check_directions(tables: Tables, truth: Truth) -> None:
@@ -471,6 +497,7 @@ def _time(at_s: float) -> datetime:
 ALL: Final[tuple[Check, ...]] = (
     check_current_offsets,
     check_commits,
+    check_deletions,
     check_directions,
     check_actors,
     check_owners,
