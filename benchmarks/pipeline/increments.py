@@ -38,8 +38,7 @@ def measure(rounds: Rounds) -> Iterable[Figure]:
         commits = 2 * INCREMENTS * RECORDS
         generate(GeneratorOptions(folder=log, groups=20, commits=commits, days=1))
         source = open_source(f"segments:{log}")
-        lake = Lake.create(folder / "lake", source.describe(), keep_hours=1)
-        lake.keep_hours = 0
+        lake = Lake.create(folder / "lake", source.describe(), keep_hours=0)
         heads = read_heads(lake, source)
         limits = StepLimits(RECORDS, tasks=1, in_process_below=sys.maxsize)
         costs, files = [], 0

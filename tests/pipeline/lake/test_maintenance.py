@@ -121,8 +121,8 @@ def test_a_large_file_is_not_written_again_with_each_small_one(
     assert maintain(lake).merged == 0
 
 
-def test_the_files_of_many_increments_are_bounded(lake: Lake) -> None:
-    lake.keep_hours = 0
+def test_the_files_of_many_increments_are_bounded(tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path / "lake", "segments:/log", keep_hours=0)
     counts = set()
     for number in range(600):
         append(lake, number)
