@@ -11,10 +11,11 @@ from coterie.pipeline.tables.gold_offsets import (
     OFFSET_COMMIT_HISTORY,
     PARTITION_END_SAMPLES,
 )
-from tests.pipeline.gold.rows import at, frame
+from tests.pipeline.gold.memory_lake import MemoryLake
+from tests.pipeline.gold.rows import arrow, at
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 Row: TypeAlias = dict[str, Any]
 
@@ -82,10 +83,25 @@ class LagRows:
         }
         self.ownership.append(row)
 
-    def frames(self, spark: SparkSession) -> tuple[DataFrame, DataFrame, DataFrame]:
-        """Return samples, commit history and ownership as data frames."""
-        return (
-            frame(spark, PARTITION_END_SAMPLES, self.samples),
-            frame(spark, OFFSET_COMMIT_HISTORY, self.history),
-            frame(spark, PARTITION_OWNERSHIP_HISTORY, self.ownership),
-        )
+    def tables(self) -> dict[str, Any]:
+        """Return samples, commit history and ownership as Arrow tables by name."""
+        rows = {
+            PARTITION_END_SAMPLES: self.samples,
+            OFFSET_COMMIT_HISTORY: self.history,
+            PARTITION_OWNERSHIP_HISTORY: self.ownership,
+        }
+        return {table.name: arrow(table, each) for table, each in rows.items()}
+
+    @staticmethod
+    def lake(spark: SparkSession) -> MemoryLake:
+        """Return an empty lake that builds lag_history and group_status."""
+        from coterie.pipeline.gold import group_status, lag_history
+
+        golds = (group_status.WINDOWS, lag_history.GOLD, group_status.GOLD)
+        return MemoryLake(spark, golds)
+
+    def built(self, spark: SparkSession, name: str) -> list[Row]:
+        """Return the rows of lag_history or group_status."""
+        lake = self.lake(spark).run(self.tables())
+        rows: list[Row] = lake.tables[name].to_pylist()
+        return rows

@@ -12,6 +12,7 @@ from coterie.pipeline.gold.evaluator import (
     COMMIT,
     OWNER,
     SAMPLE,
+    EvaluationTimes,
     Event,
     PartitionWindow,
     Status,
@@ -21,6 +22,7 @@ from coterie.pipeline.gold.settings import BurrowRules
 from coterie.pipeline.gold.verdict import Verdict
 from tests.pipeline.gold.rows import at
 
+ALL = EvaluationTimes(None, ())
 START_MS = int(at(0).timestamp() * 1000)
 
 
@@ -29,13 +31,15 @@ def _sample(end: int, start: int = 0, **more: Any) -> Event:
 
 
 def _commit(offset: int | None, at_ms: int, topic_id: str | None = None) -> Event:
-    return Event("g", "t", 0, COMMIT, at_ms, topic_id, offset=offset)
+    return Event("g", "t", 0, COMMIT, at_ms, topic_id=topic_id, offset=offset)
 
 
 def _owner(
     member_id: str | None, at_ms: int, topic_id: str | None = None, **more: Any
 ) -> Event:
-    return Event("g", "t", 0, OWNER, at_ms, topic_id, member_id=member_id, **more)
+    return Event(
+        "g", "t", 0, OWNER, at_ms, topic_id=topic_id, member_id=member_id, **more
+    )
 
 
 def _status(window: PartitionWindow, *, has_members: bool = False) -> Status:
@@ -169,7 +173,7 @@ def test_the_lag_of_a_group_includes_partitions_sampled_at_other_instants() -> N
         Event("g", "t", 0, SAMPLE, START_MS + 61_000, end=11, life=0),
         Event("g", "t", 1, SAMPLE, START_MS + 122_000, end=22, life=0),
     ]
-    rows = pa.Table.from_batches(status_batches(BurrowRules(), [_batch(*events)]))
+    rows = pa.Table.from_batches(status_batches(BurrowRules(), ALL, [_batch(*events)]))
     lags = [each["lag"] for each in rows.to_pylist() if each["topic"] is None]
     assert lags == [30, 31, 33]
 
@@ -179,7 +183,9 @@ def test_the_lag_of_a_group_includes_partitions_sampled_at_other_instants() -> N
 def test_results_do_not_depend_on_batch_boundaries(cut: int) -> None:
     events = _events()
     batches = [_batch(*events[a:b]) for a, b in pairwise([0, cut, 10]) if b > a]
-    rows = pa.Table.from_batches(status_batches(BurrowRules(), batches)).to_pylist()
+    rows = pa.Table.from_batches(
+        status_batches(BurrowRules(), ALL, batches)
+    ).to_pylist()
     results = [
         (
             row["group_id"],

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pytest
 
 from coterie.pipeline.gold.table_inputs import GoldTable
+from coterie.pipeline.tables.all_tables import TABLES as TABLES_BY_NAME
+from coterie.pipeline.tables.spark import empty_frame
 from tests.pipeline.gold.expiry_truth import check_forecast
 from tests.pipeline.gold.lag_truth import check_lag, check_status
 from tests.pipeline.gold.week import Week
@@ -34,6 +36,8 @@ class WeekInputs:
         self.settings = week.settings
 
     def all(self, name: str) -> DataFrame:
+        if name == "group_windows":
+            return _gold(name).build(self)
         return self.week.frame(self.spark, name)
 
     def of_days(self, name: str, days: Collection[date]) -> DataFrame:
@@ -43,19 +47,24 @@ class WeekInputs:
         return self.all(name)
 
     def before(self, name: str | None = None) -> DataFrame:
-        raise AssertionError("these tables are rebuilt as a whole")
+        assert name in (None, "partition_ownership_history")
+        return empty_frame(self.spark, TABLES_BY_NAME[name or "group_windows"])
 
     def rewrite_from(self, time: datetime | None) -> None:
         assert time is None
 
 
 def _built(spark: SparkSession, week: Week, name: str) -> Rows:
+    rows: Rows = _gold(name).build(WeekInputs(spark, week)).toArrow().to_pylist()
+    return rows
+
+
+def _gold(name: str) -> GoldTable:
     from coterie.pipeline.gold.all_gold import GOLD
 
     [gold] = [each for each in GOLD if each.table.name == name]
     assert isinstance(gold, GoldTable)
-    rows: Rows = gold.build(WeekInputs(spark, week)).toArrow().to_pylist()
-    return rows
+    return gold
 
 
 def _check(week: Week, name: str, rows: Rows) -> None:
@@ -104,7 +113,7 @@ def _one_sample_a_day(patch: pytest.MonkeyPatch) -> None:
     """Keep only the last sample of each day."""
     from pyspark.sql import functions as F
 
-    from coterie.pipeline.gold import lag_history
+    from coterie.pipeline.gold import partition_events
 
     def of_days(samples: DataFrame) -> DataFrame:
         day = F.to_date("sample_ts").alias("day")
@@ -114,7 +123,7 @@ def _one_sample_a_day(patch: pytest.MonkeyPatch) -> None:
         days = samples.groupBy("topic", "partition", day).agg(row)
         return days.select("topic", "partition", "row.*")
 
-    patch.setattr(lag_history, "of_minutes", of_days)
+    patch.setattr(partition_events, "of_minutes", of_days)
 
 
 def _latest_of_all(patch: pytest.MonkeyPatch) -> None:

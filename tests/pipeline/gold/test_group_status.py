@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from coterie.pipeline.gold.settings import BurrowRules
 from tests.pipeline.gold.lag_rows import LagRows
 from tests.pipeline.gold.rows import at
 
@@ -46,11 +45,7 @@ def _input_rows() -> LagRows:
 
 @pytest.fixture(scope="module")
 def statuses(spark: SparkSession) -> Statuses:
-    from coterie.pipeline.gold.group_status import group_status
-
-    built = (
-        group_status(*_input_rows().frames(spark), BurrowRules()).toArrow().to_pylist()
-    )
+    built = _input_rows().built(spark, "group_status")
     by_key = {
         (
             row["group_id"],

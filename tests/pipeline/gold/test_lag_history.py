@@ -73,7 +73,8 @@ def _add_edge_cases(rows: LagRows) -> None:
     rows.ends("one-minute", 12, first=0.5, of="15")
     rows.commit("one-minute", -1, 10)
     rows.ends("owned", 10, 20, 30, 40, of="16")
-    rows.owned(None, 0.5, 2, "m1", topic_id="16")
+    rows.owned("owned", 0.5, 2, "m1", topic_id="16")
+    rows.owned(None, 2, None, "m3", topic_id="16")
     rows.owned("owned", 2, 2.5, "m2")
     rows.ends("gap", 10, 20, 30, 40, 50, of="18")
     rows.owned("gap", 0.5, 3.5, "m1", is_lower_bound=True)
@@ -87,9 +88,7 @@ def _add_edge_cases(rows: LagRows) -> None:
 
 @pytest.fixture(scope="module")
 def lag(spark: SparkSession) -> Lag:
-    from coterie.pipeline.gold.lag_history import lag_history
-
-    built = lag_history(*_input_rows().frames(spark)).toArrow().to_pylist()
+    built = _input_rows().built(spark, "lag_history")
     by_key = {
         (
             row["topic"] + (":other" if row["group_id"] == "other" else ""),
@@ -209,7 +208,7 @@ def test_the_last_sample_of_a_minute_is_used(lag: Lag) -> None:
     assert lag["one-minute", 0.5]["lag"] == 2
 
 
-def test_the_owner_is_found_by_topic_name_or_id(lag: Lag) -> None:
+def test_the_owner_is_found_by_the_name_of_the_topic(lag: Lag) -> None:
     owners = {m: lag["owned", m]["owner_member_id"] for m in _minutes(lag, "owned")}
     assert owners == {1: "m1", 2: "m2"}
     assert lag["owned", 1]["lag_status"] == "no_commit"

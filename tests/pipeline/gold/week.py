@@ -6,6 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from coterie.pipeline.gold.settings import GoldSettings
 from coterie.pipeline.sources.partition_ends import read_samples
 from coterie.pipeline.tables.all_tables import TABLES
@@ -109,7 +111,7 @@ class Week:
 
         if name == "partition_end_samples":
             samples = read_samples(self.folder / "truth" / "ends.jsonl")
-            return spark.createDataFrame(samples)
+            return spark.createDataFrame(pa.concat_tables(samples))
         if name == "newest_partition_ends":
             newest = newest_partition_ends(
                 frame(spark, TABLES[name], []),

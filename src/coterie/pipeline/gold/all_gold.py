@@ -42,6 +42,7 @@ GOLD: Final[tuple[GoldTable, ...]] = (
     deleted_offsets.GOLD,
     group_usage_daily.GOLD,
     group_periods.GOLD,
+    group_status.WINDOWS,
     lag_history.GOLD,
     group_status.GOLD,
     stale_group_candidates.GOLD,

@@ -7,6 +7,9 @@ partition is a window of its last commits and end offsets, as in Burrow.
 
 A group is evaluated at the end of each minute with a sample of one of its partitions,
 before any event at the start of the next minute is applied.
+
+An evaluation may begin at the state of an earlier one. The states come before all
+events, and the last samples before the beginning, which have `ends`, are not evaluated.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import msgspec
 import pyarrow as pa
 
 from coterie.pipeline.gold.settings import BurrowRules
@@ -29,22 +33,26 @@ from coterie.pipeline.gold.verdict import (
     group_effect,
     group_verdict,
 )
-from coterie.pipeline.tables.gold_groups import GROUP_STATUS
+from coterie.pipeline.tables.gold_groups import GROUP_STATUS, GROUP_WINDOWS
 
 # Kinds of events.
+WINDOW: Final = 0
 COMMIT: Final = 1
 OWNER: Final = 2
 SAMPLE: Final = 3
+# Kinds of rows in group_windows.
+STATUS: Final = "status"
+STATE: Final = "window"
+_SCHEMA: Final = pa.schema([(each.name, each.type) for each in GROUP_WINDOWS.columns])
 _MINUTE_MS: Final = 60_000
 _BATCH_ROWS: Final = 10_000
-_NAMES: Final = [column.name for column in GROUP_STATUS.columns]
-_TYPES: Final = [column.type for column in GROUP_STATUS.columns]
+_NAMES: Final = ["kind", *(column.name for column in GROUP_STATUS.columns)]
 Partition: TypeAlias = tuple[str, int]
 """Topic and partition."""
 
 
 class Event(NamedTuple):
-    """An event on a partition: one row of the input.
+    """An event on a partition, or its state before the events: one row of the input.
 
     A column that does not apply to the kind of event is None. The `offset` of a
     tombstone and the `member_id` of a partition without an owner are None, too.
@@ -55,17 +63,32 @@ class Event(NamedTuple):
     partition: int
     kind: int
     at_ms: int
+    seq: int = 0
+    """The order of commits and changes of owner at the same time."""
     topic_id: str | None = None
     offset: int | None = None
+    commit_ms: int | None = None
     is_reset: bool | None = None
     member_id: str | None = None
     is_lower_bound: bool | None = None
     """Changes of owner only: the ownership may have begun earlier."""
     start: int = 0
-    """Samples only, as the next three."""
+    """Samples only, as the next four."""
     end: int = 0
     life: int | None = None
     previous_life_ms: int | None = None
+    ends: list[int] | None = None
+    """The last ends of this life up to the last sample before the beginning."""
+    state: bytes | None = None
+    """State only. Without a topic there is none: the group had members."""
+
+
+class EvaluationTimes(NamedTuple):
+    """The beginning of an evaluation, and the times of the states that it returns."""
+
+    base_ms: int | None
+    """None for the first event."""
+    cuts_ms: tuple[int, ...]
 
 
 class Status(NamedTuple):
@@ -89,13 +112,17 @@ class PartitionWindow:
         self._commits: deque[Commit] = deque(maxlen=rules.intervals)
         self._ends: deque[int] = deque(maxlen=rules.intervals)
         self._last: Event | None = None
-        """The last commit or tombstone."""
+        """The last commit or tombstone of this life of the topic."""
+        # The last ones of any life, and the last commit before the last sample.
+        self._last_commit: Event | None = None
+        self._last_owner: Event | None = None
+        self._sampled: Event | None = None
         self._owner: Event | None = None
         self._sample: Event | None = None
 
     def add_commit(self, commit: Event) -> None:
         """Apply a commit or a tombstone."""
-        self._last = commit
+        self._last = self._last_commit = commit
         if commit.offset is None:
             self._commits.clear()
             return
@@ -108,11 +135,16 @@ class PartitionWindow:
         self._commits.append(Commit(commit.offset, at_ms, lag, bool(commit.is_reset)))
 
     def set_owner(self, owner: Event) -> None:
-        self._owner = owner
+        last = self._last_owner
+        if last is None or (owner.at_ms, owner.seq) >= (last.at_ms, last.seq):
+            self._owner = self._last_owner = owner
 
     def add_sample(self, sample: Event) -> None:
         """Apply a sample. When the topic was created again, drop the commits and the
         owner of the earlier topic with that name."""
+        if sample.ends is not None:
+            self._sample, self._ends = sample, deque(sample.ends, self._rules.intervals)
+            return
         if self._sample is not None and self._sample.life != sample.life:
             # Commits after the last sample of the deleted topic may be commits for the
             # new topic. They stay, without a lag: it was measured from the end of the
@@ -133,6 +165,34 @@ class PartitionWindow:
             self._commits.clear()
         if self._owner and not _is_about_same_topic(self._owner, sample):
             self._owner = None
+        self._sampled = self._last
+
+    def state(self) -> dict[str, Any]:
+        """Return the state before the next event, except for samples."""
+        value = _State(
+            list(self._commits),
+            self._last_commit,
+            self._last is None,
+            self._last_owner,
+            self._owner is None,
+            self._sampled,
+        )
+        return {
+            "state": msgspec.msgpack.encode(value),
+            "last": _commit_row(self._last_commit),
+            "sampled": _commit_row(self._sampled),
+            "owner": _owner_row(self._last_owner),
+        }
+
+    def restore(self, encoded: bytes) -> None:
+        """Continue from a state."""
+        state = _State(*msgspec.msgpack.decode(encoded))
+        self._commits.extend(Commit(*each) for each in state.commits)
+        self._last_commit = state.last and Event(*state.last)
+        self._last = None if state.is_last_over else self._last_commit
+        self._last_owner = state.owner and Event(*state.owner)
+        self._owner = None if state.is_owner_over else self._last_owner
+        self._sampled = state.sampled and Event(*state.sampled)
 
     def status(self, now_ms: int, *, has_members: bool) -> Status | None:
         """Evaluate the partition; None without a sample, or without both a commit and
@@ -173,6 +233,44 @@ class PartitionWindow:
         )
 
 
+class _State(NamedTuple):
+    """The encoded state of a partition."""
+
+    commits: list[Commit]
+    last: Event | None
+    is_last_over: bool
+    """It belongs to an earlier life of the topic."""
+    owner: Event | None
+    is_owner_over: bool
+    sampled: Event | None
+
+
+def _commit_row(commit: Event | None) -> dict[str, Any] | None:
+    if commit is None:
+        return None
+    commit_ms = commit.at_ms if commit.commit_ms is None else commit.commit_ms
+    return {
+        "log_offset": commit.seq // 2,
+        "at_ts": commit.at_ms * 1_000,
+        "commit_ts": commit_ms * 1_000,
+        "committed_offset": commit.offset,
+        "topic_id": commit.topic_id,
+        "is_reset": bool(commit.is_reset),
+    }
+
+
+def _owner_row(owner: Event | None) -> dict[str, Any] | None:
+    if owner is None:
+        return None
+    return {
+        "at_ts": owner.at_ms * 1_000,
+        "seq": owner.seq,
+        "topic_id": owner.topic_id,
+        "member_id": owner.member_id,
+        "is_lower_bound": owner.is_lower_bound,
+    }
+
+
 def _is_about_same_topic(event: Event, sample: Event) -> bool:
     if event.topic_id is not None and sample.topic_id is not None:
         return event.topic_id == sample.topic_id
@@ -180,36 +278,49 @@ def _is_about_same_topic(event: Event, sample: Event) -> bool:
     return since_ms is None or event.at_ms > since_ms
 
 
-def status_batches(rules: BurrowRules, batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield batches of group_status rows from batches of events."""
-    group = _Group("", rules)
+def status_batches(
+    rules: BurrowRules, times: EvaluationTimes, batches: Iterable[Any]
+) -> Iterator[Any]:
+    """Yield batches of group_windows rows from batches of events: rows of group_status,
+    and states."""
+    group = _Group("", rules, EvaluationTimes(None, ()))
     rows: list[tuple[Any, ...]] = []
+    states: list[dict[str, Any]] = []
     for batch in batches:
         for event in map(Event, *(column.to_pylist() for column in batch.columns)):
             if event.group_id != group.group_id:
                 rows += group.rows_until(None)
-                group = _Group(event.group_id, rules)
+                states += group.states_until(None)
+                group = _Group(event.group_id, rules, times)
             rows += group.rows_until(event.at_ms)
+            states += group.states_until(event.at_ms)
             group.apply(event)
-        if len(rows) >= _BATCH_ROWS:
-            yield _batch(rows)
-            rows = []
+        if len(rows) + len(states) >= _BATCH_ROWS:
+            yield from _batches(rows, states)
+            rows, states = [], []
     rows += group.rows_until(None)
-    yield _batch(rows)
+    states += group.states_until(None)
+    yield from _batches(rows, states)
 
 
 class _Group:
     """The state of the partitions of one group."""
 
-    def __init__(self, group_id: str, rules: BurrowRules) -> None:
+    def __init__(
+        self, group_id: str, rules: BurrowRules, times: EvaluationTimes
+    ) -> None:
         self.group_id = group_id
         self._rules = rules
+        self._cuts_ms = deque(times.cuts_ms)
         self._windows: dict[Partition, PartitionWindow] = {}
         self._has_members = False
         self._due_ms: int | None = None
         """End of the first minute with a sample since the last evaluation."""
 
     def apply(self, event: Event) -> None:
+        if event.kind == WINDOW and event.state is None:
+            self._has_members = True
+            return
         partition = (event.topic, event.partition)
         window = self._windows.get(partition)
         if window is None:
@@ -219,9 +330,12 @@ class _Group:
         elif event.kind == OWNER:
             self._has_members = True
             window.set_owner(event)
+        elif event.kind == WINDOW:
+            assert event.state is not None
+            window.restore(event.state)
         else:
             window.add_sample(event)
-            if self._due_ms is None:
+            if self._due_ms is None and event.ends is None:
                 self._due_ms = (event.at_ms // _MINUTE_MS + 1) * _MINUTE_MS
 
     def rows_until(self, at_ms: int | None) -> list[tuple[Any, ...]]:
@@ -241,9 +355,27 @@ class _Group:
             return []
         whole = _group_status(statuses, self._rules)
         return [
-            (self.group_id, *key, due_ms * 1_000, *status)
+            (STATUS, self.group_id, *key, due_ms * 1_000, *status)
             for key, status in (((None, None), whole), *statuses.items())
         ]
+
+    def states_until(self, at_ms: int | None) -> list[dict[str, Any]]:
+        """Return the states at the cuts up to this time. `at_ms` is None after the last
+        event.
+        """
+        rows = []
+        while self._cuts_ms and (at_ms is None or self._cuts_ms[0] <= at_ms):
+            cut = {
+                "kind": STATE,
+                "cut_ts": self._cuts_ms.popleft() * 1_000,
+                "group_id": self.group_id,
+            }
+            if self._has_members:
+                rows.append(cut)
+            for (topic, number), window in self._windows.items():
+                place = {"topic": topic, "partition": number}
+                rows.append(cut | place | window.state())
+        return rows
 
 
 def _group_status(statuses: dict[Partition, Status], rules: BurrowRules) -> Status:
@@ -281,10 +413,17 @@ def _group_status(statuses: dict[Partition, Status], rules: BurrowRules) -> Stat
     )
 
 
-def _batch(rows: list[tuple[Any, ...]]) -> Any:
+def _batches(
+    rows: list[tuple[Any, ...]], states: list[dict[str, Any]]
+) -> Iterator[Any]:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(_NAMES)
+    values: dict[str, Any] = dict(zip(_NAMES, columns, strict=True))
+    values["verdict"] = [each.value for each in values["verdict"]]
     arrays = [
-        pa.array([each.value for each in values] if name == "verdict" else values, kind)
-        for name, values, kind in zip(_NAMES, columns, _TYPES, strict=True)
+        pa.array(values[each.name], each.type)
+        if each.name in values
+        else pa.nulls(len(rows), each.type)
+        for each in GROUP_WINDOWS.columns
     ]
-    return pa.RecordBatch.from_arrays(arrays, names=_NAMES)
+    yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+    yield pa.RecordBatch.from_pylist(states, schema=_SCHEMA)

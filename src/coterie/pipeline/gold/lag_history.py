@@ -5,6 +5,10 @@ offset or an owner. A window over commits and samples finds the committed offset
 sample (`partition_events`); a window over offsets finds the time at which the record at
 the committed offset was produced.
 
+A build computes the rows from the base of group_windows on (`cuts.py`). It looks for the
+time of production in earlier samples only for offsets that the previous row of the
+partition does not have, and only as far back as that row allows.
+
 | time_lag_method | condition | time_lag_ms |
 |---|---|---|
 | head | the lag is 0 | 0 |
@@ -18,33 +22,137 @@ offset below the log start offset counts as the log start offset.
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from coterie.pipeline.gold import cuts
 from coterie.pipeline.gold.partition_events import (
     PARTITION,
-    events,
+    Carried,
+    ends_since,
+    events_since,
     is_of_same_life,
     latest,
     of_minutes,
-    with_lives,
 )
-from coterie.pipeline.gold.table_inputs import derived
+from coterie.pipeline.gold.table_inputs import GoldTable, TableInputs
 from coterie.pipeline.tables.gold_offsets import LAG_HISTORY
+from coterie.pipeline.tables.spark import conform
 
 _LIFE: Final = ("topic", "partition", "life")
+_RECENT: Final = timedelta(hours=2)
+"""How long before the base the last rows of partitions are looked for. Without such a
+row, all samples of the partition may be read."""
 
 
-def lag_history(
-    samples: DataFrame, history: DataFrame, ownership: DataFrame
-) -> DataFrame:
-    """Return the rows from partition_end_samples, offset_commit_history and
-    partition_ownership_history."""
-    ends = with_lives(of_minutes(samples))
-    lag = _lag(events(ends, history, ownership)).transform(_with_rates)
-    return with_produced(lag, ends, "next_offset").transform(_with_time_lag)
+def _build(inputs: TableInputs) -> DataFrame:
+    base = cuts.base_of(inputs)
+    inputs.rewrite_from(base)
+    at_base = F.lit(False) if base is None else F.col("cut_ts") == cuts.timestamp(base)
+    carried = Carried(base, inputs.all(cuts.WINDOWS).where(at_base))
+    ends = ends_since(inputs.all(cuts.SAMPLES), carried)
+    all_rows = _lag(events_since(ends, inputs, carried)).transform(_with_rates)
+    rows = cuts.since(all_rows, base, "sample_ts")
+    if base is None:
+        produced = _with_produced(rows, ends)
+    else:
+        rows = _with_previous(rows, inputs.before(), base)
+        earlier = _earlier_ends(rows, inputs, carried)
+        if earlier is not None:
+            ends = ends.unionByName(earlier, allowMissingColumns=True)
+        produced = _with_produced(rows, ends)
+    return conform(_with_time_lag(produced), LAG_HISTORY)
+
+
+def _with_previous(rows: DataFrame, before: DataFrame, base: datetime) -> DataFrame:
+    """Add `previous`: of the partition's last row before the base, if it is about the
+    same life of the topic: `next_offset`, `sample_ts`, and `produced` if it is known.
+    """
+    recent = cuts.since(before, base - _RECENT, "sample_ts").where(
+        F.col("sample_ts") < cuts.timestamp(base)
+    )
+    at_ms = F.unix_millis("sample_ts") - F.col("time_lag_ms")
+    is_bracketed = F.col("time_lag_method") == "interpolated"
+    produced = F.struct(
+        at_ms.alias("at_ms"),
+        F.col("time_lag_error_ms").alias("error_ms"),
+        is_bracketed.alias("is_bracketed"),
+    )
+    is_known = F.col("time_lag_method").isin("interpolated", "extrapolated")
+    value = F.struct(
+        "sample_ts",
+        (F.col("log_end_offset") - F.col("lag")).alias("next_offset"),
+        F.when(is_known, produced).alias("produced"),
+        (F.col("lag") == 0).alias("is_at_head"),
+    )
+    last = recent.groupBy(*PARTITION).agg(
+        F.max_by(value, "sample_ts").alias("previous")
+    )
+    began_ts = F.col("previous_life_ts")
+    is_same_life = began_ts.isNull() | (F.col("previous.sample_ts") > began_ts)
+    previous = F.when(
+        is_same_life & F.col("previous.next_offset").isNotNull(), F.col("previous")
+    )
+    return rows.join(last, [*PARTITION], "left").withColumn("previous", previous)
+
+
+def _earlier_ends(
+    rows: DataFrame, inputs: TableInputs, carried: Carried
+) -> DataFrame | None:
+    """Return the samples before those of `ends_since` that are needed to find when the
+    records at the offsets of the rows were produced; None for none. This runs a Spark
+    job.
+    """
+    previous = F.col("previous")
+    # The next record was produced after the record at an earlier offset.
+    after_ms = F.when(
+        previous["is_at_head"], F.unix_millis(previous["sample_ts"])
+    ).when(
+        previous["produced"]["is_bracketed"],
+        previous["produced"]["at_ms"] - previous["produced"]["error_ms"],
+    )
+    is_later = F.col("next_offset") >= previous["next_offset"]
+    needed_ms = F.coalesce(F.when(is_later, after_ms), F.unix_millis("first_ts"))
+    known = carried.of(cuts.END).select(
+        "topic",
+        "partition",
+        F.col("life").alias("known_life"),
+        F.unix_millis(F.date_trunc("minute", "sample_ts")).alias("until_ms"),
+    )
+    needs = (
+        rows.where((F.col("lag") > 0) & ~_has_same_offset(F.col("next_offset")))
+        .groupBy(*_LIFE)
+        .agg(F.min(needed_ms).alias("from_ms"))
+        .join(known, ["topic", "partition"])
+        .where((F.col("life") == F.col("known_life")) & F.expr("from_ms < until_ms"))
+        .select(*_LIFE, "from_ms", "until_ms")
+        .collect()
+    )
+    if not needs:
+        return None
+    schema = "topic string, partition int, life int, from_ms bigint, until_ms bigint"
+    needed = inputs.spark.createDataFrame(needs, schema)
+    from_s = min(each["from_ms"] // 1_000 for each in needs)
+    at_ms = F.unix_millis("sample_ts")
+    samples = (
+        inputs.all(cuts.SAMPLES)
+        # Spark skips files by this literal.
+        .where(F.col("sample_ts") >= F.timestamp_seconds(F.lit(from_s)))
+        .select("topic", "partition", "sample_ts", "high_watermark")
+        .join(F.broadcast(needed), ["topic", "partition"])
+        .where((at_ms >= F.col("from_ms")) & (at_ms < F.col("until_ms")))
+    )
+    return of_minutes(samples).drop("from_ms", "until_ms")
+
+
+def _has_same_offset(offset: Column, previous: str = "previous") -> Column:
+    """Return whether the record at an offset was the next one at the previous row."""
+    row = F.col(previous)
+    is_same = (row["next_offset"] == offset) & row["produced"].isNotNull()
+    return F.coalesce(is_same, F.lit(False))
 
 
 def _lag(all_events: DataFrame) -> DataFrame:
@@ -66,6 +174,8 @@ def _lag(all_events: DataFrame) -> DataFrame:
             "sample.topic_id",
             "sample.sample_ts",
             "sample.life",
+            "sample.previous_life_ts",
+            "sample.first_ts",
             F.col("commit.committed_offset").alias("committed_offset"),
             F.when(
                 F.col("commit.committed_offset").isNotNull(), F.col("commit.commit_ts")
@@ -75,7 +185,6 @@ def _lag(all_events: DataFrame) -> DataFrame:
             owner.alias("owner_member_id"),
             is_missing.alias("is_missing"),
         )
-        .where(has_commit | F.col("owner_member_id").isNotNull())
         .withColumn("next_offset", F.when(has_commit, F.greatest(committed, start)))
         .withColumn("lag_raw", end - committed)
         .withColumn("lag", _at_least_0(end - F.col("next_offset")))
@@ -100,6 +209,7 @@ def _at_least_0(count: Column) -> Column:
 
 
 def _with_rates(rows: DataFrame) -> DataFrame:
+    # A sample counts even if the group had neither a commit nor an owner then.
     in_time = Window.partitionBy(*PARTITION, "life").orderBy("sample_ts")
     sample_ms = F.unix_millis("sample_ts")
     seconds = (sample_ms - F.lag(sample_ms).over(in_time)) / 1000
@@ -115,16 +225,18 @@ def _with_rates(rows: DataFrame) -> DataFrame:
         rows.withColumn("produce_rate", rate("log_end_offset"))
         .withColumn("consume_rate", rate("committed_offset"))
         .withColumn("eta_s", eta_s)
+        .where(
+            F.col("committed_offset").isNotNull() | F.col("owner_member_id").isNotNull()
+        )
     )
 
 
-def with_produced(rows: DataFrame, ends: DataFrame, offset: str) -> DataFrame:
-    """Add `produced`: when the record at an offset was produced.
+def _with_produced(rows: DataFrame, ends: DataFrame) -> DataFrame:
+    """Add `produced`: when the record at `next_offset` was produced.
 
-    `rows` have topic, partition, life and the column `offset`, which may be null;
-    `ends` come from `with_lives`. `produced` is a struct of `at_ms` (null when the
-    record was not produced by the last sample), `error_ms` (null when it may have been
-    produced at any time before) and `is_bracketed`.
+    `next_offset` may be null. `ends` come from `with_lives`. `produced` is a struct of
+    `at_ms` (null when the record was not produced by the last sample), `error_ms` (null
+    when it may have been produced at any time before) and `is_bracketed`.
 
     A record was produced between the last sample whose end is at or below its offset
     and the next sample. In between, the partition is assumed to have grown evenly, as
@@ -148,15 +260,12 @@ def with_produced(rows: DataFrame, ends: DataFrame, offset: str) -> DataFrame:
     )
     lookups = rows.select(
         *_LIFE,
-        F.coalesce(offset, F.lit(-1)).alias("at_offset"),
+        F.coalesce("next_offset", F.lit(-1)).alias("at_offset"),
         F.lit(1).alias("rank"),
         F.struct(*rows.columns).alias("row"),
     )
     by_offset = Window.partitionBy(*_LIFE).orderBy("at_offset", "rank", "sample_ms")
     until_here = by_offset.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    whole = Window.partitionBy(*_LIFE).rowsBetween(
-        Window.unboundedPreceding, Window.unboundedFollowing
-    )
     span, at_offset = F.col("span"), F.col("at_offset")
     span_ms = span["to_ms"] - span["from_ms"]
     share = (at_offset - span["from_offset"]) / (
@@ -169,15 +278,17 @@ def with_produced(rows: DataFrame, ends: DataFrame, offset: str) -> DataFrame:
         F.lit(True).alias("is_bracketed"),
     )
     otherwise = F.struct(
-        F.when(span.isNull(), F.col("first_ms")).alias("at_ms"),
+        F.when(span.isNull(), F.unix_millis("row.first_ts")).alias("at_ms"),
         F.lit(None).cast("bigint").alias("error_ms"),
         F.lit(False).alias("is_bracketed"),
     )
     produced = F.when(span["to_offset"] > at_offset, interpolated).otherwise(otherwise)
+    if "previous" in rows.columns:
+        is_same = _has_same_offset(at_offset, "row.previous")
+        produced = F.when(is_same, F.col("row.previous.produced")).otherwise(produced)
     return (
         spans.unionByName(lookups, allowMissingColumns=True)
         .withColumn("span", F.last("span", ignorenulls=True).over(until_here))
-        .withColumn("first_ms", F.min("sample_ms").over(whole))
         .where(F.col("row").isNotNull())
         .select("row.*", produced.alias("produced"))
     )
@@ -214,10 +325,6 @@ def _with_time_lag(rows: DataFrame) -> DataFrame:
     )
 
 
-GOLD: Final = derived(
-    LAG_HISTORY,
-    lag_history,
-    "partition_end_samples",
-    "offset_commit_history",
-    "partition_ownership_history",
+GOLD: Final = GoldTable(
+    LAG_HISTORY, (*cuts.INPUTS, cuts.WINDOWS), _build, rewrites=LAG_HISTORY.day_of
 )

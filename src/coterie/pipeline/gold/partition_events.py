@@ -4,6 +4,9 @@ Runs append samples to the table partition_end_samples, as many as their source 
 `of_minutes` reduces them to one a minute for each partition, which is enough for lag. A
 topic may be deleted and created again: `with_lives` numbers its lives.
 
+A build that begins at a cut (`cuts.py`) continues from the last sample, commit and owner
+of each partition before it, which group_windows has: they are events before the cut.
+
 `events` returns rows of one schema for all kinds of events, so that one window finds
 the commit and the owner at each sample; a range join would cost far more.
 
@@ -11,7 +14,7 @@ the commit and the owner at each sample; a range join would cost far more.
 |---|---|
 | group_id, topic, partition | the partition, for one group |
 | at_ts, rank, seq | the order. At equal times samples come last: they include everything written at that moment |
-| commit | of a commit or tombstone: at_ts, topic_id, committed_offset (null for a tombstone), commit_ts, is_reset |
+| commit | of a commit or tombstone: at_ts, log_offset, topic_id, committed_offset (null for a tombstone), commit_ts, is_reset |
 | owner | of a change of owner: at_ts, topic_id, member_id (null for no owner), is_lower_bound |
 | sample | of a sample: its row from `with_lives` |
 
@@ -21,15 +24,38 @@ commit in the log, when all records up to it were written (K-03).
 
 from __future__ import annotations
 
-from typing import Final
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+
+from coterie.pipeline.gold import cuts
+from coterie.pipeline.gold.evaluator import STATE
+
+if TYPE_CHECKING:
+    from coterie.pipeline.gold.table_inputs import TableInputs
 
 PARTITION: Final = ("group_id", "topic", "partition")
 ORDER: Final = ("at_ts", "rank", "seq")
 _CHANGE_RANK: Final = 1
 _SAMPLE_RANK: Final = 2
+_SAMPLE: Final = ("topic_id", "sample_ts", "log_start_offset", "high_watermark")
+_KNOWN: Final = {
+    "base_life": "int",
+    "base_previous_ts": "timestamp",
+    "base_first_ts": "timestamp",
+}
+
+
+class Carried(NamedTuple):
+    """The rows of group_windows at the base of a build; none at first."""
+
+    base: datetime | None
+    rows: DataFrame
+
+    def of(self, kind: str) -> DataFrame:
+        return self.rows.where(F.col("kind") == kind)
 
 
 def of_minutes(samples: DataFrame) -> DataFrame:
@@ -44,10 +70,17 @@ def of_minutes(samples: DataFrame) -> DataFrame:
 
 
 def with_lives(samples: DataFrame) -> DataFrame:
-    """Add `life`, the number of times the topic has been created again so far, and
+    """Add `life`, the number of times the topic has been created again so far,
     `previous_life_ts`, the time of the last sample in the previous life (null in the
-    first life).
+    first life), and `first_ts`, the time of the first sample in this one.
+
+    Rows with `base_life`, `base_previous_ts` and `base_first_ts`, the first ones of
+    their partitions, have these values already.
     """
+    known = [each for each in samples.columns if each.startswith("base_")]
+    for name, kind in _KNOWN.items():
+        if name not in known:
+            samples = samples.withColumn(name, F.lit(None).cast(kind))
     in_time = Window.partitionBy("topic", "partition").orderBy("sample_ts")
     until_now = in_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     id_before = F.lag("topic_id").over(in_time)
@@ -59,39 +92,82 @@ def with_lives(samples: DataFrame) -> DataFrame:
         F.lit(False),
     )
     before_ts = F.lag("sample_ts").over(in_time)
+    lives = F.sum(F.col("is_new_life").cast("int")).over(until_now)
+    is_first = F.col("is_new_life") | before_ts.isNull()
+    first_ts = F.coalesce("base_first_ts", F.when(is_first, F.col("sample_ts")))
+    ended_ts = F.coalesce(F.col("base_previous_ts"), F.col("ended_ts"))
+    base_life = F.last("base_life", ignorenulls=True).over(until_now)
     return (
         samples.withColumn("is_new_life", is_new_life)
         .withColumn("ended_ts", F.when(is_new_life, before_ts))
-        .withColumn("life", F.sum(F.col("is_new_life").cast("int")).over(until_now))
+        .withColumn("life", (lives + F.coalesce(base_life, F.lit(0))).cast("int"))
         .withColumn(
-            "previous_life_ts", F.last("ended_ts", ignorenulls=True).over(until_now)
+            "previous_life_ts", F.last(ended_ts, ignorenulls=True).over(until_now)
         )
-        .drop("is_new_life", "ended_ts")
+        .withColumn("first_ts", F.last(first_ts, ignorenulls=True).over(until_now))
+        .drop("is_new_life", "ended_ts", *_KNOWN)
     )
 
 
-def events(ends: DataFrame, history: DataFrame, ownership: DataFrame) -> DataFrame:
+def ends_since(samples: DataFrame, carried: Carried) -> DataFrame:
+    """Return the samples of minutes from the base on, with lives, and the last sample
+    of each partition before it, which has `ends`."""
+    names = ("topic", "partition", *_SAMPLE)
+    before = carried.of(cuts.END).select(
+        *names,
+        "ends",
+        F.col("life").alias("base_life"),
+        F.col("previous_life_ts").alias("base_previous_ts"),
+        F.col("first_ts").alias("base_first_ts"),
+    )
+    recent = of_minutes(cuts.since(samples, carried.base, "sample_ts").select(*names))
+    return with_lives(before.unionByName(recent, allowMissingColumns=True))
+
+
+def events_since(ends: DataFrame, inputs: TableInputs, carried: Carried) -> DataFrame:
+    """Return the events from the base on, and the last ones before it.
+
+    `ends` are from `ends_since`.
+    """
+    base = carried.base
+    windows = carried.of(STATE).where(F.col("topic").isNotNull())
+    history = cuts.commits_since(inputs.all(cuts.HISTORY), base)
+    owners = inputs.all(cuts.OWNERSHIP)
+    if base is not None:
+        is_open = F.col("valid_to").isNull() | (
+            F.col("valid_to") >= cuts.timestamp(base)
+        )
+        owners = owners.where(is_open)
+    return events(ends, history, owners, windows).where(
+        _is_needed(base) if base is not None else F.lit(True)
+    )
+
+
+def _is_needed(base: datetime) -> Column:
+    """Return whether an event is at the base or later, or carried."""
+    is_recent = F.col("at_ts") >= cuts.timestamp(base)
+    return is_recent | F.col("commit").isNull() | F.col("commit.is_carried")
+
+
+def events(
+    ends: DataFrame, history: DataFrame, ownership: DataFrame, windows: DataFrame
+) -> DataFrame:
     """Return all events on partitions that a group committed for or owned.
 
-    The inputs are `with_lives(of_minutes(partition_end_samples))`,
-    offset_commit_history and partition_ownership_history.
+    The inputs are `ends_since` samples, offset_commit_history,
+    partition_ownership_history, and the rows of group_windows at the base.
     """
-    # Ownership of consumer groups may have topic IDs only. Samples have both.
-    names = (
-        ends.where(F.col("topic_id").isNotNull())
-        .groupBy("topic_id")
-        .agg(F.max("topic").alias("known_topic"))
+    owned = ownership.where(F.col("topic").isNotNull())
+    partitions = (
+        history.select(*PARTITION)
+        .union(owned.select(*PARTITION))
+        .union(windows.select(*PARTITION))
+        .distinct()
     )
-    owned = (
-        ownership.join(F.broadcast(names), "topic_id", "left")
-        .withColumn("topic", F.coalesce("topic", "known_topic"))
-        .where(F.col("topic").isNotNull())
-        .drop("known_topic")
-    )
-    partitions = history.select(*PARTITION).union(owned.select(*PARTITION)).distinct()
     return (
-        _commits(history)
+        _commits(history, windows)
         .unionByName(_owners(owned), allowMissingColumns=True)
+        .unionByName(_carried_owners(windows), allowMissingColumns=True)
         .unionByName(_samples(ends, partitions), allowMissingColumns=True)
     )
 
@@ -117,24 +193,44 @@ def is_of_same_life(name: str) -> Column:
     return F.coalesce(is_same, is_later)
 
 
-def _commits(history: DataFrame) -> DataFrame:
+def _commits(history: DataFrame, windows: DataFrame) -> DataFrame:
     in_log = (
         Window.partitionBy(*PARTITION)
         .orderBy("log_offset")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    at_ts = F.max(F.coalesce("append_ts", "commit_ts")).over(in_log)
-    is_reset = F.coalesce(F.col("actor") == "admin", F.lit(False))
-    return history.withColumn("at_ts", at_ts).select(
+    read = history.select(
         *PARTITION,
-        *_order(F.col("at_ts"), _CHANGE_RANK, F.col("log_offset") * 2),
-        F.struct(
-            "at_ts",
-            "topic_id",
-            "committed_offset",
-            F.coalesce("commit_ts", "at_ts").alias("commit_ts"),
-            is_reset.alias("is_reset"),
-        ).alias("commit"),
+        "log_offset",
+        F.coalesce("append_ts", "commit_ts").alias("at_ts"),
+        "commit_ts",
+        "committed_offset",
+        "topic_id",
+        F.coalesce(F.col("actor") == "admin", F.lit(False)).alias("is_reset"),
+        F.lit(False).alias("is_carried"),
+    )
+    carried = (
+        windows.select(*PARTITION, F.explode(F.array("last", "sampled")).alias("row"))
+        .where(F.col("row").isNotNull())
+        .select(*PARTITION, "row.*", F.lit(True).alias("is_carried"))
+    )
+    at_ts = F.max("at_ts").over(in_log)
+    return (
+        read.unionByName(carried)
+        .withColumn("at_ts", at_ts)
+        .select(
+            *PARTITION,
+            *_order(F.col("at_ts"), _CHANGE_RANK, F.col("log_offset") * 2),
+            F.struct(
+                "at_ts",
+                "log_offset",
+                "topic_id",
+                "committed_offset",
+                F.coalesce("commit_ts", "at_ts").alias("commit_ts"),
+                "is_reset",
+                "is_carried",
+            ).alias("commit"),
+        )
     )
 
 
@@ -159,6 +255,15 @@ def _owners(ownership: DataFrame) -> DataFrame:
     return changes(ownership, "valid_from", begins, *member).unionByName(
         changes(ended, "valid_to", ends, *no_member)
     )
+
+
+def _carried_owners(windows: DataFrame) -> DataFrame:
+    order = _order(F.col("owner.at_ts"), _CHANGE_RANK, F.col("owner.seq"))
+    owner = F.struct(
+        "owner.at_ts", "owner.topic_id", "owner.member_id", "owner.is_lower_bound"
+    )
+    owned = windows.where(F.col("owner").isNotNull())
+    return owned.select(*PARTITION, *order, owner.alias("owner"))
 
 
 def _samples(ends: DataFrame, partitions: DataFrame) -> DataFrame:

@@ -39,6 +39,7 @@ TABLES: Final[Mapping[str, Table]] = {
         gold_offsets.TOPIC_NAMES,
         gold_groups.GROUP_PERIODS,
         gold_offsets.NEWEST_PARTITION_ENDS,
+        gold_groups.GROUP_WINDOWS,
     )
 }
 """Bronze tables first, then silver, gold and internal ones."""

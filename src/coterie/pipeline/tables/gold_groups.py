@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from coterie.pipeline.tables.table import (
+    BINARY,
     BOOL,
     CLIENT_HOST,
     CLIENT_ID,
@@ -29,6 +30,7 @@ from coterie.pipeline.tables.table import (
     Table,
     list_of,
     required,
+    struct_of,
 )
 
 CURRENT_GROUPS: Final = Table(
@@ -312,6 +314,8 @@ STALE_GROUP_CANDIDATES: Final = Table(
 
 # Internal tables.
 
+_PARTITION: Final = ("group_id", "topic", "partition")
+
 GROUP_ACTIVITY: Final = Table(
     "group_activity",
     Layer.INTERNAL,
@@ -338,6 +342,63 @@ GROUP_PERIODS: Final = Table(
         required("from_ts", TIME, "time of the first commit"),
         required("to_ts", TIME, "time of the last commit"),
         required("commits", LONG, "number of commits"),
+    ),
+)
+
+_COMMIT: Final = struct_of(
+    log_offset=LONG,
+    at_ts=TIME,
+    commit_ts=TIME,
+    committed_offset=LONG,
+    topic_id=STRING,
+    is_reset=BOOL,
+)
+
+GROUP_WINDOWS: Final = Table(
+    "group_windows",
+    Layer.INTERNAL,
+    "What does the next build of lag_history and group_status begin with?",
+    key=("kind", "cut_ts", "group_id", "topic", "partition", "window_end_ts"),
+    columns=(
+        required(
+            "kind",
+            STRING,
+            "base: from when on the last build has rows; cut: there is a state at that"
+            " time; end: the samples of a partition before the cut; window: the commits"
+            " and owners of a partition of a group before the cut, or, without a topic,"
+            " that the group had members; status: a new row of group_status",
+        ),
+        Column("cut_ts", TIME, "time of the cut; null for status, and for all time"),
+        Column("group_id", STRING, "ID of the group"),
+        Column("topic", STRING, "name of the topic"),
+        Column("partition", INT, "partition of the topic"),
+        Column("topic_id", STRING, "end: this and the next are of the last sample"),
+        Column("sample_ts", TIME, "time of the last sample before the cut"),
+        Column("log_start_offset", LONG, "first offset that exists"),
+        Column("high_watermark", LONG, "high watermark"),
+        Column("life", INT, "number of times the topic was created again"),
+        Column("previous_life_ts", TIME, "time of the last sample before that"),
+        Column("first_ts", TIME, "time of the first sample after that"),
+        Column("ends", list_of(LONG), "high watermarks of the last samples after that"),
+        Column("state", BINARY, "window: the state in the evaluator (MessagePack)"),
+        Column("last", _COMMIT, "window: last commit or tombstone before the cut"),
+        Column("sampled", _COMMIT, "window: the same before the last sample"),
+        Column(
+            "owner",
+            struct_of(
+                at_ts=TIME,
+                seq=LONG,
+                topic_id=STRING,
+                member_id=STRING,
+                is_lower_bound=BOOL,
+            ),
+            "window: last change of owner before the cut",
+        ),
+        *(
+            Column(each.name, each.type, each.meaning)
+            for each in GROUP_STATUS.columns
+            if each.name not in _PARTITION
+        ),
     ),
 )
 
