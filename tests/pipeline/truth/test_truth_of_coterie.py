@@ -94,9 +94,3 @@ def kill_run(table: str, lake: Path, source: str) -> None:
     command = [sys.executable, "-m", module, table, str(lake), source]
     done = subprocess.run(command, capture_output=True, check=False, timeout=KILLED_S)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2_000:]
-
-
-@pytest.mark.parametrize("source", ["store", "kafka"])
-def test_every_topic_that_exists_is_named(coterie: Recorded, source: str) -> None:
-    nameable = Nameable(coterie.lakes[source], coterie.truth)
-    assert nameable.topics >= {topic for topic, _ in coterie.truth.ends}
