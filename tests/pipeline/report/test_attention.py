@@ -140,3 +140,8 @@ def test_the_most_serious_groups_come_first() -> None:
         "fine",
         "none",
     ]
+
+
+def test_a_verdict_at_the_end_of_the_newest_minute_has_no_age() -> None:
+    _, text = explain(troubled("ERR", "STOP", evaluated=ago(seconds=-30)))
+    assert "This verdict is from" not in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from coterie.pipeline.report.groups import LEVELS, GroupRow
@@ -98,7 +98,8 @@ def _verdict_reasons(group: GroupRow, now: datetime) -> list[str]:
         where = _partitions_text(group, worst)
         words = _WORDS.get(worst) or _no_owner_words(group)
         reasons.append(f"{_sentence(words)}: {where}.")
-    if group.evaluated and (now - group.evaluated).days:
+    # A minute is judged at its end, which may be after the newest record.
+    if group.evaluated and now - group.evaluated >= timedelta(days=1):
         reasons.append(f"This verdict is from {ago(group.evaluated, now)}.")
     return reasons
 
