@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from coterie.broker.log.checkpoint import Checkpointer, Moved
 from coterie.broker.log.journal import JournalLog, JournalPartition
 from coterie.broker.log.log import Log
 from coterie.broker.log.segments import DESCRIPTORS_MAX, INDEX_BYTES
 from coterie.broker.log.sqlite_file import CLEAN_NAME, FILE_NAME
 from coterie.errors import LogCorrupt
-from tests.broker.log.logs import PARTITION, append
+from tests.broker.log.logs import OTHER, PARTITION, append
 
 FIRST = "journal/0.journal"
 
@@ -309,3 +312,34 @@ def test_the_rest_of_a_moved_frame_is_no_unfinished_write(
     assert contents(reopened) == expected
     reopened.close()
     assert caplog.records == []
+
+
+def test_a_partition_deleted_during_a_checkpoint_is_in_the_manifest_until_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, deleted, done = (threading.Event() for _ in range(3))
+    move = Checkpointer.move
+
+    def move_after_deletion(*arguments: Any) -> Moved:
+        started.set()
+        assert deleted.wait(60)
+        moved = move(*arguments)
+        done.set()
+        return moved
+
+    monkeypatch.setattr(Checkpointer, "move", move_after_deletion)
+    log = open_small(tmp_path / "data")
+    log.create(PARTITION)
+    log.create(OTHER)
+    while not started.is_set():
+        append(log, 200)
+        log.flush()
+    log.delete(OTHER)
+    log.flush()
+    deleted.set()
+    assert done.wait(60)
+    copy = image(tmp_path / "data", "copy")
+    log.close()
+    again = open_small(copy)
+    assert list(again.partitions()) == [PARTITION]
+    again.close()

@@ -9,7 +9,6 @@ from coterie.pipeline.report.groups import GroupRow
 from coterie.pipeline.report.rebalances import Rebalances
 from tests.pipeline.lakes import AS_OF, ago
 from tests.pipeline.report.memory_reader import memory_reader
-from tests.pipeline.story import TOPIC_ID, story
 
 Row = dict[str, Any]
 
@@ -53,18 +52,6 @@ def test_a_group_with_a_problem_comes_first_then_most_rebalances_then_changes() 
 def test_groups_that_are_gone_have_no_chart() -> None:
     rows = [owned("gone", 0, 5), owned("here", 0, 5)]
     assert chart_order(rows, [], GroupRow("here")) == ["here"]
-
-
-def test_owners_of_a_topic_with_only_an_id_are_drawn_with_its_name() -> None:
-    rows = story()
-    for at, each in enumerate(rows["partition_ownership_history"]):
-        each["topic"] = "orders" if at % 2 else None
-    rows["partition_end_samples"][0]["topic_id"] = TOPIC_ID
-    groups = {"billing": GroupRow("billing")}
-    (chart,) = owners.owner_charts(memory_reader(rows), groups, Rebalances([], 0, []))
-    assert [lane.partition for lane in chart.lanes] == [
-        f"orders-{at}" for at in range(6)
-    ]
 
 
 def test_the_partitions_with_most_changes_are_drawn_in_their_order() -> None:

@@ -128,11 +128,13 @@ class Checkpointer:
             _collect(operations, parts, changes)
         self._indexes = {}
         self._files, self._directories = [], []
+        # Not those deleted by a later write: recovery applies that write to them.
+        gone = frozenset(changes.deleted)
         try:
             moved = [
                 (each.part, self._move_part(each))
                 for each in parts.values()
-                if not each.part.is_gone
+                if each.part.number not in gone
             ]
             self._sync()
         except OSError as error:

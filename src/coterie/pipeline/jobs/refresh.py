@@ -84,6 +84,8 @@ def prepare_refresh(
     step = lake.next_step()
 
     def run() -> list[str]:
+        if not chosen:
+            return []
         with sized_session(spark) as session:
             builder = _Builder(session, lake, now, step, version, states)
             done = 0
