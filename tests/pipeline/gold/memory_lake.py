@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -46,6 +46,19 @@ class MemoryInputs:
             dates = rows[column].cast(pa.date32())
             known = pa.array(list(days), pa.date32())
             rows = rows.filter(pc.or_(pc.is_null(dates), pc.is_in(dates, known)))
+        return self._frame(name, {name: rows})
+
+    def since(self, name: str, time: datetime | None) -> DataFrame:
+        own = name == self.gold.table.name
+        if not own:
+            self._check(name)
+        tables = self.rows_before if own else self.all_rows
+        rows, column = tables.get(name), TABLES[name].day_of
+        assert column is not None
+        if rows and time is not None:
+            dates = rows[column].cast(pa.date32())
+            is_later = pc.greater_equal(dates, time.astimezone(UTC).date())
+            rows = rows.filter(pc.or_kleene(pc.is_null(dates), is_later))
         return self._frame(name, {name: rows})
 
     def new(self, name: str) -> DataFrame:

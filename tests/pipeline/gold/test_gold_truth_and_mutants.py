@@ -43,6 +43,10 @@ class WeekInputs:
     def of_days(self, name: str, days: Collection[date]) -> DataFrame:
         return self.all(name)
 
+    def since(self, name: str, time: datetime | None) -> DataFrame:
+        assert time is None
+        return self.all(name)
+
     def new(self, name: str) -> DataFrame:
         return self.all(name)
 

@@ -110,16 +110,19 @@ def since(rows: DataFrame, time: datetime | None, *columns: str) -> DataFrame:
     return rows.where(_any_of(F.col(each) >= timestamp(time) for each in columns))
 
 
-def commits_since(history: DataFrame, time: datetime | None) -> DataFrame:
+def commits_since(inputs: TableInputs, time: datetime | None) -> DataFrame:
     """Return the rows of offset_commit_history that may count from a time on."""
     if time is None:
-        return history
-    from_ts = timestamp(time - _CLOCK_ERROR)
+        return inputs.all(HISTORY)
+    first = time - _CLOCK_ERROR
+    from_ts = timestamp(first)
     at_ts = F.coalesce("append_ts", "commit_ts")
-    # Spark skips files and row groups by the first condition.
-    return history.where(
-        (F.col("append_ts") >= from_ts) | F.col("append_ts").isNull()
-    ).where(at_ts >= from_ts)
+    # Spark skips row groups by the first condition.
+    return (
+        inputs.since(HISTORY, first)
+        .where((F.col("append_ts") >= from_ts) | F.col("append_ts").isNull())
+        .where(at_ts >= from_ts)
+    )
 
 
 def timestamp(time: datetime) -> Column:

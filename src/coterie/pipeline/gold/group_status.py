@@ -53,7 +53,7 @@ def _windows(inputs: TableInputs) -> DataFrame:
     plan, rules = cuts.plan_of(inputs), inputs.settings.burrow
     old = inputs.before()
     carried = Carried(plan.base, old.where(_is_at(plan.base)))
-    ends = ends_since(inputs.all(cuts.SAMPLES), carried)
+    ends = ends_since(inputs.since(cuts.SAMPLES, plan.base), carried)
     times = EvaluationTimes(
         None if plan.base is None else _ms(plan.base),
         tuple(_ms(each) for each in plan.cuts),

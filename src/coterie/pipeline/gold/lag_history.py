@@ -22,7 +22,7 @@ offset below the log start offset counts as the log start offset.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -53,13 +53,14 @@ def _build(inputs: TableInputs) -> DataFrame:
     inputs.rewrite_from(base)
     at_base = F.lit(False) if base is None else F.col("cut_ts") == cuts.timestamp(base)
     carried = Carried(base, inputs.all(cuts.WINDOWS).where(at_base))
-    ends = ends_since(inputs.all(cuts.SAMPLES), carried)
+    ends = ends_since(inputs.since(cuts.SAMPLES, base), carried)
     all_rows = _lag(events_since(ends, inputs, carried)).transform(_with_rates)
     rows = cuts.since(all_rows, base, "sample_ts")
     if base is None:
         produced = _with_produced(rows, ends)
     else:
-        rows = _with_previous(rows, inputs.before(), base)
+        recent = inputs.since(LAG_HISTORY.name, base - _RECENT)
+        rows = _with_previous(rows, recent, base)
         earlier = _earlier_ends(rows, inputs, carried)
         if earlier is not None:
             ends = ends.unionByName(earlier, allowMissingColumns=True)
@@ -138,8 +139,7 @@ def _earlier_ends(
     from_s = min(each["from_ms"] // 1_000 for each in needs)
     at_ms = F.unix_millis("sample_ts")
     samples = (
-        inputs.all(cuts.SAMPLES)
-        # Spark skips files by this literal.
+        inputs.since(cuts.SAMPLES, datetime.fromtimestamp(from_s, UTC))
         .where(F.col("sample_ts") >= F.timestamp_seconds(F.lit(from_s)))
         .select("topic", "partition", "sample_ts", "high_watermark")
         .join(F.broadcast(needed), ["topic", "partition"])

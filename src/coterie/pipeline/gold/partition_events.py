@@ -131,7 +131,7 @@ def events_since(ends: DataFrame, inputs: TableInputs, carried: Carried) -> Data
     """
     base = carried.base
     windows = carried.of(STATE).where(F.col("topic").isNotNull())
-    history = cuts.commits_since(inputs.all(cuts.HISTORY), base)
+    history = cuts.commits_since(inputs, base)
     owners = inputs.all(cuts.OWNERSHIP)
     if base is not None:
         is_open = F.col("valid_to").isNull() | (

@@ -40,6 +40,12 @@ class TableInputs(Protocol):
         those of the days, and perhaps others. Files of other days are not read.
         """
 
+    def since(self, name: str, time: datetime | None) -> DataFrame:
+        """Return the rows of a table with `day_of` that may be of the day of `time`
+        (UTC) or a later one, and perhaps others; None for all rows. Files of earlier
+        days are not read. With the name of this table, its last result.
+        """
+
     def new(self, name: str) -> DataFrame:
         """Return the rows added since this table was last built.
 

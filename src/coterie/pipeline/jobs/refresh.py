@@ -322,6 +322,19 @@ class _BuildInputs:
         wanted = {None, NO_DAY, *(day.isoformat() for day in days)}
         return self._read(name, [f for f in self._files(name) if f.day in wanted])
 
+    def since(self, name: str, time: datetime | None) -> DataFrame:
+        """Return the rows of files of the day of a time and later ones, or of unknown
+        days."""
+        assert TABLES[name].day_of is not None, f"{name} is not divided into days"
+        is_own = name == self._gold.table.name
+        files = self._builder.files(name) if is_own else self._files(name)
+        if time is not None:
+            first = time.astimezone(UTC).date().isoformat()
+            files = tuple(
+                f for f in files if f.day in {None, NO_DAY} or str(f.day) >= first
+            )
+        return self._read(name, files)
+
     def new(self, name: str) -> DataFrame:
         """Return the rows of steps after the last build.
 

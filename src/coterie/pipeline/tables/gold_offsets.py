@@ -150,6 +150,7 @@ PARTITION_END_SAMPLES: Final = Table(
         Column("partition_count", INT, "number of partitions of the topic"),
         Column("round_trip_ms", LONG, "time that the broker took to respond"),
     ),
+    day_of="sample_ts",
 )
 
 LAG_HISTORY: Final = Table(
