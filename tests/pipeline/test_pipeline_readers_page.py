@@ -75,7 +75,7 @@ def test_the_newest_days_of_a_long_table_are_read(
     [code] = CODE["Long tables: give the day"]
     assert "billing" in run(code, capsys)
     text = dict(_SECTION.findall(PAGE.read_text()))["Long tables: give the day"]
-    named = set(re.findall(r"`(\w+)`", text.partition("are\npartitioned")[0]))
+    named = set(re.findall(r"`(\w+)`", text.partition(" are partitioned")[0]))
     assert named == {each.name for each in tables() if each.day_of}
 
 
