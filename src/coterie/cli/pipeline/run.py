@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from coterie.pipeline.lake.lake import Lake
     from coterie.pipeline.sources.source import Source
 
-_KEEP_HOURS: Final = 7 * 24
 _FOLLOW_KEEP_HOURS: Final = 1
 """A version a second for a week would be too many files."""
 
@@ -124,7 +123,7 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from coterie.pipeline.jobs.run import FollowIntervals, Job, follow, run_once
-    from coterie.pipeline.lake.lake import Lake
+    from coterie.pipeline.lake.lake import KEEP_HOURS, Lake
     from coterie.pipeline.sources.partition_ends import check_samples
 
     if options.max_records is not None and options.max_records < 1:
@@ -145,7 +144,7 @@ def _run(options: argparse.Namespace) -> int:
         options.to,
         source.describe(),
         cluster_id() if callable(cluster_id) else cluster_id,
-        options.keep_hours or (_FOLLOW_KEEP_HOURS if options.follow else _KEEP_HOURS),
+        options.keep_hours or (_FOLLOW_KEEP_HOURS if options.follow else KEEP_HOURS),
     )
     with ProgressDisplay() as progress:
         job = Job(

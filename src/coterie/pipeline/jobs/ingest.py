@@ -24,7 +24,7 @@ from coterie.errors import CoterieError, LogError
 from coterie.pipeline.codec.decode import decode
 from coterie.pipeline.gold.settings import LogHead
 from coterie.pipeline.lake.lake import Lake
-from coterie.pipeline.lake.manifest import Change, DataFile, Version
+from coterie.pipeline.lake.manifest import Change, DataFile, TableState, Version
 from coterie.pipeline.lake.storage import Storage
 from coterie.pipeline.lake.writer import TableWriter
 from coterie.pipeline.sources.planning import backlog, plan
@@ -192,16 +192,13 @@ def _next_version(
     version: Version, step: int, heads: tuple[LogHead, ...], ingested: IngestedFiles
 ) -> Version:
     """Return the version after a step."""
-    tables = dict(version.tables)
-    for name in ingested.files:
-        tables[name] = msgspec.structs.replace(version.of(name), changed=step)
     as_of = [t for t in (version.as_of_ts, ingested.last_ts) if t is not None]
     since = [t for t in (version.history_from_ts, ingested.first_ts) if t is not None]
     return msgspec.structs.replace(
         version,
         heads=heads,
         moved=step,
-        tables=tables,
+        tables=_changed_tables(version, ingested.files, step),
         as_of_ts=max(as_of, default=None),
         history_from_ts=min(since, default=None),
     )
@@ -308,11 +305,17 @@ def commit_rows(
     """Add the files of a step to tables, and commit."""
 
     def update(version: Version) -> Version:
-        states = {
-            name: msgspec.structs.replace(version.of(name), changed=step)
-            for name in files
-        }
-        tables = {**version.tables, **states}
+        tables = _changed_tables(version, files, step)
         return msgspec.structs.replace(version, tables=tables)
 
     lake.commit(changes_of(files), update)
+
+
+def _changed_tables(
+    version: Version, names: Iterable[str], step: int
+) -> dict[str, TableState]:
+    """Return the tables of a version, some of which a step changed."""
+    changed = {
+        name: msgspec.structs.replace(version.of(name), changed=step) for name in names
+    }
+    return {**version.tables, **changed}
