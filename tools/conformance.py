@@ -51,12 +51,18 @@ class ConformanceError(Exception):
 
 
 class Fact(NamedTuple):
-    """One row of docs/facts.tsv. `layer` is a letter, or - where the row has none."""
+    """One row of docs/facts.tsv. `layer` is a letter, or - where the row has none.
+
+    `checked` is the Kafka version that the statement was compared with, `source` the
+    place where that version does so; both are - for a row that nobody compared.
+    """
 
     id: str
     section: str
     layer: str
     statement: str
+    checked: str
+    source: str
 
     @property
     def section_number(self) -> str:

@@ -1,0 +1,1 @@
+"""Raw requests that show facts on Coterie and on Apache Kafka."""

@@ -1,0 +1,50 @@
+"""Connections to the broker under test, for requests of any content.
+
+Every test here runs once on Coterie and once on Apache Kafka, and asserts the same of
+both. A test with a fact mark that passes on Kafka makes the fact proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TypeAlias
+
+import pytest
+
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from tests.broker.server.harness import WireClient
+from tests.interop.conftest import Broker
+from tests.support.waiting import eventually
+
+Connect: TypeAlias = Callable[[], WireClient]
+
+
+def open_client(bootstrap: str) -> WireClient:
+    host, _, port = bootstrap.rpartition(":")
+    return WireClient(host, int(port))
+
+
+@pytest.fixture(scope="session")
+def ready(broker: Broker) -> str:
+    """HOST:PORT of a broker that has loaded its group coordinators."""
+    request = FindCoordinatorRequest(coordinator_keys=["exchanges"])
+    with open_client(broker.bootstrap) as client:
+        eventually(
+            lambda: client.call(request, 4).coordinators[0].error_code == 0,
+            expected="a group coordinator",
+        )
+    return broker.bootstrap
+
+
+@pytest.fixture
+def connect(ready: str) -> Iterator[Connect]:
+    """A function that opens a connection; the end of the test closes it."""
+    with ExitStack() as opened:
+        yield lambda: opened.enter_context(open_client(ready))
+
+
+@pytest.fixture
+def wire(connect: Connect) -> WireClient:
+    """An open connection."""
+    return connect()

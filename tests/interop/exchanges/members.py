@@ -1,0 +1,255 @@
+"""Members and offsets of groups, by raw requests.
+
+Functions return the response, so a test asserts what it is about. Those that bring a
+group into a state, `join_consumer`, `join_classic` and `commit`, assert their success.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from coterie.wire.codec import encode
+from coterie.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    DescribedConsumerGroup,
+)
+from coterie.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from coterie.wire.messages.consumer_protocol import (
+    ConsumerProtocolSubscription,
+    ConsumerProtocolTopicPartitions,
+)
+from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coterie.wire.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from tests.broker.server.harness import WireClient
+from tests.support.waiting import eventually
+
+MEMBER_ID_REQUIRED: Final = 79
+REBALANCE_TIMEOUT_MS: Final = 30_000
+SESSION_TIMEOUT_MS: Final = 30_000
+
+Partition = tuple[str, int]
+
+
+class ConsumerMember(NamedTuple):
+    """A KIP-848 member with its latest epoch and assignment."""
+
+    id: str
+    epoch: int
+    assigned: list[TopicPartitions]
+
+
+class ClassicMember(NamedTuple):
+    """A classic member after its SyncGroup."""
+
+    id: str
+    generation: int
+    assignment: bytes
+
+
+def new_member_id() -> str:
+    """Return an id as clients of KIP-1082 make one."""
+    return secrets.token_urlsafe(16)
+
+
+def topic_id(wire: WireClient, topic: str) -> bytes:
+    """Return the id of a topic."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+    [found] = wire.call(request, 12).topics
+    assert found.error_code == 0
+    return bytes(found.topic_id)
+
+
+def heartbeat(
+    wire: WireClient, group: str, member_id: str, epoch: int, **fields: Any
+) -> ConsumerGroupHeartbeatResponse:
+    """Send a ConsumerGroupHeartbeat v1; return its response."""
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=group, member_id=member_id, member_epoch=epoch, **fields
+    )
+    response: ConsumerGroupHeartbeatResponse = wire.call(request, 1)
+    return response
+
+
+def join_consumer(
+    wire: WireClient, group: str, *topics: str, **fields: Any
+) -> ConsumerMember:
+    """Join as a KIP-848 member and heartbeat until it has an assignment.
+
+    `fields` are those of the joining heartbeat: `instance_id`, `server_assignor`,
+    `subscribed_topic_regex` and so on. `member_id` is new if absent.
+    """
+    member_id = fields.pop("member_id", None) or new_member_id()
+    joining: dict[str, Any] = {
+        "rebalance_timeout_ms": REBALANCE_TIMEOUT_MS,
+        "subscribed_topic_names": list(topics),
+        "topic_partitions": [],
+        **fields,
+    }
+    last = heartbeat(wire, group, member_id, 0, **joining)
+    assert last.error_code == 0, last
+
+    def assignment() -> Assignment | None:
+        nonlocal last
+        if last.assignment is None:
+            last = heartbeat(wire, group, member_id, last.member_epoch)
+            assert last.error_code == 0, last
+        return last.assignment
+
+    found = eventually(assignment, expected=f"an assignment of {member_id}")
+    assert found is not None
+    return ConsumerMember(member_id, last.member_epoch, found.topic_partitions)
+
+
+def leave_consumer(
+    wire: WireClient, group: str, member_id: str, **fields: Any
+) -> ConsumerGroupHeartbeatResponse:
+    """Leave as a KIP-848 member: a heartbeat with epoch -1."""
+    return heartbeat(wire, group, member_id, -1, **fields)
+
+
+def subscription(
+    *topics: str, owned: Mapping[str, Sequence[int]] | None = None, version: int = 1
+) -> bytes:
+    """Return the embedded metadata of a classic consumer."""
+    partitions = [
+        ConsumerProtocolTopicPartitions(topic=topic, partitions=list(of_topic))
+        for topic, of_topic in (owned or {}).items()
+    ]
+    value = ConsumerProtocolSubscription(
+        topics=list(topics), owned_partitions=partitions
+    )
+    return version.to_bytes(2, "big") + encode(value, version)
+
+
+def join_request(group: str, *topics: str, **fields: Any) -> JoinGroupRequest:
+    """Return the JoinGroup of a classic consumer with the protocol `range`."""
+    usual: dict[str, Any] = {
+        "session_timeout_ms": SESSION_TIMEOUT_MS,
+        "rebalance_timeout_ms": REBALANCE_TIMEOUT_MS,
+        "member_id": "",
+        "protocol_type": "consumer",
+        "protocols": [
+            JoinGroupRequestProtocol(name="range", metadata=subscription(*topics))
+        ],
+    }
+    return JoinGroupRequest(group_id=group, **{**usual, **fields})
+
+
+def join_classic(
+    wire: WireClient, group: str, *topics: str, assignment: bytes = b"", **fields: Any
+) -> ClassicMember:
+    """Join and sync as the only classic member; it assigns `assignment` to itself.
+
+    `fields` are those of JoinGroup v9: `group_instance_id`, `protocols` and so on.
+    """
+    request = join_request(group, *topics, **fields)
+    joined = wire.call(request, 9)
+    if joined.error_code == MEMBER_ID_REQUIRED:
+        request = join_request(
+            group, *topics, **{**fields, "member_id": joined.member_id}
+        )
+        joined = wire.call(request, 9)
+    assert joined.error_code == 0, joined
+    assigned = SyncGroupRequestAssignment(
+        member_id=joined.member_id, assignment=assignment
+    )
+    sync = SyncGroupRequest(
+        group_id=group,
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        group_instance_id=request.group_instance_id,
+        protocol_type=joined.protocol_type,
+        protocol_name=joined.protocol_name,
+        assignments=[assigned],
+    )
+    synced = wire.call(sync, 5)
+    assert synced.error_code == 0, synced
+    return ClassicMember(joined.member_id, joined.generation_id, synced.assignment)
+
+
+def leave_classic(wire: WireClient, group: str, *member_ids: str) -> Any:
+    """Send a LeaveGroup v5 of these members; return its response."""
+    members = [MemberIdentity(member_id=member_id) for member_id in member_ids]
+    return wire.call(LeaveGroupRequest(group_id=group, members=members), 5)
+
+
+def commit_errors(
+    wire: WireClient,
+    group: str,
+    offsets: Mapping[Partition, int],
+    *,
+    member_id: str = "",
+    epoch: int = -1,
+    version: int = 9,
+    metadata: str | None = "",
+    leader_epoch: int = -1,
+) -> dict[Partition, int]:
+    """Send an OffsetCommit of v2 to v9; return the error code of each partition."""
+    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, index), offset in offsets.items():
+        each = OffsetCommitRequestPartition(
+            partition_index=index,
+            committed_offset=offset,
+            committed_leader_epoch=leader_epoch if version >= 6 else -1,
+            committed_metadata=metadata,
+        )
+        by_topic.setdefault(topic, []).append(each)
+    request = OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=epoch,
+        member_id=member_id,
+        topics=[
+            OffsetCommitRequestTopic(name=name, partitions=partitions)
+            for name, partitions in by_topic.items()
+        ],
+    )
+    return {
+        (topic.name, each.partition_index): each.error_code
+        for topic in wire.call(request, version).topics
+        for each in topic.partitions
+    }
+
+
+def commit(
+    wire: WireClient, group: str, offsets: Mapping[Partition, int], **fields: Any
+) -> None:
+    """Commit offsets as `commit_errors`, by default as an admin; all must succeed."""
+    errors = commit_errors(wire, group, offsets, **fields)
+    assert set(errors.values()) <= {0}, errors
+
+
+def describe_classic(
+    wire: WireClient, group: str, *, version: int = 6, operations: bool = False
+) -> DescribedGroup:
+    """Return the answer of DescribeGroups on one group."""
+    request = DescribeGroupsRequest(
+        groups=[group], include_authorized_operations=operations
+    )
+    [found] = wire.call(request, version).groups
+    assert isinstance(found, DescribedGroup)
+    return found
+
+
+def describe_consumer(wire: WireClient, group: str) -> DescribedConsumerGroup:
+    """Return the answer of ConsumerGroupDescribe v1 on one group."""
+    [found] = wire.call(ConsumerGroupDescribeRequest(group_ids=[group]), 1).groups
+    assert isinstance(found, DescribedConsumerGroup)
+    return found
