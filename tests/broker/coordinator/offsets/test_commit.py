@@ -54,22 +54,25 @@ def test_the_newest_commit_replaces_earlier_ones(driver: ShardDriver) -> None:
     assert driver.offsets() == {T0: 4}
 
 
-def test_a_commit_is_written_as_a_record_of_version_3(driver: ShardDriver) -> None:
-    driver.commit({T0: {"committed_offset": 5, "committed_leader_epoch": 2}})
-    value = OffsetCommitValue(offset=5, leader_epoch=2, commit_timestamp=driver.now_ms)
+@pytest.mark.parametrize("version", range(2, 11))
+def test_every_version_writes_a_record_with_the_topic_id(
+    driver: ShardDriver, version: int
+) -> None:
+    fields = {"committed_offset": 5, "committed_leader_epoch": 2}
+    driver.commit({T0: fields}, version=version)
+    value = OffsetCommitValue(
+        offset=5,
+        leader_epoch=2 if version >= 6 else -1,
+        commit_timestamp=driver.now_ms,
+        topic_id=b"t".ljust(16, b"\0"),
+    )
     key = OffsetCommitKey(group="g", topic="t", partition=0)
-    assert driver.written == (Record(key, value, 3),)
+    assert driver.written == (Record(key, value, 4),)
 
 
 @pytest.mark.fact("E17-01")
-def test_version_10_identifies_topics_by_id_and_writes_the_id(
-    driver: ShardDriver,
-) -> None:
+def test_version_10_identifies_topics_by_id(driver: ShardDriver) -> None:
     assert driver.commit({T0: 5}, version=10) == {("t", 0): 0}
-    value = driver.written[0].value
-    assert isinstance(value, OffsetCommitValue)
-    assert value.topic_id == b"t".ljust(16, b"\0")
-    assert driver.written[0].value_version == 4
     assert driver.offsets() == {T0: 5}
 
 
@@ -240,7 +243,7 @@ def test_a_commit_without_a_retention_time_has_no_expire_timestamp(
     driver: ShardDriver,
 ) -> None:
     driver.commit({T0: 5}, version=4, retention_time_ms=-1)
-    assert driver.written[0].value_version == 3
+    assert driver.written[0].value_version == 4
 
 
 @pytest.mark.fact("H-88", "E17-07")

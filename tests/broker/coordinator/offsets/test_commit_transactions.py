@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.broker.coordinator.classic.group import GroupState
+from coterie.broker.coordinator.records import OffsetCommitValue
 from tests.broker.coordinator.classic.members import joining_group, stable_group
 from tests.broker.coordinator.shard_driver import WEEK_MS, ShardDriver
 
@@ -28,7 +29,10 @@ def test_the_records_belong_to_the_producers_transaction(driver: ShardDriver) ->
     driver.txn_commit({T0: 5}, producer_epoch=3)
     result = driver.results[-1]
     assert (result.producer_id, result.producer_epoch) == (7, 3)
-    assert [record.value_version for record in result.records] == [3]
+    [record] = result.records
+    assert isinstance(record.value, OffsetCommitValue)
+    # As in Kafka, which passes the topic id to OffsetCommit's records only.
+    assert (record.value_version, record.value.topic_id) == (4, bytes(16))
 
 
 @pytest.mark.fact("E17-16", "E22-47")

@@ -173,13 +173,17 @@ def test_version_10_omits_deleted_topics(driver: ShardDriver) -> None:
 def test_an_offset_of_an_older_topic_id_is_not_returned(
     driver: ShardDriver,
 ) -> None:
-    driver.commit({("t", 2): 5}, version=10)
+    driver.commit({("t", 2): 5})
+    driver.txn_commit({("t", 0): 5})
+    driver.end_transaction(commit=True)
     recreated = b"T" * 16
     driver.topics.topic_name = lambda topic_id: "t"  # type: ignore[method-assign]
     asked = OffsetFetchRequestTopics(topic_id=recreated, partition_indexes=[0, 2])
     [topic] = driver.fetch([asked], version=10).topics
-    # Partition 0 was committed by topic name, which the recreated topic has too.
+    # The transactional record of partition 0 has no topic id.
     assert [each.committed_offset for each in topic.partitions] == [5, -1]
+    # A fetch by name does not compare ids.
+    assert driver.offsets({"t": [0, 2]}) == {("t", 0): 5, ("t", 2): 5}
 
 
 committed_offsets = st.builds(

@@ -3,7 +3,9 @@
 OffsetCommit v2-4 have a retention time; from v5 on the server's setting applies
 (KIP-211). v6 has leader epochs, v7 static members. v9 is the first that members of the
 consumer protocol may use, and returns GROUP_ID_NOT_FOUND where older versions return
-ILLEGAL_GENERATION. v10 identifies topics by id (KIP-848).
+ILLEGAL_GENERATION. v10 identifies topics by id (KIP-848). In every version the records
+have the topic's id, except those with a retention time, whose version of the record has
+no field for it.
 
 TxnOffsetCommit v2 has leader epochs, v3 the committing member (KIP-447). v6 identifies
 topics by id and has separate errors for an unknown group and a stale member epoch
@@ -177,7 +179,9 @@ def commit_transactional_offsets(
     older = _check_transaction(state, request, context)
     if older is not None:
         older = older._replace(error=_error_of_version(older.error, context))
-    commit = _Commit(request.group_id, context, older)
+    # As in Kafka's `OffsetAndMetadata.fromRequest`: no topic id.
+    by_id = context.api_version >= _TXN_OFFSET_COMMIT.topic_ids_since
+    commit = _Commit(request.group_id, context, older, omits_topic_id=not by_id)
     topics = _response_topics(request, context, _TXN_OFFSET_COMMIT, commit.add)
     return Result(
         TxnOffsetCommitResponse(topics=topics),
@@ -271,8 +275,11 @@ class _Topic:
         name: TopicName | None = requested.name
         if by_id and not name:
             name = topics.topic_name(requested.topic_id)
+        topic_id: TopicId | None = requested.topic_id
+        if not by_id:
+            topic_id = topics.topic_id(requested.name)
         self.name = name or ""
-        self.topic_id: TopicId = requested.topic_id if by_id else ZERO_UUID
+        self.topic_id: TopicId = topic_id or ZERO_UUID
         self.count = None if name is None else topics.partition_count(name)
         self._by_id = by_id
 
@@ -329,7 +336,7 @@ class _Commit:
         "_group_id",
         "_metadata_max",
         "_older",
-        "_topics",
+        "_omits_topic_id",
         "_wall_ms",
         "records",
     )
@@ -340,14 +347,16 @@ class _Commit:
         context: Context,
         older: OlderEpoch | None,
         expire_timestamp_ms: int = -1,
+        *,
+        omits_topic_id: bool = False,
     ) -> None:
         environment = context.environment
         self._group_id = group_id
         self._wall_ms = context.wall_ms
-        self._topics = environment.topics
         self._metadata_max = environment.settings.offset_metadata_max_bytes
         self._older = older
         self._expire_timestamp_ms = expire_timestamp_ms
+        self._omits_topic_id = omits_topic_id or expire_timestamp_ms != -1
         self.records: list[Record] = []
 
     def add(self, topic: _Topic, requested: _RequestPartition) -> ErrorCode:
@@ -356,7 +365,7 @@ class _Commit:
         if topic.count is None or not 0 <= index < topic.count:
             return topic.error(index)
         older = self._older
-        if older is not None and not older.covers(self._topic_id(topic), index):
+        if older is not None and not older.covers(topic.topic_id, index):
             return older.error
         metadata = requested.committed_metadata or ""
         if metadata and _is_too_long(metadata, self._metadata_max):
@@ -364,22 +373,18 @@ class _Commit:
         expires = self._expire_timestamp_ms != -1
         value = OffsetCommitValue(
             offset=requested.committed_offset,
-            # Version 1, the only one with an expire timestamp, has no leader epoch.
+            # Version 1, the only one with an expire timestamp, has no leader epoch and
+            # no topic id.
             leader_epoch=-1 if expires else requested.committed_leader_epoch,
             metadata=metadata,
             commit_timestamp=self._wall_ms,
             expire_timestamp=self._expire_timestamp_ms,
-            topic_id=topic.topic_id,
+            topic_id=ZERO_UUID if self._omits_topic_id else topic.topic_id,
         )
         key = OffsetCommitKey(group=self._group_id, topic=topic.name, partition=index)
-        version = value_version(self._expire_timestamp_ms, topic.topic_id)
+        version = value_version(self._expire_timestamp_ms)
         self.records.append(Record(key, value, version))
         return _NONE
-
-    def _topic_id(self, topic: _Topic) -> TopicId:
-        if topic.topic_id != ZERO_UUID:
-            return topic.topic_id
-        return self._topics.topic_id(topic.name) or ZERO_UUID
 
 
 def _is_too_long(metadata: str, limit: int) -> bool:

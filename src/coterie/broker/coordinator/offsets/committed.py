@@ -24,8 +24,7 @@ from coterie.wire.primitives import read_uvarint, write_uvarint
 from coterie.wire.schema import ZERO_UUID
 
 _EXPIRING_VERSION: Final = 1
-_NAMED_VERSION: Final = 3
-_IDENTIFIED_VERSION: Final = 4
+_VERSION: Final = 4
 
 
 class CommittedOffset(NamedTuple):
@@ -33,7 +32,7 @@ class CommittedOffset(NamedTuple):
 
     `record_offset` is the log offset of the commit's record. `expire_timestamp_ms` is
     -1 except for commits of v2 to v4 with a retention time of their own. `topic_id` is
-    zero when the commit had the topic's name instead (below v10).
+    zero for these and for transactional commits, and in logs of older brokers.
     """
 
     offset: int
@@ -55,7 +54,7 @@ def to_record(key: OffsetCommitKey, committed: CommittedOffset) -> Record:
         expire_timestamp=committed.expire_timestamp_ms,
         topic_id=committed.topic_id,
     )
-    version = value_version(committed.expire_timestamp_ms, committed.topic_id)
+    version = value_version(committed.expire_timestamp_ms)
     return Record(key, value, version)
 
 
@@ -72,15 +71,13 @@ def from_record(value: OffsetCommitValue, origin: Origin) -> CommittedOffset:
     )
 
 
-def value_version(expire_timestamp_ms: int, topic_id: TopicId) -> int:
-    """Return the oldest version of `OffsetCommitValue` that holds the fields.
+def value_version(expire_timestamp_ms: int) -> int:
+    """Return the version of `OffsetCommitValue` to write.
 
-    As in Kafka's `GroupCoordinatorRecordHelpers.newOffsetCommitRecord`: only version 1
-    has an expire timestamp, only version 4 a topic id.
+    As in Kafka's `GroupCoordinatorRecordHelpers.offsetCommitValueVersion`: only version
+    1 has an expire timestamp; only version 4 has a topic id.
     """
-    if expire_timestamp_ms != -1:
-        return _EXPIRING_VERSION
-    return _NAMED_VERSION if topic_id == ZERO_UUID else _IDENTIFIED_VERSION
+    return _VERSION if expire_timestamp_ms == -1 else _EXPIRING_VERSION
 
 
 Packed: TypeAlias = bytes
@@ -144,8 +141,7 @@ def partition_of(packed: Packed) -> int:
 
 
 def topic_id_of(packed: Packed) -> bytes:
-    """Return the topic id of a packed offset; zero when the commit had the topic's
-    name."""
+    """Return the topic id of a packed offset; zero when its record has none."""
     topic_id: bytes = _HEAD.unpack_from(packed)[3]
     return topic_id
 

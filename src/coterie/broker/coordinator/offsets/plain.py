@@ -22,7 +22,6 @@ from coterie.errors import ApiError
 from coterie.types import LogOffset, TopicId, TopicName
 from coterie.wire.plain_commit import ROW, TOPIC_IDS_SINCE, PlainCommit
 from coterie.wire.record_batch import varint
-from coterie.wire.schema import ZERO_UUID
 
 RECORDS_MAX: Final = 8_192
 """The largest number of records of a batch: their offset deltas have one byte or
@@ -31,10 +30,8 @@ _DELTAS: Final = tuple(int.from_bytes(varint(delta)) for delta in range(RECORDS_
 _ONE_BYTE_DELTAS: Final = 64
 _INT16: Final = struct.Struct(">h")
 _KEY_TYPE: Final = b"\0\1"
-_NAMED_VERSION: Final = b"\0\3"
-_NAMED_END: Final = struct.Struct(">hq")
-_IDENTIFIED_VERSION: Final = b"\0\4"
-_IDENTIFIED_END: Final = struct.Struct(">BqBBB16s")
+_VALUE_VERSION: Final = b"\0\4"
+_VALUE_END: Final = struct.Struct(">BqBBB16s")
 _NO_HEADERS: Final = b"\0"
 
 
@@ -79,12 +76,15 @@ def commit_plain(
     commit = _Encoder(request.group_id, base_offset, first_delta, context.wall_ms)
     for topic in request.topics:
         name: TopicName | None = topic.name
+        topic_id: TopicId | None = topic.topic_id
         if request.api_version >= TOPIC_IDS_SINCE:
             name = topics.topic_name(topic.topic_id)
+        else:
+            topic_id = topics.topic_id(topic.name)
         count = None if name is None else topics.partition_count(name)
-        if name is None or count is None:
+        if name is None or topic_id is None or count is None:
             return None
-        if not commit.add(name, topic.topic_id, topic.rows, count):
+        if not commit.add(name, topic_id, topic.rows, count):
             return None
     records = commit.records
     if not records:
@@ -124,19 +124,15 @@ class _Encoder:
             return False
         name = topic.encode()
         key = b"".join((self._group_key, _INT16.pack(len(name)), name))
-        if topic_id == ZERO_UUID:
-            version, end = _NAMED_VERSION, _NAMED_END.pack(0, wall_ms)
-        else:
-            # no metadata; one tagged field: 0, the topic id
-            version = _IDENTIFIED_VERSION
-            end = _IDENTIFIED_END.pack(1, wall_ms, 1, 0, 16, topic_id)
+        # no metadata; one tagged field: 0, the topic id
+        end = _VALUE_END.pack(1, wall_ms, 1, 0, 16, topic_id)
         key_size, end_size = len(key), len(end)
         end += _NO_HEADERS
         lead, key_length, value_length, pack = _layout(
             key_size, end_size, short_delta=at < _ONE_BYTE_DELTAS
         )
         key = key_length + key
-        value = value_length + version
+        value = value_length + _VALUE_VERSION
         add, pack_offset = records.append, PLAIN.pack
         record_offset = self._base_offset + at
         packed: dict[int, Packed] = {}

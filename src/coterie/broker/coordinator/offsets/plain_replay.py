@@ -22,6 +22,7 @@ from coterie.broker.coordinator.offsets.committed import (
 )
 from coterie.errors import MalformedFrame
 from coterie.types import GroupId, TopicId, TopicName
+from coterie.wire.primitives import read_uvarint
 from coterie.wire.record_batch import (
     HEADER_BYTES,
     BatchHeader,
@@ -35,16 +36,16 @@ DELTAS_MAX: Final = 8_192
 """Offset deltas from here on have three bytes."""
 _ONE_BYTE_DELTAS: Final = 64
 _KEY_TYPE: Final = b"\0\1"
-_NAMED_VERSION: Final = b"\0\3"
-_IDENTIFIED_VERSION: Final = b"\0\4"
+_VERSION_WITHOUT_TAGS: Final = b"\0\3"
+_VERSION: Final = b"\0\4"
 _INT16: Final = struct.Struct(">h")
 _INT64: Final = struct.Struct(">q")
 _POSITION: Final = struct.Struct(">qi")
 _TOPIC_ID_TAG: Final = b"\1\0\x10"
 """One tagged field: number 0, 16 bytes."""
-_UUID_BYTES: Final = 16
+_TAGS_BYTES: Final = len(_TOPIC_ID_TAG) + 16
+_NO_TAGS: Final = b"\0"
 _INDEX_BYTES: Final = 4
-_ONE_BYTE_UVARINTS: Final = 127
 _METADATA_AT: Final = 14
 """The position in a value after version, offset and leader epoch."""
 
@@ -197,24 +198,25 @@ def _name(key: bytes) -> tuple[GroupId, TopicName] | None:
 def _content(value: bytes) -> tuple[str, int, TopicId] | None:
     """Return metadata, timestamp and topic id of the value of a commit."""
     at, topic_id = _METADATA_AT, ZERO_UUID
-    if value.startswith(_NAMED_VERSION):
+    no_tags = _NO_TAGS
+    if value.startswith(_VERSION):
+        size, at = read_uvarint(value, at)
+        size -= 1
+    elif value.startswith(_VERSION_WITHOUT_TAGS):
         (size,) = _INT16.unpack_from(value, at)
         at += _INT16.size
-        end = len(value) - _INT64.size
-    elif value.startswith(_IDENTIFIED_VERSION):
-        size = value[at] - 1
-        at += 1
-        end = len(value) - _INT64.size - len(_TOPIC_ID_TAG) - _UUID_BYTES
-        if size >= _ONE_BYTE_UVARINTS or not value.startswith(
-            _TOPIC_ID_TAG, end + _INT64.size
-        ):
-            return None
-        topic_id = value[-_UUID_BYTES:]
+        no_tags = b""
     else:
         return None
-    if size < 0 or at + size != end:
+    if size < 0:
         return None
+    end = at + size
     (commit_timestamp_ms,) = _INT64.unpack_from(value, end)
+    tags = value[end + _INT64.size :]
+    if len(tags) == _TAGS_BYTES and no_tags and tags.startswith(_TOPIC_ID_TAG):
+        topic_id = tags[len(_TOPIC_ID_TAG) :]
+    elif tags != no_tags:
+        return None
     return value[at:end].decode(), commit_timestamp_ms, topic_id
 
 
