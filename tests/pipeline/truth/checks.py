@@ -19,6 +19,9 @@ Tables = Mapping[str, Rows]
 Check = Callable[[Tables, Truth], None]
 CLOCK_S: Final = 0.002
 """Times of the log are in ms; those of the journal have fractions."""
+COMMITTED_WITHOUT_ID: Final = {"consumed", "also-expiring", "expiring"}
+"""Topics whose only commits are transactional or have a retention time: brokers write
+no topic ID with these."""
 SAMPLED: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 """The points of an ownership at which its owner is compared."""
 
@@ -345,6 +348,7 @@ def check_counts_of_topics(tables: Tables, truth: Truth) -> None:
 def check_topic_names(tables: Tables, truth: Truth) -> None:
     """Check that topics have their names, and IDs that are the broker's or unknown."""
     nameable = Nameable(tables, truth)
+    assert nameable.topics >= truth.topic_ids.keys() - COMMITTED_WITHOUT_ID
     names = {topic_id: topic for topic, topic_id in truth.topic_ids.items()}
     rows = [
         (row["group_id"], row["topic_id"], row["topic"])
