@@ -1,9 +1,13 @@
-"""Write docs/conformance.md: each fact of docs/facts.tsv and the tests that prove it.
+"""Write docs/conformance.md: each fact of docs/facts.tsv and the tests that show it.
 
-A fact is `proven` when at least one test carries its mark and every such test passed, a
-`deviation` when docs/deviations.tsv gives the reason why we knowingly differ, and `not
-yet` otherwise. A deviation with a marked test is an error: the mark or the deviation is
-wrong.
+The status of a fact:
+  - `proven`: a test with its mark passed on Apache Kafka (docs/kafka-runs.tsv), and all
+    tests with its mark pass on Coterie;
+  - `tested here`: all tests with its mark pass, and none is recorded on Kafka;
+  - `different`: docs/deviations.tsv has the reason why Coterie differs;
+  - `open`: none of these.
+A fact of docs/deviations.tsv that has a test, or that a tested fact refers to, is an
+error, and so is a deviation without a reason.
 
 The page counts facts by area and by section; docs/conformance/ has one page of rows for
 each letter of the fact list. `make conformance` writes all of them from the outcomes of
@@ -19,12 +23,15 @@ import argparse
 import json
 import re
 import sys
+import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
+
+from tools.kafka_runs import RUNS, Outcomes, Run, read_runs, test_name
 
 ROOT: Final = Path(__file__).parent.parent
 FACTS: Final = ROOT / "docs" / "facts.tsv"
@@ -33,17 +40,30 @@ PAGE: Final = ROOT / "docs" / "conformance.md"
 ROWS: Final = ROOT / "docs" / "conformance"
 RESULTS: Final = ROOT / "build" / "facts.json"
 
+MUTANTS: Final = ROOT / "docs" / "mutants.tsv"
+NAMED_MUTANTS: Final = ROOT / "mutation" / "facts"
+
 PROVEN: Final = "proven"
-DEVIATION: Final = "deviation"
-NOT_YET: Final = "not yet"
+TESTED: Final = "tested here"
+DIFFERENT: Final = "different"
+OPEN: Final = "open"
+STATUSES: Final = (PROVEN, TESTED, DIFFERENT, OPEN)
+UNCHECKED: Final = "-"
+FACT_ID: Final = re.compile(r"\b[A-K]\d*-\d+[a-z]?\b")
+COLUMNS: Final = (
+    "id",
+    "statement",
+    "status",
+    "compared with",
+    "source",
+    "mutant",
+    "tests or reason",
+)
 CLASSIC_RECORDS: Final = frozenset(
     {"E22-01", "E22-02", "E22-04", "E22-05", "E22-06", "E22-32", "E22-46", "E22-47"}
 )
 TESTS_SHOWN_MAX: Final = 3
 SENTENCES_MAX: Final = 20
-
-Outcomes: TypeAlias = Mapping[str, Mapping[str, str]]
-"""The outcome of each test that carries a fact's mark, by fact and test."""
 
 
 class ConformanceError(Exception):
@@ -112,6 +132,42 @@ class Row:
     fact: Fact
     status: str
     evidence: str
+    kafka: str = ""
+    """The version of the recorded run, of a proven fact."""
+
+
+class Figure(NamedTuple):
+    """One row of docs/mutants.tsv: mutants of a package, drawn by a seed."""
+
+    package: str
+    mutants: int
+    killed: int
+    equivalent: int
+    seed: str
+    date: str
+
+    @property
+    def share(self) -> str:
+        """The share killed of the mutants that are not equivalent, in per cent."""
+        different = self.mutants - self.equivalent
+        return f"{100 * self.killed / different:.1f}" if different else UNCHECKED
+
+
+class Mutants(NamedTuple):
+    """The facts with a named mutant, and the figures of mutation runs."""
+
+    named: frozenset[str]
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What the statuses of facts are made of."""
+
+    facts: tuple[Fact, ...]
+    outcomes: Outcomes
+    deviations: Mapping[str, str]
+    runs: Mapping[str, Run]
 
 
 def read_facts(text: str) -> tuple[Fact, ...]:
@@ -127,51 +183,88 @@ def read_deviations(text: str) -> dict[str, str]:
     return {fact: reason.strip() for fact, _, reason in lines}
 
 
-def judge(
-    facts: Sequence[Fact], outcomes: Outcomes, deviations: Mapping[str, str]
-) -> tuple[Row, ...]:
+def read_mutants(figures: str, named: Iterable[str]) -> Mutants:
+    """Parse docs/mutants.tsv and the files of named mutants."""
+    rows = (line.split("\t") for line in figures.splitlines()[1:])
+    tables = (ids for text in named for ids in tomllib.loads(text))
+    return Mutants(
+        frozenset(fact.strip() for ids in tables for fact in ids.split(",")),
+        tuple(
+            Figure(package, int(mutants), int(killed), int(equivalent), *last)
+            for package, mutants, killed, equivalent, *last in rows
+        ),
+    )
+
+
+def judge(inputs: Inputs) -> tuple[Row, ...]:
     """Return the status of each fact.
 
     Raises:
-        ConformanceError: An id is not in the fact list, or tests prove a deviation.
+        ConformanceError: An id is not in the fact list, a deviation has no reason, or
+            tests show a deviation or a fact that refers to one.
     """
-    known = {fact.id for fact in facts}
-    for name, ids in (("a fact mark", outcomes), ("docs/deviations.tsv", deviations)):
+    known = {fact.id for fact in inputs.facts}
+    named = (
+        ("a fact mark", inputs.outcomes),
+        ("docs/deviations.tsv", inputs.deviations),
+        ("docs/kafka-runs.tsv", inputs.runs),
+    )
+    for name, ids in named:
         if unknown := sorted(set(ids) - known):
             raise ConformanceError(
                 f"{name} names {', '.join(unknown)}: docs/facts.tsv has no such row"
             )
-    rows = tuple(judge_one(fact, outcomes, deviations) for fact in facts)
+    if silent := sorted(f for f, reason in inputs.deviations.items() if not reason):
+        names = ", ".join(silent)
+        raise ConformanceError(f"docs/deviations.tsv: {names} has no reason")
+    rows = tuple(judge_one(fact, inputs) for fact in inputs.facts)
     for row in rows:
-        if row.status == PROVEN and row.fact.id in deviations:
-            raise ConformanceError(
-                f"{row.fact.id} is proven by {row.evidence}: take it out of "
-                "docs/deviations.tsv, or take the mark off those tests"
-            )
+        if row.status in {PROVEN, TESTED}:
+            _refuse_deviation(row, inputs.deviations)
     return rows
 
 
-def judge_one(fact: Fact, outcomes: Outcomes, deviations: Mapping[str, str]) -> Row:
+def _refuse_deviation(row: Row, deviations: Mapping[str, str]) -> None:
+    if row.fact.id in deviations:
+        raise ConformanceError(
+            f"{row.fact.id} is shown by {row.evidence}: take it out of "
+            "docs/deviations.tsv, or take the mark off those tests"
+        )
+    for cited in FACT_ID.findall(row.fact.statement):
+        if cited in deviations:
+            raise ConformanceError(
+                f"{row.fact.id} is {row.status} and refers to {cited}, a deviation: "
+                f"state {row.fact.id} without it, or make it a deviation too"
+            )
+
+
+def judge_one(fact: Fact, inputs: Inputs) -> Row:
     """Return the status of one fact; failed and skipped tests prove nothing."""
-    tests = outcomes.get(fact.id, {})
+    tests = inputs.outcomes.get(fact.id, {})
     if tests and all(outcome == "passed" for outcome in tests.values()):
-        return Row(fact, PROVEN, shown(tests))
-    if fact.id in deviations:
-        return Row(fact, DEVIATION, deviations[fact.id])
-    return Row(fact, NOT_YET, shown(tests) if tests else "")
+        run = inputs.runs.get(fact.id)
+        if run is not None and {test_name(test) for test in tests} & set(run.tests):
+            return Row(fact, PROVEN, shown(tests, first=run.tests), run.kafka)
+        return Row(fact, TESTED, shown(tests))
+    if fact.id in inputs.deviations:
+        return Row(fact, DIFFERENT, inputs.deviations[fact.id])
+    return Row(fact, OPEN, shown(tests) if tests else "")
 
 
-def shown(tests: Iterable[str]) -> str:
-    """Return up to three test names, without their parameters."""
-    names = sorted({test.partition("[")[0].removeprefix("tests/") for test in tests})
-    first = ", ".join(f"`{name}`" for name in names[:TESTS_SHOWN_MAX])
-    more = len(names) - TESTS_SHOWN_MAX
-    return f"{first} and {more} more" if more > 0 else first
+def shown(tests: Iterable[str], first: Iterable[str] = ()) -> str:
+    """Return up to three names of tests, those of `first` first."""
+    on_kafka = set(first)
+    names = {test_name(test) for test in tests}
+    ordered = sorted(names, key=lambda name: (name not in on_kafka, name))
+    text = ", ".join(f"`{name}`" for name in ordered[:TESTS_SHOWN_MAX])
+    more = len(ordered) - TESTS_SHOWN_MAX
+    return f"{text} and {more} more" if more > 0 else text
 
 
-def render(rows: Sequence[Row]) -> str:
+def render(rows: Sequence[Row], mutants: Mutants) -> str:
     """Return the page of counts."""
-    return "\n".join((*heading(rows), *areas(rows), *summary(rows), ""))
+    parts = heading(rows), kills(rows, mutants), areas(rows), summary(rows)
+    return "\n".join([*(line for part in parts for line in part), ""])
 
 
 def heading(rows: Sequence[Row]) -> Iterator[str]:
@@ -179,20 +272,58 @@ def heading(rows: Sequence[Row]) -> Iterator[str]:
     counts = Counter(row.status for row in rows)
     yield "# Conformance"
     yield ""
-    yield "Written by `make conformance` from the `fact` marks of the tests and their"
-    yield "outcomes; do not edit. A fact is one checkable statement about Kafka's group"
-    yield "coordinator, its clients and tools, from KIP-88, KIP-181, KIP-229, KIP-699,"
-    yield "KIP-848 and Apache Kafka 4.x as shipped. `docs/deviations.tsv` gives the"
-    yield "reasons for deviations, `docs/facts.tsv` the layer of each fact: W wire, S"
-    yield "server, R records, C client, L command line."
+    yield "Written by `make conformance`; do not edit. A fact is one checkable"
+    yield "statement about Kafka's group coordinator, its clients or its tools:"
     yield ""
-    total = f"{len(rows)} facts: {counts[PROVEN]} proven"
-    yield f"**{total}, {counts[DEVIATION]} deviations, {counts[NOT_YET]} not yet.**"
+    yield "- **proven**: a test shows it on Apache Kafka and on Coterie. `make interop`"
+    yield "  repeats these runs; `docs/kafka-runs.tsv` records them."
+    yield "- **tested here**: tests show it on Coterie; no run on Kafka is recorded."
+    yield "- **different**: Coterie differs on purpose, for the reason that is given."
+    yield "- **open**: no test shows it."
+    yield ""
+    totals = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
+    yield f"**{len(rows)} facts: {totals}.**"
+    yield ""
+    checked = Counter(row.fact.checked for row in rows)
+    for version, count in sorted(checked.items(), reverse=True):
+        if version != UNCHECKED:
+            yield f"Compared with Kafka {version}, by source or broker: {count} facts;"
+            yield "each row names the place."
+    if checked[UNCHECKED]:
+        yield f"Not yet compared, with - as their source: {checked[UNCHECKED]}."
+    runs = Counter(row.kafka for row in rows if row.kafka)
+    for version, count in sorted(runs.items()):
+        yield f"Proven by runs on Kafka {version}: {count}."
     yield ""
     letters = sorted({row.fact.letter for row in rows})
     links = ", ".join(f"[{each}](conformance/{each}.md)" for each in letters)
     yield f"Every fact with its tests, by the letter of its id: {links}."
+    yield "`docs/facts.tsv` has the layer of each fact: W wire, S server, R records,"
+    yield "C client, L command line."
     yield ""
+
+
+def kills(rows: Sequence[Row], mutants: Mutants) -> Iterator[str]:
+    """Yield how many facts have a named mutant, and the shares of mutants killed."""
+    tested = [row for row in rows if row.status in {PROVEN, TESTED}]
+    count = sum(row.fact.id in mutants.named for row in tested)
+    yield "## Tests that can fail"
+    yield ""
+    yield f"{count} of the {len(tested)} proven or tested facts have a named mutant: a"
+    yield "change of the source that breaks what the row states (`mutation/facts/`)."
+    yield "`python -m mutation --sample 60 --seed 7` draws rows and runs their own"
+    yield "tests on their mutants."
+    yield ""
+    if mutants.figures:
+        yield "| package | mutants | killed | equivalent | share | seed | date |"
+        yield "|---|--:|--:|--:|--:|--:|---|"
+        for figure in mutants.figures:
+            yield (
+                f"| {figure.package} | {figure.mutants} | {figure.killed} "
+                f"| {figure.equivalent} | {figure.share} % | {figure.seed} "
+                f"| {figure.date} |"
+            )
+        yield ""
 
 
 def areas(rows: Sequence[Row]) -> Iterator[str]:
@@ -218,46 +349,49 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
 def count_heading(first: str) -> tuple[str, str]:
     """Return the header lines of a table of counts."""
     return (
-        f"| {first} | facts | proven | deviation | not yet |",
-        "|---|--:|--:|--:|--:|",
+        f"| {first} | facts | {' | '.join(STATUSES)} |",
+        "|---" + "|--:" * (1 + len(STATUSES)) + "|",
     )
 
 
 def count_line(name: str, rows: Sequence[Row]) -> str:
     """Return how many facts of an area or section have each status, as a row."""
     counts = Counter(row.status for row in rows)
-    share = round(100 * counts[PROVEN] / len(rows)) if rows else 0
-    return (
-        f"| {cell(name)} | {len(rows)} | {counts[PROVEN]} ({share} %) "
-        f"| {counts[DEVIATION]} | {counts[NOT_YET]} |"
-    )
+    cells = [cell(name), str(len(rows)), *(str(counts[status]) for status in STATUSES)]
+    return f"| {' | '.join(cells)} |"
 
 
-def render_rows(letter: str, rows: Sequence[Row]) -> str:
+def render_rows(letter: str, rows: Sequence[Row], named: Collection[str]) -> str:
     """Return the page of one letter's facts, a table for each section."""
     lines = [f"# Conformance: facts {letter}", ""]
     lines += [
-        "Written by `make conformance`; do not edit. Counts and the meaning of the"
+        "Written by `make conformance`; do not edit. Counts and the meaning of each"
     ]
-    lines += ["columns are in [conformance.md](../conformance.md).", ""]
+    lines += ["status are in [conformance.md](../conformance.md).", ""]
     chosen = [row for row in rows if row.fact.letter == letter]
     for section, members in groupby(chosen, key=lambda row: row.fact.section):
         lines += [f"## {section}", ""]
-        lines += ["| id | statement | proven, deviation or not yet | tests or reason |"]
-        lines += ["|---|---|---|---|"]
+        lines += [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
         for row in members:
-            statement, evidence = cell(row.fact.statement), cell(row.evidence)
-            lines += [f"| {row.fact.id} | {statement} | {row.status} | {evidence} |"]
+            fact = row.fact
+            mutant = "yes" if fact.id in named else UNCHECKED
+            values = (fact.id, fact.statement, row.status, fact.checked, fact.source)
+            cells = [cell(each) for each in (*values, mutant, row.evidence)]
+            lines += [f"| {' | '.join(cells)} |"]
         lines += [""]
     return "\n".join(lines)
 
 
 def write_pages(rows: Sequence[Row]) -> None:
     """Write the page of counts and the pages of rows."""
+    mutants = read_mutants(
+        MUTANTS.read_text(encoding="utf-8") if MUTANTS.exists() else "",
+        [path.read_text(encoding="utf-8") for path in NAMED_MUTANTS.glob("*.toml")],
+    )
     ROWS.mkdir(exist_ok=True)
-    PAGE.write_text(render(rows), encoding="utf-8")
+    PAGE.write_text(render(rows, mutants), encoding="utf-8")
     for letter in {row.fact.letter for row in rows}:
-        text = render_rows(letter, rows)
+        text = render_rows(letter, rows, mutants.named)
         (ROWS / f"{letter}.md").write_text(text, encoding="utf-8")
 
 
@@ -269,11 +403,11 @@ def cell(text: str) -> str:
 def statuses(pages: str) -> dict[str, str]:
     """Parse the status of each fact from the text of written pages."""
     lines = (re.split(r"(?<!\\)\|", line) for line in pages.splitlines())
-    wide = (cells for cells in lines if len(cells) == 6)
+    wide = (cells for cells in lines if len(cells) == len(COLUMNS) + 2)
     return {
         cells[1].strip(): cells[3].strip()
         for cells in wide
-        if cells[3].strip() in {PROVEN, DEVIATION, NOT_YET}
+        if cells[3].strip() in STATUSES
     }
 
 
@@ -292,9 +426,9 @@ def stale(pages: str, rows: Sequence[Row], outcomes: Outcomes) -> tuple[str, ...
 
 
 def missing(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the facts of all areas that are not yet proven, one fact per line."""
+    """Yield the facts of all areas that are open, one fact per line."""
     for row in rows:
-        if row.status == NOT_YET and any(area.holds(row.fact) for area in AREAS):
+        if row.status == OPEN and any(area.holds(row.fact) for area in AREAS):
             yield f"{row.fact.id}\t{row.fact.statement}"
 
 
@@ -324,15 +458,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="compare the statuses without writing pages",
     )
     parser.add_argument(
-        "--missing", action="store_true", help="list the facts that are not yet proven"
+        "--missing", action="store_true", help="list the facts that are open"
     )
     options = parser.parse_args(arguments)
     outcomes = json.loads(options.results.read_text(encoding="utf-8"))
     try:
         rows = judge(
-            read_facts(FACTS.read_text(encoding="utf-8")),
-            outcomes,
-            read_deviations(DEVIATIONS.read_text(encoding="utf-8")),
+            Inputs(
+                read_facts(FACTS.read_text(encoding="utf-8")),
+                outcomes,
+                read_deviations(DEVIATIONS.read_text(encoding="utf-8")),
+                read_runs(RUNS.read_text(encoding="utf-8")),
+            )
         )
     except ConformanceError as error:
         print(f"conformance: {error}", file=sys.stderr)

@@ -4,10 +4,14 @@
 and starts one node for the whole run. Where the jars are unavailable it prints a
 warning and succeeds: `make test` runs the same tests against Coterie alone. The tests
 of `GroupMember` and of plans run against the node, too.
+
+A run of all tests is compared with docs/kafka-runs.tsv, which names for each fact the
+tests that passed on Kafka: each must pass there again. `--record` writes that file.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -21,17 +25,25 @@ from tests.interop.kafka import (
     Unavailable,
     fetch_jars,
     fetch_spark_kafka,
+    version_of,
 )
 from tests.interop.node import open_node, variable_of
+from tools.conformance import FACTS, read_facts
+from tools.kafka_runs import RUNS, faults, merged, read_runs, runs_of, write_runs
 
 TESTS: Final = str(Path(__file__).parent)
 MEMBERS: Final = "tests/client/test_group_member_server.py"
 PLANS: Final = "tests/operations/test_operations_on_server.py"
 FOREIGN_BROKER: Final = "COTERIE_TEST_BOOTSTRAP"
+INTEROP_FACTS: Final = "interop-facts.json"
+MEMBERS_FACTS: Final = "members-facts.json"
+RECORD: Final = "--record"
+SELECTING: Final = ("-k", "-m", "--lf", "--last-failed", "--deselect", "tests/")
+"""The start of arguments of pytest that leave tests out."""
 
 
 def main(words: list[str]) -> int:
-    """Run the tests; return pytest's exit code."""
+    """Run the tests; return pytest's exit code, or 1 if a recorded test is missing."""
     try:
         jars = fetch_jars(Path(words[0]).absolute())
     except Unavailable as reason:
@@ -40,13 +52,21 @@ def main(words: list[str]) -> int:
             f"\nNothing was compared with it.\n{'!' * 72}\n"
         )
         return 0
+    arguments = [word for word in words[1:] if word != RECORD]
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        exit_code = _run(jars, arguments, folder)
+        if exit_code or any(word.startswith(SELECTING) for word in arguments):
+            return exit_code
+        return check_runs(folder, version_of(jars), record=RECORD in words)
+
+
+def _run(jars: Path, arguments: list[str], folder: Path) -> int:
+    """Run the tests, write the outcomes of facts into a folder; return an exit code."""
     spark_kafka = jars.with_name("spark-kafka")
     if not fetch_spark_kafka(spark_kafka):
         sys.stderr.write("Spark's Kafka source is unavailable: its test is skipped.\n")
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        open_node(jars, Path(directory)) as node,
-    ):
+    with open_node(jars, folder) as node:
         addresses = {
             variable_of(name): address for name, address in node.addresses.items()
         }
@@ -56,10 +76,38 @@ def main(words: list[str]) -> int:
             SPARK_KAFKA_JARS: str(spark_kafka),
             **addresses,
         }
-        interop = _pytest([TESTS, *words[1:]], environment)
+        facts = f"--fact-results={folder / INTEROP_FACTS}"
+        interop = _pytest([TESTS, facts, *arguments], environment)
         environment[FOREIGN_BROKER] = node.addresses["PLAIN"]
-        members = _pytest([MEMBERS, PLANS], environment)
+        facts = f"--fact-results={folder / MEMBERS_FACTS}"
+        members = _pytest([MEMBERS, PLANS, facts], environment)
     return interop or members
+
+
+def check_runs(folder: Path, kafka: str, *, record: bool) -> int:
+    """Record the facts shown on Kafka, or compare them with the recorded ones."""
+    interop, members = (
+        json.loads((folder / name).read_text(encoding="utf-8"))
+        for name in (INTEROP_FACTS, MEMBERS_FACTS)
+    )
+    now = merged(
+        runs_of(interop, kafka, all_on_kafka=False),
+        runs_of(members, kafka, all_on_kafka=True),
+    )
+    if record:
+        RUNS.write_text(write_runs(now), encoding="utf-8")
+        sys.stdout.write(f"{len(now)} facts are shown on Kafka {kafka}\n")
+        return 0
+    known = {fact.id for fact in read_facts(FACTS.read_text(encoding="utf-8"))}
+    wrong = list(faults(read_runs(RUNS.read_text(encoding="utf-8")), now, known))
+    if wrong:
+        sys.stderr.write(
+            "\n".join(wrong)
+            + "\ndocs/kafka-runs.tsv records runs on Kafka that were not repeated.\n"
+            "Give the tests their marks again, or, if that is meant, write the file\n"
+            "by `make interop ARGS=--record` and the pages by `make conformance`.\n"
+        )
+    return int(bool(wrong))
 
 
 def _pytest(words: list[str], environment: dict[str, str]) -> int:

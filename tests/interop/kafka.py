@@ -90,6 +90,12 @@ def fetch_jars(into: Path) -> Path:
     return into
 
 
+def version_of(jars: Path) -> str:
+    """Return the version of Kafka in a folder of jars."""
+    (server,) = jars.glob("kafka_2.13-*.jar")
+    return server.stem.rpartition("-")[2]
+
+
 def fetch_spark_kafka(into: Path) -> bool:
     """Fetch the jars of Spark's Kafka source; return whether they are present."""
     if any(into.glob("spark-sql-kafka-*.jar")):
