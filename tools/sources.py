@@ -15,7 +15,7 @@ ROOT: Final = Path(__file__).parent.parent
 
 FOLDERS: Final = (
     *("src/coterie", "tests", "tools", "examples", "benchmarks", "fuzz", "sim"),
-    *("docs", ".ci"),
+    *("mutation", "docs", ".ci"),
 )
 TEXT: Final = frozenset({".py", ".md", ".toml", ".tsv", ".txt", ".sh", ".c", ""})
 

@@ -31,7 +31,7 @@ SCENARIOS = {
 def _parameters() -> list[Any]:
     parameters = []
     for (file, title), lines in SCENARIOS.items():
-        facts = re.findall(r"\b[A-H]\d*-\d+\b", title)
+        facts = re.findall(r"\b[A-H]\d*-\d+[a-z]?\b", title)
         name = f"{file}: {title}"
         mark = pytest.mark.fact(*facts)
         parameters.append(pytest.param(lines, marks=mark, id=name))
