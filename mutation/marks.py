@@ -13,12 +13,12 @@ from mutation.sandbox import ROOT, own_sandbox
 TESTS: Final = ROOT / "tests"
 ID: Final = re.compile(r"\b[A-K]\d*-\d+[a-z]?\b")
 TEXT: Final = frozenset({".py", ".txt", ".tsv", ".toml"})
-PROCESS_TESTS: Final = ("tests/real_clients/", "tests/crash/")
+PROCESS_TESTS: Final = ("tests/real_clients/", "tests/crash/", "tests/interop/test_")
 """Tests of whole processes: they run only for facts that no other test carries."""
 COLLECTION_S: Final = 300.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Collector:
     """A pytest plugin: records the facts of each collected test."""
 

@@ -83,6 +83,8 @@ def prepare(
     seconds: dict[str, float] = {}
     parts = _parts(needed, max(processes, len(needed) // TESTS_A_RUN))
     for part, report in each_done(pool, _run_unchanged, parts):
+        if report.unusable:
+            raise RuntimeError(f"pytest cannot run the tests: {report.unusable}")
         seconds |= report.seconds
         failed |= set(report.failed) | (set(part) - set(report.seconds))
     return Preparation(tests, frozenset(failed), seconds)

@@ -77,15 +77,23 @@ class Plugin(Protocol):
         """Return what the run recorded."""
 
 
-@dataclass(slots=True)
+# Without __eq__, because pytest keeps plugins in sets.
+@dataclass(slots=True, eq=False)
 class Recorder:
-    """A pytest plugin: runs tests in a given order and records their outcomes."""
+    """A pytest plugin: runs chosen tests in a given order and records outcomes.
 
+    It deselects all others of their files, because pytest fails as a whole when one of
+    the names in its arguments leads to no test.
+    """
+
+    chosen: frozenset[str]
     order: Mapping[str, float]
     failed: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        if self.chosen:
+            items[:] = [item for item in items if item.nodeid in self.chosen]
         items.sort(key=lambda item: self.order.get(item.nodeid, 0.0))
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -117,10 +125,14 @@ class Sandbox:
         order: Mapping[str, float] | None = None,
         to_the_end: bool = False,
     ) -> Report:
-        """Run tests, fastest first by `order`, up to the first failure."""
-        arguments = [*tests, *(() if to_the_end else ("-x",))]
+        """Run files or tests, fastest first by `order`, up to the first failure."""
+        named = [*tests]
+        chosen = frozenset(named if any("::" in test for test in named) else ())
+        files = list(dict.fromkeys(test.partition("::")[0] for test in named))
+        arguments = [*files, *(() if to_the_end else ("-x",))]
         with self.changed(edit):
-            ended = self.pytest(arguments, Recorder(order or {}), limit_s)
+            recorder = Recorder(chosen, order or {})
+            ended = self.pytest(arguments, recorder, limit_s)
         if ended is None:
             return Report(hung=True)
         code, result, output = ended

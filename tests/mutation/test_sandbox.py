@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mutation.marks import collect
 from mutation.sandbox import Edit, Report, own_sandbox, pool_of_sandboxes
 
 HANGS = "import time\n\ndef test_hangs() -> None:\n    time.sleep(600)\n"
@@ -31,6 +32,19 @@ def test_a_test_that_hangs_ends_at_the_time_limit(
     test = tmp_path / "test_hangs.py"
     test.write_text(HANGS)
     assert pool.submit(run_tests, str(test), None, 2.0).result() == Report(hung=True)
+
+
+@pytest.mark.slow
+def test_only_the_chosen_tests_of_a_file_run(
+    pool: ProcessPoolExecutor, tmp_path: Path
+) -> None:
+    test = "tests/scenarios/test_scenarios.py::test_scenario[offsets: H-94 A-40 A-41 "
+    test += "Fetching from an unknown group is not an error]"
+    marks = pool.submit(collect, ["tests/scenarios/test_scenarios.py"]).result()
+    assert marks[test] == ["A-40", "A-41", "H-94"]
+    report = pool.submit(run_tests, test).result()
+    assert report.passed
+    assert list(report.seconds) == [test]
 
 
 @pytest.mark.slow
