@@ -61,7 +61,7 @@ def described(
     assert (group.group_state, group.protocol_data) == (state, protocol or "")
     for member in group.members:
         assert bool(member.member_metadata) is (without is None)
-        assert bool(member.member_assignment) is (without is None)
+        assert member.member_assignment
 
 
 LINES: list[tuple[str, Act]] = [

@@ -28,6 +28,7 @@ from coterie.wire.messages.create_topics import (
 from coterie.wire.messages.fetch import FetchRequest, ReplicaState
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import JoinGroupResponse
 from coterie.wire.messages.metadata import MetadataRequest
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -303,8 +304,18 @@ def test_arrays_of_shortest_elements_are_decoded(
             if declared.kind == "array" and version in declared.versions
         }
     )
+    if cls is JoinGroupResponse and version < 7:
+        value.protocol_name = ""
     body = encode(value, version)
     assert decode(cls, version, body) == (value, len(body))
+
+
+@pytest.mark.parametrize(("version", "decoded"), [(6, ""), (7, None)])
+def test_a_null_string_is_empty_in_a_version_without_null(
+    version: int, decoded: str | None
+) -> None:
+    body = encode(JoinGroupResponse(protocol_name=None), version)
+    assert decode(JoinGroupResponse, version, body)[0].protocol_name == decoded
 
 
 def _shortest(declared: Field, version: int) -> Any:

@@ -441,6 +441,10 @@ class _EncodeEmitter:
             # The messages of errors contain names of the request, and can be too long.
             is_message = value.endswith(".error_message")
             content = f"encode_cut({value})" if is_message else f"{value}.encode()"
+            if declared.default is None and not nullable:
+                # A version without null has the empty string instead: the protocol
+                # name in JoinGroup, as in Kafka's `JoinGroupResponse`.
+                content = f'({value} or "").encode()'
             self._sized("h", content, value, nullable)
         elif declared.kind in ("bytes", "records"):
             nullable = nullable or declared.kind == "records"

@@ -79,7 +79,7 @@ def test_a_description_has_every_field(driver: GroupDriver) -> None:
     assert (member.client_id, member.client_host) == ("client", "/127.0.0.1")
     assert (member.member_epoch, member.member_type) == (1, 1)
     assert member.subscribed_topic_names == ["foo", "nowhere"]
-    assert member.subscribed_topic_regex is None
+    assert member.subscribed_topic_regex == ""
     assert partitions(member.assignment) == {"foo": [0, 1, 2, 3, 4, 5]}
     assert partitions(member.target_assignment) == {"foo": [0, 1, 2, 3, 4, 5]}
 

@@ -121,14 +121,34 @@ def test_before_the_sync_members_have_no_metadata_or_assignment(
 
 
 @pytest.mark.fact("C-23")
-def test_during_a_rebalance_members_have_no_metadata_or_assignment(
+def test_during_a_rebalance_members_have_their_last_assignment_and_no_metadata(
     driver: ShardDriver,
 ) -> None:
-    stable_group(driver, 2)
-    join(driver)
+    first, second = stable_group(driver, 2)
+    assignments = [first.upper().encode(), second.upper().encode()]
+    joining = join(driver)
     group = driver.describe()
-    assert members_without_bytes(group) == 3
+    assert group.group_state == "PreparingRebalance"
+    assert [each.member_assignment for each in group.members] == [*assignments, b""]
+    join(driver, first)
+    join(driver, second)
+    assert joining.error == 0
+    group = driver.describe()
+    assert group.group_state == "CompletingRebalance"
+    assert [each.member_assignment for each in group.members] == [*assignments, b""]
+    assert [each.member_metadata for each in group.members] == [b""] * 3
     assert group.protocol_data == ""
+
+
+@pytest.mark.fact("C-23")
+def test_a_rebalance_that_is_abandoned_discards_the_assignments(
+    driver: ShardDriver,
+) -> None:
+    (member_id,) = stable_group(driver, 1)
+    join(driver, member_id)
+    join(driver, member_id, protocols=protocols(range=b"other"))
+    join(driver)
+    assert members_without_bytes(driver.describe()) == 2
 
 
 @pytest.mark.parametrize(("version", "shown"), [(3, None), (4, "i0")])

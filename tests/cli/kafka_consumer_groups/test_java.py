@@ -1,4 +1,4 @@
-"""Hash codes, HashMap orders and exception names of Java; hash codes are from a JVM."""
+"""Hash codes and exception names of Java; hash codes are from a JVM."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import pytest
 
 from coterie.cli.kafka_consumer_groups.java import (
     as_exception,
-    hash_map_order,
     message_of,
     partition_hash,
-    string_hash,
 )
 from coterie.errors import (
     ApiError,
@@ -21,33 +19,8 @@ from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("", 0),
-        ("a", 97),
-        ("orders", 3286196965),
-        ("a-long-group-name-of-several-words", 2299314801),
-        ("\N{GRINNING FACE}", 1772899),
-    ],
-)
-def test_strings_hash_as_in_java(text: str, code: int) -> None:
-    assert string_hash(text) == code
-
-
 def test_partitions_hash_as_in_java() -> None:
     assert partition_hash(TopicPartition("orders", 7)) == 3286198143
-
-
-def test_keys_have_the_order_of_a_resized_hash_map() -> None:
-    groups = [f"group-{number}" for number in range(14)]
-    order = [10, 12, 11, 7, 6, 9, 8, 3, 2, 5, 4, 13, 1, 0]
-    assert hash_map_order(groups, string_hash) == [groups[each] for each in order]
-    partitions = [TopicPartition("orders", number) for number in range(14)]
-    order = [*range(7, 14), *range(7)]
-    assert hash_map_order(partitions, partition_hash) == [
-        partitions[each] for each in order
-    ]
 
 
 _PACKAGE = "org.apache.kafka.common.errors."

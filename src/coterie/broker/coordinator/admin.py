@@ -55,16 +55,19 @@ from coterie.wire.messages.list_groups import (
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
+_TRIMMED: Final = "".join(map(chr, range(ord(" ") + 1)))
+"""What Java's `String.trim` removes."""
 
 
 def list_groups(state: State, request: ListGroupsRequest, context: Context) -> Result:
     """Return the groups that pass both filters; an empty filter passes all.
 
-    Filters are compared without regard to case. The values of one filter are
-    alternatives, and an unknown value matches nothing (E28-02).
+    Filters are compared without regard to case, states also without the white space of
+    ASCII around them. The values of one filter are alternatives, and an unknown value
+    matches nothing (E28-02).
     """
-    states = {value.strip().lower() for value in request.states_filter}
-    types = {value.strip().lower() for value in request.types_filter}
+    states = {value.strip(_TRIMMED).lower() for value in request.states_filter}
+    types = {value.lower() for value in request.types_filter}
     groups = [
         group
         for group in _listed_groups(state)
@@ -117,8 +120,8 @@ class DescribeGroup(NamedTuple):
 def describe_group(state: State, request: DescribeGroup, context: Context) -> Result:
     """Describe a classic group.
 
-    Member metadata and assignments are part of the response only when the group is
-    Stable, as in Kafka's `ClassicGroup.asDescribedGroup` (C-23).
+    The protocol and the members' metadata are part of the response only when the group
+    is Stable. The assignments are those of the last generation in every state (C-23).
 
     Raises:
         ApiError: GROUP_ID_NOT_FOUND, from v6 on.
@@ -181,10 +184,10 @@ def _described_classic_member(
         group_instance_id=member.group_instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
+        member_assignment=member.assignment,
     )
     if protocol is not None:
         described.member_metadata = member.metadata(protocol)
-        described.member_assignment = member.assignment
     return described
 
 
@@ -301,7 +304,8 @@ def _described_member(
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=list(member.topic_names),
-        subscribed_topic_regex=member.topic_regex,
+        # Kafka's `ConsumerGroupMember` has an empty expression when it has none.
+        subscribed_topic_regex=member.topic_regex or "",
         assignment=_described_assignment(_owned(member), topics),
         target_assignment=_described_assignment(group.target(member.member_id), topics),
         member_type=CLASSIC_MEMBER if is_classic else CONSUMER_MEMBER,

@@ -13,6 +13,7 @@ from coterie.broker.log.log import LogPartition
 from coterie.broker.runtime.deferred import PendingRequest
 from coterie.broker.runtime.flusher import Flusher
 from coterie.broker.runtime.timers import Entry, TimerTable
+from coterie.java import string_hash
 from coterie.wire.error_codes import ErrorCode
 
 Renew = Callable[[int], bool]
@@ -21,25 +22,13 @@ Renew = Callable[[int], bool]
 _INT_MIN: Final = -(2**31)
 
 
-def java_string_hash(text: str) -> int:
-    """Return the value of Java's `String.hashCode`: a signed 32-bit integer.
-
-    It is computed over UTF-16 code units, so that a character outside the basic
-    multilingual plane counts as two.
-    """
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    return value - (1 << 32) if value >= 1 << 31 else value
-
-
 @lru_cache(maxsize=65_536)
 def partition_for(key: str, partition_count: int) -> int:
     """Return the partition of a group id or transactional id, as Kafka's `Utils.abs`
     maps it (B-16): Java's smallest integer, which has no absolute value, counts as 0.
     """
-    hashed = java_string_hash(key)
+    unsigned = string_hash(key)
+    hashed = unsigned - (1 << 32) if unsigned >= 1 << 31 else unsigned
     return 0 if hashed == _INT_MIN else abs(hashed) % partition_count
 
 

@@ -15,11 +15,7 @@ from coterie.cli.kafka_consumer_groups.command_line import (
     UsageError,
     selectors,
 )
-from coterie.cli.kafka_consumer_groups.java import (
-    as_exception,
-    hash_map_order,
-    string_hash,
-)
+from coterie.cli.kafka_consumer_groups.java import as_exception
 from coterie.cli.kafka_consumer_groups.report import Report, error, output, warning
 from coterie.cli.kafka_consumer_groups.tables import MISSING, Extras, OffsetRow
 from coterie.client.admin.admin_client import AdminClient
@@ -30,6 +26,7 @@ from coterie.client.admin.groups import (
     GroupType,
 )
 from coterie.errors import ApiError, CoterieError
+from coterie.java import hash_map_order, string_hash
 from coterie.operations.lag import GroupLag, LagStatus, PartitionLag, group_lag
 from coterie.operations.selection import TopicSelector
 from coterie.types import GroupId

@@ -1,4 +1,4 @@
-"""Details of Java in the output of kafka-consumer-groups.sh: exceptions, HashMap order.
+"""Details of Java in the output of kafka-consumer-groups.sh: exceptions, hash codes.
 
 Scripts search for `GroupNotEmptyException`, so messages contain these names.
 kafka-consumer-groups.sh prints lists and plans in the order of a HashMap; --strict does
@@ -7,18 +7,15 @@ the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from typing import Final
 
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
+from coterie.java import string_hash
 from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
-K = TypeVar("K")
-
 _PACKAGE: Final = "org.apache.kafka.common.errors."
 _UNSIGNED: Final = 0xFFFF_FFFF
-_INITIAL_CAPACITY: Final = 16
 
 _ERRORS: Final = {
     ErrorCode.UNKNOWN_SERVER_ERROR: (
@@ -116,33 +113,7 @@ def as_exception(error: CoterieError) -> str:
     return f"{_PACKAGE}{name}: {error}"
 
 
-def string_hash(text: str) -> int:
-    """Return java.lang.String.hashCode, unsigned."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & _UNSIGNED
-    return value
-
-
 def partition_hash(partition: TopicPartition) -> int:
     """Return Apache's TopicPartition.hashCode, unsigned."""
     prior = 31 * (31 + partition.partition)
     return (prior + string_hash(partition.topic)) & _UNSIGNED
-
-
-def hash_map_order(keys: Iterable[K], hash_code: Callable[[K], int]) -> list[K]:
-    """Return keys in the iteration order of a java.util.HashMap.
-
-    They must be given in the order of insertion.
-    """
-    ordered = list(keys)
-    size = _INITIAL_CAPACITY
-    while len(ordered) > size * 3 // 4:
-        size *= 2
-
-    def bucket(key: K) -> int:
-        value = hash_code(key)
-        return (value ^ value >> 16) & (size - 1)
-
-    return sorted(ordered, key=bucket)

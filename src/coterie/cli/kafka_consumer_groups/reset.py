@@ -22,7 +22,6 @@ from coterie.cli.kafka_consumer_groups.describe import (
 )
 from coterie.cli.kafka_consumer_groups.java import (
     as_exception,
-    hash_map_order,
     message_of,
     partition_hash,
 )
@@ -36,6 +35,7 @@ from coterie.cli.kafka_consumer_groups.report import (
 )
 from coterie.client.admin.admin_client import AdminClient
 from coterie.errors import ApiError, CoterieError, OperationRefused, SettingError
+from coterie.java import hash_map_order
 from coterie.operations.offset_files import CsvRow, read_csv, write_csv
 from coterie.operations.resets import (
     GroupReset,

@@ -49,7 +49,7 @@ class JoinGroupResponse(Message, key=11, versions="0-9", flexible="6+"):
     error_code: int = int16()
     generation_id: int = int32(default=-1)
     protocol_type: str | None = string("7+", nullable="7+", default=None)
-    protocol_name: str | None = string(nullable="7+")
+    protocol_name: str | None = string(nullable="7+", default=None)
     leader: str = string()
     skip_assignment: bool = boolean("9+")
     member_id: str = string()

@@ -41,9 +41,20 @@ def test_log_errors_are_translated_to_coordinator_errors(
     assert [answer.error_code for answer in answers] == [returned] * 4  # type: ignore[attr-defined]
 
 
-def test_a_refused_join_echoes_the_member_id() -> None:
+@pytest.mark.parametrize(
+    ("code", "echoed"),
+    [
+        (ErrorCode.INVALID_GROUP_ID, "m"),
+        (ErrorCode.INVALID_SESSION_TIMEOUT, "m"),
+        (ErrorCode.NOT_COORDINATOR, ""),
+        (ErrorCode.UNKNOWN_MEMBER_ID, ""),
+    ],
+)
+def test_a_refused_join_echoes_the_member_id_if_its_own_fields_are_wrong(
+    code: ErrorCode, echoed: str
+) -> None:
     request = JoinGroupRequest(member_id="m")
-    assert join.refuse(request, CONTEXT, ErrorCode.UNKNOWN_MEMBER_ID).member_id == "m"
+    assert join.refuse(request, CONTEXT, code).member_id == echoed
 
 
 @pytest.mark.fact("H-121")

@@ -68,10 +68,32 @@ def test_a_member_without_protocols_is_refused(
     assert join(driver, **fields).error == 23
 
 
-def test_a_refused_first_join_creates_no_group(driver: Driver) -> None:
-    join(driver, protocol_type="")
+@pytest.mark.parametrize("fields", [{"protocol_type": ""}, {"protocols": []}])
+def test_a_first_join_without_protocol_leaves_an_empty_group(
+    driver: Driver, fields: dict[str, Any]
+) -> None:
+    sent = join(driver, **fields)
+    assert (sent.error, sent.response.member_id) == (23, "")
+    assert driver.groups["g"].state is GroupState.EMPTY
+    assert len(driver.log) == 1
+
+
+def test_a_refused_first_join_with_a_member_id_creates_no_group(
+    driver: Driver,
+) -> None:
+    sent = join(driver, "m", protocol_type="")
+    assert (sent.error, sent.response.member_id) == (25, "m")
     assert driver.groups == {}
     assert driver.log == []
+
+
+@pytest.mark.parametrize("fields", [{"protocol_type": "x"}, {"protocols": []}])
+def test_the_error_of_a_classic_group_has_the_member_id(
+    driver: Driver, fields: dict[str, Any]
+) -> None:
+    (member_id,) = stable_group(driver, 1)
+    sent = join(driver, member_id, **fields)
+    assert (sent.error, sent.response.member_id) == (23, member_id)
 
 
 @pytest.mark.fact("E19-02")
@@ -159,9 +181,14 @@ def test_a_pending_member_is_dropped_after_its_session_timeout(driver: Driver) -
     assert driver.send(join_request(member_id)).error == 25
 
 
-def test_a_pending_member_cannot_become_a_static_member(driver: Driver) -> None:
+@pytest.mark.parametrize("instance_id", ["i", ""])
+def test_a_pending_member_cannot_become_a_static_member(
+    driver: Driver, instance_id: str
+) -> None:
     member_id = driver.send(join_request()).response.member_id
-    assert driver.send(join_request(member_id, group_instance_id="i")).error == 25
+    sent = driver.send(join_request(member_id, group_instance_id=instance_id))
+    assert (sent.error, sent.response.member_id) == (-1, "")
+    assert driver.groups["g"].pending_members
 
 
 @pytest.mark.fact("E19-15")

@@ -125,9 +125,17 @@ def test_a_rebalance_does_not_wait_for_a_pending_member_that_left(
     assert rejoined.error == 0
 
 
-def test_a_leaving_pending_member_triggers_no_rebalance(driver: Driver) -> None:
+def test_a_leaving_pending_member_triggers_a_rebalance(driver: Driver) -> None:
     (member_id,) = stable_group(driver, 1)
     leave(driver, driver.send(join_request()).response.member_id)
+    assert heartbeat(driver, member_id) == 27
+
+
+def test_a_pending_member_that_expires_triggers_no_rebalance(driver: Driver) -> None:
+    (member_id,) = stable_group(driver, 1)
+    driver.send(join_request(session_timeout_ms=6_000))
+    driver.advance(6_000)
+    assert not driver.groups["g"].pending_members
     assert heartbeat(driver, member_id) == 0
 
 

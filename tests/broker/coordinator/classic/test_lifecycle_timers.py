@@ -12,6 +12,7 @@ from coterie.broker.coordinator.classic.timers import (
     EndSyncPhase,
     ExpireSession,
 )
+from coterie.settings import Settings
 from tests.broker.coordinator.classic.members import (
     REBALANCE_MS,
     SESSION_MS,
@@ -194,6 +195,20 @@ def test_a_timer_of_a_dead_group_does_nothing(driver: Driver) -> None:
     driver.groups["g"].state = GroupState.DEAD
     driver.fire(ExpireSession("g", member_id))
     assert member_id in driver.groups["g"].members
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_an_expiration_ends_the_initial_delay_and_a_leave_does_not(
+    leaves: bool,
+) -> None:
+    driver = Driver(settings=Settings(group_initial_rebalance_delay_ms=60_000))
+    joined = join(driver)
+    pending_id = driver.send(join_request()).response.member_id
+    if leaves:
+        leave(driver, pending_id)
+        assert joined.response is None
+    driver.advance(SESSION_MS)
+    assert (joined.response is None) is leaves
 
 
 def test_the_initial_delay_elapses_even_without_members(driver: Driver) -> None:

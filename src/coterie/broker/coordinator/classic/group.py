@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, Protocol
 
 from coterie.broker.coordinator.result import Ticket
 from coterie.errors import ApiError, MalformedFrame
+from coterie.java import hash_map_order, string_hash
 from coterie.types import GroupId, MemberId, TopicName
 from coterie.wire.codec import EMBEDDED_ELEMENTS_MAX, decode
 from coterie.wire.error_codes import ErrorCode
@@ -156,7 +157,8 @@ class ClassicGroup:
         (E19-06).
 
         Each member votes for its first protocol that all support. Of several with the
-        same number of votes, the first one voted for is selected.
+        same number of votes, the first one in the order of a HashMap is selected, as in
+        Kafka's `ClassicGroup.selectProtocol`.
         """
         assert self.members
         size = len(self.members)
@@ -165,7 +167,7 @@ class ClassicGroup:
             next(name for name, _ in member.protocols if name in everyones)
             for member in self.members.values()
         )
-        return votes.most_common(1)[0][0]
+        return max(hash_map_order(votes, string_hash), key=votes.__getitem__)
 
     def subscribed_topics(self) -> frozenset[TopicName] | None:
         """Return the topics that the members subscribe to; None when they are unknown.

@@ -11,6 +11,7 @@ Kafka's `GroupMetadataManager.classicGroupJoin` (E19-02).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from coterie.broker.coordinator.classic.draft import (
@@ -49,7 +50,6 @@ from coterie.broker.coordinator.classic.timers import (
 )
 from coterie.broker.coordinator.result import PARKED, Context, Result
 from coterie.errors import ApiError
-from coterie.settings import Settings
 from coterie.types import MemberId
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -64,13 +64,27 @@ METADATA_BATCHES_MAX: Final = 4
 
 
 def handle(state: HasGroups, request: JoinGroupRequest, context: Context) -> Result:
-    """Park the join, or respond when no rebalance is needed.
+    """Park the join, or respond: with an error, or when no rebalance is needed.
+
+    The errors of a classic group have the member id of the request, as in Kafka:
+    UNKNOWN_MEMBER_ID, INCONSISTENT_GROUP_PROTOCOL, FENCED_INSTANCE_ID,
+    COORDINATOR_NOT_AVAILABLE.
 
     Raises:
-        ApiError: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, UNKNOWN_MEMBER_ID,
-            INCONSISTENT_GROUP_PROTOCOL, FENCED_INSTANCE_ID, COORDINATOR_NOT_AVAILABLE.
+        ApiError: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, UNKNOWN_SERVER_ERROR.
     """
-    check(request, context.environment.settings)
+    check(request, context)
+    try:
+        return _handle_checked(state, request, context)
+    except ApiError as error:
+        if error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            raise
+        return Result(_error_response(request, error.code))
+
+
+def _handle_checked(
+    state: HasGroups, request: JoinGroupRequest, context: Context
+) -> Result:
     group = state.classic_groups.get(request.group_id)
     if group is None:
         return _join_first(request, context)
@@ -92,16 +106,27 @@ def refuse(
     code: ErrorCode,
     message: str | None = None,
 ) -> JoinGroupResponse:
-    """Return the response that carries an error (E19-18)."""
-    return JoinGroupResponse(error_code=client_error(code), member_id=request.member_id)
+    """Return the response that carries an error (E19-18).
+
+    It has the member id if `check` raised the error, as Kafka's
+    `GroupCoordinatorService.joinGroup`.
+    """
+    if code in (ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_SESSION_TIMEOUT):
+        return _error_response(request, code)
+    return JoinGroupResponse(error_code=client_error(code))
 
 
-def check(request: JoinGroupRequest, settings: Settings) -> None:
+def _error_response(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=code, member_id=request.member_id)
+
+
+def check(request: JoinGroupRequest, context: Context) -> None:
     """Check the fields that do not depend on the group.
 
     Raises:
         ApiError: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, UNKNOWN_SERVER_ERROR.
     """
+    settings = context.environment.settings
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     shortest, longest = (
@@ -129,20 +154,30 @@ def rebalance_timeout_ms(request: JoinGroupRequest, context: Context) -> int:
 def _check_group(group: ClassicGroup, request: JoinGroupRequest) -> None:
     if group.state is GroupState.DEAD:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    names = [protocol.name for protocol in request.protocols]
-    if not group.supports(request.protocol_type, names):
+    if not _supports(group, request):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
+def _supports(group: ClassicGroup, request: JoinGroupRequest) -> bool:
+    names = [protocol.name for protocol in request.protocols]
+    return group.supports(request.protocol_type, names)
+
+
 def _join_first(request: JoinGroupRequest, context: Context) -> Result:
-    """Create the group with its first member, and write it as empty (E19-15)."""
+    """Create the group with its first member, and write it as empty (E19-15).
+
+    As in Kafka, the group exists even if its first join has no protocol.
+    """
     if request.member_id:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     group = ClassicGroup(request.group_id)
-    _check_group(group, request)
     draft = ClassicDraft(group, context)
     draft.make(GroupCreated(request.group_id))
-    response = _Join(draft, request, context).as_new_member()
+    response: JoinGroupResponse | None
+    if _supports(group, request):
+        response = _Join(draft, request, context).as_new_member()
+    else:
+        response = _error_response(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     record = empty_record(
         request.group_id, protocol_type=None, generation=0, at_ms=draft.wall_ms
     )
@@ -221,7 +256,10 @@ class _Join:
         """Handle a join with a member id: a pending member, or a member that rejoins
         (E19-14)."""
         group, member_id = self.draft.group, self.request.member_id
-        if member_id in group.pending_members and not self.request.group_instance_id:
+        if member_id in group.pending_members:
+            if self.request.group_instance_id is not None:
+                # Kafka's `classicGroupJoinExistingMember` throws an exception.
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
             return self._add(member_id)
         member = group.checked_member(member_id, self.request.group_instance_id)
         if self._keeps_generation(member):
@@ -301,8 +339,13 @@ class _Join:
         assert group.state is not GroupState.EMPTY
         old_leader_id = group.leader_id
         self._fence(old_member_id)
-        member = self._member(
-            member_id, assignment=group.members[old_member_id].assignment
+        old = group.members[old_member_id]
+        # Kafka's `ClassicGroup.replaceStaticMember` keeps the old client id and host.
+        member = replace(
+            self._member(member_id),
+            client_id=old.client_id,
+            client_host=old.client_host,
+            assignment=old.assignment,
         )
         stable = group.state is GroupState.STABLE
         ticket = None if stable else self.context.ticket
@@ -344,7 +387,7 @@ class _Join:
         if (ticket := group.syncs.get(old_member_id)) is not None:
             draft.reply(ticket, SyncGroupResponse(error_code=code))
 
-    def _member(self, member_id: MemberId, assignment: bytes = b"") -> Member:
+    def _member(self, member_id: MemberId) -> Member:
         return Member(
             member_id=member_id,
             group_instance_id=self.request.group_instance_id,
@@ -353,5 +396,4 @@ class _Join:
             rebalance_timeout_ms=rebalance_timeout_ms(self.request, self.context),
             session_timeout_ms=self.request.session_timeout_ms,
             protocols=self.protocols,
-            assignment=assignment,
         )

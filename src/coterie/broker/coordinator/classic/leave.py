@@ -13,7 +13,6 @@ from coterie.broker.coordinator.classic.draft import ClassicDraft, PendingMember
 from coterie.broker.coordinator.classic.errors import client_error
 from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState, HasGroups
 from coterie.broker.coordinator.classic.rebalance import (
-    complete_if_all_joined,
     rebalance_after_removal,
     remove_member,
 )
@@ -52,10 +51,10 @@ def handle(state: HasGroups, request: LeaveGroupRequest, context: Context) -> Re
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     draft = ClassicDraft(group, context)
     codes = [_leave(draft, identity) for identity in leaving]
-    if len(draft.group.members) < len(group.members):
+    if ErrorCode.NONE in codes:
+        # The leave of a pending member starts a rebalance too, as in Kafka's
+        # `GroupMetadataManager.classicGroupLeaveToClassicGroup`.
         rebalance_after_removal(draft)
-    elif len(draft.group.pending_members) < len(group.pending_members):
-        complete_if_all_joined(draft)
     return draft.result(response_of(leaving, codes, context.api_version))
 
 

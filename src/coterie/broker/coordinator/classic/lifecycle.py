@@ -16,7 +16,6 @@ from coterie.broker.coordinator.classic.draft import (
 )
 from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState, HasGroups
 from coterie.broker.coordinator.classic.rebalance import (
-    complete_if_all_joined,
     end_join_phase,
     prepare,
     rebalance_after_removal,
@@ -64,14 +63,25 @@ def _expire_session(draft: ClassicDraft, member_id: MemberId) -> None:
     group = draft.group
     if member_id in group.pending_members:
         draft.make(PendingMemberDropped(draft.group_id, member_id))
-        complete_if_all_joined(draft)
+        _end_join_phase_if_over(draft)
         return
     # A member with a parked request sends no heartbeats, so its session does not
     # expire. A new member's session does, `NEW_MEMBER_JOIN_TIMEOUT_MS` after its join.
     is_parked = member_id in group.joins or member_id in group.syncs
     if member_id in group.members and (member_id in group.new_members or not is_parked):
         remove_member(draft, member_id)
-        rebalance_after_removal(draft)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            _end_join_phase_if_over(draft)
+        else:
+            rebalance_after_removal(draft)
+
+
+def _end_join_phase_if_over(draft: ClassicDraft) -> None:
+    # An expiration ends the initial rebalance delay too, as in Kafka's
+    # `GroupMetadataManager.removeMemberAndUpdateClassicGroup`; a leave does not.
+    group = draft.group
+    if group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
+        end_join_phase(draft)
 
 
 def _end_initial_delay(draft: ClassicDraft, ended: EndInitialDelay) -> None:

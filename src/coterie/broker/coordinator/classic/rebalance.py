@@ -150,7 +150,7 @@ def joined_response(
     return JoinGroupResponse(
         generation_id=group.generation,
         protocol_type=group.protocol_type,
-        protocol_name=group.protocol_name or "",
+        protocol_name=group.protocol_name or None,
         leader=group.leader_id or "",
         member_id=member_id,
         members=[

@@ -236,7 +236,7 @@ def _add_leaving(
             member = any_member(draft, identity.member_id, instance_id)
         except ApiError as error:
             return error.code
-    if member is None or member.member_id in gone:
+    if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     gone[member.member_id] = member
     return ErrorCode.NONE
@@ -254,7 +254,7 @@ def join_of_classic_member(
             failed.
     """
     group = state.consumer_groups[request.group_id]
-    join.check(request, context.environment.settings)
+    join.check(request, context)
     if not group.members:
         return _replace_empty(state, group, request, context)
     draft = ConsumerDraft(group, context)
@@ -283,6 +283,8 @@ def _replace_empty(
     """Convert a group without members to a classic one, under any policy (E20-44)."""
     assert group.group_id not in state.classic_groups, group.group_id
     made = join.handle(state, request, context)
+    if not made.records:
+        return made
     cancel = timers.cancel_target(group.group_id)
     return made._replace(
         records=(*group_tombstones(group), *made.records),
@@ -350,7 +352,7 @@ def _response(
     return JoinGroupResponse(
         generation_id=generation,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
-        protocol_name=protocol_name,
+        protocol_name=protocol_name or None,
         leader="",  # no leader: no member gets the list of members (E20-24)
         member_id=member_id,
     )

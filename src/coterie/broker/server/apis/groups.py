@@ -71,13 +71,16 @@ def serve_member_request(call: Call) -> None:
 
 
 def sync_group(call: Call) -> None:
-    """Serve SyncGroup, whose protocol type and name are mandatory from v5 on."""
+    """Serve SyncGroup, whose protocol type and name are mandatory from v5 on.
+
+    As in Kafka's `handleSyncGroupRequest`, they are checked before the principal's
+    rights.
+    """
     request = call.request
     is_complete = (
         request.protocol_type is not None and request.protocol_name is not None
     )
-    may_read = call.authorize_group(Operation.READ, request.group_id)
-    if may_read and call.api_version >= _SYNC_NAMES_PROTOCOL_SINCE and not is_complete:
+    if call.api_version >= _SYNC_NAMES_PROTOCOL_SINCE and not is_complete:
         respond_with_error(call, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     else:
         serve_member_request(call)
@@ -164,9 +167,9 @@ def _merge_lists(responses: Sequence[ListGroupsResponse]) -> ListGroupsResponse:
 
 
 def describe_groups(call: Call) -> None:
-    """Describe each group, repeated ids once; an error affects only its own group
+    """Describe each group, a repeated id each time; an error affects only its own group
     (C-25, H-113)."""
-    group_ids = list(dict.fromkeys(call.request.groups))
+    group_ids = call.request.groups
 
     def done(groups: Sequence[DescribedGroup]) -> None:
         _add_authorized_operations(call, groups)
@@ -184,8 +187,9 @@ def describe_groups(call: Call) -> None:
 
 
 def describe_consumer_groups(call: Call) -> None:
-    """Describe each group, repeated ids once, by a request to its own shard (F6-11)."""
-    group_ids = list(dict.fromkeys(call.request.group_ids))
+    """Describe each group, a repeated id each time, by a request to its own shard
+    (F6-11)."""
+    group_ids = call.request.group_ids
 
     def done(groups: Sequence[DescribedConsumerGroup]) -> None:
         _add_authorized_operations(call, groups)
