@@ -1,7 +1,7 @@
-"""Java's `String.hashCode` and the order of a `HashMap`.
+"""Java's `String.hashCode`, `String.trim` and the order of a `HashMap`.
 
-Kafka assigns groups to partitions by the first, and where it selects the first entry of
-a map, the second decides.
+Kafka assigns groups to partitions by hash codes, trims filters and ids, and selects the
+first entry of a map in some places.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ K = TypeVar("K")
 
 _UNSIGNED: Final = 0xFFFF_FFFF
 _INITIAL_CAPACITY: Final = 16
+_TRIMMED: Final = "".join(map(chr, range(ord(" ") + 1)))
 
 
 def string_hash(text: str) -> int:
@@ -26,6 +27,12 @@ def string_hash(text: str) -> int:
     for high, low in zip(units[::2], units[1::2], strict=True):
         value = (31 * value + (high << 8 | low)) & _UNSIGNED
     return value
+
+
+def trim(text: str) -> str:
+    """Return the value of `String.trim`: without control characters and spaces at both
+    ends; other white space stays."""
+    return text.strip(_TRIMMED)
 
 
 def hash_map_order(keys: Iterable[K], hash_code: Callable[[K], int]) -> list[K]:

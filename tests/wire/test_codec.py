@@ -304,7 +304,7 @@ def test_arrays_of_shortest_elements_are_decoded(
             if declared.kind == "array" and version in declared.versions
         }
     )
-    if cls is JoinGroupResponse and version < 7:
+    if isinstance(value, JoinGroupResponse) and version < 7:
         value.protocol_name = ""
     body = encode(value, version)
     assert decode(cls, version, body) == (value, len(body))

@@ -35,6 +35,7 @@ from coterie.broker.coordinator.offsets.deletion import (
 from coterie.broker.coordinator.result import Context, Result, TopicView
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError, MalformedFrame
+from coterie.java import trim
 from coterie.types import GroupId, TopicId, TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_describe import (
@@ -55,18 +56,16 @@ from coterie.wire.messages.list_groups import (
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
-_TRIMMED: Final = "".join(map(chr, range(ord(" ") + 1)))
-"""What Java's `String.trim` removes."""
 
 
 def list_groups(state: State, request: ListGroupsRequest, context: Context) -> Result:
     """Return the groups that pass both filters; an empty filter passes all.
 
-    Filters are compared without regard to case, states also without the white space of
-    ASCII around them. The values of one filter are alternatives, and an unknown value
+    Filters are compared without regard to case, states also without spaces around
+    them. The values of one filter are alternatives, and an unknown value
     matches nothing (E28-02).
     """
-    states = {value.strip(_TRIMMED).lower() for value in request.states_filter}
+    states = {trim(value).lower() for value in request.states_filter}
     types = {value.lower() for value in request.types_filter}
     groups = [
         group

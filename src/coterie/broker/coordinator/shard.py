@@ -100,6 +100,7 @@ from coterie.broker.coordinator.records import (
 )
 from coterie.broker.coordinator.result import Context, Origin, Record, Reply, Result
 from coterie.broker.coordinator.state import State
+from coterie.errors import ApiError
 from coterie.settings import Settings
 from coterie.types import GroupId, LogOffset, ProducerId, TopicName
 from coterie.wire.error_codes import ErrorCode
@@ -211,6 +212,35 @@ Internal requests (timers, changes of the catalog) have no response.
 """
 
 
+def _check_group_id(request: Any, context: Context) -> None:
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+
+
+def _check_consumer_heartbeat(
+    request: ConsumerGroupHeartbeatRequest, context: Context
+) -> None:
+    consumer_heartbeat.check_heartbeat(
+        request,
+        api_version=context.api_version,
+        assignors=context.environment.assignors,
+    )
+
+
+_CHECKS: Final[Mapping[type, Callable[[Any, Context], None]]] = {
+    HeartbeatRequest: _check_group_id,
+    JoinGroupRequest: join.check,
+    SyncGroupRequest: _check_group_id,
+    LeaveGroupRequest: _check_group_id,
+    ConsumerGroupHeartbeatRequest: _check_consumer_heartbeat,
+    OffsetDeleteRequest: _check_group_id,
+}
+"""The checks of a request's own fields, by the class of the request.
+
+Handlers make them too; these are for requests that no handler gets.
+"""
+
+
 class Shard:
     """The state of a shard with its operations."""
 
@@ -240,6 +270,21 @@ class Shard:
         """Return the response to a request that carries an error where its schema
         allows."""
         return _REFUSERS[type(request)](request, context, code, message)
+
+    def refuse_unavailable(
+        self, request: Any, context: Context, code: ErrorCode
+    ) -> Struct:
+        """Return the error response of a coordinator that is elsewhere or loading.
+
+        An error of the request's own fields comes first, as in Kafka's
+        `GroupCoordinatorService`.
+        """
+        if (check := _CHECKS.get(type(request))) is not None:
+            try:
+                check(request, context)
+            except ApiError as error:
+                return self.refuse(request, context, error.code, error.message)
+        return self.refuse(request, context, code)
 
     def apply(self, result: Result) -> None:
         """Make the changes that the log does not hold; called before the replay."""

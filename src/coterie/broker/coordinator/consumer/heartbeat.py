@@ -34,6 +34,7 @@ from coterie.broker.coordinator.consumer.reconcile import Owned
 from coterie.broker.coordinator.result import Context, GroupConfigView, Result, Session
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
+from coterie.java import trim
 from coterie.types import GroupId
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_heartbeat import (
@@ -103,7 +104,7 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 def _refuse_blank(value: str | None, name: str) -> None:
-    _refuse_if(value is not None and not value.strip(), f"{name} can't be empty.")
+    _refuse_if(value is not None and not trim(value), f"{name} can't be empty.")
 
 
 def _refuse_if(is_wrong: bool, message: str) -> None:

@@ -81,7 +81,8 @@ def submit_to_coordinator(
 ) -> None:
     """Submit a request to the group's shard; `respond` receives the response.
 
-    It receives NOT_COORDINATOR when this node does not coordinate the group.
+    It receives NOT_COORDINATOR when this node does not coordinate the group, unless the
+    request's own fields are wrong.
     """
     node = call.node
     broker = node.broker
@@ -89,7 +90,7 @@ def submit_to_coordinator(
     if broker.shard_node(shard) is node:
         broker.runtime.submit(shard, request, call, respond)
     else:
-        respond(broker.runtime.refusal(request, call, ErrorCode.NOT_COORDINATOR))
+        respond(broker.runtime.not_coordinator(request, call))
 
 
 def respond_with_error(call: Call, code: ErrorCode) -> None:
