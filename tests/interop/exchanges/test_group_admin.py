@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
 from coterie.wire.messages.list_groups import ListGroupsRequest
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
@@ -82,16 +81,15 @@ def test_a_rebalance_without_sync_discards_the_assignments(
 
 @pytest.mark.fact("C-21")
 @pytest.mark.parametrize("version", range(7))
-def test_a_repeated_group_is_described_each_time(
+def test_an_unknown_group_is_dead_and_from_version_6_an_error(
     wire: WireClient, group: str, version: int
 ) -> None:
-    request = DescribeGroupsRequest(groups=[group, group])
-    groups = wire.call(request, version).groups
+    found = describe_classic(wire, group, version=version)
     expected = (GROUP_ID_NOT_FOUND, f"Group {group} not found.")
-    assert [
-        (each.group_id, each.error_code, each.error_message, each.group_state)
-        for each in groups
-    ] == [(group, *(expected if version >= 6 else (0, None)), "Dead")] * 2
+    assert (found.group_id, found.group_state) == (group, "Dead")
+    assert (found.error_code, found.error_message) == (
+        expected if version >= 6 else (0, None)
+    )
 
 
 def test_a_consumer_group_is_no_classic_group(wire: WireClient, group: str) -> None:
@@ -110,15 +108,13 @@ def test_consumer_groups_are_described_with_an_error_for_each(
     wire: WireClient, group: str, version: int
 ) -> None:
     join_classic(wire, f"{group}-classic")
-    group_ids = [group, f"{group}-classic", "", group]
+    group_ids = [group, f"{group}-classic", ""]
     request = ConsumerGroupDescribeRequest(group_ids=group_ids)
     groups = wire.call(request, version).groups
     found = [(each.group_id, each.error_code, each.error_message) for each in groups]
-    unknown = (group, GROUP_ID_NOT_FOUND, f"Group {group} not found.")
     assert sorted(found) == [
         ("", INVALID_GROUP_ID, None),
-        unknown,
-        unknown,
+        (group, GROUP_ID_NOT_FOUND, f"Group {group} not found."),
         (
             f"{group}-classic",
             GROUP_ID_NOT_FOUND,
