@@ -240,6 +240,11 @@ _CHECKS: Final[Mapping[type, Callable[[Any, Context], None]]] = {
 Handlers make them too; these are for requests that no handler gets.
 """
 
+_UNAVAILABLE: Final = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
+
 
 class Shard:
     """The state of a shard with its operations."""
@@ -268,23 +273,18 @@ class Shard:
         message: str | None = None,
     ) -> Struct:
         """Return the response to a request that carries an error where its schema
-        allows."""
-        return _REFUSERS[type(request)](request, context, code, message)
+        allows.
 
-    def refuse_unavailable(
-        self, request: Any, context: Context, code: ErrorCode
-    ) -> Struct:
-        """Return the error response of a coordinator that is elsewhere or loading.
-
-        An error of the request's own fields comes first, as in Kafka's
-        `GroupCoordinatorService`.
+        An error of the request's own fields comes before that of a coordinator that is
+        elsewhere or loading, as in Kafka's `GroupCoordinatorService`.
         """
-        if (check := _CHECKS.get(type(request))) is not None:
+        check = _CHECKS.get(type(request))
+        if check is not None and code in _UNAVAILABLE:
             try:
                 check(request, context)
             except ApiError as error:
-                return self.refuse(request, context, error.code, error.message)
-        return self.refuse(request, context, code)
+                code, message = error.code, error.message
+        return _REFUSERS[type(request)](request, context, code, message)
 
     def apply(self, result: Result) -> None:
         """Make the changes that the log does not hold; called before the replay."""

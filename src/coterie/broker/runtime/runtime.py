@@ -199,7 +199,7 @@ class Runtime:
             code = PHASE_ERRORS[driven.phase]
             if driven.phase is Phase.LOADING:
                 self._loader.prioritize(driven)
-            respond(self._error_shard.refuse_unavailable(request, context, code))
+            respond(self._error_shard.refuse(request, context, code))
             return
         if type(request) is PlainCommit:
             if self._submit_plain(driven, pending):
@@ -266,13 +266,6 @@ class Runtime:
         """Return the error response to a request that no shard handles."""
         context = self._context(0, caller)
         return self._error_shard.refuse(request, context, code, message)
-
-    def not_coordinator(self, request: Any, caller: Caller) -> Struct:
-        """Return the response to a request for a group that another node
-        coordinates."""
-        return self._error_shard.refuse_unavailable(
-            request, self._context(0, caller), ErrorCode.NOT_COORDINATOR
-        )
 
     def readable_shard(self, index: int) -> DrivenShard | None:
         """Return a shard if it is loaded. What was read has to wait for its writes."""

@@ -90,7 +90,7 @@ def submit_to_coordinator(
     if broker.shard_node(shard) is node:
         broker.runtime.submit(shard, request, call, respond)
     else:
-        respond(broker.runtime.not_coordinator(request, call))
+        respond(broker.runtime.refusal(request, call, ErrorCode.NOT_COORDINATOR))
 
 
 def respond_with_error(call: Call, code: ErrorCode) -> None:
