@@ -18,7 +18,7 @@ SEEDS ?= 1-10000
 # More arguments for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
 
-.PHONY: help setup demo test interop quick compiled check format bench fuzz faults sim conformance lock versions spark42 clean
+.PHONY: help setup demo test interop differential quick compiled check format bench fuzz faults sim conformance lock versions spark42 clean
 
 help: ## list these targets
 	@echo 'Coterie: Kafka consumer groups in Python. Start with: make demo'
@@ -41,6 +41,9 @@ test: $(READY) ## run every test, real clients and kill -9 included, in random o
 
 interop: $(READY) ## run the comparison tests against Apache Kafka from Maven Central
 	@$(BIN)/python -m tests.interop build/kafka -n $(JOBS) $(ARGS)
+
+differential: $(READY) ## send random requests to Apache Kafka and Coterie, compare answers
+	@$(BIN)/python -m tests.differential build/kafka $(ARGS)
 
 quick: $(READY) ## run the tests that take under a quarter of a second each
 	@$(BIN)/pytest -n $(JOBS) -q -m 'not slow' \

@@ -222,6 +222,11 @@ class KafkaNode:
             self._process.kill()
             self._process.wait(STOP_S)
 
+    def restart(self) -> None:
+        """Stop the process and start it on the same data and ports."""
+        self.stop()
+        self._process = self._start()
+
     def _format(self, more: Sequence[str]) -> None:
         command = [
             *java_command(self._jars, "error"),

@@ -1,0 +1,1 @@
+"""Random requests on Apache Kafka and Coterie side by side; answers are compared."""

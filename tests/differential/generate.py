@@ -1,0 +1,196 @@
+"""Draw the next action of a sequence from a seed and from what was played so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from coterie.wire.api import ApiKey, api_of
+from coterie.wire.schema import Message, Struct
+from tests.differential import admin, classic, consumer, offsets
+from tests.differential.play import Play
+from tests.differential.steps import Action, Ref, Step, Wait
+
+_TWISTED: Final = 0.08
+_TEXTS: Final = ("", " ", "%g1", "%g2", "none", "a" * 300, "\xe9", "range", ".*")
+_NUMBERS: Final = (-3, -2, -1, 0, 1, 2, 3, 100, 32_767)
+_LARGE: Final = (2**31 - 1, -(2**31))
+# No 1, which is an earlier epoch in Kafka and may be the first one here.
+_EPOCHS: Final = (-3, -2, -1, 0, 1_000, *_LARGE)
+_BYTES: Final = (b"", b"\0", b"\0\1\xff\xff\xff\xff", b"\xff" * 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """The actors of a sequence: which protocol and group each begins with."""
+
+    groups: dict[str, str]
+    protocols: dict[str, str]
+    assignors: dict[str, str]
+
+    @classmethod
+    def draw(cls, chance: Random) -> Cast:
+        """Draw two to five actors in one or two groups, often of both protocols."""
+        kind = chance.choice(("consumer", "classic", "both", "both"))
+        actors = [
+            f"a{number}" for number in range(1, chance.choice((1, 2, 2, 3, 4, 5)) + 1)
+        ]
+        groups = {each: "%g2" if chance.random() < 0.15 else "%g1" for each in actors}
+        protocols = {
+            each: chance.choice(("consumer", "classic")) if kind == "both" else kind
+            for each in actors
+        }
+        assignors = {
+            # With members of both protocols the choices of `uniform` depend on hashes.
+            each: "uniform" if kind == "consumer" and chance.random() < 0.5 else "range"
+            for each in ("%g1", "%g2")
+        }
+        return cls(groups, protocols, assignors)
+
+
+class Generator:
+    """The source of actions of one sequence."""
+
+    def __init__(self, chance: Random, *, timers: bool = False) -> None:
+        self._chance = chance
+        self._cast = Cast.draw(chance)
+        self._has_timers = timers
+        # With several topics the choices of `uniform` depend on hashes of their ids.
+        is_one = "uniform" in self._cast.assignors.values() or chance.random() < 0.3
+        self._topics = ("t1",) if is_one else ("t1", "t2", "t3")
+
+    def next(self, play: Play) -> Action:
+        """Return the next action, of an actor who does not wait for a response."""
+        chance = self._chance
+        if self._has_timers and chance.random() < 0.06:
+            return Wait(900)
+        free = [each for each in self._cast.groups if not play.is_busy(each)]
+        if not free:
+            return Wait(30)
+        actor = chance.choice(free)
+        group = self._cast.groups[actor]
+        if self._cast.assignors[group] == "range" and chance.random() < 0.03:
+            # A process of the other protocol takes the place of this one.
+            is_classic = self._cast.protocols[actor] == "classic"
+            self._cast.protocols[actor] = "consumer" if is_classic else "classic"
+        draw = Draw(chance, play, actor, group, self._cast, self._topics)
+        step = self._source(actor)(draw)
+        return twisted(step, chance) if chance.random() < _TWISTED else step
+
+    def _source(self, actor: str) -> Callable[[Draw], Step]:
+        member = {"consumer": consumer.draw, "classic": classic.draw}
+        return self._chance.choices(
+            (member[self._cast.protocols[actor]], offsets.draw, admin.draw),
+            (7, 2, 2),
+        )[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What a source of steps may look at."""
+
+    chance: Random
+    play: Play
+    actor: str
+    group: str
+    cast: Cast
+    topics: tuple[str, ...]
+
+    def some_actor(self) -> str:
+        """Return an actor, most often the one whose turn it is."""
+        if self.chance.random() < 0.9:
+            return self.actor
+        return self.chance.choice(list(self.cast.groups))
+
+    def version(self, request: type[Message]) -> int:
+        """Draw a version, most often the newest."""
+        served = api_of(ApiKey(request.API_KEY)).served
+        if self.chance.random() < 0.6:
+            return served.high
+        return self.chance.randint(served.low, served.high)
+
+    def stale(self, actor: str) -> Ref:
+        """Return an earlier epoch of an actor if that is one on both servers."""
+        delta = -1 if (self.known("epoch", actor) or 0) > 2 else 1
+        return Ref("epoch", actor, delta)
+
+    def known(self, what: str, of: str | None = None) -> Any:
+        """Return what Kafka has given to an actor, or None."""
+        return self.play.bindings[0].values.get((what, of or self.actor))
+
+
+def twisted(step: Step, chance: Random) -> Step:
+    """Return the step with one field changed to an odd value of its type."""
+    request = step.request
+    places = [(owner, name) for owner, name in _places(request, step.version)]
+    if not places:
+        return step
+    owner, name = chance.choice(places)
+    copy = _replaced(request, owner, name, _odd(owner, name, step.version, chance))
+    return Step(step.actor, copy, step.version, step.settle_ms)
+
+
+def _places(value: Any, version: int) -> list[tuple[Struct, str]]:
+    """Return the fields that the version has, of the message and its structs."""
+    if isinstance(value, list):
+        return [place for each in value for place in _places(each, version)]
+    if not isinstance(value, Struct):
+        return []
+    own = [
+        (value, name)
+        for name, declared in value.FIELDS.items()
+        if version in declared.versions and declared.tag is None
+    ]
+    inner = [
+        place
+        for name in value.FIELDS
+        for place in _places(getattr(value, name), version)
+    ]
+    return own + inner
+
+
+def _odd(owner: Struct, name: str, version: int, chance: Random) -> Any:
+    declared = owner.FIELDS[name]
+    value = getattr(owner, name)
+    odd: tuple[Any, ...]
+    if isinstance(value, list):
+        odd = ([], value + value, value[:1])
+    elif declared.kind in {"array", "struct"}:
+        odd = ([],) if declared.kind == "array" else (value,)
+    else:
+        odd = _odd_of(declared.kind)
+        if isinstance(value, Ref):
+            odd = (*(_EPOCHS if value.what == "epoch" else odd), value)
+    if version in declared.nullable:
+        odd = (*odd, None)
+    return chance.choice(odd)
+
+
+def _odd_of(kind: str) -> tuple[Any, ...]:
+    if kind == "string":
+        return _TEXTS
+    if kind in {"int16", "int32", "int64"}:
+        return _NUMBERS if kind == "int16" else (*_NUMBERS, *_LARGE)
+    if kind == "int8":
+        return (-1, 0, 1, 2, 5, 100)
+    if kind == "bool":
+        return (True, False)
+    if kind == "uuid":
+        return (bytes(16), b"\1" * 16)
+    return _BYTES
+
+
+def _replaced(value: Any, owner: Struct, name: str, new: Any) -> Any:
+    if isinstance(value, list):
+        return [_replaced(each, owner, name, new) for each in value]
+    if not isinstance(value, Struct):
+        return value
+    fields = {
+        each: new
+        if value is owner and each == name
+        else _replaced(getattr(value, each), owner, name, new)
+        for each in value.FIELDS
+    }
+    return type(value)(**fields)
