@@ -39,7 +39,7 @@ topics = st.builds(
     OffsetCommitRequestTopic,
     name=names,
     topic_id=st.binary(min_size=16, max_size=16),
-    partitions=st.lists(partitions, max_size=200),
+    partitions=st.lists(partitions, min_size=1, max_size=200) | st.just([]),
 )
 requests = st.builds(
     OffsetCommitRequest,
@@ -55,10 +55,10 @@ versions = st.integers(8, 10)
 def is_plain(request: OffsetCommitRequest) -> bool:
     texts = [request.group_id, request.member_id, request.group_instance_id or ""]
     texts += [topic.name for topic in request.topics]
-    return all(len(text.encode()) <= 126 for text in texts) and not any(
-        partition.committed_metadata
+    return all(len(text.encode()) <= 126 for text in texts) and all(
+        topic.partitions
+        and not any(each.committed_metadata for each in topic.partitions)
         for topic in request.topics
-        for partition in topic.partitions
     )
 
 

@@ -146,8 +146,8 @@ def _read_topics(request: PlainCommit, frame: bytes, at: int, elements_max: int)
         at += 1
         if rows >= _SHORT:
             rows, at = read_uvarint(frame, at - 1)
-        if rows == 0:
-            return -1
+        if rows <= 1:
+            return -1  # null, or a topic that has no part in the response
         elements += rows - 1
         end = at + (rows - 1) * ROW.size
         content = frame[at:end]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -64,6 +65,9 @@ class World:
             claim or self.claim, partitions or [PARTITION], self.now_ms
         )
         return self.take(step)
+
+    def expire(self, now_ms: int) -> Transition | None:
+        return self.transactions.expire("t", lambda: next(self._ids), now_ms)
 
     def end(self, *, committed: bool, claim: Claim | None = None) -> Transition:
         step = self.transactions.end(
@@ -295,14 +299,43 @@ def test_a_timed_out_transaction_is_aborted_and_its_producer_fenced() -> None:
     world.initialise()
     world.add()
     claim = world.claim
-    assert world.transactions.expire("t", 1_499) is None
-    step = world.transactions.expire("t", 1_500)
+    assert world.expire(1_499) is None
+    step = world.expire(1_500)
     assert step is not None
     assert step.markers == Markers(100, 1, False, frozenset({PARTITION}))
     world.take(step)
     with pytest.raises(ApiError) as caught:
         world.end(committed=True, claim=claim)
     assert code_of(caught) is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_producer_whose_transaction_timed_out_gets_the_epoch_of_the_abort() -> None:
+    world = World()
+    world.initialise()
+    world.add()
+    claim = world.claim
+    step = world.expire(1_500)
+    assert step is not None
+    world.take(step)
+    for _ in range(2):
+        world.initialise(claim.producer_id, claim.producer_epoch)
+        assert world.claim == Claim("t", 100, 1)
+    world.initialise()
+    assert world.claim == Claim("t", 100, 2)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_an_abort_in_the_last_epoch_gives_a_new_producer_id(*, named: bool) -> None:
+    world = World()
+    world.initialise()
+    world.take(Transition(replace(world.current, producer_epoch=EPOCH_EXHAUSTED)))
+    world.add()
+    claim = world.claim
+    owner = (claim.producer_id, claim.producer_epoch) if named else (-1, -1)
+    step = world.initialise(*owner)
+    assert step.markers is not None
+    assert step.markers.producer_epoch == EPOCH_EXHAUSTED + 1
+    assert world.claim == Claim("t", 101, 0 if named else 1)
 
 
 def test_only_unused_transactional_ids_expire() -> None:

@@ -44,4 +44,6 @@ def test_a_heartbeat_creates_no_group_beyond_the_limit() -> None:
 def test_a_removed_group_makes_room_for_another(driver: ShardDriver) -> None:
     driver.commit({T0: 1})
     driver.delete_offsets({"t": [0]})
+    assert driver.commit({T0: 1}, group_id="h") == {T0: POLICY_VIOLATION}
+    driver.sweep()
     assert driver.commit({T0: 1}, group_id="h") == {T0: 0}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -14,10 +14,31 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from tests.broker.server.harness import WireClient
+from tests.support.waiting import eventually
 
+from .conftest import Connect
 from .log_records import Position, end_of_log, records_of
-from .members import topic_id
+from .members import (
+    commit,
+    describe_classic,
+    join_classic,
+    join_request,
+    leave_classic,
+    topic_id,
+)
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+ILLEGAL_GENERATION = 22
+INVALID_GROUP_ID = 24
+GROUP_ID_NOT_FOUND = 69
+GROUP_SUBSCRIBED_TO_TOPIC = 86
+UNKNOWN_TOPIC_ID = 100
 
 
 def commit_to(
@@ -91,3 +112,144 @@ def test_a_record_with_a_retention_time_has_no_topic_id(
     [(record_version, value)] = committed(wire, group, since)
     assert (record_version, value.topic_id) == (1, bytes(16))
     assert value.expire_timestamp == value.commit_timestamp + 60_000
+
+
+def delete_from(
+    wire: WireClient, group: str, topics: Iterable[tuple[str, Iterable[int]]]
+) -> tuple[int, list[tuple[str, list[tuple[int, int]]]]]:
+    """Send an OffsetDelete; return its error code, and the topics with partitions and
+    error codes."""
+    request = OffsetDeleteRequest(
+        group_id=group,
+        topics=[
+            OffsetDeleteRequestTopic(
+                name=name,
+                partitions=[
+                    OffsetDeleteRequestPartition(partition_index=index)
+                    for index in indexes
+                ],
+            )
+            for name, indexes in topics
+        ],
+    )
+    response = wire.call(request, 0)
+    return response.error_code, [
+        (
+            topic.name,
+            [(each.partition_index, each.error_code) for each in topic.partitions],
+        )
+        for topic in response.topics
+    ]
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_topics_without_partitions_are_left_out_of_a_commit(
+    wire: WireClient, group: str, topic: str, version: int
+) -> None:
+    known = (topic, topic_id(wire, topic))
+    unknown = (f"{topic}-unknown", b"unknown".ljust(16, b"\0"))
+    at = version >= 10
+    found = commit_to(wire, group, [(*known, {})], version)
+    assert found == []
+    found = commit_to(
+        wire, group, [(*known, {}), (*unknown, {}), (*known, {1: 5})], version
+    )
+    assert found == [(unknown[at], []), (known[at], [(1, 0)])]
+
+
+@pytest.mark.fact("E17-08")
+@pytest.mark.parametrize("version", range(2, 11))
+def test_errors_of_partitions_precede_the_others(
+    wire: WireClient, group: str, topic: str, version: int
+) -> None:
+    known = (topic, topic_id(wire, topic))
+    unknown = (f"{topic}-unknown", b"unknown".ljust(16, b"\0"))
+    at = version >= 10
+    offsets = [(*known, {1: 5, 9: 5, 0: 5}), (*unknown, {0: 5})]
+    code = UNKNOWN_TOPIC_ID if at else UNKNOWN_TOPIC_OR_PARTITION
+    assert commit_to(wire, group, offsets, version) == [
+        (known[at], [(9, UNKNOWN_TOPIC_OR_PARTITION), (1, 0), (0, 0)]),
+        (unknown[at], [(0, code)]),
+    ]
+    refused = commit_to(
+        wire,
+        f"{group}-none",
+        offsets,
+        version,
+        member_id="m",
+        generation_id_or_member_epoch=1,
+    )
+    error = ILLEGAL_GENERATION if version < 9 else GROUP_ID_NOT_FOUND
+    assert refused == [
+        (known[at], [(9, UNKNOWN_TOPIC_OR_PARTITION), (1, error), (0, error)]),
+        (unknown[at], [(0, code)]),
+    ]
+
+
+@pytest.mark.fact("D-54", "H-97")
+def test_topics_without_partitions_are_left_out_of_a_deletion(
+    wire: WireClient, group: str, topic: str
+) -> None:
+    commit(wire, group, {(topic, 0): 5})
+    unknown = f"{topic}-unknown"
+    topics = [(topic, []), (unknown, []), (topic, [1, 9])]
+    assert delete_from(wire, group, topics) == (
+        0,
+        [(unknown, []), (topic, [(9, UNKNOWN_TOPIC_OR_PARTITION), (1, 0)])],
+    )
+    assert delete_from(wire, f"{group}-none", topics) == (GROUP_ID_NOT_FOUND, [])
+    assert delete_from(wire, "", topics) == (INVALID_GROUP_ID, [])
+
+
+def test_a_group_stays_when_its_only_offset_is_deleted(
+    wire: WireClient, group: str, topic: str
+) -> None:
+    commit(wire, group, {(topic, 0): 5})
+    for _ in range(2):
+        assert delete_from(wire, group, [(topic, [0])]) == (0, [(topic, [(0, 0)])])
+        assert describe_classic(wire, group).group_state == "Empty"
+
+
+@pytest.mark.fact("D-53")
+def test_offsets_of_topics_of_the_newest_generation_are_not_deleted(
+    connect: Connect, group: str, new_topic: Callable[[str, int], str]
+) -> None:
+    """A member that waits to join does not count, nor do those that have left since."""
+    wire, waiting = connect(), connect()
+    one, two = new_topic("one", 1), new_topic("two", 1)
+    commit(wire, group, {(one, 0): 1, (two, 0): 2})
+    topics = [(one, [0]), (two, [0])]
+
+    def errors(first: int, second: int) -> Any:
+        return 0, [(one, [(0, first)]), (two, [(0, second)])]
+
+    assert delete_from(wire, group, topics) == errors(0, 0)
+    member = join_classic(wire, group, one)
+    assert delete_from(wire, group, topics) == errors(GROUP_SUBSCRIBED_TO_TOPIC, 0)
+    waiting.send(join_request(group, two), 3)
+    eventually(
+        lambda: describe_classic(wire, group).group_state == "PreparingRebalance",
+        expected="a rebalance",
+    )
+    assert delete_from(wire, group, topics) == errors(GROUP_SUBSCRIBED_TO_TOPIC, 0)
+    leave_classic(wire, group, member.id)
+    assert waiting.receive().error_code == 0
+    assert delete_from(wire, group, topics) == errors(0, GROUP_SUBSCRIBED_TO_TOPIC)
+
+
+@pytest.mark.fact("D-53")
+def test_a_group_subscribes_to_all_topics_before_its_first_generation(
+    connect: Connect, group: str, topic: str
+) -> None:
+    wire, waiting = connect(), connect()
+    commit(wire, group, {(topic, 0): 1})
+    request = join_request(group, f"{topic}-other")
+    waiting.send(request, 3)
+    eventually(
+        lambda: describe_classic(wire, group).group_state == "PreparingRebalance",
+        expected="a rebalance",
+    )
+    found = delete_from(wire, group, [(topic, [0])])
+    assert found == (0, [(topic, [(0, GROUP_SUBSCRIBED_TO_TOPIC)])])
+    assert waiting.receive().error_code == 0
+    assert delete_from(wire, group, [(topic, [0])]) == (0, [(topic, [(0, 0)])])

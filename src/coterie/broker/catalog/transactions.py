@@ -167,7 +167,8 @@ class Transactions:
 
         The claim's producer id and epoch are -1 when the client has none yet. In Kafka
         the client retries after the abort; here the abort and the new epoch are one
-        transition. Raises ApiError PRODUCER_FENCED.
+        transition. The abort has an epoch of its own, which a producer that names its
+        epoch gets, and which fences any other. Raises ApiError PRODUCER_FENCED.
         """
         found = self._by_id.get(claim.transactional_id)
         if found is None:
@@ -187,8 +188,7 @@ class Transactions:
                 claim.producer_epoch != found.producer_epoch
             ):
                 raise ApiError(ErrorCode.PRODUCER_FENCED)
-            found, markers = _fence(found, now_ms)
-            claim = claim._replace(producer_epoch=found.producer_epoch)
+            found, markers, _ = _abort(found, fresh_producer_id, now_ms)
         found = replace(found, timeout_ms=timeout_ms)
         bumped = _bump_at_init(found, claim, fresh_producer_id)
         bumped = replace(
@@ -256,13 +256,17 @@ class Transactions:
         _check_same_end(found, committed)
         return Transition(found, is_change=False)
 
-    def expire(self, transactional_id: str, now_ms: int) -> Transition | None:
+    def expire(
+        self,
+        transactional_id: str,
+        fresh_producer_id: Callable[[], ProducerId],
+        now_ms: int,
+    ) -> Transition | None:
         """Abort a transaction that timed out, and fence its producer."""
         found = self._by_id.get(transactional_id)
         if found is None or not found.is_ongoing or found.expires_at_ms > now_ms:
             return None
-        fenced, markers = _fence(found, now_ms)
-        return Transition(fenced, markers)
+        return _abort(found, fresh_producer_id, now_ms)
 
     def expired_entries(self, before_ms: int) -> list[Entry]:
         """Return entries that delete the transactional ids not used since `before_ms`.
@@ -321,20 +325,13 @@ def _bump_at_init(
     raise ApiError(ErrorCode.PRODUCER_FENCED)
 
 
-def _fence(found: Transaction, now_ms: int) -> tuple[Transaction, Markers]:
-    """Return an abort with the next epoch, which fences writes with the current
-    epoch."""
-    epoch = min(found.producer_epoch + 1, EPOCH_MAX)
-    markers = Markers(found.producer_id, epoch, False, found.partitions)
-    fenced = replace(
-        found,
-        producer_epoch=epoch,
-        last_producer_epoch=-1,
-        state=TransactionState.COMPLETE_ABORT,
-        partitions=frozenset(),
-        updated_ms=now_ms,
-    )
-    return fenced, markers
+def _abort(
+    found: Transaction, fresh_producer_id: Callable[[], ProducerId], now_ms: int
+) -> Transition:
+    """Return an abort that the producer has not requested. Its next epoch fences writes
+    with the current one, as in transactions version 2 of Kafka's
+    `TransactionCoordinator.endTransaction`."""
+    return _end(found, False, True, fresh_producer_id, now_ms)
 
 
 def _end(

@@ -28,8 +28,9 @@ class State:
 
     A group is in one of `classic_groups` and `consumer_groups`. `group_records` holds
     the newest metadata record of each classic group that has one, as a compacted log
-    would. A classic group without one was created by a commit, and exists as long as it
-    has offsets, or by a join whose record has not been written yet.
+    would. A classic group without one was created by a commit, and exists until a sweep
+    of expired offsets finds it without any, or by a join whose record has not been
+    written yet.
     """
 
     classic_groups: dict[GroupId, ClassicGroup] = field(default_factory=dict)
@@ -60,12 +61,3 @@ class State:
         """Return a group of either type; None for an unknown one."""
         classic = self.classic_groups.get(group_id)
         return self.consumer_groups.get(group_id) if classic is None else classic
-
-    def drop_unrecorded_group(self, group_id: GroupId) -> None:
-        """Remove a simple group without offsets: no record of the log would create it
-        again."""
-        group = self.classic_groups.get(group_id)
-        if group is None or not group.is_simple or group_id in self.group_records:
-            return
-        if not self.offsets.has(group_id):
-            del self.classic_groups[group_id]

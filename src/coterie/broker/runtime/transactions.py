@@ -217,7 +217,9 @@ class TransactionPlane:
         assert transactional_id in self._timers
         self._timers.discard(transactional_id)
         transactions = self._data.catalog.transactions
-        step = transactions.expire(transactional_id, self._data.clock())
+        step = transactions.expire(
+            transactional_id, self.fresh_producer_id, self._data.clock()
+        )
         transaction = transactions.get(transactional_id)
         if step is not None:
             self._abort(transactional_id, step)

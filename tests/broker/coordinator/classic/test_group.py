@@ -32,6 +32,7 @@ def group_of(*members: Member, **fields: object) -> ClassicGroup:
     group = ClassicGroup("g", protocol_type="consumer", **fields)  # type: ignore[arg-type]
     for each in members:
         group.add(each)
+    group.choose_protocol(group.protocol_name)
     group.state = STABLE
     return group
 
@@ -162,6 +163,7 @@ def test_subscribed_topics_of_a_malformed_subscription_are_unknown() -> None:
 
 def test_an_empty_consumer_group_subscribes_to_nothing() -> None:
     group = ClassicGroup("g", protocol_type="consumer")
+    group.choose_protocol(None)
     assert group.subscribed_topics() == frozenset()
 
 
@@ -173,7 +175,23 @@ def test_subscribed_topics_of_another_protocol_type_are_unknown(
 
 
 def test_subscribed_topics_are_unknown_before_the_first_generation() -> None:
-    assert group_of(member("a", range=subscription("t"))).subscribed_topics() is None
+    group = ClassicGroup("g", protocol_type="consumer")
+    group.add(member("a", range=subscription("t")))
+    assert group.subscribed_topics() is None
+
+
+def test_a_member_subscribes_to_topics_from_its_first_generation_on() -> None:
+    group = group_of(
+        member("a", range=subscription("t")),
+        member("b", range=subscription("u")),
+        protocol_name="range",
+    )
+    group.add(member("c", range=subscription("v")))
+    group.remove("b")
+    group.update(member("a", range=subscription("w")))
+    assert group.subscribed_topics() == {"t", "u"}
+    group.choose_protocol("range")
+    assert group.subscribed_topics() == {"v", "w"}
 
 
 def test_a_member_without_the_protocol_has_no_metadata_for_it() -> None:

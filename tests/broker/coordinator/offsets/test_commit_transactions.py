@@ -231,11 +231,14 @@ def test_a_commit_without_a_generation_creates_a_simple_group(
     assert driver.groups["g"].is_simple
 
 
-def test_a_group_created_by_an_aborted_transaction_is_removed(
+def test_a_group_created_by_an_aborted_transaction_stays_until_a_sweep(
     driver: ShardDriver,
 ) -> None:
     driver.txn_commit({T0: 5})
+    driver.sweep()
     driver.end_transaction(commit=False)
+    assert driver.groups["g"].is_simple
+    driver.sweep()
     assert "g" not in driver.groups
 
 

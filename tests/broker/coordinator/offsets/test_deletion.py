@@ -9,7 +9,7 @@ from coterie.broker.coordinator.consumer.group import ResolvedRegex
 from coterie.broker.coordinator.consumer.record_builders import regex_record
 from coterie.broker.coordinator.offsets import deletion
 from coterie.broker.coordinator.offsets.deletion import DeletedTopic, TopicsDeleted
-from coterie.broker.coordinator.records import OffsetCommitKey
+from coterie.broker.coordinator.records import GroupMetadataKey, OffsetCommitKey
 from coterie.broker.coordinator.result import Record, Result
 from coterie.errors import MalformedFrame
 from tests.broker.coordinator.classic.members import (
@@ -136,9 +136,12 @@ def test_deleting_an_offset_also_deletes_the_pending_offset(
     assert driver.offsets() == {}
 
 
-def test_a_simple_group_is_deleted_with_its_last_offset(driver: ShardDriver) -> None:
+def test_a_sweep_deletes_a_simple_group_without_offsets(driver: ShardDriver) -> None:
     driver.commit({T0: 1})
     delete(driver, "t")
+    assert driver.groups["g"].is_simple
+    driver.sweep()
+    assert driver.written == (Record(GroupMetadataKey(group="g"), None),)
     assert "g" not in driver.groups
 
 
@@ -174,7 +177,8 @@ def test_deleting_a_topic_deletes_its_offsets_in_every_group(
     assert len(driver.written) == 4
     driver.end_transaction(commit=True)
     assert driver.offsets() == {U0: 3}
-    assert "h" not in driver.groups
+    driver.sweep()
+    assert {*driver.groups} == {"g"}
 
 
 @pytest.mark.fact("E17-21")
@@ -205,7 +209,6 @@ def test_many_groups_are_scanned_in_slices(
     driver.advance(0)
     assert [len(result.records) for result in driver.results[steps:]] == [2, 2, 2]
     driver.end_transaction(commit=True)
-    assert {*driver.groups} == {f"g{number}" for number in range(5)}
     assert driver.offsets(group_id="g4") == {U0: 2}
 
 
@@ -277,5 +280,6 @@ def test_malformed_subscriptions_are_decoded_once_for_many_topics(
         raise MalformedFrame("a test")
 
     monkeypatch.setattr(classic_group, "_topics_in", count)
+    driver.topics.counts.update({f"topic-{number}": 1 for number in range(20)})
     driver.delete_offsets({f"topic-{number}": [0] for number in range(20)})
     assert len(decoded) == 1

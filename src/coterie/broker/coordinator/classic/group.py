@@ -112,11 +112,14 @@ class ClassicGroup:
     supporters: MutableMapping[str, int] = field(default_factory=dict)
     initial: bool = False
     joined_in_delay: bool = False
+    subscriptions: tuple[bytes, ...] | None = field(
+        default=None, compare=False, repr=False
+    )
+    """What the members of the newest generation subscribed to; None before the first
+    one, and when a subscription is malformed."""
     _topics: frozenset[TopicName] | None = field(
         default=None, compare=False, repr=False
     )
-    _is_malformed: bool = field(default=False, compare=False, repr=False)
-    """True when a member's subscription was found to be malformed."""
 
     @property
     def is_simple(self) -> bool:
@@ -170,24 +173,22 @@ class ClassicGroup:
         return max(hash_map_order(votes, string_hash), key=votes.__getitem__)
 
     def subscribed_topics(self) -> frozenset[TopicName] | None:
-        """Return the topics that the members subscribe to; None when they are unknown.
+        """Return the topics that the newest generation subscribes to; None when they
+        are unknown.
 
-        They are known only for the consumer protocol, and once a generation has a
-        protocol. An empty group subscribes to none.
+        They are known only for the consumer protocol. Members that have joined or left
+        since do not change them, as in Kafka's `ClassicGroup.computeSubscribedTopics`,
+        which only a new generation calls.
         """
         if not self.uses_consumer_protocol:
             return None
-        if not self.members:
-            return frozenset()
-        if self._is_malformed:
-            return None
-        if self._topics is None and self.protocol_name is not None:
+        if self._topics is None and self.subscriptions is not None:
             topics: set[TopicName] = set()
             try:
-                for member in self.members.values():
-                    topics.update(_topics_in(member.metadata(self.protocol_name)))
+                for subscription in self.subscriptions:
+                    topics.update(_topics_in(subscription))
             except MalformedFrame:
-                self._is_malformed = True
+                self.subscriptions = None
                 return None
             self._topics = frozenset(topics)
         return self._topics
@@ -203,7 +204,12 @@ class ClassicGroup:
         subscriptions.
         """
         self.protocol_name = protocol_name
-        self._topics, self._is_malformed = None, False
+        self.subscriptions = None
+        self._topics = None
+        if self.uses_consumer_protocol:
+            self.subscriptions = tuple(
+                member.metadata(protocol_name) for member in self.members.values()
+            )
 
     def checked_member(self, member_id: MemberId, instance_id: str | None) -> Member:
         """Return the member of that id after checking its instance id (KIP-345).
@@ -260,7 +266,6 @@ class ClassicGroup:
                 self.supporters[name] = count
             else:
                 del self.supporters[name]
-        self._topics, self._is_malformed = None, False
 
 
 def _topics_in(subscription: bytes) -> list[TopicName]:

@@ -136,6 +136,9 @@ def _group(
         known = live.members.get(stored.member_id) if live else None
         group.add(_member(stored, value.protocol or "", known))
     assert group.leader_id is not None or not group.members
+    group.choose_protocol(value.protocol)
+    if live is not None and live.subscriptions is not None and group.members:
+        group.subscriptions = live.subscriptions  # no new generation has started
     if live is not None:
         group.pending_members = live.pending_members
         group.unsynced = live.unsynced

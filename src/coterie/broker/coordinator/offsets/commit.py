@@ -19,27 +19,30 @@ Whether a topic and its partitions exist is decided by the `TopicView` (E17-08).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState
 from coterie.broker.coordinator.classic.timers import commit_timers
 from coterie.broker.coordinator.offsets.committed import value_version
+from coterie.broker.coordinator.offsets.division import (
+    Division,
+    Existing,
+    ResponseTypes,
+)
 from coterie.broker.coordinator.offsets.member_check import (
     OlderEpoch,
     check_commit,
     check_transactional_commit,
 )
 from coterie.broker.coordinator.records import OffsetCommitKey, OffsetCommitValue
-from coterie.broker.coordinator.result import Context, Record, Result, Timer, TopicView
+from coterie.broker.coordinator.result import Context, Record, Result, Timer
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
-from coterie.types import GroupId, TopicId, TopicName
+from coterie.types import GroupId
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -47,7 +50,6 @@ from coterie.wire.messages.offset_commit import (
 from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponseTopic,
 )
@@ -62,7 +64,6 @@ _EMPTY: Final = GroupState.EMPTY
 _COMPLETING_REBALANCE: Final = GroupState.COMPLETING_REBALANCE
 
 _Request: TypeAlias = OffsetCommitRequest | TxnOffsetCommitRequest
-_RequestTopic: TypeAlias = OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic
 _RequestPartition: TypeAlias = (
     OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 )
@@ -71,17 +72,18 @@ _RequestPartition: TypeAlias = (
 class _Api(NamedTuple):
     """The response classes of an API, and the version from which topics have ids."""
 
-    topic: type[Any]
-    partition: type[Any]
+    types: ResponseTypes
     topic_ids_since: int
 
 
-_OFFSET_COMMIT: Final = _Api(
-    OffsetCommitResponseTopic, OffsetCommitResponsePartition, topic_ids_since=10
+COMMIT_TYPES: Final = ResponseTypes(
+    OffsetCommitResponseTopic, OffsetCommitResponsePartition
 )
-_TXN_OFFSET_COMMIT: Final = _Api(
-    TxnOffsetCommitResponseTopic, OffsetCommitResponsePartition, topic_ids_since=6
+TXN_COMMIT_TYPES: Final = ResponseTypes(
+    TxnOffsetCommitResponseTopic, OffsetCommitResponsePartition
 )
+_OFFSET_COMMIT: Final = _Api(COMMIT_TYPES, topic_ids_since=10)
+_TXN_OFFSET_COMMIT: Final = _Api(TXN_COMMIT_TYPES, topic_ids_since=6)
 
 # ---------------------------------------------------------------- OffsetCommit
 
@@ -106,6 +108,9 @@ def commit_offsets(
             STALE_MEMBER_EPOCH, UNSUPPORTED_VERSION, POLICY_VIOLATION. The errors of
             single partitions are part of the response.
     """
+    division = _divide(request, context, _OFFSET_COMMIT)
+    if not division.existing:
+        return Result(OffsetCommitResponse(topics=division.merge(())))
     timers: tuple[Timer, ...] = ()
     older: OlderEpoch | None = None
     group = state.classic_groups.get(request.group_id)
@@ -121,9 +126,9 @@ def commit_offsets(
             context.wall_ms + request.retention_time_ms, _LATEST_TIMESTAMP_MS
         )
     commit = _Commit(request.group_id, context, older, expire_timestamp_ms)
-    topics = _response_topics(request, context, _OFFSET_COMMIT, commit.add)
+    topics = [commit.add_topic(each, COMMIT_TYPES) for each in division.existing]
     return Result(
-        OffsetCommitResponse(topics=topics),
+        OffsetCommitResponse(topics=division.merge(topics)),
         records=tuple(commit.records),
         timers=timers,
     )
@@ -138,8 +143,8 @@ def refuse_commit(
     """Return the response that carries an error for every partition that exists."""
     if isinstance(request, PlainCommit):
         request = request.general()
-    topics = _refused_topics(request, context, _OFFSET_COMMIT, code)
-    return OffsetCommitResponse(topics=topics)
+    division = _divide(request, context, _OFFSET_COMMIT)
+    return OffsetCommitResponse(topics=division.refuse_all(code))
 
 
 def _check_other_group(
@@ -176,15 +181,18 @@ def commit_transactional_offsets(
             STALE_MEMBER_EPOCH. The errors of single partitions are part of the
             response.
     """
+    division = _divide(request, context, _TXN_OFFSET_COMMIT)
+    if not division.existing:
+        return Result(TxnOffsetCommitResponse(topics=division.merge(())))
     older = _check_transaction(state, request, context)
     if older is not None:
         older = older._replace(error=_error_of_version(older.error, context))
     # As in Kafka's `OffsetAndMetadata.fromRequest`: no topic id.
     by_id = context.api_version >= _TXN_OFFSET_COMMIT.topic_ids_since
     commit = _Commit(request.group_id, context, older, omits_topic_id=not by_id)
-    topics = _response_topics(request, context, _TXN_OFFSET_COMMIT, commit.add)
+    topics = [commit.add_topic(each, TXN_COMMIT_TYPES) for each in division.existing]
     return Result(
-        TxnOffsetCommitResponse(topics=topics),
+        TxnOffsetCommitResponse(topics=division.merge(topics)),
         records=tuple(commit.records),
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
@@ -198,8 +206,8 @@ def refuse_transactional_commit(
     message: str | None = None,
 ) -> TxnOffsetCommitResponse:
     """Return the response that carries an error for every partition that exists."""
-    topics = _refused_topics(request, context, _TXN_OFFSET_COMMIT, code)
-    return TxnOffsetCommitResponse(topics=topics)
+    division = _divide(request, context, _TXN_OFFSET_COMMIT)
+    return TxnOffsetCommitResponse(topics=division.refuse_all(code))
 
 
 def _check_transaction(
@@ -264,68 +272,13 @@ def check_classic_member(
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-class _Topic:
-    """A topic of a request with its name, id and number of partitions."""
-
-    __slots__ = ("_by_id", "count", "name", "topic_id")
-
-    def __init__(
-        self, requested: _RequestTopic, topics: TopicView, *, by_id: bool
-    ) -> None:
-        name: TopicName | None = requested.name
-        if by_id and not name:
-            name = topics.topic_name(requested.topic_id)
-        topic_id: TopicId | None = requested.topic_id
-        if not by_id:
-            topic_id = topics.topic_id(requested.name)
-        self.name = name or ""
-        self.topic_id: TopicId = topic_id or ZERO_UUID
-        self.count = None if name is None else topics.partition_count(name)
-        self._by_id = by_id
-
-    def error(self, partition: int) -> ErrorCode:
-        """Return NONE if the partition exists, else the error code for the response."""
-        if self.count is None and self._by_id:
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        if self.count is None or not 0 <= partition < self.count:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return _NONE
-
-
-def _response_topics(
-    request: _Request,
-    context: Context,
-    api: _Api,
-    handle_partition: Callable[[_Topic, _RequestPartition], ErrorCode],
-) -> list[Any]:
+def _divide(request: _Request, context: Context, api: _Api) -> Division:
+    """Divide the topics into those that exist and the response for others (E17-08)."""
     by_id = context.api_version >= api.topic_ids_since
-    topics = []
-    for requested in request.topics:
-        topic = _Topic(requested, context.environment.topics, by_id=by_id)
-        partitions = [
-            api.partition(
-                partition_index=partition.partition_index,
-                error_code=handle_partition(topic, partition),
-            )
-            for partition in requested.partitions
-        ]
-        topics.append(
-            api.topic(
-                name=topic.name, topic_id=requested.topic_id, partitions=partitions
-            )
-        )
-    return topics
-
-
-def _refused_topics(
-    request: _Request, context: Context, api: _Api, code: ErrorCode
-) -> list[Any]:
-    return _response_topics(
-        request,
-        context,
-        api,
-        lambda topic, partition: topic.error(partition.partition_index) or code,
-    )
+    division = Division(context.environment.topics, api.types, by_id=by_id)
+    for topic in request.topics:
+        division.take(topic)
+    return division
 
 
 class _Commit:
@@ -359,11 +312,21 @@ class _Commit:
         self._omits_topic_id = omits_topic_id or expire_timestamp_ms != -1
         self.records: list[Record] = []
 
-    def add(self, topic: _Topic, requested: _RequestPartition) -> ErrorCode:
+    def add_topic(self, topic: Existing, types: ResponseTypes) -> Any:
+        """Add the records of a topic; return its part of the response."""
+        partitions = [
+            types.partition(
+                partition_index=each.partition_index, error_code=self._add(topic, each)
+            )
+            for each in topic.partitions
+        ]
+        return types.topic(
+            name=topic.name, topic_id=topic.topic_id, partitions=partitions
+        )
+
+    def _add(self, topic: Existing, requested: _RequestPartition) -> ErrorCode:
         """Add the record of one partition; return its error code."""
         index = requested.partition_index
-        if topic.count is None or not 0 <= index < topic.count:
-            return topic.error(index)
         older = self._older
         if older is not None and not older.covers(topic.topic_id, index):
             return older.error

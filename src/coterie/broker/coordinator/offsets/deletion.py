@@ -29,6 +29,7 @@ from coterie.broker.coordinator.classic.group import GroupState
 from coterie.broker.coordinator.consumer import record_builders
 from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.offsets.committed import CommittedOffset, topic_id_of
+from coterie.broker.coordinator.offsets.division import Division, ResponseTypes
 from coterie.broker.coordinator.records import OffsetCommitKey
 from coterie.broker.coordinator.result import Context, Record, Result, Timer, TimerKey
 from coterie.broker.coordinator.state import Group, State
@@ -44,6 +45,9 @@ from coterie.wire.messages.offset_delete import (
 )
 from coterie.wire.schema import ZERO_UUID
 
+DELETE_TYPES: Final = ResponseTypes(
+    OffsetDeleteResponseTopic, OffsetDeleteResponsePartition
+)
 TOPIC_SLICE_GROUPS: Final = 50
 """The number of groups that a slice searches for offsets of a deleted topic."""
 
@@ -159,22 +163,23 @@ def delete_offsets(
     """
     group_id = request.group_id
     group = _checked_group(state, request)
+    division = Division(context.environment.topics, DELETE_TYPES)
+    for asked in request.topics:
+        division.take(asked)
     records: list[Record] = []
     topics = []
-    for asked in request.topics:
-        count = context.environment.topics.partition_count(asked.name)
-        subscribed = is_subscribed(state, group, asked.name)
-        partitions = []
-        for partition in asked.partitions:
-            index = partition.partition_index
-            code = _code(count, index, subscribed=subscribed)
-            if not code and state.offsets.holds(group_id, asked.name, index):
-                records.append(tombstone(group_id, asked.name, index))
-            partitions.append(
-                OffsetDeleteResponsePartition(partition_index=index, error_code=code)
-            )
-        topics.append(OffsetDeleteResponseTopic(name=asked.name, partitions=partitions))
-    return Result(OffsetDeleteResponse(topics=topics), records=tuple(records))
+    for topic in division.existing:
+        subscribed = is_subscribed(state, group, topic.name)
+        code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
+        topics.append(DELETE_TYPES.of(*topic, code))
+        indexes = () if subscribed else topic.partitions
+        records += [
+            tombstone(group_id, topic.name, each.partition_index)
+            for each in indexes
+            if state.offsets.holds(group_id, topic.name, each.partition_index)
+        ]
+    response = OffsetDeleteResponse(topics=division.merge(topics))
+    return Result(response, records=tuple(records))
 
 
 def refuse_delete(
@@ -198,12 +203,6 @@ def _checked_group(state: State, request: OffsetDeleteRequest) -> Group:
     if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP)
     return group
-
-
-def _code(count: int | None, partition: int, *, subscribed: bool) -> ErrorCode:
-    if count is None or not 0 <= partition < count:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
 
 
 SLICE_OFFSETS: Final = 2_000

@@ -24,10 +24,13 @@ def replay(
 ) -> None:
     """Store a committed offset, as pending if it is part of a transaction (E17-16).
 
-    A tombstone removes stored and pending offsets (E17-17).
+    A tombstone removes stored and pending offsets (E17-17). As in Kafka's
+    `OffsetMetadataManager`, a group that a commit created stays without offsets until
+    the next sweep.
     """
     if value is None:
-        _remove(state, key)
+        state.offsets.stored.remove(key.group, key.topic, key.partition)
+        state.offsets.pending.remove(key.group, key.topic, key.partition)
         return
     committed = from_record(value, origin)
     group_id = key.group
@@ -39,12 +42,6 @@ def replay(
     producer = (origin.producer_id, origin.producer_epoch)
     name = TopicPartition(key.topic, key.partition)
     state.offsets.pending.put(producer, group_id, name, committed)
-
-
-def _remove(state: State, key: OffsetCommitKey) -> None:
-    state.offsets.stored.remove(key.group, key.topic, key.partition)
-    state.offsets.pending.remove(key.group, key.topic, key.partition)
-    state.drop_unrecorded_group(key.group)
 
 
 def replay_marker(
@@ -60,7 +57,6 @@ def replay_marker(
         if commit:
             for name, committed in offsets.items():
                 _settle(state, group_id, name, committed)
-        state.drop_unrecorded_group(group_id)
     return tuple(ended)
 
 

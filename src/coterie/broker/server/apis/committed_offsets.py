@@ -9,7 +9,7 @@ OffsetDelete  47   0 (KIP-496)
 ============  ===  ==================================================
 
 Topics that the principal may not access get an error here. The others are submitted to
-the group's shard, and the response has all topics in the order of the request.
+the group's shard.
 
 Shards respond to OffsetFetch in the shape of v8 and later. For older versions an error
 of the group is at the top level from v2 on (A-30), and in v1 in each partition (A-31).
@@ -23,6 +23,9 @@ from itertools import compress
 from typing import Any, Final
 
 from coterie.auth.acl import Operation, ResourceType
+from coterie.broker.coordinator.offsets.commit import COMMIT_TYPES
+from coterie.broker.coordinator.offsets.deletion import DELETE_TYPES
+from coterie.broker.coordinator.offsets.division import Division
 from coterie.broker.coordinator.offsets.fetch import (
     RESPONSE_BYTES_MAX,
     FetchOffsets,
@@ -31,20 +34,11 @@ from coterie.broker.server.apis.routing import (
     ResponseCollector,
     respond_with_error,
     submit_to_coordinator,
-    topic_error,
 )
 from coterie.broker.server.call import Call
 from coterie.broker.server.offset_fetch_path import WaitingFetch
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -58,12 +52,12 @@ from coterie.wire.messages.offset_fetch import (
 )
 from coterie.wire.plain_commit import PlainCommit
 from coterie.wire.primitives import EncodedArray
-from coterie.wire.schema import Struct
 
 # Access to an enum's member by name takes 0.1 us in Python 3.11.
 _READ: Final = Operation.READ
 _GROUP: Final = ResourceType.GROUP
 _TOPIC: Final = ResourceType.TOPIC
+_COMMIT_TOPIC_IDS_SINCE: Final = 10
 _GROUPS_SINCE: Final = 8
 _TOP_LEVEL_ERROR_SINCE: Final = 2
 
@@ -83,25 +77,21 @@ def offset_commit(call: Call) -> None:
             submit_to_coordinator(call, request.group_id, request, call.respond)
             return
         call.request = request.general()  # a part is refused, or has a throttle time
-    _forward_topics(
-        call, Operation.READ, OffsetCommitResponseTopic, OffsetCommitResponsePartition
-    )
+    by_id = call.api_version >= _COMMIT_TOPIC_IDS_SINCE
+    division = Division(call.node.broker.catalog, COMMIT_TYPES, by_id=by_id)
+    _forward_topics(call, Operation.READ, division)
 
 
 def offset_delete(call: Call) -> None:
     """Delete committed offsets. Requires DELETE on the group and READ on each topic
     (E27)."""
-    _forward_topics(
-        call, Operation.DELETE, OffsetDeleteResponseTopic, OffsetDeleteResponsePartition
-    )
+    division = Division(call.node.broker.catalog, DELETE_TYPES)
+    _forward_topics(call, Operation.DELETE, division)
 
 
-def _forward_topics(
-    call: Call,
-    group_operation: Operation,
-    topic_type: type[Struct],
-    partition_type: type[Struct],
-) -> None:
+def _forward_topics(call: Call, group_operation: Operation, division: Division) -> None:
+    """Submit the topics that the principal may read; the response for the others is
+    added to that of the shard."""
     request = call.request
     if not call.authorize_group(group_operation, request.group_id):
         respond_with_error(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -112,23 +102,18 @@ def _forward_topics(
         submit_to_coordinator(call, request.group_id, request, call.respond)
         return
 
-    def error(topic: Any) -> Any:
-        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return topic_error(topic, code, topic_type, partition_type)
-
+    for topic, is_allowed in zip(topics, allowed, strict=True):
+        if not is_allowed:
+            division.refuse(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     response_type = api_of(ApiKey(request.API_KEY)).response
     if not any(allowed) and "error_code" not in response_type.FIELDS:
         # No topic is left for the shard, and the response has no error of the group.
-        call.respond(response_type(topics=[error(topic) for topic in topics]))
+        call.respond(response_type(topics=division.merge(())))
         return
 
     def merge(response: Any) -> None:
         if not getattr(response, "error_code", ErrorCode.NONE):
-            done = iter(response.topics)
-            response.topics = [
-                next(done) if is_allowed else error(topic)
-                for topic, is_allowed in zip(topics, allowed, strict=True)
-            ]
+            response.topics = division.merge(response.topics)
         call.respond(response)
 
     request.topics = list(compress(topics, allowed))

@@ -128,22 +128,6 @@ class ResponseCollector(Generic[Response]):
         return take
 
 
-def topic_error(
-    topic: Any, code: ErrorCode, topic_type: type[Any], partition_type: type[Any]
-) -> Any:
-    """Return a topic of a response with an error for each partition of the request."""
-    result = topic_type(
-        name=topic.name,
-        partitions=[
-            partition_type(partition_index=partition.partition_index, error_code=code)
-            for partition in topic.partitions
-        ],
-    )
-    if "topic_id" in topic_type.FIELDS:
-        result.topic_id = topic.topic_id
-    return result
-
-
 # Responses that wait for the disk.
 
 

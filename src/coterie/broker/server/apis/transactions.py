@@ -23,7 +23,8 @@ from typing import Final
 from coterie.auth.acl import Operation, ResourceType
 from coterie.broker.catalog.topics import OFFSETS_TOPIC
 from coterie.broker.catalog.transactions import Claim
-from coterie.broker.server.apis.routing import topic_error
+from coterie.broker.coordinator.offsets.commit import TXN_COMMIT_TYPES
+from coterie.broker.coordinator.offsets.division import Division
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError
 from coterie.types import TopicPartition
@@ -46,13 +47,10 @@ from coterie.wire.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from coterie.wire.messages.offset_commit import OffsetCommitResponsePartition
 from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
-    TxnOffsetCommitResponseTopic,
 )
 from coterie.wire.schema import Struct
 
@@ -356,42 +354,53 @@ def end_txn(call: Call) -> None:
 
 
 def txn_offset_commit(call: Call) -> None:
-    """Submit the topics that the principal has READ on to the group's shard.
+    """Submit the topics that exist and that the principal has READ on to the group's
+    shard.
 
     The shard appends the offsets as a transactional batch; they are committed with the
     transaction. From v5 on the request also adds the shard's partition to the
-    transaction (KIP-890); before, AddOffsetsToTxn must have added it.
+    transaction (KIP-890); before, AddOffsetsToTxn must have added it. Without any
+    partition that exists there is no transaction to join.
     """
     request: TxnOffsetCommitRequest = call.request
     broker = call.node.broker
-    shard = broker.shard_of(request.group_id)
-    errors: list[TxnOffsetCommitResponseTopic] = []
-
-    def add_error(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> None:
-        topic_type = TxnOffsetCommitResponseTopic
-        errors.append(
-            topic_error(topic, code, topic_type, OffsetCommitResponsePartition)
-        )
-
+    by_id = call.api_version >= _COMMIT_TOPIC_IDS_SINCE
+    division = Division(broker.catalog, TXN_COMMIT_TYPES, by_id=by_id)
     try:
         _check_transactional_id(call, request.transactional_id)
         _check_group(call, request.group_id)
-        request.topics = _existing_topics(call, request.topics, add_error)
-        if request.topics:
-            _join_transaction(call, shard)
     except ApiError as error:
         for topic in request.topics:
-            add_error(topic, error.code)
-        request.topics = []
-    if not request.topics:
-        call.respond(TxnOffsetCommitResponse(topics=errors))
+            division.refuse(topic, error.code)
+        call.respond(TxnOffsetCommitResponse(topics=division.merge(())))
+        return
+    for topic in request.topics:
+        if _may_read(call, topic):
+            division.take(topic)
+        else:
+            division.refuse(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if not division.existing:
+        call.respond(TxnOffsetCommitResponse(topics=division.merge(())))
+        return
+    shard = broker.shard_of(request.group_id)
+    try:
+        _join_transaction(call, shard)
+    except ApiError as error:
+        topics = division.refuse_all(error.code)
+        call.respond(TxnOffsetCommitResponse(topics=topics))
         return
 
     def respond(response: Struct) -> None:
         assert isinstance(response, TxnOffsetCommitResponse)
-        response.topics += errors
+        response.topics = division.merge(response.topics)
         call.respond(response)
 
+    request.topics = [
+        TxnOffsetCommitRequestTopic(
+            name=topic.name, topic_id=topic.topic_id, partitions=[*topic.partitions]
+        )
+        for topic in division.existing
+    ]
     broker.runtime.submit(shard, request, call, respond)
 
 
@@ -418,46 +427,6 @@ def _join_transaction(call: Call, shard: int) -> None:
         if error.code is ErrorCode.PRODUCER_FENCED:
             raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH) from None
         raise
-
-
-def _existing_topics(
-    call: Call,
-    topics: list[TxnOffsetCommitRequestTopic],
-    add_error: Callable[[TxnOffsetCommitRequestTopic, ErrorCode], None],
-) -> list[TxnOffsetCommitRequestTopic]:
-    """Return the topics that the principal may read, with the partitions that exist."""
-    existing = []
-    for topic in topics:
-        if not _may_read(call, topic):
-            add_error(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            continue
-        known, unknown = _divide(call, topic)
-        if unknown.partitions:
-            add_error(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if known.partitions or not unknown.partitions:
-            existing.append(known)
-    return existing
-
-
-def _divide(
-    call: Call, topic: TxnOffsetCommitRequestTopic
-) -> tuple[TxnOffsetCommitRequestTopic, TxnOffsetCommitRequestTopic]:
-    """Return the topic with the partitions that exist, and with the others, whose error
-    does not depend on the group and the transaction.
-
-    The shard finds topics by id.
-    """
-    if call.api_version >= _COMMIT_TOPIC_IDS_SINCE:
-        return topic, TxnOffsetCommitRequestTopic()
-    count = call.node.broker.catalog.partition_count(topic.name) or 0
-    parts: tuple[list[TxnOffsetCommitRequestPartition], ...] = ([], [])
-    for partition in topic.partitions:
-        parts[not 0 <= partition.partition_index < count].append(partition)
-    known, unknown = parts
-    return (
-        TxnOffsetCommitRequestTopic(name=topic.name, partitions=known),
-        TxnOffsetCommitRequestTopic(name=topic.name, partitions=unknown),
-    )
 
 
 def _may_read(call: Call, topic: TxnOffsetCommitRequestTopic) -> bool:

@@ -1,0 +1,190 @@
+"""Transactions: their producers, and the offsets committed in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from coterie.wire.messages.list_groups import ListGroupsRequest
+from tests.broker.server.harness import WireClient
+
+from .log_records import end_of_log
+from .producers import (
+    add_offsets,
+    end_txn,
+    init_producer_id,
+    new_producer,
+    txn_commit,
+)
+from .test_offsets import committed
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+ILLEGAL_GENERATION = 22
+UNKNOWN_MEMBER_ID = 25
+INVALID_REQUEST = 42
+INVALID_PRODUCER_EPOCH = 47
+INVALID_TXN_STATE = 48
+INVALID_PRODUCER_ID_MAPPING = 49
+PRODUCER_FENCED = 90
+TRANSACTION_ABORTABLE = 120
+
+UNKNOWN_PARTITION = 9
+
+
+def listed(wire: WireClient, group: str) -> list[tuple[str, str]]:
+    """Return state and type of the group; nothing if it is not listed."""
+    groups = wire.call(ListGroupsRequest(), 5).groups
+    return [
+        (each.group_state, each.group_type) for each in groups if each.group_id == group
+    ]
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [{"unknown": {0: 1}}, {"topic": {UNKNOWN_PARTITION: 1}}, {"topic": {}}, {}],
+)
+def test_a_commit_without_partitions_that_exist_begins_no_transaction(
+    wire: WireClient, group: str, topic: str, topics: Mapping[str, Mapping[int, int]]
+) -> None:
+    producer = new_producer(wire, group)
+    names = {"topic": topic, "unknown": f"{topic}-unknown"}
+    offsets = [(names[each], of_topic) for each, of_topic in topics.items()]
+    errors = [
+        (name, [(index, UNKNOWN_TOPIC_OR_PARTITION) for index in of_topic])
+        for name, of_topic in offsets
+        if of_topic
+    ]
+    assert txn_commit(wire, producer, group, offsets) == errors
+    assert end_txn(wire, producer, commit=True).error_code == INVALID_TXN_STATE
+    aborted = end_txn(wire, producer, commit=False)
+    assert aborted.error_code == 0
+    assert (aborted.producer_id, aborted.producer_epoch) == (
+        producer.id,
+        producer.epoch + 1,
+    )
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_unknown_partitions_have_their_own_error_in_a_refused_commit(
+    wire: WireClient, group: str, topic: str, version: int
+) -> None:
+    producer = new_producer(wire, group)
+    topics = [(f"{topic}-unknown", {0: 1}), (topic, {0: 1, UNKNOWN_PARTITION: 1})]
+
+    def errors(code: int) -> list[tuple[str, list[tuple[int, int]]]]:
+        unknown = UNKNOWN_TOPIC_OR_PARTITION
+        return [
+            (f"{topic}-unknown", [(0, unknown)]),
+            (topic, [(UNKNOWN_PARTITION, unknown), (0, code)]),
+        ]
+
+    other = producer._replace(epoch=producer.epoch + 1)
+    found = txn_commit(wire, other, group, topics, version=version)
+    assert found == errors(INVALID_PRODUCER_EPOCH)
+    other = producer._replace(transactional_id=f"{group}-other")
+    found = txn_commit(wire, other, group, topics, version=version)
+    assert found == errors(INVALID_PRODUCER_ID_MAPPING)
+    if version < 5:
+        found = txn_commit(wire, producer, group, topics, version=version)
+        code = INVALID_TXN_STATE if version < 4 else TRANSACTION_ABORTABLE
+        assert found == errors(code)
+    assert add_offsets(wire, producer, group) == 0
+    assert txn_commit(wire, producer, group, topics, version=version) == errors(0)
+    if version >= 3:
+        fields = {"member_id": "m", "generation_id_or_member_epoch": 1}
+        found = txn_commit(wire, producer, group, topics, version=version, **fields)
+        # The commit above has created a simple group, which has no such member.
+        assert found == errors(UNKNOWN_MEMBER_ID)
+        other_group = f"{group}-2"
+        assert add_offsets(wire, producer, other_group) == 0
+        found = txn_commit(
+            wire, producer, other_group, topics, version=version, **fields
+        )
+        assert found == errors(ILLEGAL_GENERATION)
+
+
+def test_topics_without_partitions_are_not_answered(
+    wire: WireClient, group: str, topic: str
+) -> None:
+    producer = new_producer(wire, group)
+    topics = [(topic, {}), (f"{topic}-unknown", {}), (topic, {1: 5})]
+    assert txn_commit(wire, producer, group, topics) == [
+        (f"{topic}-unknown", []),
+        (topic, [(1, 0)]),
+    ]
+
+
+def test_the_group_of_an_aborted_commit_stays_empty(
+    wire: WireClient, group: str, topic: str
+) -> None:
+    producer = new_producer(wire, group)
+    assert txn_commit(wire, producer, group, [(topic, {0: 5})]) == [(topic, [(0, 0)])]
+    assert listed(wire, group) == [("Empty", "classic")]
+    assert end_txn(wire, producer, commit=False).error_code == 0
+    producer = new_producer(wire, group)  # once the abort is complete
+    assert listed(wire, group) == [("Empty", "classic")]
+
+
+def test_records_of_transactional_commits_have_no_topic_id(
+    wire: WireClient, group: str, topic: str
+) -> None:
+    since = end_of_log(wire, group)
+    producer = new_producer(wire, group)
+    txn_commit(wire, producer, group, [(topic, {0: 5})])
+    [(record_version, value)] = committed(wire, group, since)
+    assert (record_version, value.offset, value.topic_id) == (4, 5, bytes(16))
+    assert end_txn(wire, producer, commit=True).error_code == 0
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_init_producer_id_aborts_the_transaction(
+    wire: WireClient, group: str, version: int
+) -> None:
+    producer = new_producer(wire, group, version=version)
+    assert add_offsets(wire, producer, group) == 0
+    found = init_producer_id(wire, group, version=version)
+    assert (found.error_code, found.producer_id) == (0, producer.id)
+    # One epoch fences the producer, which is unknown; the other is for the new one.
+    assert found.producer_epoch == producer.epoch + 2
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_a_producer_aborts_its_own_transaction_with_one_more_epoch(
+    wire: WireClient, group: str, version: int
+) -> None:
+    producer = new_producer(wire, group)
+    assert add_offsets(wire, producer, group) == 0
+    claim = (producer.id, producer.epoch)
+    for _ in range(2):  # the second request is a retry
+        found = init_producer_id(wire, group, *claim, version=version)
+        assert found.error_code == 0
+        assert (found.producer_id, found.producer_epoch) == (
+            producer.id,
+            producer.epoch + 1,
+        )
+    found = init_producer_id(
+        wire, group, producer.id, producer.epoch + 1, version=version
+    )
+    assert (found.error_code, found.producer_epoch) == (0, producer.epoch + 2)
+    found = init_producer_id(wire, group, *claim, version=version)
+    fenced = INVALID_PRODUCER_EPOCH if version < 4 else PRODUCER_FENCED
+    assert found.error_code == fenced
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+@pytest.mark.parametrize(
+    ("claim", "code"),
+    [
+        ((-1, -1), 0),
+        ((5, 0), 0),
+        ((5, -1), INVALID_REQUEST),
+        ((-1, 0), INVALID_REQUEST),
+    ],
+)
+def test_an_idempotent_producer_names_both_id_and_epoch_or_neither(
+    wire: WireClient, version: int, claim: tuple[int, int], code: int
+) -> None:
+    found = init_producer_id(wire, None, *claim, version=version)
+    assert found.error_code == code
+    assert found.producer_epoch == (-1 if code else 0)
