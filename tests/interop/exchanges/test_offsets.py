@@ -214,7 +214,7 @@ def test_a_group_stays_when_its_only_offset_is_deleted(
 def test_offsets_of_topics_of_the_newest_generation_are_not_deleted(
     connect: Connect, group: str, new_topic: Callable[[str, int], str]
 ) -> None:
-    """A member that waits to join does not count, nor do those that have left since."""
+    # Neither the member that waits to join nor the one that leaves changes the topics.
     wire, waiting = connect(), connect()
     one, two = new_topic("one", 1), new_topic("two", 1)
     commit(wire, group, {(one, 0): 1, (two, 0): 2})
