@@ -53,6 +53,10 @@ class Settings:
     group_consumer_migration_policy: str = "bidirectional"
     """Conversions between classic and consumer groups: bidirectional, upgrade,
     downgrade or disabled."""
+    group_consumer_migration_drop_user_data: bool = True
+    """Coterie only: whether an upgrade may drop the user data in the assignments of
+    range, roundrobin, sticky and cooperative-sticky. Kafka refuses such groups, as
+    false does."""
     group_consumer_regex_refresh_interval_ms: int = 600_000
     """Interval at which subscribed regular expressions are resolved again."""
     group_consumer_assignment_interval_ms: int = 1_000

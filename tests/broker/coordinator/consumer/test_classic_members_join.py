@@ -51,16 +51,55 @@ def joins(driver: GroupDriver, **fields: Any) -> Sent:
     return join(driver, **fields)
 
 
-def test_an_unknown_member_id_with_owned_partitions_is_refused(
+@pytest.mark.fact("E20-23")
+def test_an_unknown_member_id_makes_a_new_member(driver: GroupDriver) -> None:
+    """The partitions that it reports do not matter, as in Kafka."""
+    answer = joins(driver, member_id="gone", protocols=offers("foo", owned=TWO))
+    assert (answer.error, answer.response.member_id) == (0, "gone")
+    assert FOO not in driver.member("gone").assigned
+
+
+@pytest.mark.fact("E20-01")
+@pytest.mark.parametrize("policy", ["disabled", "Disabled", "nonsense"])
+def test_no_classic_member_joins_when_migration_is_disabled(policy: str) -> None:
+    driver = GroupDriver(settings=Settings(group_consumer_migration_policy=policy))
+    driver.join("m")
+    refused = joins(driver, protocols=[])
+    assert refused.error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert joins(driver).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    driver.heartbeat("m", -1)
+    joins(driver)
+    assert driver.groups["g"].protocol_type == "consumer"
+
+
+@pytest.mark.fact("E20-01")
+@pytest.mark.parametrize("policy", ["upgrade", "downgrade", "bidirectional"])
+def test_classic_members_join_under_the_other_policies(policy: str) -> None:
+    driver = GroupDriver(settings=Settings(group_consumer_migration_policy=policy))
+    driver.join("m")
+    assert joins(driver).error == 0
+    assert driver.group.classic_count == 1
+
+
+@pytest.mark.fact("E20-21")
+def test_only_the_subscription_of_the_first_protocol_is_read(
     driver: GroupDriver,
 ) -> None:
-    """Make a removed member abandon its partitions before it rejoins (KIP-848)."""
-    answer = joins(driver, member_id="gone", protocols=offers("foo", owned=TWO))
-    assert answer.error == ErrorCode.UNKNOWN_MEMBER_ID
-    assert not driver.wrote
-    assert joins(driver, member_id="gone").error == 0
-    nothing = offers("foo", owned={"foo": []})
-    assert joins(driver, member_id="new", protocols=nothing).error == 0
+    (good,) = offers("foo")
+    bad = JoinGroupRequestProtocol(name="roundrobin", metadata=b"\0")
+    answer = joins(driver, member_id="c", protocols=[good, bad])
+    assert (answer.error, answer.response.protocol_name) == (0, "range")
+    assert driver.member("c").topic_names == ("foo",)
+    refused = joins(driver, member_id="d", protocols=[bad, good])
+    assert refused.error == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "d" not in driver.group.members
+
+
+def test_a_member_that_switches_keeps_its_server_assignor(driver: GroupDriver) -> None:
+    driver.heartbeat("m", 1, server_assignor="range")
+    assert joins(driver, member_id="m").error == 0
+    assert driver.member("m").classic is not None
+    assert driver.member("m").server_assignor == "range"
 
 
 @pytest.mark.fact("E20-24", "E20-31", "E6-19", "F5-20", "E8-11")
@@ -137,8 +176,9 @@ def test_a_full_group_accepts_a_rejoin_of_a_member() -> None:
     member_id = joins(driver, group_instance_id="i").response.member_id
     again = joins(driver, member_id=member_id, group_instance_id="i")
     assert again.error == ErrorCode.NONE
-    assert joins(driver, group_instance_id="i").error == ErrorCode.NONE
     full = ErrorCode.GROUP_MAX_SIZE_REACHED
+    # A static member without its member id would replace itself, but counts as new.
+    assert joins(driver, group_instance_id="i").error == full
     assert joins(driver, group_instance_id="j").error == full
 
 

@@ -28,7 +28,7 @@ from tests.broker.coordinator.consumer.groups import AT_ONCE, GroupDriver, topic
 FOO = topic_id("foo")
 IN_PROGRESS = ErrorCode.REBALANCE_IN_PROGRESS
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
-STAYS = replace(AT_ONCE, group_consumer_migration_policy="disabled")
+STAYS = replace(AT_ONCE, group_consumer_migration_policy="upgrade")
 """A policy under which the group is never downgraded."""
 
 

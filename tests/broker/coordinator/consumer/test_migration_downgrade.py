@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from coterie.broker.coordinator.classic.group import GroupState
+from coterie.broker.coordinator.consumer.group import Refresh
 from coterie.broker.coordinator.consumer.replay import replay
 from coterie.broker.coordinator.records import (
     ConsumerGroupMemberMetadataKey,
@@ -212,7 +213,8 @@ def test_committed_offsets_survive_a_protocol_change(driver: GroupDriver) -> Non
 @pytest.mark.fact("E20-41", "E20-01")
 @pytest.mark.parametrize("policy", ["disabled", "upgrade", "nonsense"])
 def test_a_migration_policy_can_forbid_the_conversion(policy: str) -> None:
-    driver = group_of_three(policy)
+    driver = group_of_three()
+    driver.settings = replace(AT_ONCE, group_consumer_migration_policy=policy)
     driver.heartbeat("m", -1, instance_id="i")
     assert {*driver.group.members} == {"c", "d"}
     assert driver.group.epoch == 4
@@ -314,10 +316,10 @@ def test_replacing_the_last_consumer_member_needs_no_rebalance(
     group = driver.groups["g"]
     assert group.state is GroupState.STABLE
     assert {*group.members} == {"c", "d", member_id}
-    # The group needs a leader that reacts to changed topics. Only the joining
-    # member can become it, as only it receives a JoinGroup response.
-    assert answer.response.leader == group.leader_id == member_id
-    assert answer.response.skip_assignment
+    # No member is told that it leads.
+    assert (answer.response.leader, answer.response.members) == ("", [])
+    assert not answer.response.skip_assignment
+    assert group.leader_id in ("c", "d")
     heartbeat_fields: dict[str, Any] = {
         "group_instance_id": "i",
         "protocol_name": "roundrobin",
@@ -330,14 +332,68 @@ def test_replacing_the_last_consumer_member_needs_no_rebalance(
     assert driver.reload().groups["g"].state is GroupState.STABLE
 
 
-def test_a_static_member_without_support_for_skip_assignment_triggers_a_rebalance(
-    driver: GroupDriver,
+@pytest.mark.fact("E20-43")
+@pytest.mark.parametrize("version", [5, 8])
+def test_the_version_of_the_join_does_not_matter(
+    driver: GroupDriver, version: int
 ) -> None:
     request = join_request(
         group_instance_id="i", protocols=offers("foo", names=["roundrobin"])
     )
-    assert driver.send(request, version=8).error == ErrorCode.NONE
-    assert driver.groups["g"].state is PREPARING
+    assert driver.send(request, version=version).error == ErrorCode.NONE
+    assert driver.groups["g"].state is GroupState.STABLE
+
+
+@pytest.mark.fact("E20-40", "E20-43")
+def test_the_last_consumer_member_may_switch_under_its_own_id(
+    driver: GroupDriver,
+) -> None:
+    share = held(driver, "m")
+    answer = _classic_joins(driver, member_id="m", group_instance_id="i")
+    assert driver.wrote_types == WRITTEN
+    response = answer.response
+    assert (response.member_id, response.generation_id) == ("m", 3)
+    assert (response.leader, response.protocol_name) == ("", "roundrobin")
+    group = driver.groups["g"]
+    assert group.state is GroupState.STABLE
+    assert {*group.members} == {"c", "d", "m"}
+    assert assigned(group.members["m"].assignment) == share
+
+
+def test_a_dynamic_member_that_switches_does_not_downgrade_the_group() -> None:
+    driver = GroupDriver()
+    driver.join("m")
+    assert _classic_joins(driver, member_id="m").error == ErrorCode.NONE
+    assert driver.group.classic_count == 1
+    # Nor does a static one that does not send its instance id.
+    driver = GroupDriver()
+    driver.join("m", instance_id="i")
+    assert _classic_joins(driver, member_id="m").error == ErrorCode.NONE
+    assert driver.group.classic_count == 1
+    again = _classic_joins(driver, member_id="m", group_instance_id="i")
+    assert again.error == ErrorCode.NONE
+    assert driver.group.classic_count == 1
+
+
+@pytest.mark.fact("E20-40")
+def test_a_classic_member_that_leaves_others_of_its_protocol_downgrades_the_group(
+    driver: GroupDriver,
+) -> None:
+    _classic_joins(driver, member_id="m")
+    assert driver.group.classic_count == 3
+    assert codes(leave(driver, "m")) == [0]
+    assert is_rebalancing(driver)
+
+
+@pytest.mark.fact("E20-43")
+def test_a_due_refresh_of_changed_topics_makes_the_replacement_rebalance(
+    driver: GroupDriver,
+) -> None:
+    driver.topics.counts["foo"] = 9
+    driver.group.refresh = Refresh()
+    assert _classic_joins(driver, group_instance_id="i").response.generation_id == 0
+    group = driver.groups["g"]
+    assert (group.state, group.generation) == (PREPARING, 3)
 
 
 def test_a_static_replacement_of_the_only_member_downgrades_the_group() -> None:
@@ -374,8 +430,11 @@ def test_a_replacement_with_other_topics_triggers_a_rebalance(
     answer = _classic_joins(driver, "bar", group_instance_id="i")
     assert answer.error == ErrorCode.NONE
     assert driver.groups["g"].state is PREPARING
-    late = sync(driver, answer.response.member_id, answer.response.generation_id)
-    assert late.error == ErrorCode.REBALANCE_IN_PROGRESS
+    # The member has not got a generation of the group.
+    member_id = answer.response.member_id
+    assert answer.response.generation_id == 0
+    assert sync(driver, member_id, 0).error == ErrorCode.ILLEGAL_GENERATION
+    assert sync(driver, member_id, 3).error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_partitions_that_another_member_owns_are_not_assigned(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from tests.broker.coordinator.consumer.classic_requests import (
     rejoined,
 )
 from tests.broker.coordinator.consumer.groups import (
+    AT_ONCE,
     GroupDriver,
     received_assignment,
     topic_id,
@@ -320,6 +322,46 @@ def test_user_data_of_kafkas_own_assignors_does_not_prevent_the_upgrade(
     assert not sync(driver, leader, assignments={leader: given}).error
     assert not driver.join("m").error
     assert driver.group.members.keys() == {leader, "m"}
+
+
+@pytest.mark.fact("E20-12")
+@pytest.mark.parametrize("name", ["range", "roundrobin", "sticky"])
+def test_a_setting_refuses_to_drop_any_user_data(
+    driver: GroupDriver, name: str
+) -> None:
+    offered = [replace_name(each, name) for each in offers("foo")]
+    (leader,) = joining_group(driver, 1, protocols=offered)
+    given = assigns({"foo": [0]}, user_data=b"x")
+    assert not sync(
+        driver, leader, protocol_name=name, assignments={leader: given}
+    ).error
+    allowing = driver.settings
+    driver.settings = replace(allowing, group_consumer_migration_drop_user_data=False)
+    refused = driver.join("m")
+    assert is_refused(refused)
+    assert "custom assignor" in refused.response.error_message
+    driver.settings = allowing
+    assert not driver.join("m").error
+
+
+def test_empty_user_data_never_prevents_the_upgrade() -> None:
+    driver = GroupDriver(
+        settings=replace(AT_ONCE, group_consumer_migration_drop_user_data=False)
+    )
+    (leader,) = joining_group(driver, 1, protocols=offers("foo"))
+    given = assigns({"foo": [0]}, user_data=b"")
+    assert not sync(driver, leader, assignments={leader: given}).error
+    assert not driver.join("m").error
+
+
+@pytest.mark.fact("E20-12")
+def test_only_the_chosen_protocol_has_to_be_decodable(driver: GroupDriver) -> None:
+    bad = JoinGroupRequestProtocol(name="roundrobin", metadata=b"\0")
+    (leader,) = joining_group(driver, 1, protocols=[*offers("foo"), bad])
+    given = assigns({"foo": [0]})
+    assert not sync(driver, leader, assignments={leader: given}).error
+    assert not driver.join("m").error
+    assert driver.member(leader).topic_names == ("foo",)
 
 
 def test_a_group_with_two_owners_of_a_partition_is_not_upgraded(

@@ -47,6 +47,20 @@ def advance(
         ApiError: INVALID_REGULAR_EXPRESSION; FENCED_MEMBER_EPOCH (E5-04);
             UNSUPPORTED_ASSIGNOR; UNKNOWN_SERVER_ERROR, when the assignor failed.
     """
+    changed = update_member(draft, known, member)
+    if draft.epoch > draft.assignment_epoch and not delegate_target(draft, member):
+        make_target_if_due(draft)
+    return reconcile_member(draft, member, owned, changed=changed)
+
+
+def update_member(draft: ConsumerDraft, known: Member | None, member: Member) -> bool:
+    """Apply a member's new value, and bump the group epoch if needed.
+
+    Return whether its subscription changed.
+
+    Raises:
+        ApiError: INVALID_REGULAR_EXPRESSION.
+    """
     before = known or Member(member_id=member.member_id)
     assert before.member_id == member.member_id
     if member != before or known is None:
@@ -55,9 +69,7 @@ def advance(
     update_regex(draft, before, member)
     requested = requests_assignment(draft, known, member)
     _bump_if_needed(draft, changed=changed, requested=requested)
-    if draft.epoch > draft.assignment_epoch and not delegate_target(draft, member):
-        make_target_if_due(draft)
-    return _reconcile(draft, member, owned, changed=changed)
+    return changed
 
 
 def refresh_group(draft: ConsumerDraft) -> None:
@@ -122,7 +134,7 @@ def _bump_if_needed(
         draft.schedule_refresh()
 
 
-def _reconcile(
+def reconcile_member(
     draft: ConsumerDraft, member: Member, owned: Owned | None, *, changed: bool
 ) -> Member:
     """Reconcile the member and set its rebalance timer (E7-41, E8-03)."""

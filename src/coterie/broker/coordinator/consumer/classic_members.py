@@ -17,13 +17,14 @@ from __future__ import annotations
 from typing import Final
 
 from coterie.broker.coordinator.classic import join, leave
-from coterie.broker.coordinator.classic.group import (
-    CONSUMER_PROTOCOL_TYPE,
-    ClassicGroup,
-)
-from coterie.broker.coordinator.classic.rebalance import joined_response
+from coterie.broker.coordinator.classic.group import CONSUMER_PROTOCOL_TYPE
 from coterie.broker.coordinator.consumer import timers
-from coterie.broker.coordinator.consumer.advance import advance, refresh_group
+from coterie.broker.coordinator.consumer.advance import (
+    advance,
+    reconcile_member,
+    refresh_group,
+    update_member,
+)
 from coterie.broker.coordinator.consumer.draft import ConsumerDraft
 from coterie.broker.coordinator.consumer.embedded import (
     known_partitions,
@@ -46,15 +47,18 @@ from coterie.broker.coordinator.consumer.members import (
     replace_static_member,
     short_uuid,
     static_member,
-    successor,
-    unknown_member,
 )
-from coterie.broker.coordinator.consumer.migration import may_downgrade, replace_last
-from coterie.broker.coordinator.consumer.reconcile import FREE
+from coterie.broker.coordinator.consumer.migration import (
+    MIGRATING,
+    may_downgrade,
+    replace_last,
+)
+from coterie.broker.coordinator.consumer.reconcile import FREE, Owned
 from coterie.broker.coordinator.consumer.record_builders import group_tombstones
 from coterie.broker.coordinator.result import Context, Result
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError, MalformedFrame
+from coterie.settings import Settings
 from coterie.types import MemberId
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -125,7 +129,9 @@ def heartbeat_of_classic_member(
         ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
     """
     group = state.consumer_groups[request.group_id]
-    draft = _refreshed_draft(group, context)
+    draft = ConsumerDraft(group, context)
+    if group.classic_count == len(group.members):
+        draft = _refreshed_draft(group, context)
     member, _ = classic_member(
         draft,
         request.member_id,
@@ -143,9 +149,9 @@ def heartbeat_of_classic_member(
 def _refreshed_draft(group: ConsumerGroup, context: Context) -> ConsumerDraft:
     """Return a draft with the due metadata refresh and the due target assignment.
 
-    In a group with classic members only, no other request performs these steps. The
-    classic protocol has no error for a failed assignor, so the old target stays in that
-    case.
+    In a group with classic members only, no other request performs these steps; Kafka
+    performs them when a member joins, however long that takes. The classic protocol has
+    no error for a failed assignor, so the old target stays in that case.
     """
     draft = ConsumerDraft(group, context)
     try:
@@ -257,24 +263,31 @@ def join_of_classic_member(
     join.check(request, context)
     if not group.members:
         return _replace_empty(state, group, request, context)
+    _check_policy(group, context.environment.settings)
     draft = ConsumerDraft(group, context)
-    instance_id = request.group_instance_id
-    if request.member_id not in group.members and (
-        instance_id not in group.static_members
-    ):
+    if request.member_id not in group.members:
         check_group_size(draft)
     if not group.supports(request.protocol_type, (p.name for p in request.protocols)):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     member_id = request.member_id or short_uuid(context)
     if (
         not request.member_id
-        and instance_id is None
+        and request.group_instance_id is None
         and context.api_version >= join.MEMBER_ID_REQUIRED_SINCE
     ):
         # KIP-394, as in a classic group.
         required = ErrorCode.MEMBER_ID_REQUIRED
         return Result(JoinGroupResponse(error_code=required, member_id=member_id))
     return draft.result(_join(draft, _find_sender(draft, member_id, request), request))
+
+
+def _check_policy(group: ConsumerGroup, settings: Settings) -> None:
+    if settings.group_consumer_migration_policy.lower() not in MIGRATING:
+        raise ApiError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"Cannot join the consumer group {group.group_id} with the classic "
+            "protocol because the group migration is disabled.",
+        )
 
 
 def _replace_empty(
@@ -316,39 +329,58 @@ def _join(
     context, group_id, replaced = draft.context, draft.group_id, sender.replaced
     subscription = _subscription(request)
     known = sender.before
-    is_new = known is None and replaced is None
-    owns = any(topic.partitions for topic in subscription.owned_partitions)
-    if is_new and request.member_id and owns:
-        # A removed member that still owns partitions must revoke them first.
-        raise unknown_member(draft, sender.member_id)
-    if replaced is not None and may_downgrade(draft, (replaced,), joining=1):
-        known = successor(replaced, sender.member_id)
-        member = _updated(known, request, subscription, context)
-        classic = replace_last(draft, replaced, member)
-        return _replaced_response(classic, member.member_id)
+    # A static member may also switch to the classic protocol under its own member id.
+    holder = known if request.group_instance_id is not None else None
+    last = replaced or holder
+    if (
+        last is not None
+        and last.classic is None
+        and may_downgrade(draft, (last,), joining=1)
+    ):
+        return _downgrade(draft, last, sender.member_id, request)
     if replaced is not None:
         known = replace_static_member(draft, replaced, sender.member_id)
     before = known or Member(member_id=sender.member_id)
     member = _updated(before, request, subscription, context)
-    owned = known_partitions(subscription.owned_partitions, context.environment.topics)
-    after = advance(draft, known, member, owned)
+    after = advance(draft, known, member, _owned(subscription, context))
     draft.set(timers.cancel_join(group_id, after.member_id))
     draft.set(timers.session_timer(group_id, after, context))
     draft.set(timers.sync_timer(group_id, after, context.now_ms))
     return _response(after.member_id, after.epoch, request.protocols[0].name)
 
 
-def _replaced_response(classic: ClassicGroup, member_id: MemberId) -> JoinGroupResponse:
-    leads = classic.leader_id == member_id
-    response = joined_response(classic, member_id, with_members=leads)
-    response.skip_assignment = leads
-    return response
+def _owned(subscription: ConsumerProtocolSubscription, context: Context) -> Owned:
+    return known_partitions(subscription.owned_partitions, context.environment.topics)
+
+
+def _downgrade(
+    draft: ConsumerDraft, last: Member, member_id: MemberId, request: JoinGroupRequest
+) -> JoinGroupResponse:
+    """Downgrade the group, as its last member of the consumer protocol now joins with
+    the classic one (E20-40).
+
+    The generation in the response is the epoch that the member gets in the consumer
+    group, as in Kafka: 0 for a new member id when the group has to rebalance.
+    """
+    # The records of the join are not written, as all are deleted by the downgrade.
+    planned, known = ConsumerDraft(draft.group, draft.context), last
+    if last.member_id != member_id:
+        known = replace_static_member(planned, last, member_id)
+    subscription = _subscription(request)
+    member = _updated(known, request, subscription, draft.context)
+    changed = update_member(planned, known, member)
+    needs_target = planned.epoch > planned.assignment_epoch
+    if not needs_target:
+        owned = _owned(subscription, draft.context)
+        member = reconcile_member(planned, member, owned, changed=changed)
+    replace_last(draft, last, member, needs_target=needs_target)
+    return _response(member_id, member.epoch, request.protocols[0].name)
 
 
 def _response(
     member_id: MemberId, generation: int, protocol_name: str
 ) -> JoinGroupResponse:
-    assert generation >= 0, "the member has left"
+    assert protocol_name, "a protocol without a name"
     return JoinGroupResponse(
         generation_id=generation,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
@@ -362,18 +394,16 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
     """Return the subscription, in any version, of the member's first protocol
     (E20-21).
 
-    All protocols of a member have the same subscription. All must be decodable, as any
-    may be selected after a downgrade.
+    All protocols of a member have the same subscription, so the others are not read.
     """
     assert request.protocols, "a member without a protocol"
     try:
-        first, *_ = [read_subscription(each.metadata) for each in request.protocols]
+        return read_subscription(request.protocols[0].metadata)
     except MalformedFrame as error:
         raise ApiError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
             f"The subscription of member {request.member_id} is malformed: {error}",
         ) from None
-    return first
 
 
 def _updated(
@@ -384,8 +414,8 @@ def _updated(
 ) -> Member:
     """Return the member with the fields of its join.
 
-    A classic member has no server-side assignor, no client-side assignors (E20-31) and
-    no regular expression.
+    A classic member has no client-side assignors and no regular expression. It names no
+    server-side assignor, so that of the member that it was before stays (E20-31).
     """
     classic = ClassicMemberInfo(
         session_timeout_ms=request.session_timeout_ms,
@@ -398,7 +428,6 @@ def _updated(
         client_host=context.client_host,
         topic_names=unique_names(subscription.topics),
         topic_regex=None,
-        server_assignor=None,
         client_assignors=(),
         rebalance_timeout_ms=join.rebalance_timeout_ms(request, context),
         classic=classic,

@@ -38,7 +38,6 @@ from coterie.broker.coordinator.classic.group_metadata import (
     rebalancing_record,
     tombstone,
 )
-from coterie.broker.coordinator.classic.join import SKIP_ASSIGNMENT_SINCE
 from coterie.broker.coordinator.classic.timers import cancel_join, cancel_sync
 from coterie.broker.coordinator.consumer import timers
 from coterie.broker.coordinator.consumer.draft import ConsumerDraft
@@ -80,8 +79,9 @@ _DISPOSABLE_USER_DATA: Final = frozenset(
 """Assignors whose user data may be dropped.
 
 Kafka's own assignors store at most their last assignment in it, which is part of this
-group's state anyway; librdkafka's sticky assignors send it in every assignment. E20-12
-concerns only data that would be lost.
+group's state anyway; librdkafka's sticky assignors send it in every assignment. Kafka
+refuses to upgrade such groups (E20-12), and so does this module if
+`group.consumer.migration.drop.user.data` is false.
 """
 
 
@@ -104,7 +104,7 @@ def upgrade(
         if written is not None:
             assert isinstance(written.value, GroupMetadataValue)
             last = {each.member_id: each.assignment for each in written.value.members}
-        _fill(group, classic, context.environment.topics, last)
+        _fill(group, classic, context, last)
     draft = ConsumerDraft(group, context)
     draft.write(tombstone(classic.group_id))
     if classic.members:
@@ -130,30 +130,32 @@ def upgrade(
 def _check_eligible(classic: ClassicGroup, settings: Settings) -> None:
     group_id = classic.group_id
     if settings.group_consumer_migration_policy.lower() not in _UPGRADING:
-        raise _cannot_upgrade(group_id, "online upgrades are disabled")
+        raise _cannot_upgrade(group_id, "online upgrade is disabled")
     if not classic.uses_consumer_protocol:
-        raise _cannot_upgrade(group_id, f"its protocol type is {classic.protocol_type}")
+        reason = "the group does not use the consumer embedded protocol"
+        raise _cannot_upgrade(group_id, reason)
     most = settings.group_consumer_max_size
     if len(classic.members) > most:
-        raise _cannot_upgrade(group_id, f"it has more than {most} members")
+        reason = "the group size exceeds the consumer group maximum size"
+        raise _cannot_upgrade(group_id, reason)
 
 
 def _fill(
     group: ConsumerGroup,
     classic: ClassicGroup,
-    topics: TopicView,
+    context: Context,
     last: Mapping[MemberId, bytes],
 ) -> None:
     """Add the members to the group, at the epoch that was the generation (E20-14)."""
     group.epoch = group.assignment_epoch = classic.generation
     try:
-        targets = _targets(classic, topics, last)
+        targets = _targets(classic, context, last)
         members = [
             _consumer_member(member, targets[member.member_id], classic)
             for member in classic.members.values()
         ]
-    except MalformedFrame as error:
-        reason = f"its members' protocol is malformed: {error}"
+    except MalformedFrame:
+        reason = "the embedded consumer protocol is malformed"
         raise _cannot_upgrade(classic.group_id, reason) from None
     for member in members:
         group.put_member(member)
@@ -161,7 +163,7 @@ def _fill(
 
 
 def _targets(
-    classic: ClassicGroup, topics: TopicView, last: Mapping[MemberId, bytes]
+    classic: ClassicGroup, context: Context, last: Mapping[MemberId, bytes]
 ) -> dict[MemberId, Target]:
     """Return the partitions that each member may own.
 
@@ -172,15 +174,16 @@ def _targets(
     no assignment yet, or is about to revoke some of them (KIP-429). None of that may be
     assigned to another member before the member has joined again.
     """
+    topics = context.environment.topics
     targets: dict[MemberId, Target] = {}
     taken: set[tuple[TopicId, int]] = set()
     for member in classic.members.values():
         assignment = member.assignment or last.get(member.member_id, b"")
         if assignment:
-            target = _assigned(assignment, classic, topics)
+            target = _assigned(assignment, classic, context)
             targets[member.member_id] = target
             if not taken.isdisjoint(of_target := set(_each(target))):
-                reason = "partitions of it are assigned to several members"
+                reason = "partitions are assigned to several members"
                 raise _cannot_upgrade(classic.group_id, reason)
             taken |= of_target
     for member in classic.members.values():
@@ -197,12 +200,20 @@ def _union(one: Target, other: Target) -> Target:
     return {topic: one.get(topic, none) | other.get(topic, none) for topic in topics}
 
 
-def _assigned(data: bytes, classic: ClassicGroup, topics: TopicView) -> Target:
+def _assigned(data: bytes, classic: ClassicGroup, context: Context) -> Target:
     assignment = read_assignment(data)
-    if assignment.user_data and classic.protocol_name not in _DISPOSABLE_USER_DATA:
-        reason = "its assignor has user data, which would be lost"
+    may_drop_user_data = (
+        context.environment.settings.group_consumer_migration_drop_user_data
+        and classic.protocol_name in _DISPOSABLE_USER_DATA
+    )
+    if assignment.user_data and not may_drop_user_data:
+        reason = (
+            "an unsupported custom assignor is in use. Please refer to the "
+            "documentation or switch to a default assignor before re-attempting the "
+            "upgrade"
+        )
         raise _cannot_upgrade(classic.group_id, reason)
-    return known_partitions(assignment.assigned_partitions, topics)
+    return known_partitions(assignment.assigned_partitions, context.environment.topics)
 
 
 def _owned(member: ClassicMember, classic: ClassicGroup, topics: TopicView) -> Target:
@@ -227,14 +238,14 @@ def _subscription(
 ) -> ConsumerProtocolSubscription:
     """Return the member's subscription under the group's protocol.
 
-    A group before its first generation has no protocol; then use the subscription of
-    the member's first protocol. The subscriptions of all protocols must be decodable,
-    as any may be used from now on.
+    Use the subscription of the member's first protocol if the group has no protocol yet
+    or has one that the member does not support. Kafka fails there with
+    UNKNOWN_SERVER_ERROR.
     """
     assert member.protocols, "a member without a protocol"
-    subscriptions = {name: read_subscription(data) for name, data in member.protocols}
-    first = subscriptions[member.protocols[0].name]
-    return subscriptions.get(classic.protocol_name or "", first)
+    name = classic.protocol_name
+    chosen = (each.metadata for each in member.protocols if each.name == name)
+    return read_subscription(next(chosen, member.protocols[0].metadata))
 
 
 def _consumer_member(
@@ -266,12 +277,14 @@ def _consumer_member(
 def _cannot_upgrade(group_id: str, reason: str) -> ApiError:
     return ApiError(
         ErrorCode.GROUP_ID_NOT_FOUND,
-        f"Classic group {group_id} cannot become a consumer group: {reason}.",
+        f"Cannot upgrade classic group {group_id} to consumer group because {reason}.",
     )
 
 
 _DOWNGRADING: Final = frozenset({"downgrade", "bidirectional"})
 """The values of `group.consumer.migration.policy` that allow a downgrade (E20-01)."""
+MIGRATING: Final = _UPGRADING | _DOWNGRADING
+"""The values that allow classic members in a consumer group (E20-01)."""
 
 
 def may_downgrade(
@@ -287,8 +300,7 @@ def may_downgrade(
     classic = group.classic_count - classic_gone + joining
     assert classic <= size
     return (
-        classic_gone < len(gone)
-        and 0 < classic == size <= settings.group_max_size
+        0 < classic == size <= settings.group_max_size
         and settings.group_consumer_migration_policy.lower() in _DOWNGRADING
     )
 
@@ -307,52 +319,33 @@ def downgrade(draft: ConsumerDraft, gone: Collection[Member]) -> None:
 
 
 def replace_last(
-    draft: ConsumerDraft, replaced: Member, member: Member
-) -> ClassicGroup:
+    draft: ConsumerDraft, replaced: Member, member: Member, *, needs_target: bool
+) -> None:
     """Downgrade the group, with `member` of the classic protocol in place of
-    `replaced`.
+    `replaced`, which may have the same member id.
 
-    Return the classic group. It need not rebalance if all members have reconciled
-    (E20-43): then the joining member leads, as a leader must react to changed topics,
-    and the response tells it to skip the assignment (KIP-814).
+    The classic group rebalances if a new target is due. In Kafka that is the only
+    reason. Here it also rebalances while another member has not reconciled (E20-43):
+    otherwise two members could own the same partition, or a member would wait for ever
+    for partitions that it has not got yet.
 
     Raises:
         ApiError: GROUP_ID_NOT_FOUND: a member's subscription cannot be decoded.
     """
     assert member.classic is not None, "the member uses the consumer protocol"
     others = [m for m in draft.members().values() if m is not replaced]
-    settled = _is_settled(draft, others, replaced, member)
-    if settled:
-        epoch = draft.epoch
-        target = draft.target(replaced.member_id)
-        held = {topic: dict.fromkeys(some, epoch) for topic, some in target.items()}
-        # The new member never owned the partitions that the former one had yet to
-        # revoke.
+    rebalances = needs_target or not all(m.is_reconciled(draft.epoch) for m in others)
+    if not rebalances:
+        target = draft.target(replaced.member_id).items()
+        held = {topic: dict.fromkeys(some, draft.epoch) for topic, some in target}
         member = member._replace(
             assigned=held, pending_revocation={}, state=MemberState.STABLE
         )
     classic = _classic_group(draft, [*others, member])
-    if settled:
-        classic.leader_id = member.member_id
-    _write_downgrade(draft, classic, (replaced,), rebalances=not settled)
-    return classic
-
-
-def _is_settled(
-    draft: ConsumerDraft, others: Iterable[Member], replaced: Member, member: Member
-) -> bool:
-    """Return whether no rebalance is needed after the replacement.
-
-    None is needed when all other members have reconciled, the new member has the same
-    subscription, and its version of JoinGroup can skip the assignment.
-    """
-    return (
-        draft.context.api_version >= SKIP_ASSIGNMENT_SINCE
-        and draft.epoch == draft.assignment_epoch
-        and replaced.topic_regex is None
-        and replaced.topic_names == member.topic_names
-        and all(other.is_reconciled(draft.epoch) for other in others)
-    )
+    if not rebalances:
+        # No member is told that it leads, the joining one neither (E20-24).
+        classic.leader_id = next(iter(classic.members))
+    _write_downgrade(draft, classic, (replaced,), rebalances=rebalances)
 
 
 def _classic_group(draft: ConsumerDraft, members: Iterable[Member]) -> ClassicGroup:

@@ -56,12 +56,12 @@ def check_commit(
     Return None when the commit is valid for every partition.
 
     Raises:
-        ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, UNSUPPORTED_VERSION,
-            STALE_MEMBER_EPOCH, ILLEGAL_GENERATION.
+        ApiError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH,
+            ILLEGAL_GENERATION.
     """
     if request.generation_id_or_member_epoch < 0 and not group.members:
         return None  # an admin client, or a consumer that assigns partitions itself
-    member = _member(group, request.member_id, request.group_instance_id)
+    member = _member(group, request.member_id)
     if member.classic is None and api_version < MEMBER_EPOCHS_SINCE:
         raise ApiError(
             ErrorCode.UNSUPPORTED_VERSION,
@@ -80,15 +80,14 @@ def check_transactional_commit(
     a classic group (E17-12, E17-15).
 
     Raises:
-        ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH,
-            ILLEGAL_GENERATION.
+        ApiError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION.
     """
     epoch = request.generation_id_or_member_epoch
     instance_id = request.group_instance_id
     is_anonymous = epoch < 0 and not request.member_id and instance_id is None
     if is_anonymous or (epoch < 0 and not group.members):
         return None
-    return _checked_epoch(_member(group, request.member_id, instance_id), epoch)
+    return _checked_epoch(_member(group, request.member_id), epoch)
 
 
 def check_fetch(
@@ -107,15 +106,14 @@ def check_fetch(
         raise _wrong_epoch(member, member_epoch)
 
 
-def _member(
-    group: ConsumerGroup, member_id: MemberId, instance_id: str | None = None
-) -> Member:
-    if instance_id is not None:
-        owner = group.static_members.get(instance_id)
-        if owner is not None and owner != member_id:
-            raise ApiError(ErrorCode.FENCED_INSTANCE_ID)
+def _member(group: ConsumerGroup, member_id: MemberId) -> Member:
+    """Return the member with this id.
+
+    The instance id of a commit is not compared, as in Kafka's
+    `ConsumerGroup.validateOffsetCommit`.
+    """
     member = group.members.get(member_id)
-    if member is None or (instance_id is not None and owner is None):
+    if member is None:
         raise ApiError(
             ErrorCode.UNKNOWN_MEMBER_ID,
             f"Member {member_id} is not a member of group {group.group_id}.",
@@ -124,9 +122,9 @@ def _member(
 
 
 def _checked_epoch(member: Member, epoch: int) -> OlderEpoch | None:
-    if 0 <= epoch == member.epoch:
+    if epoch == member.epoch:
         return None
-    if not 0 <= epoch < member.epoch:
+    if epoch > member.epoch:
         raise _wrong_epoch(member, epoch)
     return OlderEpoch(member, epoch, _stale(member))
 
