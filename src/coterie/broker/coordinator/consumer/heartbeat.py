@@ -223,9 +223,11 @@ def _draft(
     group = state.consumer_groups.get(request.group_id)
     if group is not None:
         return ConsumerDraft(group, context)
-    if request.member_epoch != JOIN_EPOCH:
-        raise group_not_found(request.group_id)
     classic = state.classic_groups.get(request.group_id)
+    if request.member_epoch != JOIN_EPOCH:
+        if classic is not None:
+            raise leave.not_a_consumer_group(request.group_id)
+        raise group_not_found(request.group_id)
     if classic is not None:
         return upgrade(classic, context, state.group_records.get(request.group_id))
     state.check_room(request.group_id, context.environment.settings)

@@ -21,6 +21,7 @@ from coterie.broker.coordinator.consumer.timers import (
 from coterie.broker.coordinator.result import Context, Result
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
+from coterie.types import GroupId
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -70,6 +71,8 @@ def leave_with_heartbeat(
             (E7-62, E9-10).
     """
     group = state.consumer_groups.get(request.group_id)
+    if group is None and request.group_id in state.classic_groups:
+        raise not_a_consumer_group(request.group_id)
     if group is None:
         raise ApiError(
             ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found."
@@ -84,6 +87,13 @@ def leave_with_heartbeat(
         ConsumerGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch
         )
+    )
+
+
+def not_a_consumer_group(group_id: GroupId) -> ApiError:
+    """Return the error for a group of the classic protocol (E7-21)."""
+    return ApiError(
+        ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group."
     )
 
 

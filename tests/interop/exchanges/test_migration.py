@@ -1,0 +1,611 @@
+"""Groups with members of both protocols: upgrades, downgrades, and static members that
+change the protocol (KIP-848)."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatResponse,
+)
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.incremental_alter_configs import (
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
+from coterie.wire.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.broker.coordinator.consumer.classic_requests import assigned, assigns
+from tests.broker.server.harness import WireClient
+from tests.interop.conftest import Broker
+from tests.real_clients.confluent_admin import create_topic
+from tests.support.waiting import eventually
+
+from .conftest import open_client
+from .members import (
+    ConsumerMember,
+    describe_classic,
+    describe_consumer,
+    heartbeat,
+    join_classic,
+    join_consumer,
+    join_request,
+    leave_classic,
+    leave_consumer,
+    new_member_id,
+    subscription,
+)
+
+UNKNOWN_SERVER_ERROR: Final = -1
+ILLEGAL_GENERATION: Final = 22
+INCONSISTENT_PROTOCOL: Final = 23
+UNKNOWN_MEMBER: Final = 25
+REBALANCE: Final = 27
+GROUP_NOT_FOUND: Final = 69
+MEMBER_ID_REQUIRED: Final = 79
+FENCED_INSTANCE: Final = 82
+UNRELEASED_INSTANCE: Final = 111
+STALE_EPOCH: Final = 113
+ALL: Final = [0, 1, 2, 3]
+
+
+@pytest.fixture(scope="session")
+def foo(broker: Broker) -> str:
+    """A topic of four partitions that the group coordinator knows."""
+    name = create_topic(broker.bootstrap, f"t-{secrets.token_hex(6)}", partitions=4)
+    with open_client(broker.bootstrap) as wire:
+        group = Group(wire, f"g-{name}", name)
+        member_id = new_member_id()
+
+        def is_known() -> bool:
+            # Kafka's coordinator learns of a new topic after its creator does.
+            joined = group.rejoin(member_id)
+            assert joined.error_code == 0
+            assert joined.assignment is not None
+            return bool(joined.assignment.topic_partitions)
+
+        eventually(is_known, expected=f"the topic {name}")
+        leave_consumer(wire, group.id, member_id)
+    return name
+
+
+@dataclass
+class Group:
+    """Requests to one group, whose members subscribe to `topic`."""
+
+    wire: WireClient
+    id: str
+    topic: str
+
+    def consumer(self, **fields: Any) -> ConsumerMember:
+        """Join with the consumer protocol; the target is computed at once."""
+        return join_consumer(self.wire, self.id, self.topic, **fields)
+
+    def rejoin(
+        self, member_id: str, *topics: str, **fields: Any
+    ) -> ConsumerGroupHeartbeatResponse:
+        """Send the heartbeat of a member that joins."""
+        return heartbeat(
+            self.wire,
+            self.id,
+            member_id,
+            0,
+            rebalance_timeout_ms=10_000,
+            subscribed_topic_names=list(topics or (self.topic,)),
+            topic_partitions=[],
+            **fields,
+        )
+
+    def join(self, member_id: str = "", *topics: str, **fields: Any) -> Any:
+        """Send a JoinGroup v9, or of another version, without waiting for others."""
+        version = fields.pop("version", 9)
+        request = join_request(
+            self.id, *(topics or (self.topic,)), member_id=member_id, **fields
+        )
+        response: JoinGroupResponse = self.wire.call(request, version)
+        return response
+
+    def sync(self, member_id: str, generation: int, **fields: Any) -> SyncGroupResponse:
+        usual: dict[str, Any] = {"protocol_type": "consumer", "protocol_name": "range"}
+        request = SyncGroupRequest(
+            group_id=self.id,
+            member_id=member_id,
+            generation_id=generation,
+            **{**usual, **fields},
+        )
+        response: SyncGroupResponse = self.wire.call(request, 5)
+        return response
+
+    def beat(self, member_id: str, generation: int, **fields: Any) -> int:
+        """Send a Heartbeat; return its error code."""
+        request = HeartbeatRequest(
+            group_id=self.id, member_id=member_id, generation_id=generation, **fields
+        )
+        code: int = self.wire.call(request, 4).error_code
+        return code
+
+    def leave(self, *members: tuple[str, str | None]) -> list[tuple[int, str]]:
+        """Send a LeaveGroup; return the error code and member id of each member."""
+        identities = [
+            MemberIdentity(member_id=member_id, group_instance_id=instance_id)
+            for member_id, instance_id in members
+        ]
+        request = LeaveGroupRequest(group_id=self.id, members=identities)
+        response = self.wire.call(request, 5)
+        assert response.error_code == 0
+        return [(each.error_code, each.member_id) for each in response.members]
+
+    def commit(self, member_id: str, epoch: int, instance_id: str | None = None) -> int:
+        """Commit an offset of partition 0; return the error code."""
+        request = OffsetCommitRequest(
+            group_id=self.id,
+            generation_id_or_member_epoch=epoch,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=self.topic,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=0,
+                            committed_offset=1,
+                            committed_metadata="",
+                        )
+                    ],
+                )
+            ],
+        )
+        [topic] = self.wire.call(request, 9).topics
+        [partition] = topic.partitions
+        code: int = partition.error_code
+        return code
+
+    def target_at_once(self) -> None:
+        """Let every epoch compute its target at once."""
+        config = IncrementalAlterableConfig(
+            name="consumer.assignment.interval.ms", config_operation=0, value="0"
+        )
+        resource = IncrementalAlterConfigsResource(
+            resource_type=32, resource_name=self.id, configs=[config]
+        )
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        [response] = self.wire.call(request, 1).responses
+        assert response.error_code == 0, response
+
+
+@pytest.fixture
+def here(wire: WireClient, group: str, foo: str) -> Group:
+    return Group(wire, group, foo)
+
+
+def protocols(*metadata: bytes) -> list[JoinGroupRequestProtocol]:
+    names = ("range", "roundrobin")
+    return [
+        JoinGroupRequestProtocol(name=name, metadata=data)
+        for name, data in zip(names, metadata, strict=False)
+    ]
+
+
+# Joins of classic members to a consumer group.
+
+
+@pytest.mark.fact("E20-23")
+def test_a_join_with_an_unknown_id_makes_a_new_member(here: Group) -> None:
+    member = here.consumer()
+    owned = subscription(here.topic, owned={here.topic: [0]})
+    joined = here.join("unheard-of", protocols=protocols(owned))
+    assert (joined.error_code, joined.member_id) == (0, "unheard-of")
+    assert joined.generation_id >= member.epoch
+    members = {each.member_id for each in describe_consumer(here.wire, here.id).members}
+    assert members == {member.id, "unheard-of"}
+
+
+@pytest.mark.fact("E20-24")
+def test_a_join_is_answered_with_the_first_protocol_and_no_leader(here: Group) -> None:
+    here.consumer()
+    data = subscription(here.topic)
+    joined = here.join("c", protocols=protocols(data, data))
+    assert (joined.error_code, joined.protocol_type) == (0, "consumer")
+    assert (joined.protocol_name, joined.leader, joined.members) == ("range", "", [])
+
+
+@pytest.mark.fact("E20-23")
+def test_a_member_without_an_id_gets_a_bare_one(here: Group) -> None:
+    here.consumer()
+    required = here.join()
+    assert required.error_code == MEMBER_ID_REQUIRED
+    assert len(required.member_id) == 22  # a UUID, without the client's id
+    assert len(describe_consumer(here.wire, here.id).members) == 1
+    joined = here.join(version=3)
+    assert (joined.error_code, len(joined.member_id)) == (0, 22)
+    static = here.join(group_instance_id="i")
+    assert (static.error_code, len(static.member_id)) == (0, 22)
+
+
+@pytest.mark.fact("E20-21")
+def test_only_the_first_protocol_of_a_join_is_read(here: Group) -> None:
+    here.consumer()
+    good = subscription(here.topic)
+    assert here.join("c", protocols=protocols(good, b"\0")).error_code == 0
+    for bad in (b"\0", good[:-3], b"\xff\xff" + good[2:]):
+        joined = here.join("d", protocols=protocols(bad, good))
+        assert joined.error_code == UNKNOWN_SERVER_ERROR
+    newer = b"\0\x09" + subscription(here.topic, version=3)[2:]
+    assert here.join("e", protocols=protocols(newer)).error_code == 0
+
+
+@pytest.mark.fact("E20-22")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"protocols": []},
+        {"protocol_type": "connect"},
+        {"protocols": protocols(b"", b"")[1:]},
+    ],
+)
+def test_a_join_needs_a_protocol_of_all_classic_members(
+    here: Group, fields: dict[str, Any]
+) -> None:
+    here.consumer()
+    assert here.join("c").error_code == 0
+    refused = here.join("d", **fields)
+    assert refused.error_code == INCONSISTENT_PROTOCOL
+    # This check comes before that of the member id.
+    refused = here.join("d", group_instance_id="none", **fields)
+    assert refused.error_code == INCONSISTENT_PROTOCOL
+    unknown = here.join("d", group_instance_id="none")
+    assert unknown.error_code == UNKNOWN_MEMBER
+
+
+# Syncs, heartbeats and leaves of classic members in a consumer group.
+
+
+@pytest.mark.fact("E20-26", "E20-28")
+def test_syncs_and_heartbeats_of_members_are_checked(here: Group) -> None:
+    member = here.consumer(instance_id="m")
+    joined = here.join(group_instance_id="c")
+    c, generation = joined.member_id, joined.generation_id
+    same = {"group_instance_id": "c"}
+    calls: list[tuple[str, int, dict[str, Any], int]] = [
+        ("nobody", generation, {}, UNKNOWN_MEMBER),
+        (member.id, member.epoch, {}, UNKNOWN_MEMBER),
+        (c, generation, {"group_instance_id": "none"}, UNKNOWN_MEMBER),
+        ("nobody", generation, same, FENCED_INSTANCE),
+        (c, generation, {"group_instance_id": "m"}, FENCED_INSTANCE),
+        (c, generation + 1, same, ILLEGAL_GENERATION),
+        (c, generation - 1, {}, ILLEGAL_GENERATION),
+    ]
+    for member_id, epoch, fields, code in calls:
+        assert here.beat(member_id, epoch, **fields) == code, (member_id, fields)
+        found = here.sync(member_id, epoch, **fields).error_code
+        assert found == code, (member_id, fields)
+    for wrong in ({"protocol_type": "connect"}, {"protocol_name": "sticky"}):
+        assert here.sync(c, generation, **wrong).error_code == INCONSISTENT_PROTOCOL
+        early = here.sync(c, generation + 1, **wrong).error_code
+        assert early == ILLEGAL_GENERATION
+
+
+@pytest.mark.fact("E20-30")
+def test_a_leave_by_a_classic_member_computes_no_target(here: Group) -> None:
+    here.target_at_once()
+    member = here.consumer()
+    first, second = here.join("c"), here.join("d")
+    assert (first.error_code, second.error_code) == (0, 0)
+    epoch = describe_consumer(here.wire, here.id).group_epoch
+    assert here.leave(("c", None)) == [(0, "c")]
+    assert here.beat("d", second.generation_id) == 0
+    described = describe_consumer(here.wire, here.id)
+    assert (described.group_state, described.group_epoch) == ("Assigning", epoch + 1)
+
+    def computes() -> bool:
+        beat = heartbeat(here.wire, here.id, member.id, member.epoch)
+        assert beat.error_code == 0
+        return here.beat("d", second.generation_id) == REBALANCE
+
+    eventually(computes, expected="a target that a consumer member's heartbeat makes")
+
+
+@pytest.mark.fact("E20-30")
+def test_each_entry_of_a_leave_is_answered(here: Group) -> None:
+    member = here.consumer(instance_id="m")
+    here.join("c")
+    i = here.join(group_instance_id="i").member_id
+    epoch = describe_consumer(here.wire, here.id).group_epoch
+    found = here.leave(
+        ("c", None),
+        ("c", None),
+        ("", "i"),
+        (i, "i"),
+        (i, "m"),
+        ("nobody", None),
+        ("", None),
+        ("", "none"),
+    )
+    assert found == [
+        (0, "c"),
+        (0, "c"),
+        (0, ""),
+        (0, i),
+        (FENCED_INSTANCE, i),
+        (UNKNOWN_MEMBER, "nobody"),
+        (UNKNOWN_MEMBER, ""),
+        (UNKNOWN_MEMBER, ""),
+    ]
+    described = describe_consumer(here.wire, here.id)
+    assert described.group_epoch == epoch + 1
+    assert [each.member_id for each in described.members] == [member.id]
+
+
+# Commits to a consumer group.
+
+
+@pytest.mark.fact("E17-13")
+def test_the_instance_id_of_a_commit_does_not_matter(here: Group) -> None:
+    member = here.consumer(instance_id="m")
+    joined = here.join(group_instance_id="c")
+    for member_id, epoch in (
+        (member.id, member.epoch),
+        (joined.member_id, joined.generation_id),
+    ):
+        for instance_id in (None, "m", "c", "none"):
+            assert here.commit(member_id, epoch, instance_id) == 0
+    assert here.commit("nobody", member.epoch, "m") == UNKNOWN_MEMBER
+    assert here.commit(joined.member_id, 99) == ILLEGAL_GENERATION
+    assert here.commit(member.id, 99) == STALE_EPOCH
+
+
+def test_a_static_member_that_left_commits_with_the_epoch_of_its_leave(
+    here: Group,
+) -> None:
+    member = here.consumer(instance_id="m")
+    left = heartbeat(here.wire, here.id, member.id, -2, instance_id="m")
+    assert left.error_code == 0
+    assert here.commit(member.id, -2) == 0
+    assert here.commit(member.id, -1) == STALE_EPOCH
+    assert here.commit(member.id, member.epoch) == STALE_EPOCH
+
+
+# Downgrades.
+
+
+@pytest.mark.fact("E20-40", "E20-43")
+@pytest.mark.parametrize("version", [5, 9])
+def test_a_classic_member_replaces_the_last_static_one(
+    here: Group, version: int
+) -> None:
+    member = here.consumer(instance_id="i")
+    joined = here.join(group_instance_id="i", version=version)
+    assert joined.error_code == 0
+    assert joined.generation_id == member.epoch
+    assert (joined.leader, joined.members) == ("", [])
+    assert not joined.skip_assignment
+    described = describe_classic(here.wire, here.id)
+    assert (described.group_state, described.protocol_data) == ("Stable", "range")
+    assert describe_consumer(here.wire, here.id).error_code == GROUP_NOT_FOUND
+    found = here.sync(joined.member_id, member.epoch, group_instance_id="i")
+    assert found.error_code == 0
+    assert assigned(found.assignment) == {here.topic: ALL}
+    assert here.beat(joined.member_id, member.epoch, group_instance_id="i") == 0
+    assert here.beat(member.id, member.epoch, group_instance_id="i") == FENCED_INSTANCE
+
+
+@pytest.mark.fact("E20-40")
+def test_the_last_static_member_switches_under_its_own_id(here: Group) -> None:
+    member = here.consumer(instance_id="i")
+    joined = here.join(member.id, group_instance_id="i")
+    assert (joined.error_code, joined.member_id) == (0, member.id)
+    assert (joined.generation_id, joined.leader) == (member.epoch, "")
+    assert describe_classic(here.wire, here.id).group_state == "Stable"
+    found = here.sync(member.id, member.epoch, group_instance_id="i")
+    assert assigned(found.assignment) == {here.topic: ALL}
+
+
+@pytest.mark.fact("E20-43")
+def test_a_replacement_with_other_topics_rebalances(here: Group) -> None:
+    member = here.consumer(instance_id="i")
+    joined = here.join("", "other", group_instance_id="i")
+    # The generation is that of a member that has not got an epoch yet.
+    assert (joined.error_code, joined.generation_id) == (0, 0)
+    described = describe_classic(here.wire, here.id)
+    assert described.group_state == "PreparingRebalance"
+    same = {"group_instance_id": "i"}
+    assert here.sync(joined.member_id, 0, **same).error_code == ILLEGAL_GENERATION
+    assert here.beat(joined.member_id, 0, **same) == ILLEGAL_GENERATION
+    assert here.beat(joined.member_id, member.epoch, **same) == REBALANCE
+    again = here.join(joined.member_id, "other", group_instance_id="i")
+    assert (again.error_code, again.generation_id) == (0, member.epoch + 1)
+    assert again.leader == joined.member_id
+
+
+@pytest.mark.fact("E20-40")
+def test_a_dynamic_member_that_switches_leaves_a_consumer_group(here: Group) -> None:
+    member = here.consumer()
+    joined = here.join(member.id)
+    assert (joined.error_code, joined.generation_id) == (0, member.epoch)
+    described = describe_consumer(here.wire, here.id)
+    assert (described.error_code, described.group_state) == (0, "Stable")
+    assert [each.member_type for each in described.members] == [0]
+
+
+@pytest.mark.fact("E20-40", "E20-43")
+def test_a_leave_downgrades_a_group_of_classic_members(here: Group) -> None:
+    member = here.consumer()
+    joined = here.join("c")
+    assert here.join(member.id).error_code == 0
+    epoch = describe_consumer(here.wire, here.id).group_epoch
+    assert here.leave((member.id, None)) == [(0, member.id)]
+    described = describe_classic(here.wire, here.id)
+    assert described.group_state == "PreparingRebalance"
+    assert [each.member_id for each in described.members] == ["c"]
+    assert describe_consumer(here.wire, here.id).error_code == GROUP_NOT_FOUND
+    assert here.beat("c", epoch) == REBALANCE
+    assert here.beat("c", epoch - 1) == ILLEGAL_GENERATION
+    assert joined.generation_id <= epoch
+    again = here.join("c")
+    assert (again.error_code, again.generation_id) == (0, epoch + 1)
+
+
+@pytest.mark.fact("E20-40", "E20-41")
+def test_a_leave_of_the_last_consumer_member_downgrades(here: Group) -> None:
+    member = here.consumer()
+    assert here.join("c").error_code == 0
+    left = leave_consumer(here.wire, here.id, member.id)
+    assert (left.error_code, left.member_epoch) == (0, -1)
+    described = describe_classic(here.wire, here.id)
+    assert described.group_state == "PreparingRebalance"
+    refused = heartbeat(here.wire, here.id, member.id, member.epoch)
+    assert refused.error_code == GROUP_NOT_FOUND
+    assert refused.error_message == f"Group {here.id} is not a consumer group."
+
+
+def test_the_last_member_leaves_an_empty_consumer_group(here: Group) -> None:
+    here.consumer()
+    here.join("c")
+    members = [each.member_id for each in describe_consumer(here.wire, here.id).members]
+    assert here.leave(*((each, None) for each in members)) == [(0, m) for m in members]
+    described = describe_consumer(here.wire, here.id)
+    assert (described.error_code, described.group_state) == (0, "Empty")
+
+
+# Upgrades.
+
+
+@pytest.mark.fact("E20-10", "E20-14")
+def test_a_heartbeat_upgrades_a_classic_group(here: Group) -> None:
+    whole = assigns({here.topic: ALL})
+    classic = join_classic(here.wire, here.id, here.topic, assignment=whole)
+    joined = here.rejoin("m")
+    assert (joined.error_code, joined.member_epoch) == (0, classic.generation + 1)
+    assert joined.assignment is not None
+    assert joined.assignment.topic_partitions == []
+    described = describe_consumer(here.wire, here.id)
+    assert described.group_epoch == described.assignment_epoch == joined.member_epoch
+    assert {(m.member_type, m.member_epoch) for m in described.members} == {
+        (0, classic.generation),
+        (1, joined.member_epoch),
+    }
+    assert here.beat(classic.id, classic.generation) == REBALANCE
+    assert here.sync(classic.id, classic.generation).error_code == REBALANCE
+    rejoined = here.join(classic.id)
+    assert rejoined.generation_id == joined.member_epoch
+    found = here.sync(classic.id, rejoined.generation_id)
+    assert len(assigned(found.assignment)[here.topic]) == 2
+
+
+@pytest.mark.fact("E20-12")
+def test_an_upgrade_reads_only_the_chosen_protocol(here: Group) -> None:
+    good = subscription(here.topic)
+    join_classic(here.wire, here.id, protocols=protocols(good, b"\0"))
+    assert here.rejoin("m").error_code == 0
+
+
+@pytest.mark.fact("E20-11", "E20-12")
+def test_upgrades_that_are_refused(here: Group) -> None:
+    prefix = f"Cannot upgrade classic group {here.id} to consumer group because"
+    malformed = f"{prefix} the embedded consumer protocol is malformed."
+    for bad in (b"\0", b"\xff\xff\0\0\0\0", b"\0\1"):
+        member = join_classic(here.wire, here.id, here.topic, assignment=bad)
+        refused = here.rejoin("m")
+        assert (refused.error_code, refused.error_message) == (
+            GROUP_NOT_FOUND,
+            malformed,
+        )
+        leave_classic(here.wire, here.id, member.id)
+    join_classic(here.wire, here.id, protocols=protocols(b"\0"))
+    refused = here.rejoin("m")
+    assert (refused.error_code, refused.error_message) == (GROUP_NOT_FOUND, malformed)
+
+
+@pytest.mark.fact("E20-11")
+def test_a_group_of_another_protocol_type_is_not_upgraded(here: Group) -> None:
+    data = subscription(here.topic)
+    joined = here.join(version=3, protocol_type="connect", protocols=protocols(data))
+    assert joined.error_code == 0
+    assert here.sync(joined.member_id, 1, protocol_type="connect").error_code == 0
+    refused = here.rejoin("m")
+    assert refused.error_code == GROUP_NOT_FOUND
+    assert refused.error_message == (
+        f"Cannot upgrade classic group {here.id} to consumer group because the group "
+        "does not use the consumer embedded protocol."
+    )
+    for epoch in (1, -1):
+        refused = heartbeat(here.wire, here.id, "m", epoch)
+        assert (refused.error_code, refused.error_message) == (
+            GROUP_NOT_FOUND,
+            f"Group {here.id} is not a consumer group.",
+        )
+
+
+@pytest.mark.fact("E20-12")
+@pytest.mark.parametrize("name", ["custom", "cooperative-sticky"])
+def test_user_data_prevents_an_upgrade(
+    here: Group, broker_kind: str, name: str
+) -> None:
+    join_classic(
+        here.wire,
+        here.id,
+        assignment=assigns({here.topic: ALL}, user_data=b"x"),
+        protocols=[
+            JoinGroupRequestProtocol(name=name, metadata=subscription(here.topic))
+        ],
+    )
+    joined = here.rejoin("m")
+    if broker_kind == "coterie" and name == "cooperative-sticky":
+        # group.consumer.migration.drop.user.data
+        assert joined.error_code == 0
+        return
+    assert joined.error_code == GROUP_NOT_FOUND
+    assert joined.error_message == (
+        f"Cannot upgrade classic group {here.id} to consumer group because an "
+        "unsupported custom assignor is in use. Please refer to the documentation or "
+        "switch to a default assignor before re-attempting the upgrade."
+    )
+
+
+# Static members that change the protocol.
+
+
+@pytest.mark.fact("E9-05")
+def test_a_consumer_member_replaces_a_static_classic_one(here: Group) -> None:
+    here.consumer()
+    classic = here.join(group_instance_id="i")
+    assert classic.error_code == 0
+    successor = new_member_id()
+    assert here.rejoin(successor, instance_id="i").error_code == 0
+    again = here.rejoin(new_member_id(), instance_id="i")
+    assert again.error_code == UNRELEASED_INSTANCE
+    same = {"group_instance_id": "i"}
+    generation = classic.generation_id
+    assert here.beat(classic.member_id, generation, **same) == FENCED_INSTANCE
+    assert here.beat(classic.member_id, generation) == UNKNOWN_MEMBER
+    assert here.beat(successor, generation, **same) == UNKNOWN_MEMBER
+    assert here.sync(successor, generation, **same).error_code == UNKNOWN_MEMBER
+
+
+def test_a_classic_member_replaces_a_static_one_beside_others(here: Group) -> None:
+    here.consumer()
+    static = here.consumer(instance_id="i")
+    epoch = describe_consumer(here.wire, here.id).group_epoch
+    joined = here.join(group_instance_id="i")
+    assert (joined.error_code, joined.leader) == (0, "")
+    again = here.join(group_instance_id="i")
+    assert (again.error_code, again.leader) == (0, "")
+    assert len({static.id, joined.member_id, again.member_id}) == 3
+    described = describe_consumer(here.wire, here.id)
+    assert described.group_epoch == epoch
+    assert described.assignment_epoch == again.generation_id
+    assert {each.member_type for each in described.members} == {0, 1}
+    generation = again.generation_id
+    assert here.beat(joined.member_id, generation) == UNKNOWN_MEMBER
+    assert here.beat(again.member_id, generation, group_instance_id="i") == 0
