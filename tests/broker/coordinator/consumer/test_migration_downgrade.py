@@ -316,10 +316,11 @@ def test_replacing_the_last_consumer_member_needs_no_rebalance(
     group = driver.groups["g"]
     assert group.state is GroupState.STABLE
     assert {*group.members} == {"c", "d", member_id}
-    # No member is told that it leads.
-    assert (answer.response.leader, answer.response.members) == ("", [])
-    assert not answer.response.skip_assignment
-    assert group.leader_id in ("c", "d")
+    # The group needs a leader that reacts to changed topics. Only the joining
+    # member can become it, as only it receives a JoinGroup response.
+    assert answer.response.leader == group.leader_id == member_id
+    assert {each.member_id for each in answer.response.members} == {*group.members}
+    assert answer.response.skip_assignment
     heartbeat_fields: dict[str, Any] = {
         "group_instance_id": "i",
         "protocol_name": "roundrobin",
@@ -340,7 +341,9 @@ def test_the_version_of_the_join_does_not_matter(
     request = join_request(
         group_instance_id="i", protocols=offers("foo", names=["roundrobin"])
     )
-    assert driver.send(request, version=version).error == ErrorCode.NONE
+    answer = driver.send(request, version=version)
+    assert answer.error == ErrorCode.NONE
+    assert answer.response.leader == answer.response.member_id
     assert driver.groups["g"].state is GroupState.STABLE
 
 
@@ -353,7 +356,7 @@ def test_the_last_consumer_member_may_switch_under_its_own_id(
     assert driver.wrote_types == WRITTEN
     response = answer.response
     assert (response.member_id, response.generation_id) == ("m", 3)
-    assert (response.leader, response.protocol_name) == ("", "roundrobin")
+    assert (response.leader, response.protocol_name) == ("m", "roundrobin")
     group = driver.groups["g"]
     assert group.state is GroupState.STABLE
     assert {*group.members} == {"c", "d", "m"}
@@ -432,7 +435,7 @@ def test_a_replacement_with_other_topics_triggers_a_rebalance(
     assert driver.groups["g"].state is PREPARING
     # The member has not got a generation of the group.
     member_id = answer.response.member_id
-    assert answer.response.generation_id == 0
+    assert (answer.response.generation_id, answer.response.leader) == (0, "")
     assert sync(driver, member_id, 0).error == ErrorCode.ILLEGAL_GENERATION
     assert sync(driver, member_id, 3).error == ErrorCode.REBALANCE_IN_PROGRESS
 

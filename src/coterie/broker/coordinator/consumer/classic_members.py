@@ -18,6 +18,7 @@ from typing import Final
 
 from coterie.broker.coordinator.classic import join, leave
 from coterie.broker.coordinator.classic.group import CONSUMER_PROTOCOL_TYPE
+from coterie.broker.coordinator.classic.rebalance import joined_response
 from coterie.broker.coordinator.consumer import timers
 from coterie.broker.coordinator.consumer.advance import (
     advance,
@@ -360,7 +361,10 @@ def _downgrade(
     the classic one (E20-40).
 
     The generation in the response is the epoch that the member gets in the consumer
-    group, as in Kafka: 0 for a new member id when the group has to rebalance.
+    group, as in Kafka: 0 for a new member id when the group has to rebalance. If it
+    does not rebalance, the member is told that it leads (KIP-814), as a leader must
+    react to changed topics. Kafka tells no member, and none does until the next
+    rebalance.
     """
     # The records of the join are not written, as all are deleted by the downgrade.
     planned, known = ConsumerDraft(draft.group, draft.context), last
@@ -373,8 +377,13 @@ def _downgrade(
     if not needs_target:
         owned = _owned(subscription, draft.context)
         member = reconcile_member(planned, member, owned, changed=changed)
-    replace_last(draft, last, member, needs_target=needs_target)
-    return _response(member_id, member.epoch, request.protocols[0].name)
+    classic = replace_last(draft, last, member, needs_target=needs_target)
+    if classic.leader_id != member_id:
+        return _response(member_id, member.epoch, request.protocols[0].name)
+    response = joined_response(classic, member_id, with_members=True)
+    response.generation_id = member.epoch
+    response.skip_assignment = True
+    return response
 
 
 def _response(

@@ -320,9 +320,9 @@ def downgrade(draft: ConsumerDraft, gone: Collection[Member]) -> None:
 
 def replace_last(
     draft: ConsumerDraft, replaced: Member, member: Member, *, needs_target: bool
-) -> None:
+) -> ClassicGroup:
     """Downgrade the group, with `member` of the classic protocol in place of
-    `replaced`, which may have the same member id.
+    `replaced`, which may have the same member id; return the classic group.
 
     The classic group rebalances if a new target is due. In Kafka that is the only
     reason. Here it also rebalances while another member has not reconciled (E20-43):
@@ -343,9 +343,9 @@ def replace_last(
         )
     classic = _classic_group(draft, [*others, member])
     if not rebalances:
-        # No member is told that it leads, the joining one neither (E20-24).
-        classic.leader_id = next(iter(classic.members))
+        classic.leader_id = member.member_id
     _write_downgrade(draft, classic, (replaced,), rebalances=rebalances)
+    return classic
 
 
 def _classic_group(draft: ConsumerDraft, members: Iterable[Member]) -> ClassicGroup:
