@@ -53,7 +53,7 @@ def joins(driver: GroupDriver, **fields: Any) -> Sent:
 
 @pytest.mark.fact("E20-23")
 def test_an_unknown_member_id_makes_a_new_member(driver: GroupDriver) -> None:
-    """The partitions that it reports do not matter, as in Kafka."""
+    """Ignore the partitions that it reports, as Kafka does."""
     answer = joins(driver, member_id="gone", protocols=offers("foo", owned=TWO))
     assert (answer.error, answer.response.member_id) == (0, "gone")
     assert FOO not in driver.member("gone").assigned
