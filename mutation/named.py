@@ -156,7 +156,10 @@ def problems(
             if fact not in known:
                 yield mutant, f"docs/facts.tsv has no row {fact}: remove its mutant"
             if fact in named:
-                yield mutant, f"{named[fact].origin} has a mutant of {fact}, too"
+                yield (
+                    mutant,
+                    f"{named[fact].origin} has a mutant of {fact}, too: remove one",
+                )
             named[fact] = mutant
         if mutant.path not in texts:
             yield mutant, f"{mutant.path} does not exist: name the file in src/coterie"

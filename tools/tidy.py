@@ -239,18 +239,18 @@ def mirrored_tests(sources: Iterable[Source]) -> Iterator[Finding]:
 def named_mutants_apply(sources: Iterable[Source]) -> Iterator[Finding]:
     """Refuse named mutants of facts that do not apply to the sources."""
     texts = {source.path: source.text for source in sources}
-    files = [path for path in sorted(texts) if NAMED_MUTANTS.fullmatch(path)]
-    for path in files:
-        try:
-            found = list(problems(read_mutants({path: texts[path]}), texts))
-        except InvalidMutant as error:
-            yield Finding(path, 1, "named mutant", str(error))
-            continue
-        for mutant, advice in found:
-            lines = texts[path].splitlines()
-            heads = [at for at, line in enumerate(lines) if f'["{mutant.ids}"]' in line]
-            line = heads[0] + 1 if heads else 1
-            yield Finding(path, line, "named mutant", f"{mutant.ids}: {advice}")
+    mutants = []
+    for path in sorted(texts):
+        if NAMED_MUTANTS.fullmatch(path):
+            try:
+                mutants += read_mutants({path: texts[path]})
+            except InvalidMutant as error:
+                yield Finding(path, 1, "named mutant", str(error))
+    for mutant, advice in problems(mutants, texts):
+        lines = texts[mutant.origin].splitlines()
+        heads = [at for at, line in enumerate(lines) if f'["{mutant.ids}"]' in line]
+        line = heads[0] + 1 if heads else 1
+        yield Finding(mutant.origin, line, "named mutant", f"{mutant.ids}: {advice}")
 
 
 TREE_RULES: Final[tuple[Callable[[Sequence[Source]], Iterator[Finding]], ...]] = (

@@ -41,6 +41,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.fact("G4-14")
 def test_sparks_kafka_source_reads_records_and_the_group_log(
     bootstrap: str, topic: str, group: str
 ) -> None:

@@ -99,9 +99,10 @@ def test_a_row_needs_to_exist_and_has_one_mutant() -> None:
     (found,) = advice_of(unknown)
     assert "has no row" in found
     (found,) = advice_of(mutant_of(), mutant_of())
-    assert "E07.toml has a mutant of E7-31, too" in found
+    assert "E07.toml has a mutant of E7-31, too: remove one" in found
 
 
+@pytest.mark.slow
 def test_every_mutant_of_the_repository_applies() -> None:
     texts = {source.path: source.text for source in read_sources()}
     mutants = read_mutants(texts_of_mutants())

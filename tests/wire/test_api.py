@@ -183,6 +183,7 @@ def test_the_minimum_versions_of_old_clients_are_advertised() -> None:
     assert {key: api_of(key).advertised.low for key in lows} == lows
 
 
+@pytest.mark.fact("F6-08")
 def test_old_produce_versions_are_advertised_and_not_served() -> None:
     api = api_of(ApiKey.PRODUCE)
     assert api.advertised == Versions(0, 13)

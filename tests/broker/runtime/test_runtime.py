@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.coordinator.admin import DescribeConsumerGroup, DescribeGroup
 from coterie.broker.coordinator.offsets.deletion import DeletedTopic, TopicsDeleted
 from coterie.broker.coordinator.shard import Shard
 from coterie.broker.runtime.shards import Phase
@@ -53,6 +54,37 @@ def test_a_read_waits_for_the_writes_it_has_read() -> None:
     assert answers == []
     world.loop.settle()
     assert answers[0].topics[0].partitions[0].committed_offset == 5
+
+
+@pytest.mark.fact("E23-16")
+@pytest.mark.parametrize("ends", ["flushed", "killed", "failed"])
+def test_a_description_has_no_state_that_is_not_durable(ends: str) -> None:
+    world = World()
+    world.submit(consumer_join("m"), "g", 1)
+    world.submit(commit_request("h", 5), "h")
+    requests = {"g": DescribeConsumerGroup("g"), "h": DescribeGroup("h")}
+    answers = {
+        name: world.submit(request, name, 1) for name, request in requests.items()
+    }
+    answers["f"] = world.submit(fetch_request("h"), "h", 5)
+    assert answers == {"g": [], "h": [], "f": []}
+    if ends == "killed":
+        after = world.reopened()
+        assert after.driven("g").shard.state.consumer_groups == {}
+        assert after.driven("h").shard.state.classic_groups == {}
+        assert after.offset("h") == -1
+        return
+    world.disk_fails = LogError("the disk is on fire") if ends == "failed" else None
+    world.loop.settle()
+    [described], [other], [fetched] = answers.values()
+    if ends == "failed":
+        codes = {each.error_code for each in (described, other, fetched)}
+        assert codes == {ErrorCode.NOT_COORDINATOR}
+        assert (described.members, other.members, fetched.topics) == ([], [], [])
+    else:
+        assert [member.member_id for member in described.members] == ["m"]
+        assert other.group_state == "Empty"
+        assert fetched.topics[0].partitions[0].committed_offset == 5
 
 
 @pytest.mark.fact("E23-05")
@@ -250,6 +282,32 @@ def test_a_pending_join_group_is_completed_by_its_timer() -> None:
     assert joined == []
     world.loop.advance(3.1)
     assert joined[0].generation_id == 1
+
+
+@pytest.mark.fact("E23-15")
+def test_the_records_of_a_timer_are_written_flushed_and_replayed() -> None:
+    world = World()
+    assert world.call(consumer_join("m"), "g", 1).error_code == 0
+    driven = world.driven("g")
+    before = world.log.bounds(driven.where).next_offset
+    world.loop.advance(Settings().group_consumer_session_timeout_ms / 1000)
+    assert driven.shard.state.consumer_groups["g"].members == {}
+    bounds = world.log.bounds(driven.where)
+    assert bounds.flushed_offset == bounds.next_offset > before
+    assert world.grown[-1][0] == driven.where
+    reopened = world.reopened()
+    assert reopened.driven("g").shard.state.consumer_groups["g"].members == {}
+
+
+@pytest.mark.fact("E23-15")
+def test_a_timer_whose_records_cannot_be_flushed_changes_nothing() -> None:
+    world = World()
+    assert world.call(consumer_join("m"), "g", 1).error_code == 0
+    world.disk_fails = LogError("the disk is on fire")
+    world.loop.advance(Settings().group_consumer_session_timeout_ms / 1000)
+    world.disk_fails = None
+    world.loop.settle()
+    assert [*world.driven("g").shard.state.consumer_groups["g"].members] == ["m"]
 
 
 # Events.

@@ -94,7 +94,7 @@ async def test_offset_fetch_v1_cannot_fetch_all_partitions() -> None:
         assert results.values == {"h": THERE}
 
 
-@pytest.mark.fact("A-60", "A-64")
+@pytest.mark.fact("A-33", "A-60", "A-64")
 @pytest.mark.parametrize("version", [2, 7, 8, 9])
 @pytest.mark.parametrize(
     "code",
@@ -129,7 +129,7 @@ async def test_in_version_1_an_error_of_a_partition_fails_the_group() -> None:
         assert caught.value.code is REFUSED
 
 
-@pytest.mark.fact("A-63")
+@pytest.mark.fact("A-33", "A-63")
 @pytest.mark.parametrize("version", [1, 7, 9])
 @pytest.mark.parametrize(
     "code",

@@ -151,6 +151,28 @@ def test_a_join_sets_timers_from_its_own_timeouts(driver: GroupDriver) -> None:
     assert driver.member(member_id).rebalance_timeout_ms == 8_000
 
 
+@pytest.mark.fact("E8-11")
+def test_each_timer_of_a_classic_member_has_its_own_timeout(
+    driver: GroupDriver,
+) -> None:
+    timeouts = {"session_timeout_ms": 7_000, "rebalance_timeout_ms": 8_000}
+    member_id = joins(driver, **timeouts).response.member_id
+    sync(driver, member_id, driver.member(member_id).epoch)
+    assert ("sync", "g", member_id) not in driver.timers
+    driver.join("n")
+    driver.advance(100)
+    epoch = driver.member(member_id).epoch
+    assert heartbeat(driver, member_id, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
+    now_ms = driver.now_ms
+    fires = {
+        name: driver.timers[name, "g", member_id].fires_at_ms - now_ms
+        for name in ("session", "join")
+    }
+    assert fires == {"session": 7_000, "join": 8_000}
+    usual = driver.timers["session", "g", "n"].fires_at_ms - now_ms
+    assert usual == Settings().group_consumer_session_timeout_ms - 100
+
+
 def test_in_version_0_the_session_timeout_is_used_as_rebalance_timeout(
     driver: GroupDriver,
 ) -> None:

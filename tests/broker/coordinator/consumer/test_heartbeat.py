@@ -114,6 +114,53 @@ def test_a_changed_subscription_computes_a_new_target(driver: GroupDriver) -> No
     assert driver.group.epoch == 2
 
 
+@pytest.mark.fact("E6-05")
+@pytest.mark.parametrize(
+    ("names", "assigned"),
+    [
+        (["bar", "foo"], None),
+        (["foo", "bar", "foo"], None),
+        (["foo"], {"foo": [0, 1, 2, 3, 4, 5]}),
+        (["foo", "nowhere"], {"foo": [0, 1, 2, 3, 4, 5]}),
+        (["bar"], {"bar": [0, 1, 2]}),
+        ([], {}),
+    ],
+)
+def test_only_another_set_of_subscribed_names_bumps_the_group_epoch(
+    driver: GroupDriver, names: list[str], assigned: dict[str, list[int]] | None
+) -> None:
+    epoch = driver.join("m", ["foo", "bar"]).response.member_epoch
+    driver.settled("m")
+    sent = driver.heartbeat("m", epoch, subscribed_topic_names=names)
+    assert driver.group.epoch == epoch + (assigned is not None)
+    if assigned is None:
+        assert not driver.wrote
+        assert sent.response.assignment is None
+    else:
+        owned = driver.heartbeat("m", sent.response.member_epoch, owned=assigned)
+        assert owned.response.member_epoch == driver.group.epoch
+        assert received_assignment(owned) in (assigned, None)
+        assert {
+            topic.rstrip(b"\0").decode(): sorted(partitions)
+            for topic, partitions in driver.member().assigned.items()
+        } == assigned
+
+
+@pytest.mark.fact("E3-01")
+def test_each_new_assignment_needs_the_next_group_epoch(driver: GroupDriver) -> None:
+    first = driver.join("m").response.member_epoch
+    epochs = [driver.group.epoch - first]
+    for step in (
+        lambda: driver.join("n"),
+        lambda: driver.heartbeat("m", first),
+        lambda: driver.join("o", ["foo", "bar"]),
+        lambda: driver.heartbeat("n", -1),
+    ):
+        assert not step().error
+        epochs.append(driver.group.epoch - first)
+    assert epochs == [0, 1, 1, 2, 3]
+
+
 @pytest.mark.fact("H-22", "E22-21", "E7-40", "E4-04")
 def test_a_join_writes_the_targets_that_changed(driver: GroupDriver) -> None:
     driver.join("m")

@@ -19,7 +19,7 @@ from coterie.errors import ApiError
 from coterie.types import TopicId
 from coterie.wire.error_codes import ErrorCode
 
-A, B = b"a" * 16, b"b" * 16
+A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
 STABLE = MemberState.STABLE
 UNREVOKED = MemberState.UNREVOKED_PARTITIONS
 UNRELEASED = MemberState.UNRELEASED_PARTITIONS
@@ -110,6 +110,25 @@ def test_a_stable_member_gets_free_partitions_and_waits_for_the_others() -> None
     after = reconcile(member_of({A: [1]}), step({A: [1, 2, 3]}, taken=[(A, 3)]))
     assert outline(after) == (UNRELEASED, 11, 10)
     assert plain(after.assigned) == {A: {1, 2}}
+
+
+@pytest.mark.fact("E5-05")
+@pytest.mark.parametrize("taken", [[], [(B, 6)], [(C, 8)]])
+def test_each_topic_of_the_assignment_and_the_target_is_compared(
+    taken: list[tuple[TopicId, int]],
+) -> None:
+    member = member_of({A: [1, 2], B: [3, 4]})
+    target = {B: [4, 5, 6], C: [7, 8]}
+    waits = reconcile(member, step(target, owned={B: [3]}, taken=taken))
+    assert outline(waits) == (UNREVOKED, 10, 10)
+    assert plain(waits.assigned) == {B: {4}}
+    assert plain(waits.pending_revocation) == {A: {1, 2}, B: {3}}
+    after = reconcile(waits, step(target, owned={B: [4]}, taken=taken))
+    assert after.state is (UNRELEASED if taken else STABLE)
+    assert plain(after.assigned) == {
+        topic: set(partitions) - {p for of, p in taken if of == topic}
+        for topic, partitions in target.items()
+    }
 
 
 @pytest.mark.fact("E5-08", "E3-07")

@@ -446,7 +446,7 @@ def commit_at(server: InProcessServer, shard: int) -> None:
     assert codes == [NOT_COORDINATOR, 0]
 
 
-@pytest.mark.fact("E28-08", "H-115")
+@pytest.mark.fact("E28-08", "H-115", "E23-16")
 def test_list_groups_waits_until_its_groups_are_durable(
     server: InProcessServer,
 ) -> None:
