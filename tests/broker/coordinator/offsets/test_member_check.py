@@ -169,26 +169,34 @@ def test_a_commit_with_a_newer_or_negative_member_epoch_is_stale(
 @pytest.mark.fact("E17-05", "F6-05")
 @pytest.mark.parametrize("version", [9, 10])
 @pytest.mark.parametrize(
-    ("epoch", "answers"),
+    ("epoch", "partitions", "answers"),
     [
-        (4, [0, STALE, 0, STALE]),
-        (3, [0, STALE, STALE, STALE]),
-        (2, [STALE] * 4),
-        (0, [STALE] * 4),
+        (4, (F0, F2), [0, 0]),
+        (4, (F0, F1), [STALE, STALE]),
+        (4, (F3, F2), [STALE, STALE]),
+        (3, (F0,), [0]),
+        (3, (F0, F2), [STALE, STALE]),
+        (2, (F0,), [STALE]),
+        (0, (F0,), [STALE]),
     ],
 )
-def test_an_older_epoch_can_commit_partitions_assigned_by_that_epoch(
-    driver: GroupDriver, version: int, epoch: int, answers: list[int]
+def test_an_older_epoch_commits_only_partitions_assigned_by_that_epoch(
+    driver: GroupDriver,
+    version: int,
+    epoch: int,
+    partitions: tuple[tuple[str, int], ...],
+    answers: list[int],
 ) -> None:
-    assert commit(driver, epoch, version=version) == answers
-    accepted = {
-        (name, offset)
-        for name, offset, code in zip(
-            (F0, F1, F2, F3), (10, 11, 12, 13), answers, strict=True
-        )
-        if not code
-    }
-    assert set(driver.offsets().items()) == accepted
+    offsets: dict[tuple[str, int], Any] = dict.fromkeys(partitions, 10)
+    answered = driver.commit(
+        offsets,
+        member_id="m",
+        generation_id_or_member_epoch=epoch,
+        version=version,
+    )
+    assert list(answered.values()) == answers
+    expected = offsets if answers[0] == 0 else {}
+    assert driver.offsets() == expected
 
 
 @pytest.mark.fact("E17-05", "F6-05", "H-87")
@@ -202,7 +210,10 @@ def test_a_commit_in_flight_during_an_epoch_bump_is_accepted() -> None:
     assert commit(driver, 1) == [0] * 4
     driver.heartbeat("m", 1, owned={"foo": [0, 1]})
     assert driver.member("m").epoch == 2
-    assert commit(driver, 1) == [0, 0, STALE, STALE]
+    assert commit(driver, 1) == [STALE] * 4
+    kept = {("foo", 0): 10, ("foo", 1): 11}
+    answers = driver.commit(kept, member_id="m", generation_id_or_member_epoch=1)
+    assert set(answers.values()) == {0}
     assert commit(driver, 2, "n") == [0] * 4
 
 
@@ -214,7 +225,7 @@ def test_partition_errors_take_precedence_over_epoch_errors(
         member_id="m",
         generation_id_or_member_epoch=4,
     )
-    assert answers == {("foo", 6): 3, ("nowhere", 0): 3, F1: STALE, F0: 0}
+    assert answers == {("foo", 6): 3, ("nowhere", 0): 3, F1: STALE, F0: STALE}
 
 
 @pytest.mark.fact("E17-04")
@@ -245,7 +256,11 @@ def test_a_classic_member_commits_in_any_version(version: int) -> None:
 def test_a_classic_members_commit_in_flight_is_accepted() -> None:
     driver = GroupDriver()
     put(driver, M._replace(classic=CLASSIC), N)
-    assert commit(driver, 4) == [0, ILLEGAL, 0, ILLEGAL]
+    answers = driver.commit(
+        {F0: 10, F2: 12}, member_id="m", generation_id_or_member_epoch=4
+    )
+    assert set(answers.values()) == {0}
+    assert commit(driver, 4) == [ILLEGAL] * 4
 
 
 # The session.
@@ -281,7 +296,7 @@ def test_below_version_6_a_producer_gets_illegal_generation(
     driver: GroupDriver, version: int
 ) -> None:
     assert txn_commit(driver, 6, version=version) == [ILLEGAL] * 4
-    assert txn_commit(driver, 4, version=version) == [0, ILLEGAL, 0, ILLEGAL]
+    assert txn_commit(driver, 4, version=version) == [ILLEGAL] * 4
     assert txn_commit(driver, 5, "gone", version=version) == [UNKNOWN] * 4
     assert txn_commit(driver, -1, "m", version=version) == [ILLEGAL] * 4
     assert txn_commit(driver, 5, version=version) == [0] * 4
@@ -290,7 +305,7 @@ def test_below_version_6_a_producer_gets_illegal_generation(
 @pytest.mark.fact("E17-15", "F6-06")
 def test_from_version_6_a_producer_gets_stale_member_epoch(driver: GroupDriver) -> None:
     assert txn_commit(driver, 6, version=6) == [STALE] * 4
-    assert txn_commit(driver, 4, version=6) == [0, STALE, 0, STALE]
+    assert txn_commit(driver, 4, version=6) == [STALE] * 4
     assert txn_commit(driver, 5, "gone", version=6) == [UNKNOWN] * 4
     assert txn_commit(driver, 5, version=6) == [0] * 4
     assert txn_commit(driver, 5, group_id="none", version=6) == [69] * 4

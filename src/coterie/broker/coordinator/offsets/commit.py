@@ -325,14 +325,21 @@ class _Commit:
         )
 
     def _add(self, topic: Existing, requested: _RequestPartition) -> ErrorCode:
-        """Add the record of one partition; return its error code."""
+        """Add the record of one partition; return its error code.
+
+        Raises:
+            ApiError: The member has not owned the partition since the epoch of its
+                commit (E17-05).
+        """
         index = requested.partition_index
-        older = self._older
-        if older is not None and not older.covers(topic.topic_id, index):
-            return older.error
         metadata = requested.committed_metadata or ""
         if metadata and _is_too_long(metadata, self._metadata_max):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        older = self._older
+        if older is not None and not older.covers(topic.topic_id, index):
+            # One stale partition refuses the whole commit, as in Kafka's
+            # `OffsetMetadataManager.commitOffset`.
+            raise ApiError(older.error)
         expires = self._expire_timestamp_ms != -1
         value = OffsetCommitValue(
             offset=requested.committed_offset,

@@ -2,8 +2,8 @@
 
 A commit with the member's current epoch is valid for every partition. A commit with an
 older epoch may have been sent before the member received the newer one, so it is valid
-for the partitions that the member has owned ever since that epoch; for other partitions
-it may be a zombie's (KIP-1251). The epoch of a member of the classic protocol is its
+if the member has owned all its partitions ever since that epoch; otherwise it may be a
+zombie's (KIP-1251). The epoch of a member of the classic protocol is its
 generation. The cost does not depend on the size of the group.
 """
 
@@ -29,7 +29,7 @@ _NO_EPOCHS: Final[Mapping[int, int]] = {}
 class OlderEpoch(NamedTuple):
     """A commit with an older epoch than that of its member.
 
-    `error` is returned for partitions that the member has not owned since that epoch.
+    `error` is returned unless the member has owned all partitions since that epoch.
     """
 
     member: Member
