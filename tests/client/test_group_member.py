@@ -263,7 +263,6 @@ async def test_an_authorization_error_ends_the_membership() -> None:
             await member.leave()
 
 
-@pytest.mark.fact("E7-74")
 async def test_an_invalid_regex_raises_in_subscribe_and_the_member_continues() -> None:
     recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:

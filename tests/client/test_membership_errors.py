@@ -176,7 +176,7 @@ def test_a_deleted_group_is_joined_again() -> None:
     assert script.member.state is MemberState.FATAL
 
 
-@pytest.mark.fact("E7-73")
+@pytest.mark.fact("E7-73", "E9-03a")
 @pytest.mark.parametrize("code", FATAL)
 def test_an_error_that_is_not_retriable_ends_the_membership(code: ErrorCode) -> None:
     script = stable()
@@ -208,7 +208,6 @@ def test_an_unauthorized_topic_is_retried_at_the_heartbeat_interval() -> None:
     assert script.member.refusal is None
 
 
-@pytest.mark.fact("E7-74")
 def test_an_invalid_regex_restores_the_previous_subscription() -> None:
     script = MembershipScript()
     script.joined(5, owned(0))
@@ -222,7 +221,6 @@ def test_an_invalid_regex_restores_the_previous_subscription() -> None:
     assert script.member.owned == owned(0)
 
 
-@pytest.mark.fact("E7-74")
 def test_an_invalid_regex_without_a_previous_subscription_ends_the_membership() -> None:
     script = MembershipScript(Subscription(pattern="("))
     script.member.join()

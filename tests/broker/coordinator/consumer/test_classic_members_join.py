@@ -371,6 +371,7 @@ def test_a_member_can_change_to_the_classic_protocol(driver: GroupDriver) -> Non
     )
 
 
+@pytest.mark.fact("E7-35b")
 def test_a_member_that_changes_to_the_consumer_protocol_has_no_classic_timers(
     driver: GroupDriver,
 ) -> None:

@@ -12,6 +12,7 @@ from tests.broker.coordinator.consumer.groups import (
     AT_ONCE,
     GroupDriver,
     received_assignment,
+    topic_id,
 )
 
 
@@ -63,7 +64,7 @@ def test_a_heartbeat_of_an_unknown_member_is_refused(driver: GroupDriver) -> Non
     assert driver.heartbeat("n", 100).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.fact("H-08", "E7-50", "E7-51", "E22-25")
+@pytest.mark.fact("H-08", "E22-25", "E7-50a")
 def test_the_assignment_is_returned_when_changed_or_requested(
     driver: GroupDriver,
 ) -> None:
@@ -92,7 +93,7 @@ def test_a_full_group_refuses_a_join() -> None:
     assert received_assignment(driver.heartbeat("m", 1)) is None
 
 
-@pytest.mark.fact("H-10", "E7-39", "E11-06")
+@pytest.mark.fact("H-10", "E11-06", "E7-39a")
 def test_a_failing_assignor_writes_nothing(driver: GroupDriver) -> None:
     def fails(spec: object) -> None:
         raise RuntimeError("no")
@@ -161,7 +162,7 @@ def test_each_new_assignment_needs_the_next_group_epoch(driver: GroupDriver) -> 
     assert epochs == [0, 1, 1, 2, 3]
 
 
-@pytest.mark.fact("H-22", "E22-21", "E7-40", "E4-04")
+@pytest.mark.fact("H-22", "E22-21", "E7-40", "E4-04", "E7-38")
 def test_a_join_writes_the_targets_that_changed(driver: GroupDriver) -> None:
     driver.join("m")
     sent = driver.join("n")
@@ -171,7 +172,32 @@ def test_a_join_writes_the_targets_that_changed(driver: GroupDriver) -> None:
     assert driver.group.state.value == "Reconciling"
 
 
-@pytest.mark.fact("H-23", "E7-60", "E22-26", "E6-02")
+@pytest.mark.fact("E7-40a")
+def test_an_unchanged_target_writes_its_epoch_alone(driver: GroupDriver) -> None:
+    driver.join("m")
+    driver.heartbeat("m", 1, subscribed_topic_names=["foo", "nowhere"])
+    assert driver.wrote_types == ["member", "epoch", "target-epoch", "current"]
+
+
+@pytest.mark.fact("E7-40")
+def test_a_join_writes_no_target_that_stayed(driver: GroupDriver) -> None:
+    driver.join("m")
+    driver.join("n", ["bar"])
+    assert driver.wrote_types.count("target") == 1
+
+
+@pytest.mark.fact("E7-39")
+def test_the_preferred_assignor_computes_the_target(driver: GroupDriver) -> None:
+    driver.join("m", server_assignor="range")
+    driver.join("n", ["foo", "bar"], server_assignor="range")
+    driver.join("o", ["bar"])
+    assert driver.group.target("n")[topic_id("foo")] == {3, 4, 5}
+    assert driver.group.target("n")[topic_id("bar")] == {0, 1}
+
+
+@pytest.mark.fact(
+    "H-23", "E7-60", "E22-26", "E6-02", "E7-60a", "E7-60b", "E7-60c", "E7-60d"
+)
 def test_a_leave_removes_the_member(driver: GroupDriver) -> None:
     driver.join("m")
     driver.join("n")

@@ -106,7 +106,7 @@ def test_fields_omitted_from_a_heartbeat_keep_their_values(driver: GroupDriver) 
     assert (member.topic_names, member.rebalance_timeout_ms) == (("foo",), 7)
 
 
-@pytest.mark.fact("E7-35")
+@pytest.mark.fact("E7-35a")
 def test_client_id_and_host_are_always_updated(driver: GroupDriver) -> None:
     driver.join("m")
     request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
@@ -116,7 +116,7 @@ def test_client_id_and_host_are_always_updated(driver: GroupDriver) -> None:
     assert (member.client_id, member.client_host) == ("another", "/10.0.0.1")
 
 
-@pytest.mark.fact("E7-37", "F5-08", "E6-13")
+@pytest.mark.fact("E7-37", "F5-08", "E6-13", "E7-37a")
 def test_only_changed_subscriptions_or_topics_bump_the_epoch(
     driver: GroupDriver,
 ) -> None:
@@ -132,8 +132,8 @@ def test_only_changed_subscriptions_or_topics_bump_the_epoch(
 @pytest.mark.fact("E7-41")
 def test_a_heartbeat_reconciles_only_the_sending_member(driver: GroupDriver) -> None:
     driver.join("m")
-    driver.join("n")
     before = driver.member("m")
+    driver.join("n")
     driver.heartbeat("n", 2)
     assert driver.member("m") is before
 
@@ -149,7 +149,7 @@ def test_a_member_that_left_cannot_commit(driver: GroupDriver) -> None:
     assert set(codes.values()) == {ErrorCode.UNKNOWN_MEMBER_ID}
 
 
-@pytest.mark.fact("F5-06", "E10-06", "F5-09")
+@pytest.mark.fact("F5-06", "E10-06", "F5-09", "E7-32")
 def test_a_fenced_member_may_rejoin_with_its_id(driver: GroupDriver) -> None:
     driver.join("m")
     driver.join("n")

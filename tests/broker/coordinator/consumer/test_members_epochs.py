@@ -28,7 +28,7 @@ both_kinds = pytest.mark.parametrize("instance_id", [None, "i"])
 
 
 @both_kinds
-@pytest.mark.fact("H-06", "E7-30", "E7-31", "E9-09")
+@pytest.mark.fact("H-06", "E7-30", "E9-09", "E7-31a", "E7-31b")
 @pytest.mark.parametrize(
     ("epoch", "owned"),
     [

@@ -245,7 +245,7 @@ def test_committed_offsets_survive_a_protocol_change(driver: GroupDriver) -> Non
     assert driver.commit({("foo", 1): 6}, **asked) == {("foo", 1): 0}
 
 
-@pytest.mark.fact("H-130", "E20-01", "E20-11")
+@pytest.mark.fact("H-130", "E20-01", "E20-11", "E7-22a")
 @pytest.mark.parametrize("name", ["disabled", "downgrade", "nonsense"])
 def test_a_migration_policy_can_forbid_the_conversion(name: str) -> None:
     driver = policy(name)
@@ -371,7 +371,7 @@ def test_a_group_with_two_owners_of_a_partition_is_not_upgraded(
     assert is_refused(driver.join("m"))
 
 
-@pytest.mark.fact("E7-21")
+@pytest.mark.fact("E7-21a")
 def test_only_a_join_upgrades_a_group(driver: GroupDriver) -> None:
     classic_group(driver, HALVES)
     assert is_refused(driver.heartbeat("m", 1))

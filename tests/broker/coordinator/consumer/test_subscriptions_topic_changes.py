@@ -51,7 +51,7 @@ def test_a_topic_created_later_is_assigned(driver: GroupDriver) -> None:
     assert (left.error, left.response.member_epoch) == (0, -1)
 
 
-@pytest.mark.fact("E6-10", "E22-24", "E6-32", "E6-30")
+@pytest.mark.fact("E6-10", "E22-24", "E6-32", "E6-30", "E7-37b")
 def test_added_partitions_are_assigned_and_the_epoch_is_bumped_once(
     driver: GroupDriver,
 ) -> None:

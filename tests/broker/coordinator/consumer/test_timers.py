@@ -51,7 +51,7 @@ def test_heartbeats_restart_the_session_timer_and_leaving_cancels_it(
     assert SESSION not in driver.timers
 
 
-@pytest.mark.fact("E7-42")
+@pytest.mark.fact("E7-42a")
 def test_a_refused_heartbeat_does_not_extend_the_session(driver: GroupDriver) -> None:
     driver.join("m")
     before = driver.timers[SESSION]

@@ -11,7 +11,11 @@ from collections.abc import Collection, Iterable
 
 from coterie.broker.coordinator.consumer import timers
 from coterie.broker.coordinator.consumer.draft import ConsumerDraft
-from coterie.broker.coordinator.consumer.member import STATIC_LEAVE_EPOCH, Member
+from coterie.broker.coordinator.consumer.member import (
+    JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    Member,
+)
 from coterie.broker.coordinator.consumer.members import any_member
 from coterie.broker.coordinator.consumer.migration import downgrade, may_downgrade
 from coterie.broker.coordinator.consumer.timers import (
@@ -101,11 +105,19 @@ def _leave_temporarily(draft: ConsumerDraft, member: Member) -> None:
     """Keep the partitions and the target of a static member that leaves temporarily.
 
     Its session timer is not refreshed, so it must return within the session timeout of
-    its last heartbeat (E7-63, E9-11). It does not compute a target meanwhile.
+    its last heartbeat (E7-63c, E9-11). It does not compute a target meanwhile. Its
+    partitions count as assigned since epoch 0, so that it may commit with any epoch
+    when it returns (E7-63d).
     """
     assert member.instance_id is not None, "only a static member leaves temporarily"
+    assigned = {
+        topic: dict.fromkeys(held, JOIN_EPOCH)
+        for topic, held in member.assigned.items()
+    }
     draft.put_current(
-        member.at(STATIC_LEAVE_EPOCH, member.state, assigned=member.assigned)
+        member._replace(
+            epoch=STATIC_LEAVE_EPOCH, assigned=assigned, pending_revocation={}
+        )
     )
     draft.set(timers.cancel_rebalance(draft.group_id, member.member_id))
     draft.stop_computing(member.member_id)
