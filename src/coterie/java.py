@@ -1,7 +1,7 @@
-"""Java's `String.hashCode`, `String.trim` and the order of a `HashMap`.
+"""Details of Java that Kafka's behaviour depends on.
 
-Kafka assigns groups to partitions by hash codes, trims filters and ids, and selects the
-first entry of a map in some places.
+Kafka assigns groups to partitions by hash codes, trims filters and ids, selects the
+first entry of a map in some places, and quotes the errors of RE2/J.
 """
 
 from __future__ import annotations
@@ -14,6 +14,19 @@ K = TypeVar("K")
 _UNSIGNED: Final = 0xFFFF_FFFF
 _INITIAL_CAPACITY: Final = 16
 _TRIMMED: Final = "".join(map(chr, range(ord(" ") + 1)))
+
+_RE2J_DESCRIPTIONS: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "unexpected )": "regexp/syntax: internal error",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "trailing \\": "trailing backslash at end of expression",
+    "invalid named capture group": "invalid named capture",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+}
+"""Descriptions of errors that RE2 and RE2/J word differently."""
 
 
 def string_hash(text: str) -> int:
@@ -50,3 +63,11 @@ def hash_map_order(keys: Iterable[K], hash_code: Callable[[K], int]) -> list[K]:
         return (value ^ value >> 16) & (size - 1)
 
     return sorted(ordered, key=bucket)
+
+
+def re2j_description(message: bytes | str) -> str:
+    """Return the description of RE2/J for an error of RE2, whose message has the faulty
+    part of the expression after a colon."""
+    text = message.decode(errors="replace") if isinstance(message, bytes) else message
+    description = text.partition(": ")[0]
+    return _RE2J_DESCRIPTIONS.get(description, description)

@@ -28,6 +28,7 @@ from coterie.cli.kafka_consumer_groups.report import (
     warning,
 )
 from coterie.errors import CoterieError, SettingError
+from coterie.java import re2j_description
 
 if TYPE_CHECKING:
     from coterie.client.admin.admin_client import AdminClient
@@ -38,20 +39,6 @@ _NO_EXECUTE: Final = (
     "should add the --dry-run option explicitly if you are scripting this command and "
     "want to keep the current default behavior without prompting."
 )
-_RE2J_MESSAGES: Final = (
-    ("missing )", "missing closing )"),
-    ("unexpected )", "unexpected )"),
-    ("missing ]", "missing closing ]"),
-    ("no argument for repetition operator", "missing argument to repetition operator"),
-    ("bad repetition operator", "invalid nested repetition operator"),
-    ("invalid repetition size", "invalid repeat count"),
-    ("invalid character class range", "invalid character class range"),
-    ("invalid escape sequence", "invalid escape sequence"),
-    ("trailing \\", "trailing backslash at end of expression"),
-    ("invalid named capture group", "invalid named capture"),
-    ("invalid perl operator", "invalid or unsupported Perl syntax"),
-)
-"""Messages of RE2 in C++, and those of RE2/J for the same errors."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -134,12 +121,7 @@ def validate_regex(text: str) -> Report:
     try:
         re2.compile(text, options)
     except re2.error as failure:
-        (message,) = failure.args
-        if isinstance(message, bytes):
-            message = message.decode(errors="replace")
-        reason = next(
-            (java for cpp, java in _RE2J_MESSAGES if message.startswith(cpp)), message
-        )
+        reason = re2j_description(failure.args[0])
         verdict = output(f"The regular expression `{text}` is invalid: {reason}.\n")
         return Report(verdict.parts, failed=True)
     return output(f"The regular expression `{text}` is valid.\n")

@@ -156,7 +156,7 @@ def test_an_invalid_regular_expression_is_refused_without_a_change(
 ) -> None:
     sent = join(driver, "foo(")
     assert sent.error == ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert "missing )" in sent.response.error_message
+    assert "missing closing )" in sent.response.error_message
     assert not driver.state.consumer_groups
     join(driver, "foo-1")
     resolve(driver)

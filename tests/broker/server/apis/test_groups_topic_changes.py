@@ -212,7 +212,7 @@ def test_topics_that_match_a_regular_expression_are_added_and_removed(
 def test_an_invalid_regular_expression_is_refused(server: InProcessServer) -> None:
     answer = Client(server).join(subscribed_topic_regex="(unclosed")
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert "missing )" in answer.error_message
+    assert "missing closing )" in answer.error_message
 
 
 @pytest.mark.fact("E14-08")

@@ -73,7 +73,6 @@ def check_heartbeat(
     if epoch == JOIN_EPOCH:
         _check_join(request)
     elif epoch == STATIC_LEAVE_EPOCH:
-        _refuse_blank(request.member_id, "MemberId")
         _refuse_if(request.instance_id is None, "InstanceId can't be null.")
     else:
         _refuse_if(epoch < STATIC_LEAVE_EPOCH, "MemberEpoch is invalid.")

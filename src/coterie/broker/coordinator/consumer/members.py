@@ -70,8 +70,8 @@ def _fenced(how: str, epoch: int, member: Member) -> ApiError:
     return ApiError(
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"The consumer group member has a {how} member epoch ({epoch}) than the one "
-        f"known by the group coordinator ({member.epoch}). It must abandon all its "
-        "partitions and rejoin.",
+        f"known by the group coordinator ({member.epoch}). The member must abandon all "
+        "its partitions and rejoin.",
     )
 
 
@@ -140,7 +140,7 @@ def _static(
         raise ApiError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} cannot join the "
-            f"group because the instance id is owned by member {holder.member_id}.",
+            f"group because the instance id is owned by {holder.member_id} member.",
         )
     _check_keeps_instance(draft, member_id)
     return Sender(member_id, None, holder)

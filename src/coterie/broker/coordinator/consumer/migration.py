@@ -429,5 +429,5 @@ def _replace_timers_of_consumer_group(
 def _cannot_downgrade(draft: ConsumerDraft, reason: str) -> ApiError:
     return ApiError(
         ErrorCode.GROUP_ID_NOT_FOUND,
-        f"Consumer group {draft.group_id} cannot become a classic group: {reason}.",
+        f"Cannot downgrade the classic group {draft.group_id}: {reason}.",
     )

@@ -89,8 +89,8 @@ def _next_member(member: Member, inputs: ReconcileInput) -> Member:
             if inputs.owned is None or inputs.owned:
                 raise ApiError(
                     ErrorCode.FENCED_MEMBER_EPOCH,
-                    "The consumer group member is in an unknown state. It must abandon "
-                    "all its partitions and rejoin.",
+                    "The consumer group member is in a unknown state. The member must "
+                    "abandon all its partitions and rejoin.",
                 )
             return _next_assignment(member, inputs.target_epoch, inputs)
 

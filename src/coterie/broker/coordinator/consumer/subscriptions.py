@@ -16,6 +16,7 @@ E15-09).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
@@ -38,6 +39,7 @@ from coterie.broker.coordinator.consumer.timers import ResolveRegexes
 from coterie.broker.coordinator.result import Change, Context, Result
 from coterie.broker.coordinator.state import State
 from coterie.errors import ApiError
+from coterie.java import re2j_description
 from coterie.types import TopicName
 from coterie.wire.error_codes import ErrorCode
 
@@ -51,28 +53,36 @@ def _options() -> re2.Options:
 
 _OPTIONS: Final = _options()
 
+_TOKENS: Final = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|.", re.DOTALL)
+"""A quotation, an escape sequence or another character of an expression."""
+_ANY_BYTE: Final = r"\C"
+"""An escape sequence that RE2/J does not have."""
+
 
 def check_regex(text: str) -> None:
     """Check that the text is a regular expression.
 
     Raises:
-        ApiError: INVALID_REGULAR_EXPRESSION, with RE2's message (E14-04).
+        ApiError: INVALID_REGULAR_EXPRESSION, with the description of RE2/J (E14-04).
     """
     assert text, "an empty expression is not a subscription (E14-12)"
+    reason = _compile_error(text)
+    if reason is None and _ANY_BYTE in _TOKENS.findall(text):
+        reason = "invalid escape sequence"
+    if reason is None:
+        return
+    raise ApiError(
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+        f"SubscribedTopicRegex `{text}` is not a valid regular expression: {reason}.",
+    )
+
+
+def _compile_error(text: str) -> str | None:
     try:
         re2.compile(text, _OPTIONS)
     except re2.error as error:
-        (detail,) = error.args
-        reason = (
-            detail.decode(errors="replace")
-            if isinstance(detail, bytes)
-            else f"{detail}"
-        )
-        raise ApiError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{text}` is not a valid regular expression: "
-            f"{reason}.",
-        ) from None
+        return re2j_description(error.args[0])
+    return None
 
 
 def matching(
