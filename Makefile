@@ -18,7 +18,7 @@ SEEDS ?= 1-10000
 # More arguments for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
 
-.PHONY: help setup demo test interop differential quick compiled check format bench fuzz faults sim conformance lock versions spark42 clean
+.PHONY: help setup demo test interop differential quick compiled check format bench fuzz faults sim mutants conformance lock versions spark42 clean
 
 help: ## list these targets
 	@echo 'Coterie: Kafka consumer groups in Python. Start with: make demo'
@@ -86,6 +86,9 @@ sim: $(READY) ## run the simulation: exhaustive, 10,000 seeds, and all mutants
 	@$(BIN)/python -m sim --exhaustive $(DEPTH)
 	@$(BIN)/python -m sim --seeds $(SEEDS) --jobs $(JOBS) $(ARGS)
 	@$(BIN)/python -m sim --mutants --jobs $(JOBS)
+
+mutants: $(READY) ## change src at random places, and count the faults that tests detect
+	@$(BIN)/python -m mutation.automated --jobs $(JOBS) --write $(ARGS)
 
 lock: $(READY) ## resolve requirements-dev.txt again, with hashes (ARGS=--upgrade)
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

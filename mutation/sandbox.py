@@ -124,12 +124,16 @@ class Sandbox:
         limit_s: float = 600.0,
         order: Mapping[str, float] | None = None,
         to_the_end: bool = False,
+        timeout_s: float = 120.0,
     ) -> Report:
-        """Run files or tests, fastest first by `order`, up to the first failure."""
+        """Run files or tests in their `order`, up to the first failure. A test that
+        takes longer than `timeout_s` fails.
+        """
         named = [*tests]
         chosen = frozenset(named if any("::" in test for test in named) else ())
         files = list(dict.fromkeys(test.partition("::")[0] for test in named))
-        arguments = [*files, *(() if to_the_end else ("-x",))]
+        arguments = [*files, f"--timeout={timeout_s:.0f}"]
+        arguments += [] if to_the_end else ["-x"]
         with self.changed(edit):
             recorder = Recorder(chosen, order or {})
             ended = self.pytest(arguments, recorder, limit_s)
@@ -139,6 +143,28 @@ class Sandbox:
         seconds, failed = result["seconds"], tuple(result["failed"])
         unusable = output if code and not failed else ""
         return Report(failed, seconds, unusable=unusable)
+
+    @property
+    def source(self) -> Path:
+        """The folder of the copy of src."""
+        return self._folder / "src"
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables for a process that imports the copy, without a node of
+        Apache Kafka.
+        """
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(ADDRESS_OF_KAFKA)
+        }
+        path = os.pathsep.join((str(self.source), str(ROOT)))
+        hypothesis = str(self._folder / "hypothesis")
+        return {
+            **kept,
+            "PYTHONPATH": path,
+            "HYPOTHESIS_STORAGE_DIRECTORY": hypothesis,
+        }
 
     @contextlib.contextmanager
     def changed(self, edit: Edit | None) -> Iterator[None]:
@@ -197,13 +223,10 @@ class Sandbox:
         os.dup2(target, 1)
         os.dup2(target, 2)
         os.chdir(ROOT)
-        source = str(self._folder / "src")
-        sys.path[:0] = [source, str(ROOT)]
-        for name in [*os.environ]:
-            if name.startswith(ADDRESS_OF_KAFKA):
-                del os.environ[name]
-        os.environ["PYTHONPATH"] = os.pathsep.join((source, str(ROOT)))
-        os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(self._folder / "hypothesis")
+        sys.path[:0] = [str(self.source), str(ROOT)]
+        environment = self.environment()
+        os.environ.clear()
+        os.environ.update(environment)
         temporary = self._folder / "tmp"
         shutil.rmtree(temporary, ignore_errors=True)
         wanted = [*OPTIONS, f"--basetemp={temporary}", *arguments]
