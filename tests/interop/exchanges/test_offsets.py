@@ -27,7 +27,9 @@ from .log_records import Position, end_of_log, records_of
 from .members import (
     commit,
     describe_classic,
+    heartbeat,
     join_classic,
+    join_consumer,
     join_request,
     leave_classic,
     topic_id,
@@ -39,6 +41,7 @@ INVALID_GROUP_ID = 24
 GROUP_ID_NOT_FOUND = 69
 GROUP_SUBSCRIBED_TO_TOPIC = 86
 UNKNOWN_TOPIC_ID = 100
+STALE_MEMBER_EPOCH = 113
 
 
 def commit_to(
@@ -253,3 +256,46 @@ def test_a_group_subscribes_to_all_topics_before_its_first_generation(
     assert found == (0, [(topic, [(0, GROUP_SUBSCRIBED_TO_TOPIC)])])
     assert waiting.receive().error_code == 0
     assert delete_from(wire, group, [(topic, [0])]) == (0, [(topic, [(0, 0)])])
+
+
+@pytest.mark.slow
+@pytest.mark.fact("E17-04", "E17-05")
+@pytest.mark.parametrize("version", [9, 10])
+def test_a_commit_with_an_older_epoch_is_for_partitions_assigned_by_then(
+    wire: WireClient, group: str, new_topic: Callable[[str, int], str], version: int
+) -> None:
+    one, two = new_topic("one", 1), new_topic("two", 1)
+    old, new = (one, topic_id(wire, one)), (two, topic_id(wire, two))
+    member = join_consumer(wire, group, one)
+    wanted = {"subscribed_topic_names": [one, two]}
+    last = heartbeat(wire, group, member.id, member.epoch, **wanted)
+
+    def next_epoch() -> int:
+        nonlocal last
+        if last.member_epoch == member.epoch:
+            last = heartbeat(wire, group, member.id, member.epoch)
+        return last.member_epoch - member.epoch
+
+    assert eventually(next_epoch, expected="another epoch") > 0
+
+    def codes(offsets: Any, epoch: int = member.epoch) -> list[int]:
+        topics = commit_to(
+            wire,
+            group,
+            offsets,
+            version,
+            member_id=member.id,
+            generation_id_or_member_epoch=epoch,
+        )
+        return [code for _, partitions in topics for _, code in partitions]
+
+    assert codes([(*old, {0: 5})]) == [0]
+    assert codes([(*new, {0: 5})]) == [STALE_MEMBER_EPOCH]
+    both = [(*old, {0: 6}), (*new, {0: 6})]
+    # One partition refuses the whole commit.
+    assert codes(both) == [STALE_MEMBER_EPOCH] * 2
+    assert codes(both, epoch=-1) == [STALE_MEMBER_EPOCH] * 2
+    assert codes(both, epoch=member.epoch + 9) == [STALE_MEMBER_EPOCH] * 2
+    unknown = [(*new, {0: 6, 9: 6}), (*old, {0: 6})]
+    assert codes(unknown) == [UNKNOWN_TOPIC_OR_PARTITION, *[STALE_MEMBER_EPOCH] * 2]
+    assert codes(both, epoch=last.member_epoch) == [0, 0]

@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 from coterie.broker.coordinator.classic import heartbeat as classic_heartbeat
 from coterie.broker.coordinator.consumer import heartbeat as consumer_heartbeat
 from coterie.broker.coordinator.offsets.deletion import ExpireOffsets, TopicsDeleted
+from coterie.broker.coordinator.offsets.fetch import FetchOffsets
 from coterie.broker.coordinator.offsets.fetch_bytes import Fetched
 from coterie.broker.coordinator.record_serde import encode_record
 from coterie.broker.coordinator.records import OffsetCommitKey
@@ -574,11 +575,11 @@ class Runtime:
     def _fail_unwritten(
         self, pending: PendingRequest, error: LogError | TimeoutError
     ) -> None:
-        """Respond with an error, as a write that the response depends on failed
-        (E23-13)."""
+        """Respond with an error, as a write it depends on failed (E23-13, A-49)."""
         request, context, respond = pending
         code = ErrorCode.NOT_COORDINATOR
-        if isinstance(error, LogFull | TimeoutError):
+        is_fetch = isinstance(request, FetchOffsets | Fetched)
+        if isinstance(error, LogFull | TimeoutError) and not is_fetch:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         respond(self._error_shard.refuse(request, context, code, str(error)))
 

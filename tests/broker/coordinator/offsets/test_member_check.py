@@ -228,6 +228,19 @@ def test_partition_errors_take_precedence_over_epoch_errors(
     assert answers == {("foo", 6): 3, ("nowhere", 0): 3, F1: STALE, F0: STALE}
 
 
+def test_too_long_metadata_takes_precedence_over_epoch_errors(
+    driver: GroupDriver,
+) -> None:
+    long = {"committed_offset": 1, "committed_metadata": "x" * 5_000}
+    of_member: dict[str, Any] = {
+        "member_id": "m",
+        "generation_id_or_member_epoch": 4,
+    }
+    assert driver.commit({F0: 1, F1: long}, **of_member) == {F0: 0, F1: 12}
+    answers = driver.commit({F0: long, F3: 1}, **of_member)
+    assert answers == {F0: STALE, F3: STALE}
+
+
 @pytest.mark.fact("E17-04")
 def test_a_temporarily_absent_static_member_has_no_epoch() -> None:
     driver = GroupDriver()

@@ -12,7 +12,7 @@ from coterie.auth.acl import Operation, ResourceType
 from coterie.broker.coordinator.shard import Shard
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.runtime.shards import Phase
-from coterie.errors import LogError
+from coterie.errors import LogError, LogFull
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -242,12 +242,13 @@ def test_an_offset_fetch_waits_until_the_commit_it_returns_is_durable(
 
 
 @pytest.mark.fact("A-49", "H-96")
-@pytest.mark.parametrize("version", [7, 9])
+@pytest.mark.parametrize("version", [7, 9, 10])
+@pytest.mark.parametrize("error", [LogFull("no space"), LogError("a fire")])
 def test_a_require_stable_fetch_after_a_failed_write_gets_not_coordinator(
-    server: InProcessServer, version: int
+    server: InProcessServer, version: int, error: LogError
 ) -> None:
     def fail() -> None:
-        raise LogError("the disk is on fire")
+        raise error
 
     assert isinstance(server.broker.log, MemoryLog)
     server.broker.log.before_write = fail

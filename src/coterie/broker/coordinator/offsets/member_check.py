@@ -84,7 +84,7 @@ def check_transactional_commit(
     """
     epoch = request.generation_id_or_member_epoch
     instance_id = request.group_instance_id
-    is_anonymous = epoch < 0 and not request.member_id and instance_id is None
+    is_anonymous = epoch == -1 and not request.member_id and instance_id is None
     if is_anonymous or (epoch < 0 and not group.members):
         return None
     return _checked_epoch(_member(group, request.member_id), epoch)
