@@ -40,7 +40,6 @@ def test_a_computation_of_a_member_that_left_and_rejoined_is_refused(
     driver.enter("m")
     handed_out = driver.prepare("m").response.group_epoch
     driver.heartbeat("m", -1)
-    assert driver.group.assignment_epoch > handed_out
     assert driver.enter("m").response.should_compute_assignment
     late = driver.install("m", {"m": ALL_OF_FOO}, epoch=handed_out)
     assert late.error == ErrorCode.INVALID_ASSIGNMENT

@@ -55,7 +55,8 @@ def step(
     epoch: int = 11,
     owned: Owned | None = None,
     taken: Collection[tuple[TopicId, int]] = (),
-    subscribed: Collection[TopicId] | None = None,
+    subscribed: Collection[TopicId] = (A, B, C),
+    changed: bool = False,
 ) -> ReconcileInput:
     """Return a reconciliation input; other members own the partitions of `taken`."""
     return ReconcileInput(
@@ -64,6 +65,7 @@ def step(
         owner_epoch=lambda topic, p: 10 if (topic, p) in taken else FREE,
         owned=owned,
         subscribed=subscribed,
+        changed=changed,
     )
 
 
@@ -177,7 +179,7 @@ def test_an_unrevoked_member_is_stable_once_it_has_revoked(owned: Owned) -> None
 def test_a_newer_target_can_request_another_revocation() -> None:
     member = member_of({A: [2, 3]}, UNREVOKED, {A: [1]})
     after = reconcile(member, step({A: [3]}, epoch=15, owned={A: [2, 3]}))
-    assert outline(after) == (UNREVOKED, 11, 10)
+    assert outline(after) == (UNREVOKED, 10, 10)
     assert plain(after.assigned) == {A: {3}}
     assert plain(after.pending_revocation) == {A: {2}}
 
@@ -242,7 +244,7 @@ def test_a_member_in_unknown_state_without_partitions_advances_to_the_target() -
 @pytest.mark.fact("E5-15")
 def test_an_unsubscribed_topic_is_revoked_although_the_target_has_it() -> None:
     member = member_of({A: [1], B: [2]})
-    asked = step({A: [1], B: [2]}, epoch=10, subscribed=[A])
+    asked = step({A: [1], B: [2]}, epoch=10, subscribed=[A], changed=True)
     after = reconcile(member, asked)
     assert outline(after) == (UNREVOKED, 10, 10)
     assert plain(after.assigned) == {A: {1}}
@@ -252,14 +254,14 @@ def test_an_unsubscribed_topic_is_revoked_although_the_target_has_it() -> None:
 @pytest.mark.fact("E5-15")
 def test_a_subscription_that_covers_all_partitions_changes_nothing() -> None:
     member = member_of({A: [1]})
-    asked = step({A: [1]}, epoch=10, subscribed=[A, B])
+    asked = step({A: [1]}, epoch=10, subscribed=[A, B], changed=True)
     assert reconcile(member, asked) is member
 
 
 @pytest.mark.fact("E5-15")
-def test_a_deleted_topic_is_added_to_pending_revocations() -> None:
+def test_an_unsubscribed_topic_is_added_to_pending_revocations() -> None:
     member = member_of({A: [2], B: [3]}, UNREVOKED, {A: [1]})
-    after = reconcile(member, step({A: [2], B: [3]}, subscribed=[A]))
+    after = reconcile(member, step({A: [2], B: [3]}, subscribed=[A], changed=True))
     assert outline(after) == (UNREVOKED, 10, 10)
     assert plain(after.assigned) == {A: {2}}
     assert plain(after.pending_revocation) == {A: {1}, B: {3}}
@@ -277,7 +279,45 @@ def test_a_member_that_revokes_topic_by_topic_stays_below_the_target_epoch() -> 
 
 def test_a_subscription_to_all_assigned_topics_keeps_an_unrevoked_member() -> None:
     member = member_of({A: [2]}, UNREVOKED, {A: [1]})
-    assert reconcile(member, step({A: [2]}, subscribed=[A])) is member
+    asked = step({A: [2]}, subscribed=[A], changed=True)
+    assert reconcile(member, asked) is member
+
+
+@pytest.mark.fact("E5-15")
+def test_an_unsubscribed_topic_without_a_change_waits_for_the_next_target() -> None:
+    member = member_of({A: [1], B: [2]})
+    assert reconcile(member, step({A: [1]}, epoch=10, subscribed=[A])) is member
+    unrevoked = member_of({A: [2], B: [3]}, UNREVOKED, {A: [1]})
+    assert reconcile(unrevoked, step({A: [2]}, subscribed=[A])) is unrevoked
+
+
+@pytest.mark.fact("E5-15", "E5-10")
+def test_an_unsubscribed_topic_that_is_not_owned_is_revoked_already() -> None:
+    member = member_of({A: [1], B: [2]})
+    asked = step({A: [1]}, epoch=10, owned={A: [1]}, subscribed=[A], changed=True)
+    after = reconcile(member, asked)
+    assert outline(after) == (STABLE, 10, 10)
+    assert plain(after.assigned) == {A: {1}}
+    assert after.pending_revocation == {}
+
+
+@pytest.mark.fact("E5-15")
+def test_an_unsubscribed_topic_of_the_target_is_not_assigned() -> None:
+    after = reconcile(member_of({A: [1]}), step({A: [1], B: [2]}, subscribed=[A]))
+    assert outline(after) == (STABLE, 11, 10)
+    assert plain(after.assigned) == {A: {1}}
+
+
+@pytest.mark.fact("E5-05", "E5-13")
+@pytest.mark.parametrize("epoch", [10, 11])
+def test_a_member_gets_its_own_revoked_partition_back_at_once(epoch: int) -> None:
+    member = member_of({A: [2]}, UNREVOKED, {A: [1, 3]})
+    taken = [(A, 1), (A, 3), (A, 4)]  # 4 is another member's
+    asked = step({A: [1, 2, 4]}, epoch=epoch, owned={A: [2]}, taken=taken)
+    after = reconcile(member, asked)
+    assert outline(after) == (UNRELEASED, epoch, 10)
+    assert after.assigned == {A: {1: epoch, 2: 5}}
+    assert after.pending_revocation == {}
 
 
 partition_sets = st.dictionaries(

@@ -44,6 +44,7 @@ def beat(group: ConsumerGroup, member_id: str, owned: Owned | None = None) -> Ou
         target_epoch=group.assignment_epoch,
         target=group.target(member_id),
         owner_epoch=group.owner_epoch,
+        subscribed=(FOO, BAR),
         owned=owned,
     )
     after = reconcile(before, step)

@@ -114,7 +114,7 @@ def test_a_shared_regular_expression_is_removed_with_its_last_member(
     driver.heartbeat("n", -1)
     assert "-regex" not in driver.wrote_types
     driver.heartbeat("m", -1)
-    words = ["-current", "-target", "-member", "-regex", "epoch", "target-epoch"]
+    words = ["-current", "-target", "-member", "-regex", "epoch"]
     assert driver.wrote_types == words
     assert not driver.group.regexes
     assert not driver.state.topic_index
@@ -128,7 +128,7 @@ def test_a_regular_expression_is_removed_with_a_fenced_member(
     join(driver, "bar", "n")
     resolve(driver)
     driver.advance(40_000)
-    driver.heartbeat("n", 2)
+    driver.heartbeat("n", 1)
     driver.advance(10_000)
     assert driver.group.members.keys() == {"n"}
     assert topics_of(driver) == {"bar": ["bar"]}
@@ -166,14 +166,17 @@ def test_an_invalid_regular_expression_is_refused_without_a_change(
 
 
 @pytest.mark.fact("E6-06", "E14-06", "E14-10")
-def test_a_changed_expression_applies_once_it_is_resolved(driver: GroupDriver) -> None:
+def test_a_changed_expression_revokes_all_topics_and_then_resolves(
+    driver: GroupDriver,
+) -> None:
     join(driver, "foo-1")
     resolve(driver)
     driver.heartbeat("m", 1)
     sent = driver.heartbeat("m", 2, subscribed_topic_regex="foo-.*")
-    assert received_assignment(sent) is None
-    assert driver.wrote_types == ["member", "-regex"]
+    assert received_assignment(sent) == {}
+    assert driver.wrote_types == ["member", "-regex", "current"]
     assert driver.group.epoch == 2
+    driver.heartbeat("m", 2, owned={})
     assert resolve(driver) == ["RegularExpression", "Metadata"]
     assert received_assignment(driver.heartbeat("m", 2)) == {
         "foo-1": [0],
@@ -189,10 +192,11 @@ def test_an_expression_without_matches_removes_the_assigned_topics(
     join(driver, "foo-1")
     resolve(driver)
     driver.heartbeat("m", 1)
-    driver.heartbeat("m", 2, subscribed_topic_regex="nothing")
+    sent = driver.heartbeat("m", 2, subscribed_topic_regex="nothing")
+    assert received_assignment(sent) == {}
+    driver.heartbeat("m", 2, owned={})
     assert resolve(driver) == ["RegularExpression", "Metadata"]
     assert (driver.group.epoch, driver.group.metadata_hash) == (3, 0)
-    assert received_assignment(driver.heartbeat("m", 2)) == {}
 
 
 @pytest.mark.fact("E6-06")
@@ -202,6 +206,8 @@ def test_another_expression_without_matches_bumps_no_epoch(
     join(driver, "nothing")
     resolve(driver)
     driver.heartbeat("m", 1, subscribed_topic_regex="nothing at all")
+    assert resolve(driver) == []
+    driver.heartbeat("m", 1)
     assert resolve(driver) == ["RegularExpression"]
     assert topics_of(driver) == {"nothing at all": []}
     assert driver.group.epoch == 1

@@ -20,6 +20,7 @@ from coterie.broker.coordinator.consumer import timers
 from coterie.broker.coordinator.consumer.draft import ConsumerDraft
 from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.consumer.member import Member, MemberState
+from coterie.broker.coordinator.consumer.plan import has_same_subscription
 from coterie.broker.coordinator.consumer.reconcile import (
     Owned,
     ReconcileInput,
@@ -65,11 +66,11 @@ def update_member(draft: ConsumerDraft, known: Member | None, member: Member) ->
     assert before.member_id == member.member_id
     if member != before or known is None:
         draft.put_metadata(member)
-    changed = _has_other_subscription(draft.group, known, member)
     update_regex(draft, before, member)
     requested = requests_assignment(draft, known, member)
-    _bump_if_needed(draft, changed=changed, requested=requested)
-    return changed
+    needs_target = requested or _needs_target(draft.group, before, member)
+    _bump_if_needed(draft, needs_target=needs_target)
+    return not has_same_subscription(before, member)
 
 
 def refresh_group(draft: ConsumerDraft) -> None:
@@ -79,7 +80,7 @@ def refresh_group(draft: ConsumerDraft) -> None:
         ApiError: UNKNOWN_SERVER_ERROR: the assignor failed.
     """
     assert not draft.is_touched, "a changed member needs advance()"
-    _bump_if_needed(draft, changed=False)
+    _bump_if_needed(draft, needs_target=False)
     make_target_if_due(draft)
 
 
@@ -91,7 +92,7 @@ def handle_make_target(state: State, request: MakeTarget, context: Context) -> R
             member retries.
     """
     group = state.consumer_groups.get(request.group_id)
-    if group is None:
+    if group is None or not group.members:
         return Result()
     draft = ConsumerDraft(group, context)
     if draft.epoch > draft.assignment_epoch and not is_client_side(draft):
@@ -99,53 +100,46 @@ def handle_make_target(state: State, request: MakeTarget, context: Context) -> R
     return draft.result()
 
 
-def _has_other_subscription(
-    group: ConsumerGroup, before: Member | None, after: Member
-) -> bool:
+def _needs_target(group: ConsumerGroup, before: Member, after: Member) -> bool:
     """Return whether the member's subscription requires a new target (E6-01, E6-05).
 
-    That of a new member always does. A new regular expression does so once it is
-    resolved; until then the member keeps its assignment (E6-06).
+    A new regular expression does so once it is resolved (E6-06).
     """
-    if before is None or before.topic_names != after.topic_names:
+    if before.topic_names != after.topic_names:
         return True
     regex = after.topic_regex
     return before.topic_regex != regex and group.is_resolved(regex)
 
 
-def _bump_if_needed(
-    draft: ConsumerDraft, *, changed: bool, requested: bool = False
-) -> None:
+def _bump_if_needed(draft: ConsumerDraft, *, needs_target: bool) -> None:
     """Bump the group epoch at most once, whatever the reasons (E6-30, E7-37).
 
     The topics' metadata is refreshed only for a reason, not at every heartbeat (E6-32).
     """
-    group = draft.group
-    other_assignor = requested
-    if group.members and draft.is_touched and not requested:
-        # The members may prefer another assignor now (F6-03).
-        assignors = tuple(draft.context.environment.assignors)
-        before = group.preferred_assignor(assignors)
-        other_assignor = draft.preferred_assignor() != before
-    if changed or other_assignor or group.is_refresh_due(draft.context.now_ms):
+    if needs_target or draft.group.is_refresh_due(draft.context.now_ms):
         other_topics = draft.refresh_topics()
-        if changed or other_assignor or other_topics:
+        if needs_target or other_topics:
             draft.bump()
         draft.schedule_refresh()
+    if draft.epoch == 0:
+        draft.put_first_epoch()
 
 
 def reconcile_member(
     draft: ConsumerDraft, member: Member, owned: Owned | None, *, changed: bool
 ) -> Member:
     """Reconcile the member and set its rebalance timer (E7-41, E8-03)."""
+    if not changed and member.is_reconciled(draft.assignment_epoch):
+        return member
     after = reconcile(
         member,
         ReconcileInput(
             target_epoch=draft.assignment_epoch,
             target=draft.target(member.member_id),
             owner_epoch=draft.group.owner_epoch,
+            subscribed=_subscribed(draft, member),
             owned=owned,
-            subscribed=_subscribed(draft, member, changed=changed),
+            changed=changed,
         ),
     )
     if after is member:
@@ -160,19 +154,11 @@ def reconcile_member(
     return after
 
 
-def _subscribed(
-    draft: ConsumerDraft, member: Member, *, changed: bool
-) -> set[TopicId] | None:
-    """Return the topics of the member if the target may be older than its
-    subscription.
+def _subscribed(draft: ConsumerDraft, member: Member) -> set[TopicId]:
+    """Return the existing topics that the member subscribes to.
 
-    The target may be older when the subscription changed in this request, or when the
-    target of the group epoch has not been computed yet (E5-15).
+    An expression that is not resolved matches nothing.
     """
-    assert draft.member(member.member_id) is member
-    is_resolved = draft.group.is_resolved(member.topic_regex)
-    if not changed and (draft.epoch == draft.assignment_epoch or not is_resolved):
-        return None
     names = [*member.topic_names]
     resolved = draft.group.regexes.get(member.topic_regex or "")
     if resolved is not None:

@@ -335,6 +335,15 @@ class ConsumerDraft:
         now_ms = self.context.now_ms
         self.write(target_epoch_record(self.group_id, made_for, now_ms))
 
+    def put_first_epoch(self) -> None:
+        """Set the epochs of a new group whose first member needs no target yet.
+
+        The empty target has no timestamp, so that it does not delay the next one.
+        """
+        self.bump()
+        self.assignment_epoch = self.epoch
+        self.write(target_epoch_record(self.group_id, self.epoch, 0))
+
     def schedule_refresh(self) -> None:
         """Set the time of the next metadata refresh."""
         deadline_ms = self.context.now_ms + REFRESH_INTERVAL_MS

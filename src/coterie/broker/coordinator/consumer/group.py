@@ -229,6 +229,12 @@ class ConsumerGroup:
         return not regex or regex in self.regexes
 
     @property
+    def has_unresolved(self) -> bool:
+        """True when the topics of an expression that members subscribe to are not
+        known."""
+        return len(self.regexes) < len(self.regex_counts)
+
+    @property
     def quiet_until_ms(self) -> int:
         """The time until which no step of the group is due without a change."""
         if not self.regex_counts:

@@ -153,7 +153,7 @@ def _is_settled(
         and member.instance_id == request.instance_id
         and member.epoch == request.member_epoch == group.epoch
         and group.epoch >= group.refresh.epoch
-        and group.is_resolved(member.topic_regex)
+        and not group.has_unresolved
         and member.is_reconciled(group.assignment_epoch)
     )
 

@@ -57,9 +57,6 @@ def remove_without_downgrade(draft: ConsumerDraft, gone: Collection[Member]) -> 
     assert draft.size >= 0
     draft.refresh_topics()
     draft.bump()
-    if not draft.size:
-        # An empty group needs no target (E2-08, F6-04).
-        draft.put_target_epoch()
 
 
 def leave_with_heartbeat(

@@ -96,19 +96,17 @@ def find_sender(
         ApiError: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
             UNRELEASED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, INVALID_REQUEST.
     """
+    if draft.member(request.member_id) is None:
+        check_group_size(draft)
     member_id = request.member_id or short_uuid(draft.context)
     if request.instance_id is not None:
-        sender = _static(draft, member_id, request, owned)
-    else:
-        member = draft.member(member_id)
-        if member is not None:
-            check_member_epoch(member, request.member_epoch, owned)
-        elif request.member_epoch != JOIN_EPOCH:
-            raise unknown_member(draft, member_id)
-        sender = Sender(member_id, member)
-    if sender.before is None and sender.replaced is None:
-        check_group_size(draft)
-    return sender
+        return _static(draft, member_id, request, owned)
+    member = draft.member(member_id)
+    if member is not None:
+        check_member_epoch(member, request.member_epoch, owned)
+    elif request.member_epoch != JOIN_EPOCH:
+        raise unknown_member(draft, member_id)
+    return Sender(member_id, member)
 
 
 def short_uuid(context: Context) -> str:
@@ -147,7 +145,7 @@ def _static(
 
 
 def _check_keeps_instance(draft: ConsumerDraft, member_id: MemberId) -> None:
-    """Refuse a member id that belongs to another instance id in the group (E9-04)."""
+    """Refuse a member id that belongs to another member in the group (E9-04)."""
     if draft.member(member_id) is not None:
         raise ApiError(
             ErrorCode.INVALID_REQUEST, "A member cannot change its instance id."

@@ -38,17 +38,20 @@ _NO_TARGET: Final[frozenset[int]] = frozenset()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileInput:
-    """The inputs of a step beside the member. `owned` is None when the heartbeat does
-    not report it. `subscribed` is None unless the member's subscription changed in this
-    heartbeat. Then it holds the ids of the subscribed topics, and the member loses all
-    other topics at once, although its target, which may be older, still contains them
-    (E5-15)."""
+    """The inputs of a step beside the member.
+
+    `owned` is None when the heartbeat does not report it. `subscribed` holds the ids of
+    the topics that the member subscribes to; the member loses all other topics,
+    although its target, which may be older, still contains them. If the subscription
+    `changed` in this heartbeat, it loses them at once (E5-15).
+    """
 
     target_epoch: int
     target: Target
     owner_epoch: OwnerEpoch
+    subscribed: Collection[TopicId]
     owned: Owned | None = None
-    subscribed: Collection[TopicId] | None = None
+    changed: bool = False
 
     def __post_init__(self) -> None:
         assert self.target_epoch >= 0, self.target_epoch
@@ -78,11 +81,14 @@ def reconcile(member: Member, inputs: ReconcileInput) -> Member:
 def _next_member(member: Member, inputs: ReconcileInput) -> Member:
     match member.state:
         case MemberState.STABLE:
-            if member.epoch == inputs.target_epoch and not _lost_topic(member, inputs):
-                return member
-            return _next_assignment(member, member.epoch, inputs)
+            if member.epoch != inputs.target_epoch:
+                return _next_assignment(member, member.epoch, inputs)
+            return _without_lost_topics(member, inputs) if inputs.changed else member
         case MemberState.UNREVOKED_PARTITIONS:
-            return _await_revocation(member, inputs)
+            if not _still_owns(inputs.owned, member.pending_revocation):
+                # The epoch stays, although KIP-848 advances it by one (E5-02).
+                return _next_assignment(member, member.epoch, inputs)
+            return _without_lost_topics(member, inputs) if inputs.changed else member
         case MemberState.UNRELEASED_PARTITIONS:
             return _next_assignment(member, member.epoch, inputs)
         case _:
@@ -95,30 +101,28 @@ def _next_member(member: Member, inputs: ReconcileInput) -> Member:
             return _next_assignment(member, inputs.target_epoch, inputs)
 
 
-def _await_revocation(member: Member, inputs: ReconcileInput) -> Member:
-    if not _still_owns(inputs.owned, member.pending_revocation):
-        # KIP-848: the member advances by one epoch and compares with the target again.
-        # A member that revoked topics it unsubscribed from may be at the target's epoch
-        # already (E5-02).
-        return _next_assignment(
-            member, min(member.epoch + 1, inputs.target_epoch), inputs
-        )
-    if not _lost_topic(member, inputs):
-        return member
-    assert inputs.subscribed is not None
+def _without_lost_topics(member: Member, inputs: ReconcileInput) -> Member:
+    """Return the member without the partitions of unsubscribed topics, which it must
+    revoke unless it has done so."""
     keep = {t: owned for t, owned in member.assigned.items() if t in inputs.subscribed}
+    if len(keep) == len(member.assigned):
+        return member
     lost = {t: owned for t, owned in member.assigned.items() if t not in keep}
+    pending = _merged(member.pending_revocation, lost)
+    if not _still_owns(inputs.owned, pending):
+        assert not member.pending_revocation, "the member would be reconciled"
+        return member.at(member.epoch, member.state, assigned=keep)
     return member.at(
         member.epoch,
-        member.state,
+        MemberState.UNREVOKED_PARTITIONS,
         assigned=keep,
-        pending_revocation=_merged(member.pending_revocation, lost),
+        pending_revocation=pending,
     )
 
 
 def _next_assignment(member: Member, epoch: int, inputs: ReconcileInput) -> Member:
     # Revoke first; then take all free partitions at the target epoch (E5-06, E5-09).
-    difference = _difference(member.assigned, inputs)
+    difference = _difference(member, inputs)
     if difference.revoke and _still_owns(inputs.owned, difference.revoke):
         return member.at(
             epoch,
@@ -142,32 +146,28 @@ def _next_assignment(member: Member, epoch: int, inputs: ReconcileInput) -> Memb
     )
 
 
-def _difference(assigned: AssignedPartitions, inputs: ReconcileInput) -> _Difference:
+def _difference(member: Member, inputs: ReconcileInput) -> _Difference:
     keep: dict[TopicId, dict[int, int]] = {}
     revoke: dict[TopicId, dict[int, int]] = {}
     add: dict[TopicId, list[int]] = {}
     is_waiting = False
-    for topic in {**assigned, **inputs.target}:
-        epochs = assigned.get(topic, _NO_EPOCHS)
+    for topic in {**member.assigned, **inputs.target}:
+        epochs = member.assigned.get(topic, _NO_EPOCHS)
         target = inputs.target.get(topic, _NO_TARGET)
-        if inputs.subscribed is not None and topic not in inputs.subscribed:
+        if topic not in inputs.subscribed:
             target = _NO_TARGET
         if kept := {p: epochs[p] for p in epochs if p in target}:
             keep[topic] = kept
         if surplus := {p: epochs[p] for p in epochs if p not in target}:
             revoke[topic] = surplus
         missing = sorted(target.difference(epochs))
-        free = [p for p in missing if inputs.owner_epoch(topic, p) == FREE]
+        # The member may get back at once what it has just revoked itself.
+        own = member.pending_revocation.get(topic, _NO_EPOCHS)
+        free = [p for p in missing if p in own or inputs.owner_epoch(topic, p) == FREE]
         if free:
             add[topic] = free
         is_waiting = is_waiting or len(free) < len(missing)
     return _Difference(keep, revoke, add, is_waiting)
-
-
-def _lost_topic(member: Member, inputs: ReconcileInput) -> bool:
-    if inputs.subscribed is None:
-        return False
-    return any(topic not in inputs.subscribed for topic in member.assigned)
 
 
 def _still_owns(owned: Owned | None, revoked: AssignedPartitions) -> bool:

@@ -135,8 +135,9 @@ def update_regex(draft: ConsumerDraft, before: Member, member: Member) -> None:
     """Apply a change of the member's expression, and schedule a resolution if one is
     due.
 
-    One is due when this member's expression is not resolved, or the refresh interval of
-    the group has passed (E14-06). The cost does not depend on the size of the group.
+    One is due when this member's expression or any other is not resolved, or the
+    refresh interval of the group has passed (E14-06). The cost does not depend on the
+    size of the group.
 
     Raises:
         ApiError: INVALID_REGULAR_EXPRESSION (E14-04).
@@ -148,7 +149,7 @@ def update_regex(draft: ConsumerDraft, before: Member, member: Member) -> None:
         draft.delete_regex_if_unused(before.topic_regex)
     group, now_ms = draft.group, draft.context.now_ms
     is_due = bool(group.regex_counts) and now_ms >= group.regex_schedule.due_ms
-    if is_due or not group.is_resolved(regex):
+    if is_due or group.has_unresolved or not group.is_resolved(regex):
         _schedule_resolution(draft)
 
 
@@ -160,11 +161,11 @@ def _schedule_resolution(draft: ConsumerDraft) -> None:
     """
     group, now_ms = draft.group, draft.context.now_ms
     run = group.regex_schedule
-    if run.planned_ms is not None and now_ms < run.planned_ms + MIN_INTERVAL_MS:
-        return
     # Kafka's interval starts with a resolved expression: the first one need not wait.
-    has_resolved = any(map(draft.is_subscribed_by, group.regexes))
-    at_ms = max(now_ms, run.earliest_ms) if has_resolved else now_ms
+    at_ms = max(now_ms, run.earliest_ms) if group.regexes else now_ms
+    planned_ms = run.planned_ms
+    if planned_ms is not None and planned_ms <= at_ms < planned_ms + MIN_INTERVAL_MS:
+        return
     draft.set(timers.regex_timer(draft.group_id, at_ms, draft.context))
     draft.make(RegexScheduleSet(draft.group_id, run._replace(planned_ms=at_ms)))
 
