@@ -81,20 +81,19 @@ class MutantResult(NamedTuple):
 
 
 class MutantRun(NamedTuple):
-    """A mutant with the tests to run on it, and their durations without it."""
+    """A mutant of a text, the tests to run on it, and their durations without it."""
 
     mutant: Mutant
+    text: str
     tests: tuple[str, ...]
     seconds: Mapping[str, float]
     worlds: int
 
     def run(self) -> tuple[str, str]:
         """Run tests and worlds on the mutant; in a process of the pool."""
-        path = self.mutant.path
-        text = self.mutant.apply((ROOT / path).read_text(encoding="utf-8"))
-        if not compiles(text):
+        edit = Edit(self.mutant.path, self.mutant.apply(self.text))
+        if not compiles(edit.text):
             return KILLED, "not valid Python"
-        edit = Edit(path, text)
         usual = sum(self.seconds[test] for test in self.tests)
         report = own_sandbox().run_tests(
             self.tests,
@@ -207,7 +206,8 @@ def run_package(
             continue
         tests = choose_tests(mutant, package, covered)
         seconds = {test: covered.seconds[test] for test in tests}
-        runs.append(MutantRun(mutant, tests, seconds, package.worlds))
+        text = (ROOT / mutant.path).read_text(encoding="utf-8")
+        runs.append(MutantRun(mutant, text, tests, seconds, package.worlds))
     bar = progress.add_task(package.name, total=len(runs))
     for run, (status, detail) in each_done(pool, MutantRun.run, runs):
         results.append(MutantResult(run.mutant, status, detail, len(run.tests)))
