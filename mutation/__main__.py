@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from rich.progress import (
     BarColumn,
@@ -21,6 +22,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from mutation.figures import Counts, write_figures
 from mutation.named import (
     InvalidMutant,
     NamedMutant,
@@ -31,6 +33,9 @@ from mutation.named import (
 from mutation.named_run import KILLED, RowResult, draw_rows, prepare, run_rows
 from mutation.sandbox import pool_of_sandboxes
 from tools.sources import read_sources
+
+SAMPLE: Final = "facts"
+"""The name of rows of docs/facts.tsv in docs/mutants.tsv."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -59,6 +64,8 @@ def main(words: Sequence[str] | None = None) -> int:
         rows = [result._asdict() for result in results]
         text = json.dumps({"seed": options.seed, "rows": rows}, indent=1)
         options.json.write_text(text + "\n", encoding="utf-8")
+    if options.write:
+        write_figures({SAMPLE: Counts(len(results), counts[KILLED], 0)}, options.seed)
     return 0 if counts[KILLED] == len(results) else 1
 
 
@@ -78,6 +85,9 @@ def _arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--jobs", type=int, default=1, help="number of processes")
     parser.add_argument("--json", type=Path, help="file to write the results to")
+    parser.add_argument(
+        "--write", action="store_true", help="write the counts to docs/mutants.tsv"
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="print all rows")
     return parser
 

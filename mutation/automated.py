@@ -9,7 +9,6 @@ known equivalent mutants are in mutation/equivalent.tsv, with the reason.
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import json
 import random
 import subprocess
@@ -29,6 +28,7 @@ from rich.progress import (
 )
 
 from mutation.covered import Coverage, measure
+from mutation.figures import Counts, write_figures
 from mutation.operators import Mutant, compiles, mutants_of
 from mutation.sandbox import ROOT, Edit, each_done, own_sandbox, pool_of_sandboxes
 
@@ -37,8 +37,6 @@ SURVIVED: Final = "survived"
 EQUIVALENT: Final = "equivalent"
 
 EQUIVALENTS: Final = ROOT / "mutation" / "equivalent.tsv"
-FIGURES: Final = ROOT / "docs" / "mutants.tsv"
-HEADING: Final = "package\tmutants\tkilled\tequivalent\tseed\tdate"
 TESTS_S_MAX: Final = 40.0
 """Seconds of tests, without a mutant, that run on one mutant."""
 SLOWER_MAX: Final = 6
@@ -244,7 +242,8 @@ def main(words: Sequence[str] | None = None) -> int:
     if options.json is not None:
         _write_json(options.json, options.seed, results)
     if options.write:
-        _write_figures(results, options.seed)
+        counts = {name: counts_of(found) for name, found in results.items()}
+        write_figures(counts, options.seed)
     every = [result for found in results.values() for result in found]
     return 0 if share(every) >= 0.95 else 1
 
@@ -329,21 +328,10 @@ def _write_json(
     file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def _write_figures(results: Mapping[str, Sequence[MutantResult]], seed: int) -> None:
-    """Write the figures of these packages, and keep the lines of all others."""
-    lines = {}
-    if FIGURES.exists():
-        for line in FIGURES.read_text(encoding="utf-8").splitlines()[1:]:
-            lines[line.partition("\t")[0]] = line
-    today = dt.datetime.now(dt.UTC).date()
-    for name, found in results.items():
-        counts = Counter(result.status for result in found)
-        lines[name] = (
-            f"{name}\t{len(found)}\t{counts[KILLED]}\t{counts[EQUIVALENT]}"
-            f"\t{seed}\t{today}"
-        )
-    text = "\n".join([HEADING, *(lines[name] for name in sorted(lines))])
-    FIGURES.write_text(text + "\n", encoding="utf-8")
+def counts_of(results: Sequence[MutantResult]) -> Counts:
+    """Count the mutants of a package."""
+    counts = Counter(result.status for result in results)
+    return Counts(len(results), counts[KILLED], counts[EQUIVALENT])
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.progress import Progress
 
-from mutation import automated
+from mutation import automated, figures
 from mutation.automated import (
     EQUIVALENT,
     EQUIVALENTS,
@@ -18,6 +18,7 @@ from mutation.automated import (
     MutantResult,
     Package,
     choose_tests,
+    counts_of,
     draw,
     key_of,
     read_equivalents,
@@ -25,6 +26,7 @@ from mutation.automated import (
     share,
 )
 from mutation.covered import Coverage, measure
+from mutation.figures import write_figures
 from mutation.operators import mutants_of
 from mutation.sandbox import ROOT, pool_of_sandboxes
 
@@ -117,14 +119,15 @@ def test_mutants_are_killed_or_equivalent_or_survive(
 def test_figures_of_other_packages_are_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    figures = tmp_path / "mutants.tsv"
-    monkeypatch.setattr(automated, "FIGURES", figures)
-    automated._write_figures({"operations": results_of(killed=2, survived=1)}, 7)
-    automated._write_figures({"broker/log": results_of(killed=1, equivalent=2)}, 8)
-    heading, log, operations = figures.read_text().splitlines()
+    file = tmp_path / "mutants.tsv"
+    monkeypatch.setattr(figures, "FIGURES", file)
+    write_figures({"operations": counts_of(results_of(killed=2, survived=1))}, 7)
+    write_figures({"broker/log": counts_of(results_of(killed=1, equivalent=2))}, 8)
+    write_figures({"operations": counts_of(results_of(killed=3))}, 9)
+    heading, log, operations = file.read_text().splitlines()
     assert heading == "package\tmutants\tkilled\tequivalent\tseed\tdate"
     assert log.split("\t")[:5] == ["broker/log", "3", "1", "2", "8"]
-    assert operations.split("\t")[:5] == ["operations", "3", "2", "0", "7"]
+    assert operations.split("\t")[:5] == ["operations", "3", "3", "0", "9"]
 
 
 def test_survivors_of_a_file_can_be_run_again(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def test_a_sample_depends_on_its_seed_alone() -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_files_of_a_fact_are_those_that_mention_it() -> None:
     files = files_to_collect(["E7-31"])
     assert "tests/broker/coordinator/consumer/test_members_epochs.py" in files
@@ -115,6 +116,7 @@ def test_the_command_fails_unless_all_rows_are_killed(
     assert command.main(["--facts", "A-01"]) == 0
 
 
+@pytest.mark.slow
 def test_the_command_needs_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([]) == 2
     assert "no rows are chosen" in capsys.readouterr().err
