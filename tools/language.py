@@ -58,7 +58,7 @@ PRIVATE_CITATIONS: Final = re.compile(
     r"|(?<!by )\bdesign:|\bhabit \d|\bpeer-tools\b|\bpeer-servers\b"
 )
 CITED_PAGE: Final = re.compile(r"[\w./-]*\w\.md\b")
-CITED_FACT: Final = re.compile(r"(?<![\w-])([A-K]\d{0,2}-\d{2,3})(?![\w-])")
+CITED_FACT: Final = re.compile(r"(?<![\w-])([A-K]\d{0,2}-\d{2,3}[a-z]?)(?![\w-])")
 CITED_DECISION: Final = re.compile(r"\bdecisions? (\d{4})\b")
 
 
@@ -116,6 +116,8 @@ def citations_resolve(sources: Iterable[Source]) -> Iterator[Finding]:
     paths = {source.path for source in sources}
     tables = [source for source in sources if source.path == "docs/facts.tsv"]
     facts = {line.partition("\t")[0] for table in tables for line in table.lines}
+    # A citation of E7-31 stands for the rows E7-31a, E7-31b and so on.
+    facts |= {fact[:-1] for fact in facts if fact[-1:].islower()}
     names = {path.rpartition("/")[2] for path in paths}
     decisions = {
         name[:4] for name in names if re.match(r"\d{4}-", name) and name.endswith("md")

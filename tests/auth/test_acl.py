@@ -106,7 +106,7 @@ def test_denying_an_operation_does_not_deny_others(denied: Operation) -> None:
     assert allowed == GROUP_OPERATIONS - {denied}
 
 
-@pytest.mark.fact("D-33")
+@pytest.mark.fact("D-33a")
 def test_a_group_has_five_operations_and_no_others() -> None:
     assert may(allow(Operation.ALL)) == {
         Operation.READ,
@@ -118,7 +118,7 @@ def test_a_group_has_five_operations_and_no_others() -> None:
     assert may(allow(Operation.ALL)) == GROUP_OPERATIONS
 
 
-@pytest.mark.fact("D-33")
+@pytest.mark.fact("D-33b")
 def test_alter_configs_implies_describe_configs() -> None:
     assert may(allow(Operation.ALTER_CONFIGS)) == {
         Operation.ALTER_CONFIGS,

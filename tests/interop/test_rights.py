@@ -38,7 +38,7 @@ def test_each_api_needs_exactly_the_listed_operations(sasl: SaslListener) -> Non
     assert differences == []
 
 
-@pytest.mark.fact("C-25", "D-33")
+@pytest.mark.fact("C-25b", "D-33a")
 def test_authorized_operations_are_the_same_bit_field(sasl: SaslListener) -> None:
     environment = AclEnvironment(sasl, "otto")
     visible = topic(Operation.DESCRIBE)

@@ -59,7 +59,7 @@ def protocol(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.mark.fact("C-60", "C-62", "E29-07")
+@pytest.mark.fact("C-60a", "C-62", "E29-07")
 @pytest.mark.parametrize(
     ("scenario", "offsets"),
     [
@@ -149,7 +149,7 @@ def test_a_member_that_joined_and_left_after_the_plan_is_detected(
     assert {item["error"]["code"] for item in items} == {"REFUSED"}
 
 
-@pytest.mark.fact("D-40", "D-43")
+@pytest.mark.fact("D-40", "D-43a")
 def test_undo_restores_the_offsets_of_a_deleted_group(
     writer: Writer, bootstrap: str, group: str, topic: str, protocol: str
 ) -> None:

@@ -70,7 +70,7 @@ def test_lag_counts_from_the_log_start(
     assert (row.log_start, row.log_end, row.margin) == (20, 100, committed - 20)
 
 
-@pytest.mark.fact("A-73")
+@pytest.mark.fact("A-73a", "A-73b")
 def test_a_partition_without_a_commit_has_no_lag() -> None:
     admin = FakeAdmin(logs={T0: FakeLog.of(0, 100)})
     admin.add(group("g", member("m", ("t", 0))))
@@ -79,7 +79,7 @@ def test_a_partition_without_a_commit_has_no_lag() -> None:
     assert (row.lag_status, row.log_end) == (LagStatus.NO_COMMIT, 100)
 
 
-@pytest.mark.fact("A-73")
+@pytest.mark.fact("A-73a", "A-73b")
 def test_a_missing_log_end_is_an_unknown_lag_with_an_error() -> None:
     admin = FakeAdmin()
     admin.add(group("g"), gone=7)
@@ -103,7 +103,6 @@ def test_owned_partitions_precede_those_without_an_owner() -> None:
     assert (rows[2].member_id, rows[2].host, rows[2].lag) == (None, None, 8)
 
 
-@pytest.mark.fact("A-72")
 def test_a_member_without_partitions_has_one_row() -> None:
     admin = FakeAdmin(logs={T0: FakeLog.of(0, 9)})
     admin.add(group("g", member("idle"), member("busy", ("t", 0))))

@@ -170,7 +170,7 @@ async def reset(admin: AdminClient, stage: Stage) -> tuple[PlanItem, ...]:
     return items_of(await plan_offsets(admin, Action.RESET, scenarios))
 
 
-@pytest.mark.fact("C-60")
+@pytest.mark.fact("C-60a")
 @pytest.mark.parametrize(
     ("scenario", "offset"),
     [

@@ -43,7 +43,7 @@ def row_of(scenario: Scenario, of: PartitionOffsets | None = None) -> ResetRow:
     return row
 
 
-@pytest.mark.fact("C-60")
+@pytest.mark.fact("C-60a")
 @pytest.mark.parametrize(
     ("scenario", "offset"),
     [

@@ -9,7 +9,7 @@ from tests.operations.cluster_model import ClusterModel
 from tests.operations.fake_admin import FakeLog
 
 
-@pytest.mark.fact("C-64")
+@pytest.mark.fact("C-64a")
 @pytest.mark.parametrize(
     ("text", "selector"),
     [
@@ -25,7 +25,7 @@ def test_a_selector_is_a_topic_or_some_of_its_partitions(
     assert TopicSelector.parse(str(selector)) == selector
 
 
-@pytest.mark.fact("C-64")
+@pytest.mark.fact("C-64a")
 @pytest.mark.parametrize(
     "text",
     ["", ":0", "t:", "t:0,", "t:-1", "t:a", "t:0:1", "t: 0", "t:4294967296", "t:²"],

@@ -117,7 +117,7 @@ def test_a_consumer_group_is_listed_by_type_and_state(
     assert listed(admin, group, states={ConsumerGroupState.EMPTY}) == empty
 
 
-@pytest.mark.fact("D-14", "H-110")
+@pytest.mark.fact("D-14c", "H-110")
 def test_a_consumer_group_is_deleted_once_it_is_empty(
     admin: AdminClient, bootstrap: str, group: str, topic: str, join: Join
 ) -> None:

@@ -63,14 +63,14 @@ def test_an_unknown_group_has_no_committed_offsets(bootstrap: str, group: str) -
     assert committed_offsets(bootstrap, group) == {}
 
 
-@pytest.mark.fact("C-21")
+@pytest.mark.fact("C-21a")
 def test_an_unknown_group_is_described_as_dead(admin: AdminClient, group: str) -> None:
     found = describe_group(admin, group)
     assert found.state == ConsumerGroupState.DEAD
     assert not found.members
 
 
-@pytest.mark.fact("C-20", "C-24")
+@pytest.mark.fact("C-20a", "C-24")
 def test_a_stable_group_is_described_with_its_members(
     admin: AdminClient, bootstrap: str, group: str, topic: str
 ) -> None:

@@ -70,7 +70,7 @@ def test_offsets_are_altered_with_their_metadata(
     assert (found.offset, found.metadata) == (11, "why")
 
 
-@pytest.mark.fact("D-45", "D-54")
+@pytest.mark.fact("D-45", "D-54b")
 def test_single_offsets_are_deleted(
     admin: KafkaAdminClient, bootstrap: str, group: str, topic: str
 ) -> None:
@@ -89,7 +89,7 @@ def test_single_offsets_are_deleted(
     assert committed_offsets(bootstrap, group) == {(topic, 1): 6}
 
 
-@pytest.mark.fact("D-53")
+@pytest.mark.fact("D-53a")
 def test_an_offset_of_a_subscribed_topic_cannot_be_deleted(
     admin: KafkaAdminClient,
     bootstrap: str,
@@ -102,7 +102,7 @@ def test_an_offset_of_a_subscribed_topic_cannot_be_deleted(
     assert answers == {where: GroupSubscribedToTopicError}
 
 
-@pytest.mark.fact("C-11", "C-20", "C-23", "C-24")
+@pytest.mark.fact("C-11", "C-20a", "C-23b", "C-24")
 def test_a_group_description_has_the_members_partitions(
     admin: KafkaAdminClient, group: str, member: KafkaPythonMember
 ) -> None:

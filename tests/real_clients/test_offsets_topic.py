@@ -84,7 +84,7 @@ def neighbours(bootstrap: str, group: str) -> list[tuple[bytes, bytes | None]]:
     return found
 
 
-@pytest.mark.fact("B-16", "E22-01")
+@pytest.mark.fact("B-16a", "E22-01")
 @pytest.mark.parametrize("suffix", ["plain", "ärger", "日本", "🦀🦀", "a" * 200])
 def test_a_group_is_in_the_offsets_partition_that_java_computes(
     bootstrap: str, group: str, topic: str, suffix: str
@@ -97,7 +97,7 @@ def test_a_group_is_in_the_offsets_partition_that_java_computes(
     )
 
 
-@pytest.mark.fact("D-12", "D-15", "E22-02")
+@pytest.mark.fact("D-12", "D-15a", "E22-02")
 def test_a_deleted_group_leaves_tombstones(
     bootstrap: str, group: str, topic: str
 ) -> None:

@@ -77,6 +77,13 @@ def test_a_run_of_a_test_that_lost_its_mark_proves_nothing() -> None:
     assert judged(PASSED, runs=runs)[0].status == TESTED
 
 
+def test_a_run_of_a_test_that_needs_apaches_tools_proves_a_fact() -> None:
+    runs = {"A-01": Run("4.3.1", ("test_tools.py::test_other",))}
+    first = judged(PASSED, runs=runs)[0]
+    assert first.status == PROVEN
+    assert first.evidence == "`test_tools.py::test_other`, `test_a.py::test_one`"
+
+
 def test_a_run_on_kafka_proves_nothing_if_a_test_fails_here() -> None:
     tests = {"A-01": {**PASSED["A-01"], "tests/b.py::test_two": "failed"}}
     assert judged(tests, runs=ON_KAFKA)[0].status == OPEN

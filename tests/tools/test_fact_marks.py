@@ -14,14 +14,14 @@ ROOT = Path(__file__).parent.parent.parent
 OUTCOMES = """
 import pytest
 
-@pytest.mark.fact("A-01", "A-02")
+@pytest.mark.fact("A-10", "A-11")
 def test_passes(): pass
 
-@pytest.mark.fact("A-02")
+@pytest.mark.fact("A-11")
 @pytest.mark.parametrize("wrong", [True, False])
 def test_may_fail(wrong): assert not wrong
 
-@pytest.mark.fact("A-03")
+@pytest.mark.fact("A-12")
 def test_is_skipped(): pytest.skip("not here")
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def broken():
     yield
     raise ValueError
 
-@pytest.mark.fact("A-04")
+@pytest.mark.fact("A-13")
 def test_breaks_after_its_call(broken): pass
 """
 
@@ -74,14 +74,14 @@ def test_outcomes_are_collected_in_any_number_of_processes(
     run_pytest(project, "-n", processes)
     name = "tests/test_some.py::"
     assert json.loads((project / "out.json").read_text()) == {
-        "A-01": {f"{name}test_passes": "passed"},
-        "A-02": {
+        "A-10": {f"{name}test_passes": "passed"},
+        "A-11": {
             f"{name}test_passes": "passed",
             f"{name}test_may_fail[True]": "failed",
             f"{name}test_may_fail[False]": "passed",
         },
-        "A-03": {f"{name}test_is_skipped": "skipped"},
-        "A-04": {f"{name}test_breaks_after_its_call": "failed"},
+        "A-12": {f"{name}test_is_skipped": "skipped"},
+        "A-13": {f"{name}test_breaks_after_its_call": "failed"},
     }
 
 

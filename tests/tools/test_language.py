@@ -13,7 +13,7 @@ from tools.language import (
 )
 from tools.sources import Source
 
-FACTS = Source("docs/facts.tsv", "id\tsection\nA-20\tA.2\n")
+FACTS = Source("docs/facts.tsv", "id\tsection\nA-20\tA.2\nA-22a\tA.2\n")
 DECISION = Source("docs/decisions/0003-replay-before-flush.md", "# 3")
 
 
@@ -57,6 +57,7 @@ def test_the_docstring_of_a_property_or_fixture_may_be_a_noun(decorator: str) ->
     ("path", "text"),
     [
         ("src/coterie/a.py", "# as fact A-21 says"),
+        ("src/coterie/a.py", "# as fact A-22b says"),
         ("src/coterie/a.py", "# see decision 0004"),
         ("src/coterie/a.py", "# see docs/missing.md"),
         ("README.md", "as in design: clients"),
@@ -69,7 +70,15 @@ def test_a_citation_that_does_not_resolve_is_reported(path: str, text: str) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ["# fact A-20", "# decision 0003", "# KIP-848", "# SHA-256, UTF-16"]
+    "text",
+    [
+        "# fact A-20",
+        "# fact A-22",
+        "# fact A-22a",
+        "# decision 0003",
+        "# KIP-848",
+        "# SHA-256, UTF-16",
+    ],
 )
 def test_a_citation_that_resolves_is_accepted(text: str) -> None:
     source = Source("src/coterie/a.py", text)

@@ -119,7 +119,7 @@ def test_arbitrary_bytes_are_malformed_or_a_value(
     assert isinstance(value, cls)
 
 
-@pytest.mark.fact("G1-07")
+@pytest.mark.fact("G1-07a")
 def test_unknown_tagged_fields_are_kept_and_encoded_in_order() -> None:
     plain = encode(HeartbeatRequest(group_id="g", member_id="m"), 4)
     body = plain[:-1] + b"\2" + b"\5\2ab" + b"\x0b\1c"
@@ -130,7 +130,7 @@ def test_unknown_tagged_fields_are_kept_and_encoded_in_order() -> None:
     assert encode(request, 4) == body
 
 
-@pytest.mark.fact("G1-07")
+@pytest.mark.fact("G1-07b")
 @pytest.mark.parametrize(
     "tags", [b"\2\5\0\5\0", b"\2\5\0\4\0", b"\1\5\3ab", b"\1\5", b"\1", b""]
 )
@@ -140,7 +140,7 @@ def test_tags_not_ascending_or_beyond_the_data_are_malformed(tags: bytes) -> Non
         decode(HeartbeatRequest, 4, plain[:-1] + tags)
 
 
-@pytest.mark.fact("G1-07")
+@pytest.mark.fact("G1-07b")
 def test_compact_lengths_are_one_more_and_zero_for_null() -> None:
     body = encode(HeartbeatRequest(group_id="gg", group_instance_id=None), 4)
     assert body == b"\3gg" + int32(0) + b"\1" + b"\0" + b"\0"
@@ -148,7 +148,7 @@ def test_compact_lengths_are_one_more_and_zero_for_null() -> None:
         decode(HeartbeatRequest, 4, b"\0" + body[3:])
 
 
-@pytest.mark.fact("G1-07")
+@pytest.mark.fact("G1-07b")
 def test_the_varint_of_a_null_may_be_longer_than_necessary() -> None:
     body = b"\3gg" + int32(0) + b"\1" + b"\x80\0" + b"\0"
     request, end = decode(HeartbeatRequest, 4, body)
@@ -156,7 +156,7 @@ def test_the_varint_of_a_null_may_be_longer_than_necessary() -> None:
     assert end == len(body)
 
 
-@pytest.mark.fact("G1-07", "E7-51")
+@pytest.mark.fact("G1-07c", "E7-51")
 def test_a_nullable_struct_has_a_marker_byte() -> None:
     absent = encode(ConsumerGroupHeartbeatResponse(), 0)
     empty = encode(ConsumerGroupHeartbeatResponse(assignment=Assignment()), 0)
@@ -215,7 +215,7 @@ def test_strings_are_utf8_up_to_the_length_limit() -> None:
     assert decode(HeartbeatRequest, 0, encode(odd, 0))[0] == odd
 
 
-@pytest.mark.fact("G1-10")
+@pytest.mark.fact("G1-10a")
 def test_a_uuid_is_sixteen_bytes_and_zero_for_none() -> None:
     topic_id = bytes(range(16))
     topic = OffsetFetchResponseTopics(topic_id=topic_id)

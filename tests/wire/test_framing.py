@@ -103,7 +103,7 @@ def test_a_frame_larger_than_every_limit_is_refused_by_its_size_alone() -> None:
     assert "101 bytes; at most 100" in str(reader.failure)
 
 
-@pytest.mark.fact("G1-01")
+@pytest.mark.fact("G1-01a")
 def test_a_request_header_has_key_version_correlation_id_and_client_id() -> None:
     frame = write_request(FRONT, "me", b"body", flexible=False)
     payload = int16(12) + int16(4) + int32(77) + text("me") + b"body"
@@ -112,7 +112,7 @@ def test_a_request_header_has_key_version_correlation_id_and_client_id() -> None
     assert read_client_id(payload, flexible=False) == ("me", len(payload) - 4)
 
 
-@pytest.mark.fact("G1-01")
+@pytest.mark.fact("G1-01a", "G1-01b")
 def test_a_flexible_request_header_adds_tags_and_keeps_the_client_id_format() -> None:
     frame = write_request(FRONT, "me", b"body", flexible=True)
     payload = int16(12) + int16(4) + int32(77) + text("me") + NO_TAGS + b"body"
@@ -120,7 +120,7 @@ def test_a_flexible_request_header_adds_tags_and_keeps_the_client_id_format() ->
     assert read_client_id(payload, flexible=True) == ("me", len(payload) - 4)
 
 
-@pytest.mark.fact("G1-01")
+@pytest.mark.fact("G1-01a")
 @pytest.mark.parametrize("flexible", [False, True])
 @pytest.mark.parametrize("client_id", ["", "kafka-python", "ü" * 40])
 def test_kafka_python_encodes_the_same_header(client_id: str, flexible: bool) -> None:
@@ -133,7 +133,7 @@ def test_kafka_python_encodes_the_same_header(client_id: str, flexible: bool) ->
     assert write_request(FRONT, client_id, b"", flexible=flexible)[4:] == theirs
 
 
-@pytest.mark.fact("G1-01")
+@pytest.mark.fact("G1-01a")
 @pytest.mark.parametrize("flexible", [False, True])
 def test_the_client_id_may_be_null(flexible: bool) -> None:
     payload = write_request(FRONT, None, b"x", flexible=flexible)[4:]
@@ -145,7 +145,7 @@ def test_tags_of_a_request_header_are_skipped() -> None:
     assert read_client_id(payload, flexible=True) == ("me", len(payload) - 4)
 
 
-@pytest.mark.fact("G1-01")
+@pytest.mark.fact("G1-01c", "G1-01a")
 def test_a_response_header_has_correlation_id_and_tags_in_v1() -> None:
     assert write_response(77, b"body", tagged=False) == int32(8) + int32(77) + b"body"
     flexible = write_response(77, b"body", tagged=True)

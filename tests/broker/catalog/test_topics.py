@@ -164,7 +164,7 @@ def test_topic_deletion_can_be_disabled() -> None:
     assert refusal(catalog.delete_topic, "a") is ErrorCode.TOPIC_DELETION_DISABLED
 
 
-@pytest.mark.fact("G1-10")
+@pytest.mark.fact("G1-10b")
 def test_reserved_ids_are_never_topic_ids() -> None:
     assert not is_usable_id(bytes(16))
     assert not is_usable_id(CATALOG_TOPIC_ID)

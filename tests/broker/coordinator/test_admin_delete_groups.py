@@ -42,14 +42,14 @@ def test_deleting_an_empty_group_deletes_its_offsets(driver: ShardDriver) -> Non
     assert driver.delete_group().error == 69
 
 
-@pytest.mark.fact("D-10", "D-14", "H-110")
+@pytest.mark.fact("D-10", "D-14a", "H-110")
 def test_a_stable_group_is_not_deleted(driver: ShardDriver) -> None:
     [member_id] = stable_group(driver, 1)
     assert driver.delete_group().error == 68
     assert heartbeat(driver, member_id) == 0
 
 
-@pytest.mark.fact("D-10", "D-14")
+@pytest.mark.fact("D-10", "D-14a")
 def test_a_rebalancing_group_is_not_deleted(driver: ShardDriver) -> None:
     joining_group(driver, 1)
     assert driver.delete_group().error == 68
@@ -64,14 +64,14 @@ def test_an_unknown_group_is_not_found(driver: ShardDriver) -> None:
     )
 
 
-@pytest.mark.fact("D-14")
+@pytest.mark.fact("D-14b")
 def test_a_dead_group_is_not_found(driver: ShardDriver) -> None:
     stable_group(driver, 1)
     driver.shard.resign()
     assert driver.delete_group().error == 69
 
 
-@pytest.mark.fact("D-15")
+@pytest.mark.fact("D-15a", "D-15b")
 def test_a_group_deletion_writes_its_tombstones_in_one_batch(
     driver: ShardDriver,
 ) -> None:
@@ -105,7 +105,7 @@ def test_the_empty_group_id_is_accepted(driver: ShardDriver) -> None:
     assert driver.delete_group("").error == 0
 
 
-@pytest.mark.fact("D-19", "H-110")
+@pytest.mark.fact("D-19a", "H-110")
 def test_a_member_of_a_deleted_group_cannot_commit(driver: ShardDriver) -> None:
     [member_id] = stable_group(driver, 1)
     leave(driver, member_id)
@@ -123,7 +123,6 @@ def test_a_pending_member_of_a_deleted_group_is_unknown(driver: ShardDriver) -> 
     assert join(driver, response.member_id).error == 25
 
 
-@pytest.mark.fact("D-03")
 @pytest.mark.parametrize(("version", "message"), [(2, None), (3, "why")])
 def test_version_3_has_the_error_message(
     driver: ShardDriver, version: int, message: str | None
@@ -144,7 +143,7 @@ def test_version_3_has_the_error_message(
 F0 = ("foo", 0)
 
 
-@pytest.mark.fact("D-14", "H-110")
+@pytest.mark.fact("D-14c", "H-110")
 @pytest.mark.parametrize("version", range(4))
 def test_a_consumer_group_with_members_is_not_deleted(version: int) -> None:
     driver = GroupDriver()
@@ -162,7 +161,7 @@ def test_a_consumer_group_with_an_absent_static_member_is_not_deleted() -> None:
     assert driver.delete_group().error == 68
 
 
-@pytest.mark.fact("D-12", "D-15", "E22-29")
+@pytest.mark.fact("D-12", "D-15a", "D-15b", "E22-29")
 def test_an_empty_consumer_group_is_deleted_in_one_batch() -> None:
     driver = GroupDriver()
     driver.join("m")
@@ -178,7 +177,7 @@ def test_an_empty_consumer_group_is_deleted_in_one_batch() -> None:
     assert not driver.reloaded().state.consumer_groups
 
 
-@pytest.mark.fact("D-19", "H-110")
+@pytest.mark.fact("D-19a", "H-110")
 def test_a_member_of_a_deleted_consumer_group_cannot_commit() -> None:
     driver = GroupDriver()
     driver.join("m")

@@ -44,7 +44,7 @@ def state_of(driver: ShardDriver) -> str:
     return state
 
 
-@pytest.mark.fact("C-20")
+@pytest.mark.fact("C-20a", "C-20c", "C-20d")
 def test_the_states_have_kafkas_names(driver: ShardDriver) -> None:
     assert state_of(driver) == "Dead"
     driver.commit({("t", 0): 1})
@@ -59,7 +59,7 @@ def test_the_states_have_kafkas_names(driver: ShardDriver) -> None:
     assert state_of(driver) == "PreparingRebalance"
 
 
-@pytest.mark.fact("C-21", "H-118", "D-19")
+@pytest.mark.fact("C-21a", "H-118")
 @pytest.mark.parametrize("version", range(6))
 def test_before_version_6_a_missing_group_is_described_as_dead(
     driver: ShardDriver, version: int
@@ -69,7 +69,7 @@ def test_before_version_6_a_missing_group_is_described_as_dead(
     assert (group.group_state, group.members) == ("Dead", [])
 
 
-@pytest.mark.fact("C-21")
+@pytest.mark.fact("C-21b")
 def test_version_6_returns_group_id_not_found_for_a_missing_group(
     driver: ShardDriver,
 ) -> None:
@@ -79,7 +79,7 @@ def test_version_6_returns_group_id_not_found_for_a_missing_group(
     assert (group.group_state, group.members) == ("Dead", [])
 
 
-@pytest.mark.fact("C-23", "C-24", "H-118")
+@pytest.mark.fact("C-23a", "C-23b", "C-23c", "C-24", "H-118")
 @pytest.mark.parametrize("version", range(7))
 def test_a_stable_group_is_described_with_metadata_and_assignments(
     driver: ShardDriver, version: int
@@ -110,7 +110,7 @@ def members_without_bytes(group: Any) -> int:
     return len(group.members)
 
 
-@pytest.mark.fact("C-23", "H-118")
+@pytest.mark.fact("C-23a", "C-23b", "H-118")
 def test_before_the_sync_members_have_no_metadata_or_assignment(
     driver: ShardDriver,
 ) -> None:
@@ -120,7 +120,7 @@ def test_before_the_sync_members_have_no_metadata_or_assignment(
     assert (group.protocol_type, group.protocol_data) == ("consumer", "")
 
 
-@pytest.mark.fact("C-23")
+@pytest.mark.fact("C-23a", "C-23b", "C-23c")
 def test_during_a_rebalance_members_have_their_last_assignment_and_no_metadata(
     driver: ShardDriver,
 ) -> None:
@@ -140,7 +140,7 @@ def test_during_a_rebalance_members_have_their_last_assignment_and_no_metadata(
     assert group.protocol_data == ""
 
 
-@pytest.mark.fact("C-23")
+@pytest.mark.fact("C-23c")
 def test_a_rebalance_that_is_abandoned_discards_the_assignments(
     driver: ShardDriver,
 ) -> None:
@@ -216,7 +216,7 @@ def test_a_malformed_subscription_is_described_without_topics(
     assert member.member_protocols == ["range"]
 
 
-@pytest.mark.fact("C-26", "H-113")
+@pytest.mark.fact("H-113")
 def test_an_error_response_has_only_group_id_and_error_code(
     driver: ShardDriver,
 ) -> None:
@@ -228,14 +228,14 @@ def test_an_error_response_has_only_group_id_and_error_code(
     assert refusal == DescribedGroup(group_id="g", error_code=14)
 
 
-@pytest.mark.fact("C-26")
+@pytest.mark.fact("C-26a")
 def test_the_empty_group_id_is_described(driver: ShardDriver) -> None:
     assert driver.describe("", 5).group_state == "Dead"
     driver.commit({("t", 0): 1}, group_id="")
     assert driver.describe("", 6).error_code == 0
 
 
-@pytest.mark.fact("C-21")
+@pytest.mark.fact("C-22")
 @pytest.mark.parametrize("version", range(7))
 def test_a_consumer_group_is_described_as_dead(version: int) -> None:
     driver = GroupDriver()

@@ -64,7 +64,7 @@ def correlation_ids(stream: bytes) -> list[int]:
     return found
 
 
-@pytest.mark.fact("G1-01")
+@pytest.mark.fact("G1-01c", "G1-01a")
 @pytest.mark.parametrize("version", range(5))
 def test_a_request_is_decoded_and_its_response_encoded(version: int) -> None:
     peer = connection()

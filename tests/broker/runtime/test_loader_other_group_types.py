@@ -31,7 +31,6 @@ def write(world: World, record_type: int) -> None:
 
 
 @pytest.mark.parametrize("record_type", [CONSUMER_GROUP_METADATA, SHARE_GROUP_METADATA])
-@pytest.mark.fact("C-22")
 def test_a_group_of_another_type_is_described_like_a_missing_group(
     record_type: int,
 ) -> None:

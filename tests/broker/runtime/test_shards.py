@@ -7,12 +7,12 @@ import pytest
 from coterie.broker.runtime.shards import partition_for
 
 
-@pytest.mark.fact("B-16")
+@pytest.mark.fact("B-16a")
 def test_the_smallest_hash_maps_to_partition_zero() -> None:
     assert partition_for("polygenelubricants", 50) == 0
 
 
-@pytest.mark.fact("B-16")
+@pytest.mark.fact("B-16a")
 @pytest.mark.parametrize(
     ("key", "hashed"),
     [

@@ -135,7 +135,7 @@ def test_requests_before_an_invalid_frame_get_responses(client: WireClient) -> N
     assert client.is_closed()
 
 
-@pytest.mark.fact("G1-01")
+@pytest.mark.fact("G1-01a")
 def test_a_frame_can_arrive_byte_by_byte(client: WireClient) -> None:
     frame, _ = client.frame(HeartbeatRequest(group_id="g", member_id="m"), 4)
     for at in range(len(frame)):

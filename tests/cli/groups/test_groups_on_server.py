@@ -85,7 +85,7 @@ def test_groups_that_never_had_members_are_listed_as_simple(
     assert cli.code == 0
 
 
-@pytest.mark.fact("A-70", "A-71", "A-73")
+@pytest.mark.fact("A-70", "A-71", "A-73a", "A-73b")
 def test_two_groups_of_one_topic_have_separate_lag(cli: Cli) -> None:
     items = cli.items("groups describe --all --topic t --time-lag")
     assert [

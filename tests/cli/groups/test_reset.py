@@ -23,7 +23,7 @@ g      b              0      7    0     -7          7  -     planned
 """
 
 
-@pytest.mark.fact("C-60")
+@pytest.mark.fact("C-60c")
 def test_nothing_is_written_without_execute(shell: WriteShell) -> None:
     assert shell("reset g --to-earliest") == EARLIEST
     assert shell.code == 0

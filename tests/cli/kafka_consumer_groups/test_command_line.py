@@ -15,7 +15,7 @@ from .in_process import run_in_process
 SERVER = ("--bootstrap-server", "x:1")
 
 
-@pytest.mark.fact("C-49")
+@pytest.mark.fact("C-49b")
 def test_options_are_parsed_as_by_jopt_simple() -> None:
     line = parse(
         ["--group", "a", "--group=b", "-group", "--c", "x", "--group", "a", "-list"]
@@ -75,7 +75,7 @@ RESET = "--bootstrap-server x:1 --reset-offsets"
         pytest.param(
             "--list",
             'Missing required argument "[bootstrap-server]"',
-            marks=pytest.mark.fact("C-49"),
+            marks=pytest.mark.fact("C-49a", "C-49b"),
         ),
         (
             DESCRIBE,
@@ -90,12 +90,12 @@ RESET = "--bootstrap-server x:1 --reset-offsets"
         pytest.param(
             f"{DESCRIBE} --group g --state stable",
             "Option [describe] does not take a value for [state]",
-            marks=pytest.mark.fact("C-47"),
+            marks=pytest.mark.fact("C-47a"),
         ),
         pytest.param(
             f"{DESCRIBE} --group g --topic t --strict",
             'Option "[topic]" can\'t be used with option "[describe]"',
-            marks=pytest.mark.fact("C-36"),
+            marks=pytest.mark.fact("C-36b"),
         ),
         (
             f"{DESCRIBE} --group g --topic t --members",
@@ -114,17 +114,17 @@ RESET = "--bootstrap-server x:1 --reset-offsets"
         pytest.param(
             "--bootstrap-server x:1 --delete-offsets --group g",
             "Option [delete-offsets] takes the following options: [group], [topic]",
-            marks=pytest.mark.fact("C-65"),
+            marks=pytest.mark.fact("C-65a"),
         ),
         pytest.param(
             f"{RESET} --group g --all-topics --to-latest --dry-run --execute",
             "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
-            marks=pytest.mark.fact("C-60"),
+            marks=pytest.mark.fact("C-60b", "C-60d"),
         ),
         pytest.param(
             f"{RESET} --group g --all-topics --to-latest --to-offset 3",
             'Option "[to-offset]" can\'t be used with option "[to-latest]"',
-            marks=pytest.mark.fact("C-60"),
+            marks=pytest.mark.fact("C-60b", "C-60d"),
         ),
         (
             f"{RESET} --group g --to-latest",
@@ -139,7 +139,7 @@ RESET = "--bootstrap-server x:1 --reset-offsets"
         pytest.param(
             f"{DESCRIBE} --group g --all-groups",
             'Option "[group]" can\'t be used with option "[all-groups]"',
-            marks=pytest.mark.fact("C-49"),
+            marks=pytest.mark.fact("C-49a", "C-49b"),
         ),
         (
             "--bootstrap-server x:1 --list --group g",

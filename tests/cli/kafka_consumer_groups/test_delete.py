@@ -28,7 +28,7 @@ def run(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> RunLine:
     return runner_for(cluster, monkeypatch)
 
 
-@pytest.mark.fact("D-40", "D-41", "D-43")
+@pytest.mark.fact("D-40", "D-41", "D-43a")
 def test_groups_without_members_are_deleted_and_listed_in_one_line(
     cluster: FakeCluster, run: RunLine
 ) -> None:
@@ -38,7 +38,7 @@ def test_groups_without_members_are_deleted_and_listed_in_one_line(
     assert cluster.deleted == ["e1", "e2"]
 
 
-@pytest.mark.fact("C-66", "D-40", "D-41", "D-43")
+@pytest.mark.fact("D-40", "D-41", "D-43b")
 def test_groups_that_cannot_be_deleted_are_listed_with_reasons_and_others_are_deleted(
     cluster: FakeCluster, run: RunLine
 ) -> None:
@@ -91,7 +91,7 @@ def test_a_dry_run_deletes_nothing(
     assert run(f"--delete --group e1 --dry-run {strict}").exit_code == 0
 
 
-@pytest.mark.fact("C-64", "C-65", "D-45")
+@pytest.mark.fact("C-64a", "C-65b", "D-45")
 def test_offsets_are_deleted_by_topic_and_partition(
     cluster: FakeCluster, run: RunLine
 ) -> None:
@@ -106,7 +106,7 @@ def test_strict_sorts_partitions_as_text(run: RunLine) -> None:
     assert [line.split()[1] for line in text.splitlines()[3:]] == ["10", "2"]
 
 
-@pytest.mark.fact("C-65")
+@pytest.mark.fact("C-65b")
 def test_partition_errors_are_listed_separately(
     cluster: FakeCluster, run: RunLine
 ) -> None:

@@ -45,7 +45,7 @@ def rows(text: str) -> list[tuple[str, ...]]:
     return [tuple(line.split()) for line in text.splitlines()[2:]]
 
 
-@pytest.mark.fact("C-60", "C-62", "C-64")
+@pytest.mark.fact("C-60a", "C-62", "C-64b")
 @pytest.mark.parametrize(
     ("how", "new"),
     [
@@ -76,7 +76,7 @@ def test_each_scenario_is_executed(
     assert result.exit_code == 0
 
 
-@pytest.mark.fact("C-60")
+@pytest.mark.fact("C-60c")
 def test_nothing_is_written_without_execute_and_stderr_has_a_warning(
     cluster: FakeCluster, run: RunLine
 ) -> None:

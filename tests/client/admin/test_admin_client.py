@@ -64,7 +64,7 @@ async def test_groups_are_described_by_their_coordinators(
     }
 
 
-@pytest.mark.fact("A-64")
+@pytest.mark.fact("A-64c")
 async def test_an_outdated_coordinator_in_the_cache_is_replaced(address: str) -> None:
     async with admin(address) as client:
         await client.alter_group_offsets("moved", {ORDERS[0]: WITH_EPOCH})

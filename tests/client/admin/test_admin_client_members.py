@@ -179,7 +179,7 @@ async def test_a_consumer_group_is_described_with_epochs(
         assert member.host.startswith("/")
 
 
-@pytest.mark.fact("E29-01", "E29-08", "D-53")
+@pytest.mark.fact("E29-01", "E29-08", "D-53a")
 async def test_a_group_with_members_is_neither_reset_nor_deleted(
     stage: Stage, admin: AdminClient, group: GroupId
 ) -> None:
@@ -235,7 +235,7 @@ async def test_all_members_are_removed(
         assert (found.state, found.members) == (GroupState.EMPTY, ())
 
 
-@pytest.mark.fact("D-45", "D-52", "D-54")
+@pytest.mark.fact("D-45", "D-54b")
 async def test_offsets_of_a_group_without_members_are_deleted(
     stage: Stage, admin: AdminClient, group: GroupId
 ) -> None:

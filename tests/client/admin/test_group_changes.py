@@ -237,7 +237,7 @@ async def test_an_error_of_the_group_is_raised(change: Change, code: ErrorCode) 
         assert caught.value.code is code
 
 
-@pytest.mark.fact("A-64", "B-27")
+@pytest.mark.fact("A-64c", "B-27")
 @pytest.mark.parametrize("change", [alter, forget])
 async def test_a_change_is_retried_on_the_new_coordinator(
     change: Change,
@@ -258,7 +258,7 @@ async def test_a_change_is_retried_on_the_new_coordinator(
 # Deleting offsets.
 
 
-@pytest.mark.fact("D-45", "D-50", "D-53")
+@pytest.mark.fact("D-45", "D-53a")
 async def test_offsets_of_a_subscribed_topic_are_not_deleted() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         answer = forgotten((T0, SUBSCRIBED), (T1, SUBSCRIBED), (U0, ErrorCode.NONE))

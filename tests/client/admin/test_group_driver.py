@@ -125,7 +125,7 @@ async def test_each_broker_gets_its_own_groups_in_one_request() -> None:
 # Brokers without batched FindCoordinator.
 
 
-@pytest.mark.fact("B-20", "B-21", "B-22")
+@pytest.mark.fact("B-20", "B-21", "B-22a", "B-22b")
 async def test_an_old_find_coordinator_request_has_one_key() -> None:
     assert find_coordinator_request(["a", "b"], 4).coordinator_keys == ["a", "b"]
     assert find_coordinator_request(["a"], 3).key == "a"
@@ -138,7 +138,7 @@ async def test_an_old_find_coordinator_request_has_one_key() -> None:
         find_coordinator_request(["a"], 0, TRANSACTION)
 
 
-@pytest.mark.fact("B-20", "B-23", "B-29")
+@pytest.mark.fact("B-20", "B-23")
 @pytest.mark.parametrize("versions", [KAFKA_0_11, KAFKA_2_8])
 async def test_an_old_broker_gets_one_find_coordinator_for_each_group(
     versions: Any,
@@ -171,7 +171,7 @@ async def test_an_old_broker_gets_one_offset_fetch_for_each_group(
         assert sorted(request.group_id for request in asked) == sorted(MANY[:40])
 
 
-@pytest.mark.fact("B-25")
+@pytest.mark.fact("B-25b")
 @pytest.mark.parametrize("version", [3, 4])
 async def test_find_coordinator_supports_transactions(version: int) -> None:
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -221,7 +221,7 @@ def first_then(coordinators: ScriptedCoordinators, code: ErrorCode) -> Any:
     return answer
 
 
-@pytest.mark.fact("B-25")
+@pytest.mark.fact("B-25a")
 @pytest.mark.parametrize("code", [LOADING, ErrorCode.COORDINATOR_NOT_AVAILABLE])
 async def test_only_a_coordinator_that_was_not_found_is_looked_up_again(
     code: ErrorCode,
@@ -239,7 +239,7 @@ async def test_only_a_coordinator_that_was_not_found_is_looked_up_again(
         assert groups == [["a"], ["b"]]
 
 
-@pytest.mark.fact("B-25")
+@pytest.mark.fact("B-25b")
 @pytest.mark.parametrize(
     "code",
     [
@@ -285,7 +285,7 @@ async def test_a_group_missing_in_the_response_has_an_error() -> None:
         assert isinstance(results.errors["g"], MalformedFrame)
 
 
-@pytest.mark.fact("A-64")
+@pytest.mark.fact("A-64b")
 async def test_a_loading_coordinator_is_retried_without_another_lookup() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         loading = [LOADING]
@@ -300,7 +300,7 @@ async def test_a_loading_coordinator_is_retried_without_another_lookup() -> None
         assert coordinators.count(FindCoordinatorRequest) == 1
 
 
-@pytest.mark.fact("A-64")
+@pytest.mark.fact("A-64c")
 @pytest.mark.parametrize(
     "code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE]
 )

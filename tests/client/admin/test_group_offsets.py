@@ -94,7 +94,7 @@ async def test_offset_fetch_v1_cannot_fetch_all_partitions() -> None:
         assert results.values == {"h": THERE}
 
 
-@pytest.mark.fact("A-33", "A-60", "A-64")
+@pytest.mark.fact("A-33", "A-60", "A-64a")
 @pytest.mark.parametrize("version", [2, 7, 8, 9])
 @pytest.mark.parametrize(
     "code",

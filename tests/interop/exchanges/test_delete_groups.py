@@ -5,16 +5,32 @@ from __future__ import annotations
 import pytest
 
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest
+from coterie.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from coterie.wire.messages.incremental_alter_configs import (
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
 from tests.broker.server.harness import WireClient
+from tests.support.waiting import eventually
 
+from .conftest import Connect
 from .members import (
     commit,
+    commit_errors,
+    describe_classic,
     describe_consumer,
     join_classic,
     join_consumer,
+    join_request,
     leave_consumer,
 )
+from .test_offset_fetch import fetch
 
+GROUP_RESOURCE = 32
 NON_EMPTY_GROUP = 68
 GROUP_ID_NOT_FOUND = 69
 
@@ -48,3 +64,82 @@ def test_a_consumer_group_is_deleted_once_it_is_empty(
     assert leave_consumer(wire, group, member.id).error_code == 0
     assert delete(wire, group) == [(group, 0)]
     assert describe_consumer(wire, group).error_code == GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.fact("D-01", "D-02", "D-03", "D-12", "D-16")
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_deleted_group_loses_its_offsets_and_is_answered_once(
+    wire: WireClient, group: str, topic: str, version: int
+) -> None:
+    commit(wire, group, {(topic, 0): 5})
+    assert delete(wire, group, group, version=version) == [(group, 0)]
+    assert fetch(wire, group, None) == (0, {})
+    assert describe_classic(wire, group, version=5).group_state == "Dead"
+
+
+@pytest.mark.fact("D-18", "A-43a")
+def test_the_empty_group_id_can_be_deleted(wire: WireClient, topic: str) -> None:
+    commit(wire, "", {(topic, 0): 5})
+    assert delete(wire, "") == [("", 0)]
+    assert delete(wire, "") == [("", GROUP_ID_NOT_FOUND)]
+
+
+@pytest.mark.fact("D-14c", "D-19a")
+def test_a_member_cannot_commit_to_its_deleted_consumer_group(
+    wire: WireClient, group: str, topic: str
+) -> None:
+    member = join_consumer(wire, group, topic)
+    assert delete(wire, group) == [(group, NON_EMPTY_GROUP)]
+    assert leave_consumer(wire, group, member.id).error_code == 0
+    assert delete(wire, group) == [(group, 0)]
+    errors = commit_errors(
+        wire, group, {(topic, 0): 5}, member_id=member.id, epoch=member.epoch
+    )
+    assert errors == {(topic, 0): GROUP_ID_NOT_FOUND}
+
+
+@pytest.mark.fact("D-14a")
+def test_a_classic_group_is_not_deleted_while_it_rebalances(
+    wire: WireClient, connect: Connect, group: str, topic: str
+) -> None:
+    first = join_classic(wire, group, topic)
+    second = connect()
+    required = second.call(join_request(group, topic), 9)
+    second.send(join_request(group, topic, member_id=required.member_id), 9)
+
+    def state() -> str:
+        return describe_classic(wire, group).group_state
+
+    eventually(lambda: state() == "PreparingRebalance", expected="a rebalance")
+    assert delete(wire, group) == [(group, NON_EMPTY_GROUP)]
+    assert wire.call(join_request(group, topic, member_id=first.id), 9).error_code == 0
+    assert second.receive().error_code == 0
+    assert state() == "CompletingRebalance"
+    assert delete(wire, group) == [(group, NON_EMPTY_GROUP)]
+
+
+@pytest.mark.fact("D-20")
+def test_the_configuration_of_a_group_survives_its_deletion(
+    wire: WireClient, group: str, topic: str
+) -> None:
+    session = "consumer.session.timeout.ms"
+    config = IncrementalAlterableConfig(name=session, config_operation=0, value="50000")
+    resource = IncrementalAlterConfigsResource(
+        resource_type=GROUP_RESOURCE, resource_name=group, configs=[config]
+    )
+    altered = wire.call(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    assert [each.error_code for each in altered.responses] == [0]
+    commit(wire, group, {(topic, 0): 5})
+    assert delete(wire, group) == [(group, 0)]
+    asked = DescribeConfigsResource(
+        resource_type=GROUP_RESOURCE,
+        resource_name=group,
+        configuration_keys=[session],
+    )
+
+    def value() -> str | None:
+        request = DescribeConfigsRequest(resources=[asked])
+        [found] = wire.call(request, 4).results
+        return str(found.configs[0].value)
+
+    eventually(lambda: value() == "50000", expected="the group's session time-out")

@@ -33,7 +33,7 @@ def await_state(wire: WireClient, group: str, state: str) -> None:
 # DescribeGroups.
 
 
-@pytest.mark.fact("C-23")
+@pytest.mark.fact("C-23a", "C-23b")
 def test_members_have_their_last_assignment_during_a_rebalance(
     connect: Connect, wire: WireClient, group: str
 ) -> None:
@@ -63,7 +63,7 @@ def test_members_have_their_last_assignment_during_a_rebalance(
     } == {member.id: (b"", b"mine"), joining: (b"", b"")}
 
 
-@pytest.mark.fact("C-23")
+@pytest.mark.fact("C-23c")
 def test_a_rebalance_without_sync_discards_the_assignments(
     connect: Connect, wire: WireClient, group: str
 ) -> None:
@@ -79,7 +79,7 @@ def test_a_rebalance_without_sync_discards_the_assignments(
     assert [each.member_assignment for each in described.members] == [b"", b""]
 
 
-@pytest.mark.fact("C-21")
+@pytest.mark.fact("C-21a", "C-21b")
 @pytest.mark.parametrize("version", range(7))
 def test_an_unknown_group_is_dead_and_from_version_6_an_error(
     wire: WireClient, group: str, version: int

@@ -189,7 +189,7 @@ def test_errors_of_partitions_precede_the_others(
     ]
 
 
-@pytest.mark.fact("D-54", "H-97")
+@pytest.mark.fact("D-54b", "H-97")
 def test_topics_without_partitions_are_left_out_of_a_deletion(
     wire: WireClient, group: str, topic: str
 ) -> None:
@@ -213,7 +213,7 @@ def test_a_group_stays_when_its_only_offset_is_deleted(
         assert describe_classic(wire, group).group_state == "Empty"
 
 
-@pytest.mark.fact("D-53")
+@pytest.mark.fact("D-53a")
 def test_offsets_of_topics_of_the_newest_generation_are_not_deleted(
     connect: Connect, group: str, new_topic: Callable[[str, int], str]
 ) -> None:
@@ -240,7 +240,7 @@ def test_offsets_of_topics_of_the_newest_generation_are_not_deleted(
     assert delete_from(wire, group, topics) == errors(0, GROUP_SUBSCRIBED_TO_TOPIC)
 
 
-@pytest.mark.fact("D-53")
+@pytest.mark.fact("D-53a")
 def test_a_group_subscribes_to_all_topics_before_its_first_generation(
     connect: Connect, group: str, topic: str
 ) -> None:

@@ -104,7 +104,6 @@ DELETE_GROUPS_RESPONSE_V3 = (
 """Encoded by kafka-clients 4.4.0, the only judge with this version."""
 
 
-@pytest.mark.fact("D-03")
 def test_delete_groups_v3_equals_javas_bytes() -> None:
     request = DeleteGroupsRequest(groups_names=["g1", "grüppe"])
     refused = DeletableGroupResult(

@@ -55,14 +55,14 @@ FOUND = FindCoordinatorResponse(
 )
 
 
-@pytest.mark.fact("B-01")
+@pytest.mark.fact("B-01a")
 def test_find_coordinator_v0_has_a_key_only() -> None:
     assert FindCoordinatorRequest.API_KEY == 10
     assert encode(FindCoordinatorRequest(key="g"), 0) == text("g")
     assert encode(FOUND, 0) == int16(0) + int32(1) + text("h") + int32(92)
 
 
-@pytest.mark.fact("B-01")
+@pytest.mark.fact("B-01b", "B-01c")
 def test_find_coordinator_v1_and_v2_add_key_type_throttle_and_message() -> None:
     body = int32(5) + int16(0) + text(None) + int32(1) + text("h") + int32(92)
     for version in (1, 2):
@@ -71,13 +71,13 @@ def test_find_coordinator_v1_and_v2_add_key_type_throttle_and_message() -> None:
         assert encode(FOUND, version) == body
 
 
-@pytest.mark.fact("B-01")
+@pytest.mark.fact("B-01d")
 def test_find_coordinator_v3_is_flexible() -> None:
     asked = encode(FindCoordinatorRequest(key="g"), 3)
     assert asked == short("g") + int8(0) + NO_TAGS
 
 
-@pytest.mark.fact("B-01", "B-02", "B-03")
+@pytest.mark.fact("B-02")
 def test_find_coordinator_v4_requests_several_keys_of_one_type() -> None:
     request = FindCoordinatorRequest(key="lost", coordinator_keys=["g", "h"])
     body = int8(0) + few(short("g"), short("h")) + NO_TAGS
@@ -93,7 +93,7 @@ def test_find_coordinator_v4_responses_are_by_key() -> None:
     assert encode(response, 4) == int32(0) + few(content + NO_TAGS) + NO_TAGS
 
 
-@pytest.mark.fact("B-05")
+@pytest.mark.fact("B-05a")
 def test_find_coordinator_v5_and_v6_have_the_layout_of_v4() -> None:
     request = FindCoordinatorRequest(key_type=2, coordinator_keys=["g:t:0"])
     assert encode(request, 6) == encode(request, 5) == encode(request, 4)
@@ -126,7 +126,7 @@ MEMBER_REST = text("c") + text("/h") + blob(b"md") + blob(b"as")
 GROUP_HEAD = int16(0) + text("g") + text("Stable") + text("consumer") + text("range")
 
 
-@pytest.mark.fact("C-01", "C-10", "C-11")
+@pytest.mark.fact("C-01", "C-10a", "C-11")
 def test_describe_groups_v1_and_v2_have_groups_and_members() -> None:
     group = GROUP_HEAD + many(MEMBER_ID + MEMBER_REST)
     assert DescribeGroupsRequest.API_KEY == 15
@@ -135,7 +135,7 @@ def test_describe_groups_v1_and_v2_have_groups_and_members() -> None:
     assert encode(DESCRIBED, 2) == encode(DESCRIBED, 1)
 
 
-@pytest.mark.fact("C-10")
+@pytest.mark.fact("C-10c")
 def test_describe_groups_v3_adds_authorized_operations() -> None:
     request = DescribeGroupsRequest(groups=["g"], include_authorized_operations=True)
     assert encode(request, 2) == many(text("g"))
@@ -144,13 +144,13 @@ def test_describe_groups_v3_adds_authorized_operations() -> None:
     assert encode(DESCRIBED, 3) == int32(5) + many(group)
 
 
-@pytest.mark.fact("C-10")
+@pytest.mark.fact("C-10b")
 def test_describe_groups_v4_adds_the_instance_id() -> None:
     group = GROUP_HEAD + many(MEMBER_ID + text(None) + MEMBER_REST) + NO_OPERATIONS
     assert encode(DESCRIBED, 4) == int32(5) + many(group)
 
 
-@pytest.mark.fact("C-10")
+@pytest.mark.fact("C-10d")
 def test_describe_groups_v6_adds_the_error_message() -> None:
     missing = DescribedGroup(error_code=69, error_message="no", group_id="g")
     response = DescribeGroupsResponse(groups=[missing])
@@ -182,7 +182,7 @@ def test_delete_groups_v1_is_v0_and_v2_is_flexible() -> None:
     assert encode(DELETED, 2) == int32(5) + few(result) + NO_TAGS
 
 
-@pytest.mark.fact("D-50")
+@pytest.mark.fact("D-50b", "D-50a")
 def test_offset_delete_has_the_error_before_the_throttle_time() -> None:
     partition = OffsetDeleteResponsePartition(partition_index=2, error_code=86)
     topic = OffsetDeleteResponseTopic(name="t", partitions=[partition])

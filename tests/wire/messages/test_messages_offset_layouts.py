@@ -87,21 +87,21 @@ def test_offset_fetch_v2_has_an_error_after_the_topics() -> None:
     assert encode(OLD_RESPONSE, 2) == OLD_TOPICS + int16(16)
 
 
-@pytest.mark.fact("A-14")
+@pytest.mark.fact("A-14a")
 def test_offset_fetch_v3_and_v4_begin_with_the_throttle_time() -> None:
     body = int32(7) + OLD_TOPICS + int16(16)
     assert encode(OLD_RESPONSE, 3) == body
     assert encode(OLD_RESPONSE, 4) == body
 
 
-@pytest.mark.fact("A-14")
+@pytest.mark.fact("A-14b")
 def test_offset_fetch_v5_adds_the_committed_leader_epoch() -> None:
     partition = int32(4) + int64(9) + int32(-1) + text(None) + int16(3)
     topics = many(text("t") + many(partition))
     assert encode(OLD_RESPONSE, 5) == int32(7) + topics + int16(16)
 
 
-@pytest.mark.fact("A-14")
+@pytest.mark.fact("A-14c", "A-14d")
 def test_offset_fetch_v6_is_flexible_and_v7_requests_stable_offsets() -> None:
     request = OffsetFetchRequest(group_id="g", topics=[NAMED], require_stable=True)
     topics = few(short("t") + few(int32(0), int32(1)) + NO_TAGS)
@@ -109,7 +109,7 @@ def test_offset_fetch_v6_is_flexible_and_v7_requests_stable_offsets() -> None:
     assert encode(request, 7) == short("g") + topics + b"\1" + NO_TAGS
 
 
-@pytest.mark.fact("A-14")
+@pytest.mark.fact("A-14e")
 def test_offset_fetch_v8_requests_several_groups() -> None:
     topic = OffsetFetchRequestTopics(name="t", partition_indexes=[0])
     request = OffsetFetchRequest(
@@ -125,7 +125,7 @@ def test_offset_fetch_v8_requests_several_groups() -> None:
     assert decode(OffsetFetchRequest, 8, body)[0] == request
 
 
-@pytest.mark.fact("A-14")
+@pytest.mark.fact("A-14e")
 def test_offset_fetch_v8_responses_have_groups_only() -> None:
     group = OffsetFetchResponseGroup(group_id="g", error_code=16)
     response = OffsetFetchResponse(throttle_time_ms=7, error_code=25, groups=[group])
@@ -133,7 +133,7 @@ def test_offset_fetch_v8_responses_have_groups_only() -> None:
     assert encode(response, 8) == body
 
 
-@pytest.mark.fact("A-14")
+@pytest.mark.fact("A-14f")
 def test_offset_fetch_v9_adds_member_and_member_epoch() -> None:
     group = OffsetFetchRequestGroup(group_id="g", topics=None)
     assert (group.member_id, group.member_epoch) == (None, -1)
@@ -141,7 +141,7 @@ def test_offset_fetch_v9_adds_member_and_member_epoch() -> None:
     assert encode(OffsetFetchRequest(groups=[group]), 9) == body
 
 
-@pytest.mark.fact("A-14")
+@pytest.mark.fact("A-14g")
 def test_offset_fetch_v10_has_topic_ids() -> None:
     topic = OffsetFetchRequestTopics(
         name="lost", topic_id=TOPIC_ID, partition_indexes=[]
@@ -153,7 +153,7 @@ def test_offset_fetch_v10_has_topic_ids() -> None:
     assert encode(OffsetFetchRequest(groups=[group]), 10) == body
 
 
-@pytest.mark.fact("A-15")
+@pytest.mark.fact("A-15a")
 def test_offset_fetch_v10_reports_an_unknown_topic_id_in_the_partition() -> None:
     partition = OffsetFetchResponsePartitions(
         partition_index=0, committed_offset=-1, metadata="", error_code=100

@@ -121,7 +121,7 @@ def test_a_commit_without_a_generation_creates_a_simple_group(
     assert driver.groups["g"].is_simple
 
 
-@pytest.mark.fact("A-43")
+@pytest.mark.fact("A-43a")
 def test_the_empty_group_id_is_accepted(driver: ShardDriver) -> None:
     assert driver.commit({T0: 5}, group_id="") == {T0: 0}
     assert driver.offsets(group_id="") == {T0: 5}

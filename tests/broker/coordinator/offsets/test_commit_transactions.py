@@ -120,7 +120,7 @@ def test_a_tombstone_removes_every_pending_offset_of_its_partition(
     assert driver.offsets() == {T1: 6}
 
 
-@pytest.mark.fact("A-48", "H-93")
+@pytest.mark.fact("A-48a", "A-48b", "H-93")
 def test_a_fetch_with_require_stable_reports_pending_offsets_as_unstable(
     driver: ShardDriver,
 ) -> None:
@@ -138,7 +138,7 @@ def test_a_fetch_with_require_stable_reports_pending_offsets_as_unstable(
     assert topic.partitions[0].metadata == ""
 
 
-@pytest.mark.fact("A-48", "H-93")
+@pytest.mark.fact("A-48c", "H-93")
 def test_a_fetch_of_all_topics_with_require_stable_lists_only_committed_partitions(
     driver: ShardDriver,
 ) -> None:
@@ -149,7 +149,7 @@ def test_a_fetch_of_all_topics_with_require_stable_lists_only_committed_partitio
     assert driver.offsets(None, stable=True) == {T0: 5, T1: 6, U0: 2}
 
 
-@pytest.mark.fact("A-48")
+@pytest.mark.fact("A-48d")
 def test_a_fetch_without_require_stable_ignores_transactions(
     driver: ShardDriver,
 ) -> None:

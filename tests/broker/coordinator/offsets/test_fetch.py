@@ -48,7 +48,7 @@ def test_fetching_null_topics_returns_all_partitions_with_an_offset(
     assert driver.offsets(None) == {T0: 5, T1: 6, U0: 7}
 
 
-@pytest.mark.fact("A-21", "A-22", "A-23")
+@pytest.mark.fact("A-21", "A-22")
 def test_fetching_an_empty_topic_list_returns_no_partitions(
     driver: ShardDriver,
 ) -> None:
@@ -106,13 +106,13 @@ def test_a_partition_without_an_offset_gets_minus_one(driver: ShardDriver) -> No
     assert driver.offsets(wanted) == {T0: 5, ("t", 3): -1, ("gone", 0): -1}
 
 
-@pytest.mark.fact("A-43")
+@pytest.mark.fact("A-43a")
 def test_offsets_of_the_empty_group_id_are_fetched(driver: ShardDriver) -> None:
     answer = driver.fetch(None, group_id="")
     assert (answer.topics, answer.error_code) == ([], 0)
 
 
-@pytest.mark.fact("A-46")
+@pytest.mark.fact("A-46a")
 @pytest.mark.parametrize(("member_id", "epoch"), [("", 0), ("nobody", 9), (None, 3)])
 def test_fetch_from_a_classic_group_ignores_the_member(
     driver: ShardDriver, member_id: str | None, epoch: int
@@ -121,14 +121,14 @@ def test_fetch_from_a_classic_group_ignores_the_member(
     assert driver.offsets(None, member_id=member_id, member_epoch=epoch)[T0] == 5
 
 
-@pytest.mark.fact("A-52")
+@pytest.mark.fact("A-52a")
 def test_a_deleted_offset_is_omitted_or_minus_one(driver: ShardDriver) -> None:
     driver.delete_offsets({"t": [0]})
     assert driver.offsets(None) == {T1: 6, U0: 7}
     assert driver.offsets({"t": [0]}) == {T0: -1}
 
 
-@pytest.mark.fact("A-52")
+@pytest.mark.fact("A-52b")
 def test_an_expired_offset_is_omitted_or_minus_one(driver: ShardDriver) -> None:
     driver.sweep(WEEK_MS - 1)
     driver.commit({T1: 8})
@@ -143,14 +143,14 @@ def test_a_repeated_partition_gets_a_repeated_offset(driver: ShardDriver) -> Non
     assert [each.committed_offset for each in topic.partitions] == [5, 5]
 
 
-@pytest.mark.fact("A-15")
+@pytest.mark.fact("A-14g")
 def test_version_10_returns_topics_by_id(driver: ShardDriver) -> None:
     [topic] = driver.fetch({"t": [0]}, version=10).topics
     assert topic.topic_id == b"t".ljust(16, b"\0")
     assert topic.partitions[0].committed_offset == 5
 
 
-@pytest.mark.fact("A-15")
+@pytest.mark.fact("A-15a")
 def test_version_10_refuses_an_unknown_topic_id(driver: ShardDriver) -> None:
     [topic] = driver.fetch({"gone": [0, 1]}, version=10).topics
     assert topic.topic_id == b"gone".ljust(16, b"\0")
@@ -158,7 +158,7 @@ def test_version_10_refuses_an_unknown_topic_id(driver: ShardDriver) -> None:
     assert [each.committed_offset for each in topic.partitions] == [-1, -1]
 
 
-@pytest.mark.fact("A-15")
+@pytest.mark.fact("A-15b")
 def test_version_10_returns_all_topics_by_id(driver: ShardDriver) -> None:
     topics = driver.fetch(None, version=10).topics
     assert [topic.topic_id.rstrip(b"\0") for topic in topics] == [b"t", b"u"]

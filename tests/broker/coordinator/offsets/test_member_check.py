@@ -357,7 +357,7 @@ def test_the_instance_id_of_a_transactional_commit_does_not_matter(
 # Fetches.
 
 
-@pytest.mark.fact("A-45", "H-95", "E17-14")
+@pytest.mark.fact("A-45a", "A-45b", "H-95", "E17-14")
 @pytest.mark.parametrize("topics", [None, []])
 def test_a_member_fetches_with_its_epoch(driver: GroupDriver, topics: Any) -> None:
     assert fetch(driver, "m", 5, topics=topics) == 0
@@ -368,7 +368,7 @@ def test_a_member_fetches_with_its_epoch(driver: GroupDriver, topics: Any) -> No
     assert fetch(driver, None, 5, topics=topics) == UNKNOWN
 
 
-@pytest.mark.fact("A-45")
+@pytest.mark.fact("A-45c")
 def test_a_fetch_without_a_member_id_is_accepted(driver: GroupDriver) -> None:
     commit(driver, 5)
     assert fetch(driver, None, -1) == 0
@@ -377,7 +377,7 @@ def test_a_fetch_without_a_member_id_is_accepted(driver: GroupDriver) -> None:
         assert [part.committed_offset for part in answers[0].partitions] == [11]
 
 
-@pytest.mark.fact("A-46", "E17-14")
+@pytest.mark.fact("A-46b", "E17-14")
 def test_a_classic_member_fetches_with_its_generation() -> None:
     driver = GroupDriver()
     put(driver, M._replace(classic=CLASSIC))
@@ -385,7 +385,7 @@ def test_a_classic_member_fetches_with_its_generation() -> None:
     assert fetch(driver, "m", 6) == ILLEGAL
 
 
-@pytest.mark.fact("A-46", "A-41")
+@pytest.mark.fact("A-46a", "A-41")
 def test_fetch_from_other_groups_ignores_the_member(driver: GroupDriver) -> None:
     driver.commit({F0: 1}, group_id="simple")
     assert fetch(driver, "x", 3, group_id="simple") == 0

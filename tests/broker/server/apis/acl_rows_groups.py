@@ -172,7 +172,7 @@ OF_GROUPS = [
             group(DESCRIBE, "none"): {"g": 0, "none": NO_GROUP},
         },
         4,
-        facts=("B-13", "E27-11"),
+        facts=("B-13a", "E27-11"),
     ),
     Row(
         "FindCoordinator of one",
@@ -181,7 +181,7 @@ OF_GROUPS = [
         0,
         {group(DESCRIBE): NO_GROUP},
         3,
-        facts=("B-13", "E27-11"),
+        facts=("B-13a", "E27-11"),
     ),
     Row(
         "FindCoordinator of a transaction",
@@ -190,7 +190,7 @@ OF_GROUPS = [
         {"x": 0},
         {transaction(DESCRIBE): {"x": NO_TRANSACTION}},
         4,
-        facts=("B-13", "E27-11"),
+        facts=("B-13b", "E27-11"),
     ),
     Row(
         "FindCoordinator of a share",
@@ -199,7 +199,7 @@ OF_GROUPS = [
         {"s": 0},
         {cluster(Operation.CLUSTER_ACTION): {"s": NO_CLUSTER}},
         6,
-        facts=("B-13",),
+        facts=("B-13c",),
     ),
     Row(
         "DescribeGroups",
@@ -211,7 +211,7 @@ OF_GROUPS = [
             group(DESCRIBE, "none"): {"g": 0, "none": NO_GROUP},
         },
         6,
-        facts=("C-25", "E27-03"),
+        facts=("C-25a", "E27-03"),
     ),
     Row(
         "ConsumerGroupDescribe",

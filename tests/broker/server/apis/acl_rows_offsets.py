@@ -176,7 +176,7 @@ ROWS: Final = [
             topic(READ, "u"): (0, {"t": 0, "u": NO_TOPIC}),
         },
         0,
-        facts=("D-51", "E27-08"),
+        facts=("D-51a", "D-51b", "E27-08"),
     ),
     Row(
         "OffsetDelete in no group",

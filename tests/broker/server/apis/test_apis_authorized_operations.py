@@ -98,7 +98,7 @@ def right_to(of: Callable[..., Right], operation: Operation, name: str | None) -
     return of(operation) if name is None else of(operation, name)
 
 
-@pytest.mark.fact("C-25", "D-33")
+@pytest.mark.fact("C-25b", "D-33a")
 @pytest.mark.parametrize(("asks", "of", "name"), KINDS)
 def test_a_super_user_has_all_operations_of_the_resource_type(
     asks: Asks, of: Callable[..., Right], name: str | None, server: AuthorizingServer
@@ -108,7 +108,7 @@ def test_a_super_user_has_all_operations_of_the_resource_type(
     assert asks(server) == bits(*OPERATIONS[every.resource_type])
 
 
-@pytest.mark.fact("C-25")
+@pytest.mark.fact("C-25b")
 @pytest.mark.parametrize(("asks", "of", "name"), KINDS)
 def test_authorized_operations_include_implied_operations(
     asks: Asks, of: Callable[..., Right], name: str | None, server: AuthorizingServer
@@ -124,7 +124,7 @@ def test_authorized_operations_include_implied_operations(
     )
 
 
-@pytest.mark.fact("C-25")
+@pytest.mark.fact("C-25b")
 @pytest.mark.parametrize("asks", [of_group, of_consumer_group])
 def test_a_group_with_an_error_has_no_authorized_operations(
     asks: Asks, server: AuthorizingServer
@@ -141,7 +141,7 @@ def test_a_principal_without_describe_on_the_cluster_gets_no_authorized_operatio
     assert asks(server) == NOBODY_SAID
 
 
-@pytest.mark.fact("C-25")
+@pytest.mark.fact("C-25b")
 @pytest.mark.parametrize(
     "asks",
     [
@@ -160,7 +160,7 @@ def test_authorized_operations_are_returned_on_request_only(
     assert asks(server, asked=False) == NOT_ASKED
 
 
-@pytest.mark.fact("D-33")
+@pytest.mark.fact("D-33a")
 def test_the_operations_of_each_resource_type_are_kafkas() -> None:
     words = {
         kind.name: {operation.name for operation in operations}

@@ -90,7 +90,7 @@ def test_other_partitions_of_the_quorum_are_unknown(
 # FindCoordinator.
 
 
-@pytest.mark.fact("B-01")
+@pytest.mark.fact("B-01a")
 @pytest.mark.parametrize("version", range(4))
 def test_find_coordinator_before_version_4_has_the_coordinator_at_the_top_level(
     server: InProcessServer, version: int
@@ -112,7 +112,7 @@ def test_each_key_has_a_result_in_request_order_even_if_it_is_repeated(
     assert {each.error_code for each in found} == {0}
 
 
-@pytest.mark.fact("B-16")
+@pytest.mark.fact("B-16a")
 def test_the_coordinator_is_the_leader_of_the_groups_partition(
     three: InProcessServer,
 ) -> None:
@@ -130,7 +130,7 @@ def test_a_transactional_id_has_a_coordinator(server: InProcessServer) -> None:
     assert find(server, ["x"], TRANSACTION)[0].error_code == 0
 
 
-@pytest.mark.fact("B-14")
+@pytest.mark.fact("B-14a", "B-14b")
 @pytest.mark.parametrize(("kind", "version"), [(9, 6), (-1, 4), (SHARE, 5)])
 def test_a_key_of_an_unknown_type_is_an_invalid_request(
     server: InProcessServer, kind: int, version: int
@@ -139,19 +139,21 @@ def test_a_key_of_an_unknown_type_is_an_invalid_request(
     assert found.error_code == ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.fact("B-11", "B-12")
-def test_a_find_coordinator_error_has_a_message_only_before_version_4(
+@pytest.mark.fact("B-11", "B-12a", "B-12b", "B-12c")
+def test_a_find_coordinator_error_has_no_node_and_kafkas_message(
     server: InProcessServer,
 ) -> None:
     [found] = find(server, ["k"], 9)
     assert (found.node_id, found.host, found.port) == (-1, "", -1)
-    assert found.error_message is None
     old = server.call(FindCoordinatorRequest(key="k", key_type=9), 3)
     assert (old.node_id, old.host, old.port) == (-1, "", -1)
-    assert old.error_message
+    assert old.error_message == found.error_message
+    assert old.error_message.startswith("This most likely occurs because of a request")
+    [share] = find(server, ["g:t:0"], SHARE)
+    assert (share.error_code, share.error_message) == (ErrorCode.INVALID_REQUEST, "")
 
 
-@pytest.mark.fact("B-10", "B-13")
+@pytest.mark.fact("B-10", "B-13a")
 def test_finding_a_group_coordinator_needs_describe_on_the_group() -> None:
     denied = (Operation.DESCRIBE, ResourceType.GROUP, "no")
     with InProcessServer(denied) as server:
@@ -159,7 +161,7 @@ def test_finding_a_group_coordinator_needs_describe_on_the_group() -> None:
     assert codes == [ErrorCode.GROUP_AUTHORIZATION_FAILED, 0]
 
 
-@pytest.mark.fact("B-13")
+@pytest.mark.fact("B-13b")
 def test_finding_a_transaction_coordinator_needs_describe_on_the_id() -> None:
     denied = (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "no")
     with InProcessServer(denied) as server:
@@ -167,15 +169,16 @@ def test_finding_a_transaction_coordinator_needs_describe_on_the_id() -> None:
     assert found.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-@pytest.mark.fact("B-13")
+@pytest.mark.fact("B-13c", "B-12c")
 def test_finding_a_share_coordinator_needs_cluster_action() -> None:
     denied = (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster")
     with InProcessServer(denied) as server:
         [found] = find(server, ["g:t:0"], SHARE)
     assert found.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert found.error_message == "Cluster authorization failed."
 
 
-@pytest.mark.fact("B-15")
+@pytest.mark.fact("B-15a")
 def test_without_an_offsets_topic_no_coordinator_is_available(
     server: InProcessServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,7 +222,7 @@ def test_the_consumer_protocol_is_advertised_when_disabled(
     assert {68, 69} <= keys
 
 
-@pytest.mark.fact("G1-11")
+@pytest.mark.fact("G1-11a")
 @pytest.mark.parametrize(
     ("name", "software_version", "code"),
     [
@@ -243,7 +246,7 @@ def test_an_invalid_client_software_name_is_refused(
     assert server.call(request, 3).error_code == code
 
 
-@pytest.mark.fact("G1-11")
+@pytest.mark.fact("G1-11b")
 def test_api_versions_before_version_3_has_no_client_software_name(
     server: InProcessServer,
 ) -> None:

@@ -120,7 +120,7 @@ def set_phase(server: InProcessServer, shard: int, phase: Phase) -> None:
 # OffsetFetch.
 
 
-@pytest.mark.fact("A-11", "A-14")
+@pytest.mark.fact("A-11", "A-14e")
 @pytest.mark.parametrize("version", range(1, 8))
 def test_offset_fetch_before_version_8_has_one_group(
     server: InProcessServer, version: int
@@ -154,7 +154,7 @@ def test_offset_fetch_version_1_with_no_topics_returns_no_offsets(
     assert fetch_old(server, 1).topics == []
 
 
-@pytest.mark.fact("A-22", "A-30", "A-34", "A-35", "A-44")
+@pytest.mark.fact("A-22", "A-30", "A-44b")
 @pytest.mark.parametrize("version", range(2, 8))
 def test_offset_fetch_from_version_2_has_the_group_error_at_the_top_level(
     server: InProcessServer, version: int
@@ -165,7 +165,7 @@ def test_offset_fetch_from_version_2_has_the_group_error_at_the_top_level(
         assert (response.error_code, response.topics) == (LOADING, [])
 
 
-@pytest.mark.fact("A-31", "A-44")
+@pytest.mark.fact("A-31", "A-44c")
 def test_offset_fetch_version_1_has_the_group_error_in_every_partition(
     server: InProcessServer,
 ) -> None:
@@ -176,7 +176,7 @@ def test_offset_fetch_version_1_has_the_group_error_in_every_partition(
     assert [topic.partitions[0].metadata for topic in response.topics] == ["", ""]
 
 
-@pytest.mark.fact("A-14", "A-32", "A-51")
+@pytest.mark.fact("A-14e", "A-32", "A-51")
 def test_offset_fetch_version_8_returns_groups_in_request_order(
     server: InProcessServer,
 ) -> None:
@@ -198,7 +198,7 @@ def test_offset_fetch_version_8_returns_groups_in_request_order(
     ]
 
 
-@pytest.mark.fact("A-32", "A-44")
+@pytest.mark.fact("A-32", "A-44b", "A-44c")
 def test_each_group_of_an_offset_fetch_has_its_own_error(
     server: InProcessServer,
 ) -> None:
@@ -209,7 +209,7 @@ def test_each_group_of_an_offset_fetch_has_its_own_error(
     assert [group.error_code for group in groups] == [LOADING, NOT_COORDINATOR, 0]
 
 
-@pytest.mark.fact("A-44", "H-112")
+@pytest.mark.fact("A-44a", "H-112")
 def test_requests_before_the_start_get_coordinator_not_available(
     server: InProcessServer,
 ) -> None:
@@ -265,7 +265,7 @@ def test_a_require_stable_fetch_after_a_failed_write_gets_not_coordinator(
     assert committed.done()
 
 
-@pytest.mark.fact("A-50")
+@pytest.mark.fact("A-50a")
 def test_fetching_offsets_of_a_group_without_describe_permission_is_refused() -> None:
     with InProcessServer((Operation.DESCRIBE, GROUP, "secret")) as server:
         commit(server, "secret", t=1)
@@ -275,7 +275,7 @@ def test_fetching_offsets_of_a_group_without_describe_permission_is_refused() ->
         assert groups[0].topics == []
 
 
-@pytest.mark.fact("A-50")
+@pytest.mark.fact("A-50b")
 @pytest.mark.parametrize("version", [1, 7])
 def test_fetching_offsets_of_a_topic_without_describe_permission_is_refused(
     version: int,
@@ -286,7 +286,7 @@ def test_fetching_offsets_of_a_topic_without_describe_permission_is_refused(
         assert offsets_of(response.topics) == [(-1, 29), (2, 0)]
 
 
-@pytest.mark.fact("A-50")
+@pytest.mark.fact("A-50c")
 def test_fetching_all_offsets_omits_topics_without_describe_permission() -> None:
     with InProcessServer((Operation.DESCRIBE, TOPIC, "t")) as server:
         commit(server, t=1, u=2)
@@ -295,7 +295,7 @@ def test_fetching_all_offsets_omits_topics_without_describe_permission() -> None
         assert group.error_code == 0
 
 
-@pytest.mark.fact("A-15")
+@pytest.mark.fact("A-14g")
 def test_offset_fetch_version_10_has_topic_ids(server: InProcessServer) -> None:
     assert commit(server, version=10, t=5) == [0]
     topic = OffsetFetchRequestTopics(
@@ -330,7 +330,7 @@ def delete_offsets(server: InProcessServer, group_id: str, *topics: str) -> Any:
     return server.call(OffsetDeleteRequest(group_id=group_id, topics=requested), 0)
 
 
-@pytest.mark.fact("D-50", "D-51")
+@pytest.mark.fact("D-51a", "D-51b")
 def test_offset_delete_needs_delete_on_the_group_and_read_on_each_topic() -> None:
     with InProcessServer((Operation.DELETE, GROUP, "kept")) as server:
         commit(server, "kept", t=1)
@@ -346,7 +346,7 @@ def test_offset_delete_needs_delete_on_the_group_and_read_on_each_topic() -> Non
 # DescribeGroups, ListGroups, DeleteGroups.
 
 
-@pytest.mark.fact("C-25", "C-26", "H-113")
+@pytest.mark.fact("C-25a", "C-26b", "H-113")
 def test_each_described_group_has_its_own_result() -> None:
     with InProcessServer((Operation.DESCRIBE, GROUP, "secret")) as server:
         names = [server.group_in(shard) for shard in (0, 1)]
@@ -378,7 +378,7 @@ def test_private_fields_are_returned_on_request(
     assert generations == [-1, 0]
 
 
-@pytest.mark.fact("C-25")
+@pytest.mark.fact("C-25b")
 def test_authorized_operations_are_returned_on_request() -> None:
     with InProcessServer(DELETE_G, (Operation.DESCRIBE, GROUP, "s")) as server:
         commit(server, t=1)
@@ -468,7 +468,7 @@ def test_list_groups_waits_until_its_groups_are_durable(
     assert [group.group_id for group in response.groups] == ["g"]
 
 
-@pytest.mark.fact("D-02", "D-04", "D-13", "D-16", "D-17", "D-34", "H-111")
+@pytest.mark.fact("D-02", "D-13", "D-16", "D-17", "D-34", "H-111")
 @pytest.mark.parametrize("version", range(4))
 def test_each_deleted_group_has_its_own_result(version: int) -> None:
     with InProcessServer((Operation.DELETE, GROUP, "kept")) as server:

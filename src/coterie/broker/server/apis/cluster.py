@@ -16,6 +16,7 @@ responds to it with UNSUPPORTED_VERSION in version 0 (G1-03).
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
@@ -126,6 +127,20 @@ def _versions(
 # FindCoordinator.
 
 
+_COORDINATOR_MESSAGES: Final[Mapping[int, str]] = {
+    ErrorCode.NONE: "NONE",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being "
+    "malformed by the client library or the message was sent to an incompatible "
+    "broker. See the broker logs for more details.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization "
+    "failed.",
+}
+"""The messages of Kafka's class Errors, which clients log."""
+
+
 def find_coordinator(call: Call) -> None:
     """Find the coordinator of each key, in the order of the request (B-10, B-18).
 
@@ -143,7 +158,7 @@ def find_coordinator(call: Call) -> None:
     call.respond(
         FindCoordinatorResponse(
             error_code=one.error_code,
-            error_message=ErrorCode(one.error_code).name,
+            error_message=_COORDINATOR_MESSAGES[one.error_code],
             node_id=one.node_id,
             host=one.host,
             port=one.port,
@@ -173,15 +188,23 @@ def _find_coordinator(call: Call, key: str) -> Coordinator:
                 raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
             raise ApiError(ErrorCode.INVALID_REQUEST)
     except ApiError as error:
+        # KafkaApis sets messages of keys only where it refuses the whole request.
+        refused = key_type not in {_GROUP_KEY, _TRANSACTION_KEY} and (
+            key_type != _SHARE_KEY or error.code != ErrorCode.INVALID_REQUEST
+        )
         return Coordinator(
-            key=key, node_id=-1, port=-1, error_code=error.code, error_message=None
+            key=key,
+            node_id=-1,
+            port=-1,
+            error_code=error.code,
+            error_message=_COORDINATOR_MESSAGES[error.code] if refused else "",
         )
     return Coordinator(
         key=key,
         node_id=node.node_id,
         host=node.host,
         port=node.port,
-        error_message=None,
+        error_message="",
     )
 
 

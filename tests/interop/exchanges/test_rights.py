@@ -1,0 +1,201 @@
+"""What a principal without some rights gets from the APIs of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from coterie.auth.acl import Operation, PermissionType, ResourceType
+from coterie.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.delete_groups import DeleteGroupsRequest
+from coterie.wire.messages.describe_groups import DescribeGroupsRequest
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from tests.broker.server.harness import WireClient
+from tests.interop.sasl_listener import SaslListener
+from tests.support.waiting import eventually
+
+from .members import Partition, commit_errors, describe_classic
+from .test_offset_delete import delete as delete_offsets
+from .test_offset_fetch import content, fetch, request_of
+
+TOPIC_AUTHORIZATION_FAILED = 29
+GROUP_AUTHORIZATION_FAILED = 30
+CLUSTER_AUTHORIZATION_FAILED = 31
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+
+
+@pytest.fixture
+def admin(sasl: SaslListener) -> Iterator[WireClient]:
+    with sasl.client("admin") as client:
+        yield client
+
+
+@pytest.fixture
+def alice(sasl: SaslListener) -> Iterator[WireClient]:
+    """A user whose only rights are those that the test allows."""
+    with sasl.client("alice") as client:
+        yield client
+
+
+def allow(admin: WireClient, *rights: tuple[Operation, ResourceType, str]) -> None:
+    creations = [
+        AclCreation(
+            resource_type=resource_type,
+            resource_name=name,
+            principal="User:alice",
+            host="*",
+            operation=operation,
+            permission_type=PermissionType.ALLOW,
+        )
+        for operation, resource_type, name in rights
+    ]
+    results = admin.call(CreateAclsRequest(creations=creations), 3).results
+    assert {each.error_code for each in results} == {0}
+
+
+@pytest.fixture
+def group(admin: WireClient, name: str) -> str:
+    """A group with offsets of the topics {group}-seen and {group}-hidden."""
+    group = f"g-{name}"
+    topics = [f"{group}-seen", f"{group}-hidden"]
+    created = [
+        CreatableTopic(name=each, num_partitions=1, replication_factor=1)
+        for each in topics
+    ]
+    admin.call(CreateTopicsRequest(topics=created, timeout_ms=5_000), 7)
+    offsets = {(each, 0): 7 for each in topics}
+
+    def is_committed() -> bool:
+        return set(commit_errors(admin, group, offsets).values()) == {0}
+
+    eventually(is_committed, expected="offsets of both topics")
+    return group
+
+
+@pytest.mark.fact("A-30", "A-31", "A-32", "A-50a")
+@pytest.mark.parametrize("version", range(1, 10))
+def test_offsets_of_a_group_need_describe_on_it(
+    alice: WireClient, group: str, version: int
+) -> None:
+    topics = {f"{group}-seen": [0, 1], f"{group}-hidden": [0]}
+    response = alice.call(request_of({group: topics}, version), version)
+    [(error, found)] = content(response)
+    if version >= 2:
+        assert (error, found) == (GROUP_AUTHORIZATION_FAILED, {})
+    else:
+        assert set(found.values()) == {(-1, GROUP_AUTHORIZATION_FAILED)}
+        assert len(found) == 3
+        assert {each.metadata for t in response.topics for each in t.partitions} == {""}
+        assert fetch(alice, group, {}, version) == (0, {})
+
+
+@pytest.mark.fact("A-50b", "A-50c")
+@pytest.mark.parametrize("version", [1, 2, 7, 8, 9])
+def test_offsets_of_a_topic_need_describe_on_it(
+    admin: WireClient, alice: WireClient, group: str, version: int
+) -> None:
+    seen, hidden = f"{group}-seen", f"{group}-hidden"
+    allow(
+        admin,
+        (Operation.DESCRIBE, ResourceType.GROUP, group),
+        (Operation.DESCRIBE, ResourceType.TOPIC, seen),
+    )
+    expected = {(seen, 0): (7, 0), (hidden, 0): (-1, TOPIC_AUTHORIZATION_FAILED)}
+
+    def fetched() -> bool:
+        topics = {hidden: [0], seen: [0]}
+        return fetch(alice, group, topics, version) == (0, expected)
+
+    eventually(fetched, expected=str(expected))
+    if version >= 2:
+        assert fetch(alice, group, None, version) == (0, {(seen, 0): (7, 0)})
+
+
+@pytest.mark.fact("B-10", "B-11", "B-13a", "B-13b", "B-13c")
+def test_a_coordinator_is_found_by_those_who_may_describe_the_key(
+    admin: WireClient, alice: WireClient, group: str
+) -> None:
+    allow(
+        admin,
+        (Operation.DESCRIBE, ResourceType.GROUP, group),
+        (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, group),
+    )
+
+    def errors(key_type: int, *keys: str) -> list[int]:
+        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[*keys])
+        found = alice.call(request, 6).coordinators
+        assert all(
+            (each.node_id, each.host, each.port) == (-1, "", -1)
+            for each in found
+            if each.error_code
+        )
+        return [each.error_code for each in found]
+
+    other = f"{group}-2"
+    eventually(
+        lambda: errors(GROUP, other, group) == [GROUP_AUTHORIZATION_FAILED, 0],
+        expected="the coordinator of the group",
+    )
+    refused = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    eventually(
+        lambda: errors(TRANSACTION, other, group) == [refused, 0],
+        expected="the coordinator of the transactional id",
+    )
+    assert errors(SHARE, f"{group}:AAAAAAAAAAAAAAAAAAAAAQ:0") == [
+        CLUSTER_AUTHORIZATION_FAILED
+    ]
+
+
+@pytest.mark.fact("C-25a")
+def test_describing_a_group_needs_describe_on_it(
+    admin: WireClient, alice: WireClient, group: str
+) -> None:
+    allow(admin, (Operation.DESCRIBE, ResourceType.GROUP, group))
+    eventually(
+        lambda: describe_classic(alice, group).error_code == 0,
+        expected="a description of the group",
+    )
+    asked = DescribeGroupsRequest(groups=[group, f"{group}-2"])
+    found = alice.call(asked, 6).groups
+    assert {each.group_id: each.error_code for each in found} == {
+        group: 0,
+        f"{group}-2": GROUP_AUTHORIZATION_FAILED,
+    }
+
+
+@pytest.mark.fact("D-34")
+def test_deleting_a_group_needs_delete_on_it(
+    admin: WireClient, alice: WireClient, group: str
+) -> None:
+    allow(admin, (Operation.DELETE, ResourceType.GROUP, group))
+    request = DeleteGroupsRequest(groups_names=[f"{group}-2", group])
+
+    def is_deleted() -> bool:
+        results = alice.call(request, 2).results
+        errors = {each.group_id: each.error_code for each in results}
+        assert errors[f"{group}-2"] == GROUP_AUTHORIZATION_FAILED
+        return errors[group] == 0
+
+    eventually(is_deleted, expected="the deletion of the group")
+
+
+@pytest.mark.fact("D-51a", "D-51b")
+def test_deleting_offsets_needs_delete_on_the_group_and_read_on_topics(
+    admin: WireClient, alice: WireClient, group: str
+) -> None:
+    seen, hidden = (f"{group}-seen", 0), (f"{group}-hidden", 0)
+    refused: tuple[int, dict[Partition, int]] = (GROUP_AUTHORIZATION_FAILED, {})
+    assert delete_offsets(alice, group, seen, hidden) == refused
+    allow(
+        admin,
+        (Operation.DELETE, ResourceType.GROUP, group),
+        (Operation.READ, ResourceType.TOPIC, seen[0]),
+    )
+    expected = 0, {seen: 0, hidden: TOPIC_AUTHORIZATION_FAILED}
+    eventually(
+        lambda: delete_offsets(alice, group, seen, hidden) == expected,
+        expected=str(expected),
+    )
