@@ -59,6 +59,7 @@ PRIVATE_CITATIONS: Final = re.compile(
 )
 CITED_PAGE: Final = re.compile(r"[\w./-]*\w\.md\b")
 CITED_FACT: Final = re.compile(r"(?<![\w-])([A-K]\d{0,2}-\d{2,3}[a-z]?)(?![\w-])")
+OTHER_FACTS: Final = ("tests/tools/", "tests/mutation/", "docs/conformance/")
 CITED_DECISION: Final = re.compile(r"\bdecisions? (\d{4})\b")
 
 
@@ -135,7 +136,8 @@ def citations_resolve(sources: Iterable[Source]) -> Iterator[Finding]:
                     and page.rpartition("/")[2] not in names
                     and not source.path.startswith("tests/")
                 ]
-            if facts and not source.path.startswith("tests/tools/"):
+            # Pages are written after the rows, and these tests have rows of their own.
+            if facts and not source.path.startswith(OTHER_FACTS):
                 wrong += [id_ for id_ in CITED_FACT.findall(line) if id_ not in facts]
             wrong += [
                 id_ for id_ in CITED_DECISION.findall(line) if id_ not in decisions

@@ -115,7 +115,7 @@ def test_offsets_of_a_topic_need_describe_on_it(
 
 
 @pytest.mark.fact("B-10", "B-11", "B-13a", "B-13b", "B-13c")
-def test_a_coordinator_is_found_by_those_who_may_describe_the_key(
+def test_finding_a_coordinator_needs_describe_on_the_key(
     admin: WireClient, alice: WireClient, group: str
 ) -> None:
     allow(
