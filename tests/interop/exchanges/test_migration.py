@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from coterie.wire.messages.join_group import JoinGroupRequestProtocol
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.broker.coordinator.consumer.classic_requests import assigned, assigns
 from tests.broker.server.harness import WireClient
 from tests.interop.conftest import Broker
@@ -296,7 +297,7 @@ def test_a_replacement_with_other_topics_rebalances(here: Group) -> None:
     member = here.consumer(instance_id="i")
     joined = here.join("", "other", group_instance_id="i")
     # The generation is that of a member that has not got an epoch yet.
-    assert (joined.error_code, joined.generation_id) == (0, 0)
+    assert (joined.error_code, joined.generation_id, joined.leader) == (0, 0, "")
     described = describe_classic(here.wire, here.id)
     assert described.group_state == "PreparingRebalance"
     same = {"group_instance_id": "i"}
@@ -347,6 +348,31 @@ def test_a_leave_of_the_last_consumer_member_downgrades(here: Group) -> None:
     refused = heartbeat(here.wire, here.id, member.id, member.epoch)
     assert refused.error_code == GROUP_NOT_FOUND
     assert refused.error_message == f"Group {here.id} is not a consumer group."
+
+
+@pytest.mark.fact("E20-41")
+def test_an_undecodable_version_prevents_a_downgrade(here: Group) -> None:
+    member = here.consumer(instance_id="m")
+    good = subscription(here.topic)
+    assert here.join("c", protocols=protocols(good, b"")).error_code == 0
+    assert here.join("d", protocols=protocols(good, good)[1:]).error_code == 0
+    # All members support `roundrobin`, so the classic group would use it.
+    left = leave_consumer(here.wire, here.id, member.id, instance_id="m")
+    assert left.error_code == GROUP_NOT_FOUND
+    prefix = f"Cannot downgrade the classic group {here.id}: "
+    assert (left.error_message or "").startswith(prefix)
+    request = LeaveGroupRequest(
+        group_id=here.id, members=[MemberIdentity(member_id=member.id)]
+    )
+    response = here.wire.call(request, 5)
+    assert (response.error_code, response.members) == (GROUP_NOT_FOUND, [])
+    for member_id in ("", member.id):
+        joined = here.join(
+            member_id, group_instance_id="m", protocols=protocols(good, b"\0")
+        )
+        assert joined.error_code == GROUP_NOT_FOUND
+    members = describe_consumer(here.wire, here.id).members
+    assert {each.member_id for each in members} == {member.id, "c", "d"}
 
 
 def test_the_last_member_leaves_an_empty_consumer_group(here: Group) -> None:

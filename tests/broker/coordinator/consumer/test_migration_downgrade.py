@@ -389,6 +389,15 @@ def test_a_classic_member_that_leaves_others_of_its_protocol_downgrades_the_grou
 
 
 @pytest.mark.fact("E20-43")
+def test_the_only_member_does_not_lead_before_its_rebalance() -> None:
+    driver = GroupDriver()
+    driver.join("m", instance_id="i")
+    answer = _classic_joins(driver, "bar", group_instance_id="i")
+    assert (answer.response.generation_id, answer.response.leader) == (0, "")
+    assert driver.groups["g"].state is PREPARING
+
+
+@pytest.mark.fact("E20-43")
 def test_a_due_refresh_of_changed_topics_makes_the_replacement_rebalance(
     driver: GroupDriver,
 ) -> None:

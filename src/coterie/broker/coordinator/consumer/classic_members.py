@@ -378,7 +378,7 @@ def _downgrade(
         owned = _owned(subscription, draft.context)
         member = reconcile_member(planned, member, owned, changed=changed)
     classic = replace_last(draft, last, member, needs_target=needs_target)
-    if classic.leader_id != member_id:
+    if classic is None:
         return _response(member_id, member.epoch, request.protocols[0].name)
     response = joined_response(classic, member_id, with_members=True)
     response.generation_id = member.epoch

@@ -320,9 +320,11 @@ def downgrade(draft: ConsumerDraft, gone: Collection[Member]) -> None:
 
 def replace_last(
     draft: ConsumerDraft, replaced: Member, member: Member, *, needs_target: bool
-) -> ClassicGroup:
+) -> ClassicGroup | None:
     """Downgrade the group, with `member` of the classic protocol in place of
-    `replaced`, which may have the same member id; return the classic group.
+    `replaced`, which may have the same member id.
+
+    Return the classic group, which `member` leads; None if the group rebalances.
 
     The classic group rebalances if a new target is due. In Kafka that is the only
     reason. Here it also rebalances while another member has not reconciled (E20-43):
@@ -345,7 +347,7 @@ def replace_last(
     if not rebalances:
         classic.leader_id = member.member_id
     _write_downgrade(draft, classic, (replaced,), rebalances=rebalances)
-    return classic
+    return None if rebalances else classic
 
 
 def _classic_group(draft: ConsumerDraft, members: Iterable[Member]) -> ClassicGroup:
