@@ -48,7 +48,8 @@ def error(response: ConsumerGroupHeartbeatResponse) -> tuple[int, str | None]:
     return response.error_code, response.error_message
 
 
-@pytest.mark.fact("E7-05", "E7-06", "E7-09", "E7-10", "E7-12", "E7-13")
+@pytest.mark.fact("E7-05", "E7-06", "E7-06a", "E7-09", "E7-10", "E7-11", "E7-12")
+@pytest.mark.fact("E7-13", "E7-15")
 @pytest.mark.parametrize(
     ("epoch", "fields", "message"),
     [
@@ -114,6 +115,7 @@ def test_before_version_1_a_temporary_leave_needs_no_member_id(
     )
 
 
+@pytest.mark.fact("E7-30")
 def test_a_fenced_member_is_told_both_epochs(wire: WireClient, group: str) -> None:
     member = join_consumer(wire, group)
     assert error(heartbeat(wire, group, member.id, member.epoch + 1)) == (
@@ -146,7 +148,7 @@ def test_an_instance_id_has_one_owner(wire: WireClient, group: str) -> None:
     )
 
 
-@pytest.mark.fact("E7-21")
+@pytest.mark.fact("E7-21", "E7-21a", "E7-61")
 def test_a_group_that_is_no_consumer_group_is_named(
     wire: WireClient, group: str
 ) -> None:

@@ -76,6 +76,13 @@ def test_the_protocol_with_most_votes_is_selected() -> None:
     assert group.select_protocol() == "sticky"
 
 
+def test_of_protocols_with_the_same_votes_the_first_of_a_hash_map_is_selected() -> None:
+    one = member("a", roundrobin=b"", range=b"")
+    other = member("b", range=b"", roundrobin=b"")
+    assert group_of(one, other).select_protocol() == "range"
+    assert group_of(other, one).select_protocol() == "range"
+
+
 @pytest.mark.fact("E19-06")
 def test_only_a_protocol_supported_by_all_members_is_selected() -> None:
     group = group_of(
