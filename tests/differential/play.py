@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -26,6 +25,8 @@ _MAY_WAIT: Final = {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
 _RESPONSE_S: Final = 20.0
 _QUIET_S: Final = 0.025
 """How long no response may arrive until a request counts as waiting for others."""
+_ONE_SIDED_S: Final = 2.0
+"""How long a response may be missing on one server when the other has answered."""
 _OTHERS_S: Final = 0.006
 
 
@@ -151,17 +152,18 @@ class Play:
     def _collect(self, step: Step | None, within_s: float) -> None:
         """Receive until the step is answered or waits for others on both servers, and
         no other request is answered by one server only."""
-        deadline = time.monotonic() + _RESPONSE_S
         while self._flights:
             flight = self._flights.get(step.actor) if step else None
             one_sided = any(each.is_one_sided for each in self._flights.values())
-            if one_sided or (flight and step and step.api not in _MAY_WAIT):
-                patience = deadline - time.monotonic()
+            if flight and step and step.api not in _MAY_WAIT:
+                patience = _RESPONSE_S
+            elif one_sided:
+                patience = _ONE_SIDED_S
             elif flight or step is None:
                 patience = min(_QUIET_S, within_s)
             else:
                 patience = _OTHERS_S
-            if not self._receive(max(patience, 0)):
+            if not self._receive(patience):
                 break
         for actor, flight in list(self._flights.items()):
             if flight.is_one_sided:

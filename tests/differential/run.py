@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ from tests.differential.steps import Action, Restart
 TOPICS: Final = {"t1": 4, "t2": 3, "t3": 1}
 _ACTIONS_MAX: Final = 40
 _TIMERS_EVERY: Final = 25
-_SHRINKS_MAX: Final = 150
+_SHRINKS_MAX: Final = 120
+_SHRINK_S_MAX: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +129,13 @@ class Run:
             return
         self._seen[found.signature] = 1
         shortest, tries = list(actions[: again.at + 1]), 0
+        deadline = time.monotonic() + _SHRINK_S_MAX
         size = max(len(shortest) // 2, 1)
         while size:
             at = 0
             while at < len(shortest) - 1 and tries < _SHRINKS_MAX:
+                if time.monotonic() > deadline:
+                    break
                 shorter = shortest[:at] + shortest[at + size :]
                 tries += 1
                 if shorter and (less := self._again(shorter, found)):
