@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
@@ -11,6 +11,8 @@ from coterie.wire.api import ApiKey, api_of
 from coterie.wire.schema import Message, Struct
 from tests.differential import admin, classic, consumer, offsets
 from tests.differential.play import Play
+from tests.differential.rights import RIGHTS
+from tests.differential.servers import ADMIN
 from tests.differential.steps import Action, Ref, Step, Wait
 
 _TWISTED: Final = 0.08
@@ -29,6 +31,7 @@ class Cast:
     groups: dict[str, str]
     protocols: dict[str, str]
     assignors: dict[str, str]
+    user: str
 
     @classmethod
     def draw(cls, chance: Random) -> Cast:
@@ -47,7 +50,8 @@ class Cast:
             each: "uniform" if kind == "consumer" and chance.random() < 0.5 else "range"
             for each in ("%g1", "%g2")
         }
-        return cls(groups, protocols, assignors)
+        user = chance.choice(list(RIGHTS)) if chance.random() < 0.1 else ADMIN
+        return cls(groups, protocols, assignors, user)
 
 
 class Generator:
@@ -76,7 +80,7 @@ class Generator:
             is_classic = self._cast.protocols[actor] == "classic"
             self._cast.protocols[actor] = "consumer" if is_classic else "classic"
         draw = Draw(chance, play, actor, group, self._cast, self._topics)
-        step = self._source(actor)(draw)
+        step = replace(self._source(actor)(draw), user=self._cast.user)
         return twisted(step, chance) if chance.random() < _TWISTED else step
 
     def _source(self, actor: str) -> Callable[[Draw], Step]:
@@ -129,7 +133,7 @@ def twisted(step: Step, chance: Random) -> Step:
         return step
     owner, name = chance.choice(places)
     copy = _replaced(request, owner, name, _odd(owner, name, step.version, chance))
-    return Step(step.actor, copy, step.version, step.settle_ms)
+    return replace(step, request=copy)
 
 
 def _places(value: Any, version: int) -> list[tuple[Struct, str]]:

@@ -127,8 +127,8 @@ class Play:
         if step.actor not in self._connections:
             kafka, coterie = self._servers
             self._connections[step.actor] = (
-                Connection(kafka.address),
-                Connection(coterie.address),
+                Connection(kafka, step.user),
+                Connection(coterie, step.user),
             )
         kafka_request, coterie_request = (
             resolved(step.request, bindings, self.name) for bindings in self.bindings

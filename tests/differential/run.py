@@ -10,12 +10,12 @@ from random import Random
 from typing import Final
 
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from tests.broker.server.harness import WireClient
 from tests.differential.admin import probes
 from tests.differential.generate import Generator
 from tests.differential.known import Known, known
 from tests.differential.play import Found, Play
-from tests.differential.servers import Server
+from tests.differential.rights import grant
+from tests.differential.servers import Server, client_of
 from tests.differential.steps import Action, Restart
 
 TOPICS: Final = {"t1": 4, "t2": 3, "t3": 1}
@@ -57,7 +57,9 @@ class Run:
         self._servers = servers
         self._seed = seed
         self._restarts = restarts
-        self._topics = list(_created(servers, f"{seed}"))
+        self._topics = list(_created(servers))
+        for server in servers:
+            grant(server)
         self._plays = 0
         self._sequences = 0
         self.sent = 0
@@ -173,12 +175,11 @@ class Run:
 
 
 def _created(
-    servers: tuple[Server, Server], name: str
+    servers: tuple[Server, Server],
 ) -> Iterator[tuple[str, tuple[bytes, bytes]]]:
     """Create the topics that all sequences share; yield their ids on both servers."""
     ids: dict[str, list[bytes]] = {each: [] for each in TOPICS}
     for server in servers:
-        host, _, port = server.address.rpartition(":")
         request = CreateTopicsRequest(
             topics=[
                 CreatableTopic(name=each, num_partitions=count, replication_factor=1)
@@ -186,7 +187,7 @@ def _created(
             ],
             timeout_ms=10_000,
         )
-        with WireClient(host, int(port)) as client:
+        with client_of(server) as client:
             for topic in client.call(request, 7).topics:
                 assert topic.error_code == 0, topic
                 ids[topic.name].append(topic.topic_id)

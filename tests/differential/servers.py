@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,12 +18,14 @@ from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.schema import Message
 from tests.broker.server.harness import WireClient
-from tests.interop.kafka import KafkaNode
-from tests.support.server_process import ServerProcess, start_server
+from tests.interop.node import open_node
+from tests.interop.sasl_listener import SaslListener, start_with_sasl
+from tests.support.server_process import ServerProcess
 from tests.support.waiting import eventually
 from tests.wire.judges import KioJudge, plain
 
 SHARDS: Final = 3
+ADMIN: Final = "admin"
 SETTINGS: Final = {
     "offsets.topic.num.partitions": str(SHARDS),
     "group.initial.rebalance.delay.ms": "0",
@@ -60,10 +61,8 @@ class Received(NamedTuple):
 class Connection:
     """A connection of one actor, with at most one request in flight."""
 
-    def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=30)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, server: Server, user: str) -> None:
+        self.socket = client_of(server, user).socket
         self._ids = itertools.count(1)
         self._buffer = b""
         self._sent: tuple[ApiKey, int] | None = None
@@ -147,14 +146,12 @@ class Kafka:
     name = "Kafka"
 
     def __init__(self, jars: Path, directory: Path) -> None:
-        settings = {**SETTINGS, **_KAFKA_ONLY}
-        listeners = {"PLAIN": "PLAINTEXT"}
-        self._node = KafkaNode(jars, directory, listeners=listeners, settings=settings)
+        self._node = open_node(jars, directory, {**SETTINGS, **_KAFKA_ONLY})
 
     @property
     def address(self) -> str:
-        """HOST:PORT."""
-        return self._node.addresses["PLAIN"]
+        """HOST:PORT of the listener with SASL."""
+        return self._node.addresses["SASL"]
 
     def restart(self) -> None:
         """Stop the node and start it on the same data."""
@@ -176,11 +173,12 @@ class Coterie:
 
     def _start(self) -> ServerProcess:
         settings = {**SETTINGS, "log.flush.sync": "false"}
-        return start_server(data=self._directory, settings=settings)
+        words = [f"{name}={value}" for name, value in settings.items()]
+        return start_with_sasl(self._directory, *words, data=self._directory / "data")
 
     @property
     def address(self) -> str:
-        """HOST:PORT, another one after a restart."""
+        """HOST:PORT of the listener with SASL, another one after a restart."""
         return self._process.bootstrap
 
     def restart(self) -> None:
@@ -191,6 +189,11 @@ class Coterie:
     def stop(self) -> None:
         """Stop the process."""
         self._process.stop()
+
+
+def client_of(server: Server, user: str = ADMIN) -> WireClient:
+    """Open a connection as a user."""
+    return SaslListener(server.name, server.address).client(user)
 
 
 @contextmanager
@@ -214,9 +217,8 @@ def both(jars: Path, directory: Path) -> Iterator[tuple[Server, Server]]:
 
 def wait_until_loaded(server: Server) -> None:
     """Wait until all shards of both coordinators serve requests."""
-    host, _, port = server.address.rpartition(":")
     groups = [f"loaded-{number}" for number in range(8 * SHARDS)]
-    with WireClient(host, int(port)) as client:
+    with client_of(server) as client:
         for key_type in (0, 1):
             client.call(
                 FindCoordinatorRequest(key_type=key_type, coordinator_keys=groups), 4

@@ -49,12 +49,14 @@ _UNBOUND: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A request of an actor; `settle_ms` is the time that background work needs."""
+    """A request of an actor; `settle_ms` is the time that background work needs, `user`
+    the principal of the actor's connection."""
 
     actor: str
     request: Message
     version: int
     settle_ms: int = 0
+    user: str = "admin"
 
     @property
     def api(self) -> ApiKey:
@@ -62,7 +64,8 @@ class Step:
         return ApiKey(self.request.API_KEY)
 
     def __str__(self) -> str:
-        return f"{self.actor}: v{self.version} {shown(self.request, self.version)}"
+        actor = self.actor if self.user == "admin" else f"{self.actor} as {self.user}"
+        return f"{actor}: v{self.version} {shown(self.request, self.version)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -26,8 +27,11 @@ def variable_of(listener: str) -> str:
     return _PREFIX + listener
 
 
-def open_node(jars: Path, directory: Path) -> KafkaNode:
-    """Start the node; the listener PLAIN authorizes everything, SASL needs bindings."""
+def open_node(
+    jars: Path, directory: Path, more: Mapping[str, str] | None = None
+) -> KafkaNode:
+    """Start the node with `more` settings; the listener PLAIN authorizes everything,
+    SASL needs bindings."""
     scram = f"{_MODULES}.scram.ScramLoginModule required;"
     users = " ".join(f'user_{name}="{word}"' for name, word in PASSWORDS.items())
     unsecured = 'unsecuredLoginStringClaim_sub="admin"'
@@ -50,5 +54,6 @@ def open_node(jars: Path, directory: Path) -> KafkaNode:
                 f"listener.name.sasl.{mechanism}.sasl.jaas.config": module
                 for mechanism, module in mechanisms.items()
             },
+            **(more or {}),
         },
     )

@@ -57,8 +57,10 @@ class SaslListener:
         return client
 
 
-def start_with_sasl(directory: Path, *settings: str) -> ServerProcess:
-    """Start Coterie with a SASL listener and ACLs."""
+def start_with_sasl(
+    directory: Path, *settings: str, data: Path | None = None
+) -> ServerProcess:
+    """Start Coterie with a SASL listener and ACLs; it stores `data` there, if given."""
     users = directory / "users.toml"
     lines = [f'{name} = "{password}"' for name, password in PASSWORDS.items()]
     directory.mkdir(parents=True, exist_ok=True)
@@ -74,4 +76,4 @@ def start_with_sasl(directory: Path, *settings: str) -> ServerProcess:
     ]
     words = [word for setting in configured for word in ("--set", setting)]
     listener = "SASL_PLAINTEXT://127.0.0.1:0"
-    return start_server(*words, listen=listener)
+    return start_server(*words, data=data, listen=listener)
