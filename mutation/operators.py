@@ -59,6 +59,10 @@ CALLS: Final[Mapping[str, str]] = {
     "sorted": "list",
     "reversed": "list",
 }
+SYMMETRIC: Final = frozenset({"isinstance", "cast", "getattr", "min", "max"})
+"""Calls whose arguments are not swapped, as that changes nothing or cannot be."""
+EMPTY: Final = frozenset({"()", "[]", "{}", '""', "0", "False"})
+"""Returned values that None replaces without a difference."""
 LOGGERS: Final = frozenset({"_LOGGER", "logging"})
 SHOWN: Final = frozenset({"__repr__", "__str__"})
 
@@ -356,7 +360,9 @@ def returned(node: ast.AST, source: SourceOf) -> Iterator[Replacement]:
     """Replace a returned value by None, and a returned condition by its opposite."""
     if not isinstance(node, ast.Return) or node.value is None:
         return
-    if isinstance(node.value, ast.Constant) and node.value.value is None:
+    is_none = isinstance(node.value, ast.Constant) and node.value.value is None
+    text = source(node.value)
+    if is_none or text in EMPTY or text.endswith(("set()", "dict()", "Result()")):
         return
     kinds = (ast.BoolOp, ast.UnaryOp, ast.Compare)
     if isinstance(node.value, kinds) or _name_of(node.value) in {"any", "all", "bool"}:
@@ -380,7 +386,7 @@ def argument(node: ast.AST, source: SourceOf) -> Iterator[Replacement]:
             yield Replacement(node, "argument dropped", shorter)
     if len(given) == 2 and not any(isinstance(each, ast.Starred) for each in node.args):
         swapped = ", ".join((given[1], given[0], *named))
-        if _name_of(node) not in {"isinstance", "cast", "getattr"}:
+        if _name_of(node) not in SYMMETRIC:
             yield Replacement(node, "arguments swapped", f"{function}({swapped})")
 
 

@@ -40,6 +40,9 @@ def test_csv_files_with_and_without_a_group_column_are_parsed() -> None:
     assert read_csv("t,0,5\r\n\nt,1, 6\n", "g") == {
         "g": {TopicPartition("t", 0): 5, TopicPartition("t", 1): 6}
     }
+    assert read_csv("t,2147483647,9223372036854775807\n", "g") == {
+        "g": {TopicPartition("t", 2**31 - 1): 2**63 - 1}
+    }
     assert read_csv("h,t,0,5\n", "g") == {"h": {TopicPartition("t", 0): 5}}
 
 
@@ -50,6 +53,7 @@ def test_csv_files_with_and_without_a_group_column_are_parsed() -> None:
         ("g,t,0,5\ng,t,0\n", "line 2: a line without"),
         ("g,t,0,5\ng,t,0,6\n", "line 2: t-0 occurs twice"),
         ("g,t,x,5\n", "line 1: 'x' is not a valid partition"),
+        ("g,t,2147483648,5\n", "line 1: '2147483648' is not a valid partition"),
         ("g,t,0,-1\n", "line 1: '-1' is not a valid offset"),
         ("g,t,0,9223372036854775808\n", "is not a valid offset"),
         ("g,,0,1\n", "the topic is empty"),

@@ -3,9 +3,11 @@ import pytest
 from coterie.client.admin.group_changes import MemberToRemove
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.errors import ApiError
+from coterie.operations.current_groups import read_current_groups
 from coterie.operations.plan_files import Action, MemberEntry, OffsetEntry
 from coterie.operations.plans import (
     GroupPlan,
+    changes_since,
     plan_clone,
     plan_delete_groups,
     plan_delete_offsets,
@@ -175,6 +177,18 @@ def test_a_transaction_before_the_first_commit_is_detected(
     (planned,) = run(plan_delete_offsets(model, ["h"], scope))
     assert planned.rows[0].error is not None
     assert planned.item is None
+
+
+def test_an_offset_that_cannot_be_read_is_one_change() -> None:
+    model = small_cluster()
+    (planned,) = planned_reset(model, {"g": ToEarliest()})
+    assert planned.item is not None
+    model.groups["g"].unstable.add(A0)
+    model.groups["g"].offsets[B0] = CommittedOffset(6)
+    groups = run(read_current_groups(model, ["g"], {"g": [A0, B0]}))
+    first, second = changes_since(planned.item, groups.one("g"))
+    assert first.startswith("a-0 cannot be read: ")
+    assert second == "b-0 was at 7 and is at 6"
 
 
 def test_members_are_removed_by_id_or_all_at_once() -> None:

@@ -1,9 +1,12 @@
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.groups import GroupState
+from coterie.client.admin.log_offsets import EARLIEST, LATEST, OffsetSpec
 from coterie.errors import ConnectionLost, OperationRefused
 from coterie.operations.resets import (
     GroupReset,
@@ -100,6 +103,27 @@ def test_a_partition_in_an_open_transaction_is_not_written() -> None:
     (reset,) = asyncio.run(plan_resets(model, {"g": ToEarliest()}))
     assert rows(reset) == [("a", 0, None), ("b", 0, 0)]
     assert list(reset.writes) == [B0]
+
+
+@pytest.mark.parametrize("spec", [EARLIEST, LATEST])
+def test_an_error_of_either_end_of_the_log_is_the_error_of_the_partition(
+    spec: OffsetSpec,
+) -> None:
+    model = cluster()
+    lists = model.list_offsets
+
+    async def fail(wanted: Mapping[TopicPartition, OffsetSpec]) -> Any:
+        model.log_errors = {A0: lost} if spec in wanted.values() else {}
+        return await lists(wanted)
+
+    lost = ConnectionLost("broker 2 hung up")
+    model.list_offsets = fail  # type: ignore[method-assign, assignment]
+    scenario = ToEarliest() if spec is EARLIEST else ToLatest()
+    (reset,) = asyncio.run(plan_resets(model, {"g": scenario}))
+    by_partition = {(row.topic, row.partition): row for row in reset.rows}
+    assert by_partition["a", 0].new is None
+    assert "hung up" in str(by_partition["a", 0])
+    assert A0 not in reset.writes
 
 
 def test_only_changed_offsets_are_written() -> None:

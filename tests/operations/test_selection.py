@@ -53,6 +53,12 @@ def test_named_groups_are_selected_without_a_request() -> None:
     assert not admin.calls
 
 
+def test_named_groups_are_filtered_by_lag() -> None:
+    named = ("orders-eu", "orders-us")
+    selected = select(Selection(ids=named, lag=Condition.parse(">500")))
+    assert selected.ids == ("orders-us",)
+
+
 def test_a_named_group_that_is_not_listed_is_missing() -> None:
     named = Selection(ids=("absent", "billing"))
     selected = asyncio.run(select_groups(cluster(), named, must_list=True))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coterie.client.admin.log_offsets import AtTime
 from coterie.operations.lag import group_lag, with_time_lags
 from coterie.operations.time_lag import (
     FETCHES_MAX,
@@ -121,6 +122,33 @@ def test_the_time_lag_in_a_week_of_records_is_within_a_few_percent(age_ms: int) 
     assert found.error_ms is not None
     assert found.error_ms <= max(1_000, age_ms // 20)
     assert abs(found.ms - age_ms) <= found.error_ms
+
+
+@pytest.mark.parametrize("next_offset", [1, 500, 998])
+def test_evenly_spaced_records_are_found_in_two_rounds(next_offset: int) -> None:
+    admin = FakeAdmin(logs={T0: FakeLog.of(0, 1_000)}, cannot_read=True)
+    place = LagPosition(T0, next_offset, 1_000)
+    found = asyncio.run(time_lags(admin, [place], now_ms=1_000_000))
+    error_ms = found[place].error_ms
+    assert error_ms is not None
+    assert error_ms <= 1_000
+    assert len(admin.logs_asked) == 2
+
+
+def test_each_time_that_is_tried_lies_between_the_bounds() -> None:
+    # 1 ms apart: a time at or beyond a bound would narrow nothing.
+    admin = FakeAdmin(logs={T0: FakeLog.of(0, 9_000, step_ms=1)}, cannot_read=True)
+    place = LagPosition(T0, 1, 1_000_000)
+    asyncio.run(time_lags(admin, [place], now_ms=9_000))
+    tried = [
+        spec.timestamp_ms
+        for name, wanted in admin.requests
+        if name == "list_offsets" and isinstance(wanted, dict)
+        for spec in wanted.values()
+        if isinstance(spec, AtTime)
+    ]
+    assert len(tried) == len({*tried})
+    assert all(0 < each <= 9_000 for each in tried[1:])
 
 
 def test_groups_at_one_offset_share_a_request() -> None:

@@ -12,6 +12,7 @@ from coterie.operations.undo import plan_undo
 from tests.operations.cluster_model import ClusterModel
 from tests.operations.small_cluster import (
     A0,
+    A1,
     B0,
     MemorySnapshot,
     applied,
@@ -60,6 +61,17 @@ def test_undo_deletes_a_group_that_the_write_created() -> None:
     assert [row.notes for row in planned.rows] == [(Note.DELETED,)] * 2
     applied(model, [planned.item])
     assert "new" not in model.groups
+
+
+def test_undo_keeps_a_group_that_has_commits_of_others() -> None:
+    model, snapshot = small_cluster(), MemorySnapshot()
+    applied(model, items_of([run(plan_clone(model, "g", "new"))]), snapshot)
+    model.groups["new"].offsets[A1] = CommittedOffset(3)
+    (planned,) = undone(model, snapshot)
+    assert planned.item is not None
+    assert planned.item.action is Action.RESTORE
+    applied(model, [planned.item])
+    assert model.groups["new"].offsets == {A1: CommittedOffset(3)}
 
 
 def test_undo_of_moved_offsets_needs_force() -> None:

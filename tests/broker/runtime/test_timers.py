@@ -152,6 +152,18 @@ def test_a_timer_can_cancel_another_due_timer() -> None:
     assert bench.fired == []
 
 
+def test_a_timer_can_move_another_due_timer() -> None:
+    bench = Bench()
+    other = TimerTable(bench.timers, lambda _: bench.set("a", 50, "moved"))
+    at_ms = bench.loop.clock() + 100
+    other.change(Timer(("x",), at_ms, "x"))
+    bench.set("a", 100)
+    bench.set("b", 100)
+    bench.loop.advance(1)
+    assert bench.fired == [(100, "b"), (150, "moved")]
+    assert len(bench.table) == 0
+
+
 def test_clear_cancels_the_timers_of_one_table_only() -> None:
     bench = Bench()
     fired_requests: list[Any] = []

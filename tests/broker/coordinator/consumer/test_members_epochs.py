@@ -50,6 +50,18 @@ def test_a_wrong_epoch_is_fenced(
 
 
 @both_kinds
+@pytest.mark.parametrize("epoch", [96, 98, 99])
+def test_an_epoch_that_the_member_never_had_is_fenced(
+    instance_id: str | None, epoch: int
+) -> None:
+    member = member_with(instance_id)._replace(previous_epoch=97)
+    check_member_epoch(member, 97, {A: [1]})
+    with pytest.raises(ApiError) as refusal:
+        check_member_epoch(member, epoch, {A: [1]})
+    assert refusal.value.code is ErrorCode.FENCED_MEMBER_EPOCH
+
+
+@both_kinds
 @pytest.mark.fact("H-06", "E7-31", "E9-09", "E3-09")
 @pytest.mark.parametrize("owned", [{}, {A: [2]}, {A: [2, 1]}, {B: []}])
 def test_the_previous_epoch_is_accepted_with_a_subset_of_the_assigned_partitions(

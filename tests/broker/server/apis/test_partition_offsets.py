@@ -264,6 +264,21 @@ def test_batches_over_retention_bytes_are_deleted() -> None:
     assert list_offset(broker, -2).offset == 4
 
 
+@pytest.mark.parametrize(
+    ("kept_bytes", "start"), [(-1, 4), (0, 4), (1, 2), (2, 2)], ids=str
+)
+def test_a_batch_is_kept_when_less_than_retention_bytes_would_be_left(
+    kept_bytes: int, start: int
+) -> None:
+    broker = FakeBroker()
+    size = len(batch_of(b"x", b"y", timestamp_ms=1))
+    configs = {"retention.bytes": str(2 * size + kept_bytes), "retention.ms": "-1"}
+    broker.create("a", configs=configs)
+    send(broker, 1, 1, 1, 1)
+    tidy(broker)
+    assert list_offset(broker, -2).offset == start
+
+
 def test_retention_does_not_delete_batches_of_a_compacted_topic() -> None:
     broker = FakeBroker()
     configs = {"retention.ms": "1", "cleanup.policy": "compact"}
