@@ -52,6 +52,7 @@ def both(apache: GroupCommand, bootstrap: str, coterie: Command) -> Both:
     return Both(apache, bootstrap, coterie)
 
 
+@pytest.mark.fact("C-41a", "C-41b", "C-42", "C-43a", "C-43c", "C-44a", "C-44b", "C-46a")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_descriptions_of_a_live_group_are_equal(
     both: Both, bootstrap: str, group: str, topic: str, protocol: str
@@ -61,6 +62,7 @@ def test_descriptions_of_a_live_group_are_equal(
             assert group in both.agree(*words, "--group", group)
 
 
+@pytest.mark.fact("A-71", "A-73a", "A-73b", "A-74a", "C-51a", "C-51b")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_descriptions_of_an_empty_group_are_equal(
     both: Both, bootstrap: str, group: str, topic: str, protocol: str
@@ -73,6 +75,7 @@ def test_descriptions_of_an_empty_group_are_equal(
     assert notice in both.ours("--describe", "--group", group).stderr
 
 
+@pytest.mark.fact("C-47b")
 @pytest.mark.parametrize(
     "words",
     [
@@ -110,6 +113,7 @@ SCENARIOS = (
 )
 
 
+@pytest.mark.fact("C-60a", "C-60e", "C-62", "C-64a", "C-64b")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=" ".join)
 def test_plans_of_a_reset_are_equal(
     both: Both, bootstrap: str, group: str, topic: str, scenario: tuple[str, ...]
@@ -121,6 +125,7 @@ def test_plans_of_a_reset_are_equal(
     both.agree(*reset, "--all-topics", "--export")
 
 
+@pytest.mark.fact("C-63")
 def test_each_tool_imports_the_export_of_the_other(
     both: Both, bootstrap: str, group: str, topic: str, tmp_path: Path
 ) -> None:
@@ -138,6 +143,7 @@ def test_each_tool_imports_the_export_of_the_other(
     both.agree(*reset, "--from-file", str(file), "--dry-run")
 
 
+@pytest.mark.fact("C-65b", "D-43a")
 def test_deletions_of_offsets_and_groups_are_equal(
     both: Both, bootstrap: str, group: str, topic: str
 ) -> None:
@@ -153,6 +159,7 @@ def test_deletions_of_offsets_and_groups_are_equal(
     assert "successful" in outputs[1]
 
 
+@pytest.mark.fact("C-61", "D-40")
 def test_an_error_that_exits_0_in_apaches_tool_exits_1(
     both: Both, bootstrap: str, group: str, topic: str
 ) -> None:
