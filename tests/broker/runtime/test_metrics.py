@@ -62,7 +62,7 @@ def watched() -> Watched:
     return Watched()
 
 
-@pytest.mark.fact("E26-02", "E6-31")
+@pytest.mark.fact("E26-02", "E6-31", "E6-31a")
 def test_an_epoch_bump_by_a_heartbeat_is_counted(watched: Watched) -> None:
     watched.join("m")
     watched.join("n")

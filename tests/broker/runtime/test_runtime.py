@@ -284,7 +284,7 @@ def test_a_pending_join_group_is_completed_by_its_timer() -> None:
     assert joined[0].generation_id == 1
 
 
-@pytest.mark.fact("E23-15")
+@pytest.mark.fact("E23-15", "E8-07")
 def test_the_records_of_a_timer_are_written_flushed_and_replayed() -> None:
     world = World()
     assert world.call(consumer_join("m"), "g", 1).error_code == 0

@@ -142,6 +142,7 @@ def test_all_timers_share_one_event_loop_callback() -> None:
     assert bench.loop.alarms == 1
 
 
+@pytest.mark.fact("E8-07a")
 def test_a_timer_can_cancel_another_due_timer() -> None:
     bench = Bench()
     other = TimerTable(bench.timers, lambda _: bench.cancel("a"))

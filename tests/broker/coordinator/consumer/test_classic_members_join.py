@@ -140,7 +140,7 @@ def test_before_version_4_a_member_joins_without_an_id(driver: GroupDriver) -> N
     assert answer.response.member_id in driver.group.members
 
 
-@pytest.mark.fact("E8-11", "E20-29")
+@pytest.mark.fact("E8-11", "E20-29", "E8-11b")
 def test_a_join_sets_timers_from_its_own_timeouts(driver: GroupDriver) -> None:
     answer = joins(driver, session_timeout_ms=7_000, rebalance_timeout_ms=8_000)
     member_id = answer.response.member_id
@@ -151,7 +151,7 @@ def test_a_join_sets_timers_from_its_own_timeouts(driver: GroupDriver) -> None:
     assert driver.member(member_id).rebalance_timeout_ms == 8_000
 
 
-@pytest.mark.fact("E8-11")
+@pytest.mark.fact("E8-11", "E8-11a")
 def test_each_timer_of_a_classic_member_has_its_own_timeout(
     driver: GroupDriver,
 ) -> None:

@@ -106,7 +106,7 @@ def test_fields_omitted_from_a_heartbeat_keep_their_values(driver: GroupDriver) 
     assert (member.topic_names, member.rebalance_timeout_ms) == (("foo",), 7)
 
 
-@pytest.mark.fact("E7-35a")
+@pytest.mark.fact("E7-35a", "E6-20")
 def test_client_id_and_host_are_always_updated(driver: GroupDriver) -> None:
     driver.join("m")
     request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
@@ -235,7 +235,7 @@ def test_a_changed_list_of_assignors_applies_to_the_next_target() -> None:
     )
     after.heartbeat("m", 1)
     assert after.group.epoch == 1
-    after.join("n")
+    after.join("n", ["foo", "bar"])
     after.settled("m", "n")
     assert after.member("m").assigned[topic_id("foo")].keys() == {0, 1, 2}
 

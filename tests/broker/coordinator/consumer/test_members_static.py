@@ -190,7 +190,7 @@ def test_leaving_with_an_unknown_member_or_group_is_refused(
     assert answer.error == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-@pytest.mark.fact("E22-28", "E8-06")
+@pytest.mark.fact("E22-28")
 def test_a_static_replacement_survives_a_restart(driver: GroupDriver) -> None:
     driver.heartbeat("m", -2, instance_id="i")
     driver.join("m2", instance_id="i")

@@ -77,7 +77,7 @@ def test_a_lower_partition_count_bumps_the_epoch(driver: GroupDriver) -> None:
     assert sorted(held) == [0, 1]
 
 
-@pytest.mark.fact("E6-11", "E15-09")
+@pytest.mark.fact("E15-09", "E6-11a")
 def test_partitions_of_a_deleted_topic_are_removed_from_assignments(
     driver: GroupDriver,
 ) -> None:
@@ -93,7 +93,7 @@ def test_partitions_of_a_deleted_topic_are_removed_from_assignments(
     assert driver.group.epoch == driver.member().epoch == 2
 
 
-@pytest.mark.fact("E15-07", "E6-11")
+@pytest.mark.fact("E15-07", "E6-11b")
 def test_a_recreated_topic_is_a_new_topic(driver: GroupDriver) -> None:
     driver.join("m", ["bar"])
     driver.join("n", ["bar"])
@@ -142,7 +142,7 @@ def test_topic_changes_while_unloaded_are_detected_after_loading(
     assert loaded.group.epoch == 2
 
 
-@pytest.mark.fact("H-25", "E15-05", "E6-32")
+@pytest.mark.fact("H-25", "E15-05", "E6-32b", "E6-32")
 def test_a_refresh_deadline_of_another_epoch_is_ignored(
     driver: GroupDriver,
 ) -> None:
@@ -182,7 +182,7 @@ def test_a_change_of_no_subscribed_topic_does_nothing(driver: GroupDriver) -> No
     assert send_change(driver, "elsewhere", created=("elsewhere",)) == Result()
 
 
-@pytest.mark.fact("H-28", "E15-04")
+@pytest.mark.fact("H-28", "E15-04", "E6-32a")
 def test_only_groups_subscribed_to_changed_topics_are_updated(
     driver: GroupDriver,
 ) -> None:
@@ -198,7 +198,6 @@ def test_only_groups_subscribed_to_changed_topics_are_updated(
     assert due == {"g", "h", "i"}
 
 
-@pytest.mark.fact("E6-32")
 def test_topic_metadata_is_refreshed_after_five_minutes_at_the_latest(
     driver: GroupDriver,
 ) -> None:

@@ -38,7 +38,7 @@ def to_be_revoked() -> GroupDriver:
     return driver
 
 
-@pytest.mark.fact("H-60", "E8-01", "E7-42", "E8-08")
+@pytest.mark.fact("H-60", "E7-42", "E8-08")
 def test_heartbeats_restart_the_session_timer_and_leaving_cancels_it(
     driver: GroupDriver,
 ) -> None:
@@ -60,7 +60,7 @@ def test_a_refused_heartbeat_does_not_extend_the_session(driver: GroupDriver) ->
     assert driver.timers[SESSION] is before
 
 
-@pytest.mark.fact("H-61", "E8-02", "E6-03", "E8-07")
+@pytest.mark.fact("H-61", "E8-02", "E6-03", "E8-01a")
 def test_a_member_whose_session_expires_is_fenced(driver: GroupDriver) -> None:
     driver.join("m")
     driver.join("n", ["bar"])
@@ -73,7 +73,7 @@ def test_a_member_whose_session_expires_is_fenced(driver: GroupDriver) -> None:
     assert driver.group.epoch == 3
 
 
-@pytest.mark.fact("H-62", "E9-12", "E8-10")
+@pytest.mark.fact("H-62", "E9-12")
 def test_a_static_member_that_does_not_return_is_fenced(driver: GroupDriver) -> None:
     driver.join("m", instance_id="i")
     driver.heartbeat("m", -2, instance_id="i")
@@ -82,7 +82,7 @@ def test_a_static_member_that_does_not_return_is_fenced(driver: GroupDriver) -> 
     assert driver.wrote_types[:4] == ["-current", "-target", "-member", "epoch"]
 
 
-@pytest.mark.fact("H-63", "E8-03")
+@pytest.mark.fact("H-63", "E8-03", "E8-03a")
 def test_each_member_has_its_own_rebalance_timeout() -> None:
     driver = to_be_revoked()
     assert driver.timers[REBALANCE].fires_at_ms == driver.now_ms + 10_000
@@ -92,6 +92,13 @@ def test_each_member_has_its_own_rebalance_timeout() -> None:
     driver.join("o")
     driver.heartbeat("m", 2)
     assert driver.timers[REBALANCE].fires_at_ms == driver.now_ms + 5_000
+
+
+@pytest.mark.fact("E8-08a")
+def test_the_removal_of_a_member_cancels_its_rebalance_timeout() -> None:
+    driver = to_be_revoked()
+    driver.heartbeat("m", -1)
+    assert REBALANCE not in driver.timers
 
 
 @pytest.mark.fact("H-64", "E8-04", "E6-04")
@@ -107,7 +114,7 @@ def test_a_member_that_does_not_revoke_is_fenced() -> None:
     assert received_assignment(answer) == {"foo": [0, 1, 2, 3, 4, 5]}
 
 
-@pytest.mark.fact("E8-04")
+@pytest.mark.fact("E8-04a")
 def test_a_revocation_timeout_of_an_older_epoch_fences_no_member() -> None:
     driver = to_be_revoked()
     driver.fire(EndRevocation("g", "m", member_epoch=0))
@@ -124,7 +131,7 @@ def test_a_member_waiting_for_free_partitions_has_no_rebalance_timeout() -> None
     assert ("rebalance", "g", "n") not in driver.timers
 
 
-@pytest.mark.fact("H-65", "E8-06", "E15-06", "E6-18", "E23-10")
+@pytest.mark.fact("H-65", "E8-06", "E15-06", "E6-18", "E23-10", "E8-06a")
 def test_loading_restarts_every_timeout() -> None:
     driver = to_be_revoked()
     driver.advance(5_000)

@@ -124,8 +124,10 @@ class PlanSet:
 
 
 REFRESH_INTERVAL_MS = 300_000
-"""The time after which a group refreshes the metadata of its topics, Kafka's
-`CONSUMER_GROUP_METADATA_REFRESH_INTERVAL_MS`."""
+"""The time after which a group refreshes the metadata of its topics.
+
+Kafka 4.0 has the same interval; later releases refresh after a change of topics only.
+"""
 
 
 class ConsumerDraft:
