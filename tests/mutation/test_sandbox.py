@@ -38,10 +38,12 @@ def test_a_test_that_hangs_ends_at_the_time_limit(
 def test_only_the_chosen_tests_of_a_file_run(
     pool: ProcessPoolExecutor, tmp_path: Path
 ) -> None:
-    test = "tests/scenarios/test_scenarios.py::test_scenario[offsets: H-94 A-40 A-41 "
-    test += "Fetching from an unknown group is not an error]"
+    test = "tests/scenarios/test_scenarios.py::test_scenario[offsets: "
+    test += (
+        "H-94a H-94b H-94c A-40 A-41 Fetching from an unknown group is not an error]"
+    )
     marks = pool.submit(collect, ["tests/scenarios/test_scenarios.py"]).result()
-    assert marks[test] == ["A-40", "A-41", "H-94"]
+    assert marks[test] == ["A-40", "A-41", "H-94a", "H-94b", "H-94c"]
     report = pool.submit(run_tests, test).result()
     assert report.passed
     assert list(report.seconds) == [test]

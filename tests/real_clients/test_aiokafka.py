@@ -240,7 +240,7 @@ def test_offsets_of_a_group_are_listed_all_or_by_partition(
     run(scenario())
 
 
-@pytest.mark.fact("C-20a", "C-24", "H-118")
+@pytest.mark.fact("H-118c", "C-20a", "C-24")
 def test_groups_are_listed_and_described(
     bootstrap: str, group: str, topic: str
 ) -> None:

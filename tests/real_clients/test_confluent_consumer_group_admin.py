@@ -101,7 +101,7 @@ def test_a_consumer_group_is_described(
     assert sorted(owned) == list(range(PARTITIONS))
 
 
-@pytest.mark.fact("E28-02", "E28-04", "H-115", "H-116")
+@pytest.mark.fact("E28-02", "E28-04", "H-115b", "H-116b")
 def test_a_consumer_group_is_listed_by_type_and_state(
     admin: AdminClient, group: str, join: Join
 ) -> None:
@@ -117,7 +117,7 @@ def test_a_consumer_group_is_listed_by_type_and_state(
     assert listed(admin, group, states={ConsumerGroupState.EMPTY}) == empty
 
 
-@pytest.mark.fact("D-14c", "H-110")
+@pytest.mark.fact("H-110a", "D-14c")
 def test_a_consumer_group_is_deleted_once_it_is_empty(
     admin: AdminClient, bootstrap: str, group: str, topic: str, join: Join
 ) -> None:
@@ -135,7 +135,7 @@ def test_a_consumer_group_is_deleted_once_it_is_empty(
     assert listed(admin, group) == []
 
 
-@pytest.mark.fact("E29-08", "H-87")
+@pytest.mark.fact("E29-08", "H-87c", "H-87d")
 def test_offsets_are_altered_only_while_the_group_is_empty(
     admin: AdminClient, bootstrap: str, group: str, topic: str, join: Join
 ) -> None:

@@ -105,7 +105,7 @@ def test_a_group_whose_members_left_is_empty(
     assert not found.members
 
 
-@pytest.mark.fact("E28-01", "E28-04", "H-115")
+@pytest.mark.fact("E28-01", "E28-04", "H-115b")
 def test_groups_are_listed_by_state_and_type(
     admin: AdminClient, bootstrap: str, group: str, topic: str
 ) -> None:
@@ -126,7 +126,7 @@ def test_groups_are_listed_by_state_and_type(
         assert not {group, f"{group}-2"} & set(modern)
 
 
-@pytest.mark.fact("D-10", "D-11", "D-13", "D-44", "H-110")
+@pytest.mark.fact("D-10", "D-11", "D-13", "D-44", "H-110a")
 def test_each_group_of_a_deletion_has_its_own_error(
     admin: AdminClient, bootstrap: str, group: str, topic: str
 ) -> None:

@@ -134,7 +134,7 @@ def test_offsets_of_an_aborted_transaction_are_invisible(
     assert committed_offsets(bootstrap, group) == {(topic, 0): 7}
 
 
-@pytest.mark.fact("A-48a", "H-93")
+@pytest.mark.fact("H-93a", "H-93c", "A-48a")
 def test_a_fetch_with_require_stable_reports_pending_offsets_as_unstable(
     bootstrap: str, topic: str, group: str, name: str, member: ConfluentMember
 ) -> None:

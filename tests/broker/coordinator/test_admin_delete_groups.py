@@ -42,7 +42,7 @@ def test_deleting_an_empty_group_deletes_its_offsets(driver: ShardDriver) -> Non
     assert driver.delete_group().error == 69
 
 
-@pytest.mark.fact("D-10", "D-14a", "H-110")
+@pytest.mark.fact("H-110a", "D-10", "D-14a")
 def test_a_stable_group_is_not_deleted(driver: ShardDriver) -> None:
     [member_id] = stable_group(driver, 1)
     assert driver.delete_group().error == 68
@@ -105,7 +105,7 @@ def test_the_empty_group_id_is_accepted(driver: ShardDriver) -> None:
     assert driver.delete_group("").error == 0
 
 
-@pytest.mark.fact("D-19a", "H-110")
+@pytest.mark.fact("H-110b", "D-19a")
 def test_a_member_of_a_deleted_group_cannot_commit(driver: ShardDriver) -> None:
     [member_id] = stable_group(driver, 1)
     leave(driver, member_id)
@@ -143,7 +143,7 @@ def test_version_3_has_the_error_message(
 F0 = ("foo", 0)
 
 
-@pytest.mark.fact("D-14c", "H-110")
+@pytest.mark.fact("H-110a", "D-14c")
 @pytest.mark.parametrize("version", range(4))
 def test_a_consumer_group_with_members_is_not_deleted(version: int) -> None:
     driver = GroupDriver()
@@ -177,7 +177,7 @@ def test_an_empty_consumer_group_is_deleted_in_one_batch() -> None:
     assert not driver.reloaded().state.consumer_groups
 
 
-@pytest.mark.fact("D-19a", "H-110")
+@pytest.mark.fact("H-110b", "D-19a")
 def test_a_member_of_a_deleted_consumer_group_cannot_commit() -> None:
     driver = GroupDriver()
     driver.join("m")

@@ -168,7 +168,7 @@ def test_describing_a_group_without_permission_for_one_of_its_topics_is_refused(
     assert "not authorized to describe" in refusal.error_message
 
 
-@pytest.mark.fact("E16-05", "H-113")
+@pytest.mark.fact("E16-05", "H-113a")
 def test_an_error_response_has_only_group_id_and_error_code(
     driver: GroupDriver,
 ) -> None:

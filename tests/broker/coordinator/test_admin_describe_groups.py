@@ -59,7 +59,7 @@ def test_the_states_have_kafkas_names(driver: ShardDriver) -> None:
     assert state_of(driver) == "PreparingRebalance"
 
 
-@pytest.mark.fact("C-21a", "H-118")
+@pytest.mark.fact("H-118c", "C-21a")
 @pytest.mark.parametrize("version", range(6))
 def test_before_version_6_a_missing_group_is_described_as_dead(
     driver: ShardDriver, version: int
@@ -79,7 +79,7 @@ def test_version_6_returns_group_id_not_found_for_a_missing_group(
     assert (group.group_state, group.members) == ("Dead", [])
 
 
-@pytest.mark.fact("C-23a", "C-23b", "C-23c", "C-24", "H-118")
+@pytest.mark.fact("H-118a", "C-23a", "C-23b", "C-23c", "C-24")
 @pytest.mark.parametrize("version", range(7))
 def test_a_stable_group_is_described_with_metadata_and_assignments(
     driver: ShardDriver, version: int
@@ -110,7 +110,7 @@ def members_without_bytes(group: Any) -> int:
     return len(group.members)
 
 
-@pytest.mark.fact("C-23a", "C-23b", "H-118")
+@pytest.mark.fact("H-118b", "C-23a", "C-23b")
 def test_before_the_sync_members_have_no_metadata_or_assignment(
     driver: ShardDriver,
 ) -> None:
@@ -216,7 +216,7 @@ def test_a_malformed_subscription_is_described_without_topics(
     assert member.member_protocols == ["range"]
 
 
-@pytest.mark.fact("H-113")
+@pytest.mark.fact("H-113a")
 def test_an_error_response_has_only_group_id_and_error_code(
     driver: ShardDriver,
 ) -> None:

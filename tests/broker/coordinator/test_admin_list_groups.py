@@ -31,7 +31,7 @@ def listed(driver: ShardDriver, *states: str, types: tuple[str, ...] = ()) -> se
     return {group.group_id for group in driver.send(request).response.groups}
 
 
-@pytest.mark.fact("E28-05", "H-80")
+@pytest.mark.fact("E28-05", "H-80c")
 def test_every_group_is_listed_with_state_and_type(driver: ShardDriver) -> None:
     groups = driver.send(ListGroupsRequest()).response.groups
     assert groups == [
@@ -73,13 +73,13 @@ def test_groups_are_filtered_by_state(driver: ShardDriver) -> None:
     assert listed(driver, "Dead") == set()
 
 
-@pytest.mark.fact("E28-02", "H-115")
+@pytest.mark.fact("E28-02", "H-115b")
 def test_filters_ignore_case(driver: ShardDriver) -> None:
     assert listed(driver, "sTABLE") == {"g"}
     assert listed(driver, types=("Classic",)) == {"g", "simple"}
 
 
-@pytest.mark.fact("E28-03", "H-115")
+@pytest.mark.fact("E28-03", "H-115c")
 def test_an_unknown_state_or_type_matches_no_group(driver: ShardDriver) -> None:
     assert listed(driver, "nonsense") == set()
     assert listed(driver, types=("nonsense",)) == set()
@@ -132,7 +132,7 @@ def about(driver: GroupDriver, version: int = 5, **filters: list[str]) -> set[st
     }
 
 
-@pytest.mark.fact("E28-02", "E28-05", "H-116")
+@pytest.mark.fact("E28-02", "E28-05", "H-116a", "H-116b")
 def test_a_consumer_group_is_listed_with_its_current_state() -> None:
     driver = GroupDriver()
     driver.join("m")
@@ -152,7 +152,7 @@ def test_a_group_without_a_current_target_is_assigning() -> None:
     assert about(driver) == {"g consumer consumer Assigning"}
 
 
-@pytest.mark.fact("H-116")
+@pytest.mark.fact("H-116c", "H-116d", "H-116e")
 @pytest.mark.parametrize(
     ("version", "message"),
     [(3, "g  consumer "), (4, "g  consumer Stable"), (5, "g consumer consumer Stable")],
@@ -165,7 +165,7 @@ def test_old_versions_list_a_consumer_group_by_its_protocol_type(
     assert about(driver, version) == {message}
 
 
-@pytest.mark.fact("E28-02", "E28-03", "E28-04", "H-115")
+@pytest.mark.fact("E28-02", "E28-03", "E28-04", "H-115b")
 def test_groups_of_both_types_are_filtered() -> None:
     driver = GroupDriver()
     driver.join("m")

@@ -313,7 +313,7 @@ def _transactions(history: History) -> tuple[set[int], list[int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.fact("E22-46", "E22-47", "H-92")
+@pytest.mark.fact("E22-46", "E22-47")
 @settings(max_examples=150, deadline=None)
 @given(st.lists(steps, max_size=25))
 def test_replaying_the_log_restores_the_state(taken: list[tuple[Any, ...]]) -> None:

@@ -46,7 +46,7 @@ def test_a_write_gets_its_response_once_it_is_durable() -> None:
     assert commit_error(answers[0]) == 0
 
 
-@pytest.mark.fact("E23-05", "E23-16")
+@pytest.mark.fact("E23-05", "E23-16", "H-92")
 def test_a_read_waits_for_the_writes_it_has_read() -> None:
     world = World()
     world.submit(commit_request("g", 5), "g")
@@ -219,7 +219,7 @@ def test_requests_to_a_loading_shard_get_coordinator_load_in_progress() -> None:
     assert world.phases == {Phase.ACTIVE}
 
 
-@pytest.mark.fact("I-16", "H-121")
+@pytest.mark.fact("H-121a")
 def test_a_classic_heartbeat_succeeds_while_its_shard_loads() -> None:
     world = World(starts=False)
     world.start()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from coterie.wire.codec import encode
 from coterie.wire.messages.consumer_group_describe import (
@@ -26,6 +26,11 @@ from coterie.wire.messages.consumer_protocol import (
     ConsumerProtocolTopicPartitions,
 )
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from coterie.wire.messages.incremental_alter_configs import (
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -77,6 +82,27 @@ def topic_id(wire: WireClient, topic: str) -> bytes:
     return bytes(found.topic_id)
 
 
+def alter_group(wire: WireClient, group: str, **configs: int) -> None:
+    """Set configs of a group; `consumer_session_timeout_ms` is one with dots."""
+    each = [
+        IncrementalAlterableConfig(
+            name=name.replace("_", "."), config_operation=0, value=str(value)
+        )
+        for name, value in configs.items()
+    ]
+    resource = IncrementalAlterConfigsResource(
+        resource_type=32, resource_name=group, configs=each
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    [answer] = wire.call(request, 1).responses
+    assert answer.error_code == 0, answer
+
+
+def assign_at_once(wire: WireClient, group: str) -> None:
+    """Let the group compute each target without waiting for the interval."""
+    alter_group(wire, group, consumer_assignment_interval_ms=0)
+
+
 def heartbeat(
     wire: WireClient, group: str, member_id: str, epoch: int, **fields: Any
 ) -> ConsumerGroupHeartbeatResponse:
@@ -116,6 +142,84 @@ def join_consumer(
     found = eventually(assignment, expected=f"an assignment of {member_id}")
     assert found is not None
     return ConsumerMember(member_id, last.member_epoch, found.topic_partitions)
+
+
+class Beating:
+    """A KIP-848 member that sends each heartbeat with the epoch of the last response.
+
+    It joins at once; `fields` are those of the joining heartbeat.
+    """
+
+    def __init__(
+        self, wire: WireClient, group: str, *topics: str, **fields: Any
+    ) -> None:
+        self.wire = wire
+        self.group = group
+        self.id = fields.pop("member_id", None) or new_member_id()
+        self.instance_id = fields.get("instance_id")
+        self.epoch = 0
+        self.owned: dict[bytes, list[int]] = {}
+        self.last = self.join(*topics, **fields)
+        assert self.last.error_code == 0, self.last
+
+    def join(self, *topics: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        """Send a heartbeat with epoch 0."""
+        self.epoch = 0
+        joining: dict[str, Any] = {
+            "rebalance_timeout_ms": REBALANCE_TIMEOUT_MS,
+            "subscribed_topic_names": list(topics),
+            "topic_partitions": [],
+        }
+        return self.beat(**{**joining, **fields})
+
+    def beat(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        """Send a heartbeat; `fields` may replace the member's epoch."""
+        epoch = fields.pop("epoch", self.epoch)
+        fields.setdefault("instance_id", self.instance_id)
+        answer = heartbeat(self.wire, self.group, self.id, epoch, **fields)
+        self.last = answer
+        if not answer.error_code:
+            self.epoch = answer.member_epoch
+            if answer.assignment is not None:
+                self.owned = partitions_of(answer.assignment)
+        return answer
+
+    def owning(self, count: int) -> Self:
+        """Heartbeat until the member has this number of partitions.
+
+        A group coordinator of Kafka learns of a new topic after its creation.
+        """
+
+        def owns() -> bool:
+            if sum(map(len, self.owned.values())) == count:
+                return True
+            return self.beat().error_code != 0
+
+        eventually(owns, expected=f"{count} partitions of {self.id}")
+        assert self.last.error_code == 0, self.last
+        return self
+
+    def report(self, owned: Mapping[bytes, Sequence[int]] | None = None) -> Any:
+        """Send a heartbeat with owned partitions, by default those assigned."""
+        return self.beat(
+            topic_partitions=topic_partitions(self.owned if owned is None else owned)
+        )
+
+
+def partitions_of(assignment: Assignment) -> dict[bytes, list[int]]:
+    """Return the sorted partitions of an assignment by topic id."""
+    return {
+        bytes(each.topic_id): sorted(each.partitions)
+        for each in assignment.topic_partitions
+    }
+
+
+def topic_partitions(owned: Mapping[bytes, Sequence[int]]) -> list[TopicPartitions]:
+    """Return partitions in the form of a heartbeat."""
+    return [
+        TopicPartitions(topic_id=topic, partitions=list(some))
+        for topic, some in owned.items()
+    ]
 
 
 def leave_consumer(

@@ -377,7 +377,7 @@ def _leave(
     ]
 
 
-@pytest.mark.fact("H-119")
+@pytest.mark.fact("H-119a", "H-119b")
 @pytest.mark.parametrize("version", range(6))
 def test_the_error_of_an_unknown_group_is_that_of_its_members(
     wire: WireClient, group: str, version: int

@@ -189,7 +189,7 @@ def test_errors_of_partitions_precede_the_others(
     ]
 
 
-@pytest.mark.fact("D-54b", "H-97")
+@pytest.mark.fact("D-54b")
 def test_topics_without_partitions_are_left_out_of_a_deletion(
     wire: WireClient, group: str, topic: str
 ) -> None:

@@ -52,7 +52,6 @@ def commit(version: int = 3, **fields: Any) -> KeyValue:
     return encode_record(Record(OffsetCommitKey(group="g", topic="t"), value, version))
 
 
-@pytest.mark.fact("K-01")
 def test_every_table_has_its_declared_schema_even_without_rows() -> None:
     found = decode(batch())
     assert set(found) == {
@@ -63,7 +62,7 @@ def test_every_table_has_its_declared_schema_even_without_rows() -> None:
         assert rows.schema.equals(TABLES[name].schema), name
 
 
-@pytest.mark.fact("K-09")
+@pytest.mark.fact("K-09a", "K-09b")
 @pytest.mark.parametrize("version", range(5))
 def test_each_version_of_a_commit_is_decoded_with_all_its_fields(version: int) -> None:
     table, row = one(GOLDEN[f"offset-commit-v{version}"])
@@ -90,7 +89,7 @@ def test_each_version_of_a_commit_is_decoded_with_all_its_fields(version: int) -
     }
 
 
-@pytest.mark.fact("K-11")
+@pytest.mark.fact("K-11a", "K-11b")
 def test_keys_of_types_0_and_1_are_decoded_in_the_same_way() -> None:
     value = GOLDEN["offset-commit-v2"][1]
     old, new = silver((b"\0\0" + KEY[2:], value), (KEY, value))  # type: ignore[index]
@@ -101,7 +100,7 @@ def test_keys_of_types_0_and_1_are_decoded_in_the_same_way() -> None:
     assert (commit()[0] or b"").startswith(b"\0\1")
 
 
-@pytest.mark.fact("K-01")
+@pytest.mark.fact("K-01b")
 def test_record_types_of_other_coordinators_go_to_quarantine() -> None:
     types = [*range(9, 16), *range(17, 40), -1, 32767]
     others = [(each.to_bytes(2, "big", signed=True) + b"?", b"\0\0") for each in types]
@@ -192,7 +191,7 @@ EARLY_ACCESS = {
 }
 
 
-@pytest.mark.fact("K-10")
+@pytest.mark.fact("K-10b")
 @pytest.mark.parametrize("name", EARLY_ACCESS)
 def test_records_of_the_3_7_early_access_go_to_quarantine(name: str) -> None:
     """Their values have another layout with the same version (E13-43)."""
@@ -200,7 +199,7 @@ def test_records_of_the_3_7_early_access_go_to_quarantine(name: str) -> None:
     assert reason((key, bytes.fromhex(value))) == ["bad_value"]
 
 
-@pytest.mark.fact("K-10")
+@pytest.mark.fact("K-10a")
 def test_records_of_4_0_and_of_4_1_are_both_decoded() -> None:
     names = ("partition-metadata", "group-epoch", "group-epoch-with-hash", "regex")
     rows = [row for _, row in silver(*(GOLDEN[name] for name in names))]
@@ -227,7 +226,7 @@ def test_unknown_tagged_fields_are_ignored() -> None:
     assert again["group_epoch"] == row["group_epoch"] == 10
 
 
-@pytest.mark.fact("K-01", "E22-02")
+@pytest.mark.fact("K-01a", "E22-02")
 def test_each_record_type_has_its_table_and_tombstone_table() -> None:
     tables = {
         "offset": "offset_commits",

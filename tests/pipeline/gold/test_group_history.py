@@ -116,7 +116,7 @@ def _in_micros(row: Row) -> Row:
     }
 
 
-@pytest.mark.fact("K-07")
+@pytest.mark.fact("K-07a")
 def test_groups_and_members_match_the_coordinator_and_the_truth(
     spark: SparkSession, log_folder: Path
 ) -> None:

@@ -41,7 +41,7 @@ class GroupState(NamedTuple):
     """A group as a broker describes it."""
 
     group_type: str
-    """classic or consumer; also classic for groups without members (K-07)."""
+    """classic or consumer; also classic for groups without members (K-07a)."""
     state: str
     members: frozenset[str]
     """The ids of its members."""

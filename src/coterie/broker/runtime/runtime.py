@@ -185,7 +185,7 @@ class Runtime:
         """Handle a request in a shard; `respond` is called once, now or later.
 
         While the shard is loading, the response is COORDINATOR_LOAD_IN_PROGRESS, but a
-        classic heartbeat succeeds (I-16). From a stopped shard it is NOT_COORDINATOR,
+        classic heartbeat succeeds (H-121a). From a stopped shard it is NOT_COORDINATOR,
         and before `start` COORDINATOR_NOT_AVAILABLE (H-112).
         """
         self._ticket += 1

@@ -1,7 +1,7 @@
 """Decode rows of the table `records` to silver rows one by one, with the coordinator's
 own record classes. The vectorized decoder of `decode` is tested against this one.
 
-A record that cannot be decoded becomes a row of `quarantine`, never an error (K-01,
+A record that cannot be decoded becomes a row of `quarantine`, never an error (K-01b,
 E22-04). Bytes after the end of a key or a value are ignored, as in Apache Kafka's
 reader.
 """

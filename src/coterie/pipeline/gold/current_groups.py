@@ -1,7 +1,7 @@
 """Gold table current_groups, and the internal table group_activity.
 
 A group exists while it has a group record. A group that has only committed offsets is a
-simple group (K-07).
+simple group (K-07a).
 """
 
 from __future__ import annotations

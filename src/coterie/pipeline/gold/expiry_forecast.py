@@ -5,7 +5,7 @@ current groups; the first rule that matches applies:
 
 | group | basis | the retention time begins with |
 |---|---|---|
-| never had members (K-07) | simple_commit | the commit |
+| never had members (K-07a) | simple_commit | the commit |
 | consumer (KIP-848), topic not subscribed; an empty group subscribes to none | consumer_commit | the commit |
 | classic, Empty | empty_since | the time the last member left; the commit when that is unknown |
 | classic of protocol type consumer, Stable, topic not subscribed | commit_not_subscribed | the commit |

@@ -67,7 +67,7 @@ class GoldSettings:
     covers daily jobs and clients that restart overnight."""
     simple_guard_ms: int = 7 * DAY_MS
     """The same for simple groups. It is longer, because their clients are not members:
-    the log shows them only when they commit (K-07)."""
+    the log shows them only when they commit (K-07a)."""
     gap_factor: float = 1.5
     """A group is stale only after this many times its longest pause. The margin covers
     schedules that vary, such as months of 28 to 31 days or a delayed batch."""

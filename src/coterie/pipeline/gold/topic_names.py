@@ -1,11 +1,11 @@
 """Internal table topic_names: the name of each topic ID.
 
-Records of consumer groups identify topics by ID only (K-10). Names come from everything
-that has both: committed offsets (since Kafka 4.1), the records of type 4 that Kafka
-wrote before 4.1, and samples of partition ends. A topic ID never gets another name, so
-only new rows are read, and names stay when their offsets expire. The names of
-subscriptions are not used: a member's assignment may still have topics of its earlier
-subscription.
+Records of consumer groups identify topics by ID only (K-10a). Names come from
+everything that has both: committed offsets (since Kafka 4.1), the records of type 4
+that Kafka wrote before 4.1, and samples of partition ends. A topic ID never gets
+another name, so only new rows are read, and names stay when their offsets expire. The
+names of subscriptions are not used: a member's assignment may still have topics of its
+earlier subscription.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class PartitionState(NamedTuple):
     """None when it is unknown: a commit may have been removed from the log."""
     messages_lost: int = 0
     is_owned: bool | None = None
-    """None when it is unknown, or the group never had members (K-07)."""
+    """None when it is unknown, or the group never had members (K-07a)."""
 
 
 def burrow_verdict(

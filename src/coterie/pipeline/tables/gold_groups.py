@@ -41,7 +41,7 @@ CURRENT_GROUPS: Final = Table(
     columns=(
         GROUP_ID,
         required(
-            "group_type", STRING, "classic, consumer, or simple (offsets only, K-07)"
+            "group_type", STRING, "classic, consumer, or simple (offsets only, K-07a)"
         ),
         Column("protocol_type", STRING, "classic: protocol type; consumer: consumer"),
         Column(
@@ -123,7 +123,7 @@ MEMBER_SESSIONS: Final = Table(
             "end_reason",
             STRING,
             "left, replaced (by a member with the same instance ID), group_deleted,"
-            " open; a crash looks like leaving (K-06)",
+            " open; a crash looks like leaving (K-06c)",
         ),
         required("rebalances_caused", INT, "rebalances due to its joining or leaving"),
         required(

@@ -46,8 +46,8 @@ OFFSET_COMMITS: Final = Table(
             "leader epoch of the last consumed record; null when the client sent none",
         ),
         Column("metadata", STRING, "metadata string of the commit, often empty"),
-        Column("commit_ts", TIME, "commit time by the coordinator's clock (K-09)"),
-        Column("expire_ts", TIME, "explicit expiration; value version 1 only (K-09)"),
+        Column("commit_ts", TIME, "commit time by the coordinator's clock (K-09a)"),
+        Column("expire_ts", TIME, "explicit expiration; value version 1 only (K-09b)"),
         TOPIC_ID,
         required("value_version", SHORT, "schema version of the value"),
         required("is_transactional", BOOL, "true for a transactional commit"),
@@ -107,7 +107,7 @@ CONSUMER_GROUP_RECORDS: Final = Table(
         Column(
             "topics_metadata",
             list_of(struct_of(topic_id=STRING, topic=STRING, partitions=INT)),
-            "4: subscribed topics; Kafka before 4.1 only (K-10)",
+            "4: subscribed topics; Kafka before 4.1 only (K-10a)",
         ),
         Column("instance_id", STRING, "5: group.instance.id of a static member"),
         Column("rack_id", STRING, "5: rack of the member"),
@@ -139,7 +139,7 @@ CONSUMER_GROUP_RECORDS: Final = Table(
             "member_state",
             BYTE,
             "8: 0 stable, 1 has to revoke partitions, 2 waits for other members to"
-            " revoke (K-06), 127 unknown",
+            " revoke (K-06a), 127 unknown",
         ),
         Column("regex", STRING, "16: regular expression"),
         Column("regex_topics", list_of(STRING), "16: topics that match it"),
@@ -164,7 +164,7 @@ TOMBSTONES: Final = Table(
     ),
 )
 
-# A record that cannot be decoded never fails a run (K-01): it is counted and kept.
+# A record that cannot be decoded never fails a run (K-01b): it is counted and kept.
 QUARANTINE: Final = Table(
     "quarantine",
     Layer.SILVER,
@@ -179,8 +179,8 @@ QUARANTINE: Final = Table(
         required(
             "reason",
             STRING,
-            "unknown_type (K-01: 9 to 15 are share groups, 17 and more streams groups),"
-            " bad_key, bad_value, unknown_version, no_key, bad_batch",
+            "unknown_type (K-01b: 9 to 15 are share groups, 17 and more streams"
+            " groups), bad_key, bad_value, unknown_version, no_key, bad_batch",
         ),
         Column("message", STRING, "explanation of the reason"),
         Column("record_type", SHORT, "record type, when the key could be decoded"),

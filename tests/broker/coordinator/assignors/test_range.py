@@ -37,7 +37,7 @@ def test_members_beyond_the_partition_count_get_no_partition_of_the_topic() -> N
     assert named(assign(spec)) == {"l": {"a": [0]}, "m": {"a": [1]}}
 
 
-@pytest.mark.fact("H-164", "E11-20", "E11-26")
+@pytest.mark.fact("H-164a", "H-164b", "E11-20", "E11-26")
 def test_static_members_precede_dynamic_members_by_instance_id() -> None:
     wanted = {"m": "a", "n": "a", "o": "a"}
     spec = group({"a": 3}, wanted, instances={"n": "2", "o": "1"})
@@ -66,7 +66,7 @@ def test_previous_assignments_are_ignored(spec: GroupSpec) -> None:
     assert named(assign(GroupSpec(forgotten, spec.topics))) == named(result)
 
 
-@pytest.mark.fact("E11-27", "H-160")
+@pytest.mark.fact("E11-27", "H-160b")
 def test_an_unknown_topic_raises_key_error() -> None:
     with pytest.raises(KeyError):
         assign(group({}, {"m": "a"}))

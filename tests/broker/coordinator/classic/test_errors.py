@@ -57,13 +57,13 @@ def test_a_refused_join_echoes_the_member_id_if_its_own_fields_are_wrong(
     assert join.refuse(request, CONTEXT, code).member_id == echoed
 
 
-@pytest.mark.fact("H-121")
+@pytest.mark.fact("H-121a")
 def test_classic_heartbeats_succeed_while_the_shard_loads() -> None:
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert heartbeat.refuse(HeartbeatRequest(), CONTEXT, loading).error_code == 0
 
 
-@pytest.mark.fact("H-121")
+@pytest.mark.fact("H-121b")
 def test_a_heartbeat_returns_coordinator_errors_unchanged() -> None:
     for code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
         assert heartbeat.refuse(HeartbeatRequest(), CONTEXT, code).error_code == code

@@ -111,7 +111,7 @@ def test_a_dead_group_responds_coordinator_not_available(driver: Driver) -> None
     assert heartbeat(driver, member_id) == 15
 
 
-@pytest.mark.fact("H-120")
+@pytest.mark.fact("H-120a")
 def test_an_empty_group_id_is_invalid(driver: Driver) -> None:
     assert heartbeat(driver, "m", group_id="") == 24
 

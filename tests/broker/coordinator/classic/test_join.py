@@ -27,13 +27,13 @@ def driver() -> Driver:
     return Driver()
 
 
-@pytest.mark.fact("E19-02", "H-120")
+@pytest.mark.fact("E19-02", "H-120a")
 def test_an_empty_group_id_is_invalid(driver: Driver) -> None:
     assert join(driver, group_id="").error == 24
     assert driver.groups == {}
 
 
-@pytest.mark.fact("E19-02", "H-120")
+@pytest.mark.fact("E19-02", "H-120b")
 @pytest.mark.parametrize("timeout_ms", [5_999, 1_800_001, 0, -1])
 def test_a_session_timeout_outside_the_bounds_is_refused(
     driver: Driver, timeout_ms: int

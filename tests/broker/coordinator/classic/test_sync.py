@@ -178,7 +178,7 @@ def test_a_pending_sync_keeps_its_member_in_the_group(driver: Driver) -> None:
     assert follower not in driver.groups["g"].members
 
 
-@pytest.mark.fact("H-120")
+@pytest.mark.fact("H-120a")
 def test_an_empty_group_id_is_invalid(driver: Driver) -> None:
     assert sync(driver, "m", group_id="").error == 24
 

@@ -181,7 +181,7 @@ def test_in_version_0_the_session_timeout_is_used_as_rebalance_timeout(
     assert driver.member(member_id).rebalance_timeout_ms == 7_000
 
 
-@pytest.mark.fact("H-139", "E20-22")
+@pytest.mark.fact("H-139a", "E20-22")
 def test_a_full_group_refuses_a_classic_join() -> None:
     driver = GroupDriver(settings=Settings(group_consumer_max_size=1))
     driver.join("m")
@@ -191,7 +191,7 @@ def test_a_full_group_refuses_a_classic_join() -> None:
     assert not driver.wrote_types
 
 
-@pytest.mark.fact("H-139", "E20-22")
+@pytest.mark.fact("H-139a", "E20-22")
 def test_a_full_group_accepts_a_rejoin_of_a_member() -> None:
     driver = GroupDriver(settings=Settings(group_consumer_max_size=2))
     driver.join("m")
@@ -204,7 +204,7 @@ def test_a_full_group_accepts_a_rejoin_of_a_member() -> None:
     assert joins(driver, group_instance_id="j").error == full
 
 
-@pytest.mark.fact("H-139", "E20-22")
+@pytest.mark.fact("H-139b", "E20-22")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -262,7 +262,7 @@ def test_a_malformed_subscription_is_refused(driver: GroupDriver) -> None:
     assert not driver.wrote
 
 
-@pytest.mark.fact("H-141", "E20-25")
+@pytest.mark.fact("H-141a", "E20-25")
 def test_an_eager_member_reaches_its_target_immediately(driver: GroupDriver) -> None:
     driver.assigns({"c": ALL})
     driver.heartbeat("m", -1)
@@ -297,7 +297,7 @@ def owned_by_c() -> GroupDriver:
     return driver
 
 
-@pytest.mark.fact("H-141", "E20-25", "E20-21")
+@pytest.mark.fact("H-141b", "E20-25", "E20-21")
 def test_a_cooperative_member_revokes_and_rejoins(owned_by_c: GroupDriver) -> None:
     driver = owned_by_c
     assert heartbeat(driver, "c", 2) == ErrorCode.REBALANCE_IN_PROGRESS
@@ -313,7 +313,7 @@ def test_a_cooperative_member_revokes_and_rejoins(owned_by_c: GroupDriver) -> No
     assert received_assignment(driver.heartbeat("n", 3, owned={})) == TWO
 
 
-@pytest.mark.fact("H-141", "E20-25")
+@pytest.mark.fact("E20-25")
 def test_partitions_that_a_joining_member_owns_are_not_assigned_to_others(
     owned_by_c: GroupDriver,
 ) -> None:
@@ -386,7 +386,7 @@ def test_a_member_that_changes_to_the_consumer_protocol_has_no_classic_timers(
     assert ("sync", "g", member_id) not in driver.timers
 
 
-@pytest.mark.fact("H-132", "E20-44", "E20-02")
+@pytest.mark.fact("H-132a", "H-132b", "E20-44", "E20-02")
 def test_an_empty_consumer_group_becomes_a_classic_group() -> None:
     settings = Settings(group_consumer_migration_policy="disabled")
     driver = GroupDriver(settings=settings)
@@ -404,7 +404,7 @@ def test_an_empty_consumer_group_becomes_a_classic_group() -> None:
     assert driver.reload().groups["g"].members == {}
 
 
-@pytest.mark.fact("H-132", "E20-44", "E20-45")
+@pytest.mark.fact("H-132a", "E20-44", "E20-45")
 def test_converting_an_empty_group_keeps_its_offsets(driver: GroupDriver) -> None:
     assert driver.commit({("foo", 0): 3}, **_by("m", 1)) == {("foo", 0): 0}
     driver.heartbeat("m", -1)

@@ -67,7 +67,7 @@ def test_a_heartbeat_only_extends_the_session(driver: GroupDriver) -> None:
     assert ("join", "g", "c") not in driver.timers
 
 
-@pytest.mark.fact("H-144", "E20-28", "E20-32")
+@pytest.mark.fact("H-144a", "E20-28", "E20-32")
 def test_a_classic_member_behind_its_target_must_rejoin(driver: GroupDriver) -> None:
     driver.join("n")
     driver.advance(1_000)
@@ -80,7 +80,7 @@ def test_a_classic_member_behind_its_target_must_rejoin(driver: GroupDriver) -> 
     assert driver.timers["session", "g", "c"].fires_at_ms == driver.now_ms + 60_000
 
 
-@pytest.mark.fact("H-144", "E20-28")
+@pytest.mark.fact("H-144b", "E20-28")
 def test_a_classic_member_that_must_revoke_must_rejoin(driver: GroupDriver) -> None:
     driver.assigns({"m": {"foo": [0, 1, 2, 3, 4, 5]}})
     driver.join("n")
@@ -90,8 +90,25 @@ def test_a_classic_member_that_must_revoke_must_rejoin(driver: GroupDriver) -> N
     assert ("join", "g", "c") in driver.timers
 
 
-@pytest.mark.fact("H-144", "E20-28")
-def test_a_waiting_classic_member_must_rejoin_once_partitions_are_free(
+@pytest.mark.fact("H-144b", "E20-28")
+def test_a_member_that_revokes_at_the_epoch_of_the_target_must_rejoin() -> None:
+    """Expect the target of the new subscription only after the interval."""
+    driver = GroupDriver(settings=Settings())
+    driver.join("m", ["nowhere"])
+    driver.advance(1_000)
+    driver.assigns({"c": {"foo": [0], "bar": [1]}})
+    join(driver, "c", protocols=offers("foo", "bar"))
+    assert driver.member("c").epoch == driver.group.assignment_epoch == 2
+    owned: dict[str, Any] = {"foo": [0], "bar": [1]}
+    join(driver, "c", protocols=offers("foo", owned=owned))
+    assert driver.member("c").state is MemberState.UNREVOKED_PARTITIONS
+    assert driver.member("c").epoch == driver.group.assignment_epoch == 2
+    assert heartbeat(driver, "c", 2) == IN_PROGRESS
+    assert ("join", "g", "c") in driver.timers
+
+
+@pytest.mark.fact("H-144c", "E20-28")
+def test_a_waiting_classic_member_must_rejoin_once_all_its_partitions_are_free(
     driver: GroupDriver,
 ) -> None:
     (of_d, of_d_too), (of_m, _) = _owned(driver, "d")["foo"], _owned(driver, "m")["foo"]
@@ -101,10 +118,15 @@ def test_a_waiting_classic_member_must_rejoin_once_partitions_are_free(
     assert driver.member("c").state is MemberState.UNRELEASED_PARTITIONS
     assert heartbeat(driver, "c", 4) == ErrorCode.NONE
     rejoined(driver, "d")
+    driver.heartbeat("m", 3)
+    assert heartbeat(driver, "c", 4) == ErrorCode.NONE
+    assert ("join", "g", "c") not in driver.timers
+    driver.heartbeat("m", 3, owned={})
     assert heartbeat(driver, "c", 4) == IN_PROGRESS
     assert ("join", "g", "c") in driver.timers
     assert rejoined(driver, "c").response.generation_id == 4
-    assert driver.member("c").assigned[FOO].keys() == {of_d}
+    assert driver.member("c").assigned[FOO].keys() == {of_d, of_m}
+    assert driver.member("c").state is MemberState.STABLE
     assert heartbeat(driver, "c", 4) == ErrorCode.NONE
     assert ("join", "g", "c") not in driver.timers
     assert driver.group.owner_epoch(FOO, of_d_too) == -1
@@ -230,7 +252,7 @@ def test_an_assignment_is_encoded_in_the_version_of_the_subscription(
     assert not driver.wrote
 
 
-@pytest.mark.fact("H-143", "E20-26")
+@pytest.mark.fact("H-143a", "H-143b", "H-143d", "E20-26")
 def test_a_classic_sync_with_wrong_ids_or_generation_is_refused(
     driver: GroupDriver,
 ) -> None:
@@ -243,7 +265,7 @@ def test_a_classic_sync_with_wrong_ids_or_generation_is_refused(
     assert sync(driver, "c", 2).error == ErrorCode.ILLEGAL_GENERATION
 
 
-@pytest.mark.fact("H-143", "E20-26")
+@pytest.mark.fact("H-143c", "E20-26")
 @pytest.mark.parametrize(
     "wrong", [{"protocol_type": "connect"}, {"protocol_name": "roundrobin"}]
 )
@@ -253,7 +275,7 @@ def test_a_sync_with_another_protocol_than_its_join_is_refused(
     assert sync(driver, "c", 3, **wrong).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-@pytest.mark.fact("H-143", "E20-26", "E20-28")
+@pytest.mark.fact("H-143e", "E20-26", "E20-28")
 def test_a_sync_of_a_member_behind_the_target_gets_rebalance_in_progress(
     driver: GroupDriver,
 ) -> None:

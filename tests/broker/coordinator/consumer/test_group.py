@@ -34,7 +34,7 @@ def group_of(*members: Member) -> ConsumerGroup:
     return group
 
 
-@pytest.mark.fact("H-29")
+@pytest.mark.fact("H-29a", "H-29b")
 def test_the_group_state_follows_members_and_epochs() -> None:
     group = ConsumerGroup("group")
     states = [group.state.value]

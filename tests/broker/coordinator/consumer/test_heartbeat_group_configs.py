@@ -21,7 +21,7 @@ def configure(driver: GroupDriver, **changes: int | None) -> None:
     driver.configs.replay(entry.name, entry.value)
 
 
-@pytest.mark.fact("H-66", "E21-08")
+@pytest.mark.fact("H-66a", "E21-08")
 def test_a_changed_heartbeat_interval_is_in_the_next_response() -> None:
     driver = GroupDriver()
     assert driver.join("m").response.heartbeat_interval_ms == 5_000
@@ -31,7 +31,7 @@ def test_a_changed_heartbeat_interval_is_in_the_next_response() -> None:
     assert driver.heartbeat("m", 1).response.heartbeat_interval_ms == 5_000
 
 
-@pytest.mark.fact("H-66", "E21-08", "E8-01")
+@pytest.mark.fact("H-66b", "E21-08", "E8-01")
 def test_a_changed_session_timeout_applies_to_the_next_timer() -> None:
     driver = GroupDriver(
         settings=replace(AT_ONCE, group_consumer_session_timeout_ms=50_000)
@@ -49,7 +49,7 @@ def test_a_changed_session_timeout_applies_to_the_next_timer() -> None:
     assert not driver.group.members
 
 
-@pytest.mark.fact("H-66")
+@pytest.mark.fact("H-66a", "H-66b")
 def test_a_joining_member_has_the_session_timeout_of_its_group() -> None:
     driver = GroupDriver()
     configure(driver, session_timeout_ms=60_000, heartbeat_interval_ms=15_000)

@@ -51,31 +51,31 @@ blanks = pytest.mark.parametrize("blank", ["", "  "])
 
 
 @blanks
-@pytest.mark.fact("H-01", "E7-05")
+@pytest.mark.fact("H-01a", "E7-05")
 def test_an_empty_group_id_is_refused(blank: str) -> None:
     assert "GroupId" in invalid(JOIN, group_id=blank)
 
 
 @blanks
-@pytest.mark.fact("H-01", "E7-06", "E7-06a")
+@pytest.mark.fact("H-01b", "E7-06", "E7-06a")
 @pytest.mark.parametrize("field", ["instance_id", "rack_id"])
 def test_an_empty_instance_id_or_rack_id_is_refused(field: str, blank: str) -> None:
     name = {"instance_id": "InstanceId", "rack_id": "RackId"}[field]
     assert name in invalid({**JOIN, field: blank})
 
 
-@pytest.mark.fact("H-01", "E7-08")
+@pytest.mark.fact("H-01f", "E7-08")
 @pytest.mark.parametrize("epoch", [1, -1])
 def test_a_heartbeat_without_a_member_id_is_refused(epoch: int) -> None:
     assert "MemberId" in invalid(STAY, member_epoch=epoch, member_id="")
 
 
-@pytest.mark.fact("H-01", "E7-09")
+@pytest.mark.fact("H-01c", "E7-09")
 def test_a_join_without_a_rebalance_timeout_is_refused() -> None:
     assert "RebalanceTimeoutMs" in invalid(JOIN, rebalance_timeout_ms=-1)
 
 
-@pytest.mark.fact("H-01", "E7-10")
+@pytest.mark.fact("H-01d", "E7-10")
 @pytest.mark.parametrize("owned", [None, OWNED])
 def test_a_joining_member_must_send_empty_owned_partitions(
     owned: list[TopicPartitions],
@@ -83,7 +83,7 @@ def test_a_joining_member_must_send_empty_owned_partitions(
     assert "TopicPartitions" in invalid(JOIN, topic_partitions=owned)
 
 
-@pytest.mark.fact("H-01", "E7-11")
+@pytest.mark.fact("H-01e", "E7-11")
 def test_a_joining_member_must_send_a_subscription() -> None:
     assert "SubscribedTopicNames" in invalid(JOIN, subscribed_topic_names=None)
 
@@ -98,7 +98,7 @@ def test_a_subscription_to_no_topics_is_accepted() -> None:
     check(JOIN, subscribed_topic_names=[])
 
 
-@pytest.mark.fact("H-01", "E7-12")
+@pytest.mark.fact("H-01g", "E7-12")
 def test_a_temporary_leave_needs_an_instance_id() -> None:
     assert "InstanceId" in invalid(STAY, member_epoch=-2, instance_id=None)
 
@@ -118,7 +118,7 @@ def test_an_epoch_below_minus_two_is_refused(epoch: int) -> None:
     assert "MemberEpoch" in invalid(STAY, member_epoch=epoch)
 
 
-@pytest.mark.fact("H-01", "E7-14")
+@pytest.mark.fact("H-01h", "E7-14")
 @pytest.mark.parametrize("fields", [JOIN, STAY])
 def test_an_unknown_server_assignor_is_refused(fields: dict[str, Any]) -> None:
     refusal = refusal_of(fields, server_assignor="sticky")

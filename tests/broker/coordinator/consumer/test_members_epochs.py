@@ -28,7 +28,7 @@ both_kinds = pytest.mark.parametrize("instance_id", [None, "i"])
 
 
 @both_kinds
-@pytest.mark.fact("H-06", "E7-30", "E9-09", "E7-31a", "E7-31b")
+@pytest.mark.fact("H-06a", "H-06b", "H-06c", "E7-30", "E9-09", "E7-31a", "E7-31b")
 @pytest.mark.parametrize(
     ("epoch", "owned"),
     [
@@ -62,7 +62,7 @@ def test_an_epoch_that_the_member_never_had_is_fenced(
 
 
 @both_kinds
-@pytest.mark.fact("H-06", "E7-31", "E9-09", "E3-09")
+@pytest.mark.fact("H-06d", "E7-31", "E9-09", "E3-09")
 @pytest.mark.parametrize("owned", [{}, {A: [2]}, {A: [2, 1]}, {B: []}])
 def test_the_previous_epoch_is_accepted_with_a_subset_of_the_assigned_partitions(
     instance_id: str | None, owned: Owned

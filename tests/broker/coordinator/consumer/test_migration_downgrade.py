@@ -79,7 +79,7 @@ def is_rebalancing(driver: GroupDriver) -> bool:
     return group.state is PREPARING
 
 
-@pytest.mark.fact("H-136", "E20-40", "E20-43", "E7-64", "F5-27")
+@pytest.mark.fact("H-136a", "E20-40", "E20-43", "E7-64", "F5-27")
 def test_a_group_is_downgraded_when_its_last_consumer_member_leaves(
     driver: GroupDriver,
 ) -> None:
@@ -88,7 +88,7 @@ def test_a_group_is_downgraded_when_its_last_consumer_member_leaves(
     assert is_rebalancing(driver)
 
 
-@pytest.mark.fact("H-136", "E20-40")
+@pytest.mark.fact("H-136b", "E20-40")
 def test_a_session_timeout_of_the_last_consumer_member_downgrades_the_group(
     driver: GroupDriver,
 ) -> None:
@@ -99,7 +99,7 @@ def test_a_session_timeout_of_the_last_consumer_member_downgrades_the_group(
     assert is_rebalancing(driver)
 
 
-@pytest.mark.fact("H-136", "E20-40")
+@pytest.mark.fact("H-136c", "E20-40")
 def test_a_rebalance_timeout_of_the_last_consumer_member_downgrades_the_group(
     driver: GroupDriver,
 ) -> None:

@@ -82,7 +82,7 @@ def test_a_group_is_upgraded_in_one_batch(driver: GroupDriver) -> None:
     assert driver.wrote[6].value.assignment_epoch == 1  # type: ignore[union-attr]
 
 
-@pytest.mark.fact("H-133", "E20-31")
+@pytest.mark.fact("H-133a", "E20-31")
 def test_an_upgrade_of_a_stable_group_keeps_all_assignments(
     driver: GroupDriver,
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_member_that_missed_an_aborted_generation_keeps_its_partitions(
     assert received_assignment(driver.heartbeat("m", driver.member("m").epoch)) is None
 
 
-@pytest.mark.fact("H-133", "E20-13")
+@pytest.mark.fact("H-133b", "E20-13")
 def test_an_upgrade_in_the_join_phase_makes_members_with_pending_joins_rejoin(
     driver: GroupDriver,
 ) -> None:
@@ -127,7 +127,7 @@ def test_an_upgrade_in_the_join_phase_makes_members_with_pending_joins_rejoin(
     assert not driver.parked
 
 
-@pytest.mark.fact("H-133", "E20-13")
+@pytest.mark.fact("H-133c", "E20-13")
 def test_an_upgrade_in_the_sync_phase_makes_members_with_pending_syncs_rejoin(
     driver: GroupDriver,
 ) -> None:

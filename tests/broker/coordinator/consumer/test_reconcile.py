@@ -156,7 +156,7 @@ def test_a_member_that_owns_some_of_the_partitions_must_revoke_them() -> None:
     assert after.state is UNREVOKED
 
 
-@pytest.mark.fact("H-45", "E5-02", "E5-14")
+@pytest.mark.fact("H-45a", "H-45b", "E5-02", "E5-14")
 @pytest.mark.parametrize("owned", [None, {A: [1, 2]}, {B: [3], A: [9, 1]}])
 def test_an_unrevoked_member_does_not_change_before_it_revokes(
     owned: Owned | None,
@@ -165,7 +165,7 @@ def test_an_unrevoked_member_does_not_change_before_it_revokes(
     assert reconcile(member, step({A: [2]}, epoch=12, owned=owned)) is member
 
 
-@pytest.mark.fact("H-45", "E5-02")
+@pytest.mark.fact("H-45c", "E5-02")
 @pytest.mark.parametrize("owned", [{}, {A: [2]}, {B: [1]}])
 def test_an_unrevoked_member_is_stable_once_it_has_revoked(owned: Owned) -> None:
     member = member_of({A: [2]}, UNREVOKED, {A: [1]})
@@ -191,7 +191,7 @@ def test_after_its_revocation_a_member_may_wait_for_partitions_of_others() -> No
     assert outline(reconcile(member, asked)) == (UNRELEASED, 13, 10)
 
 
-@pytest.mark.fact("H-48", "E5-03", "E5-13")
+@pytest.mark.fact("H-48a", "E5-03", "E5-13")
 def test_an_unreleased_member_is_stable_once_the_partition_is_free() -> None:
     member = member_of({A: [2]}, UNRELEASED)
     after = reconcile(member, step({A: [2, 4]}, epoch=10))
@@ -206,7 +206,7 @@ def test_an_unreleased_member_does_not_change_while_it_waits() -> None:
     assert reconcile(member, asked) is member
 
 
-@pytest.mark.fact("H-48", "E5-03")
+@pytest.mark.fact("E5-03")
 def test_an_unreleased_member_gets_free_partitions_and_waits_for_others() -> None:
     member = member_of({A: [2]}, UNRELEASED)
     asked = step({A: [2, 4, 5]}, epoch=11, taken=[(A, 4)])
@@ -215,14 +215,14 @@ def test_an_unreleased_member_gets_free_partitions_and_waits_for_others() -> Non
     assert plain(after.assigned) == {A: {2, 5}}
 
 
-@pytest.mark.fact("H-48", "E5-03")
+@pytest.mark.fact("H-48b", "E5-03")
 def test_an_unreleased_member_must_revoke_when_the_target_changes() -> None:
     after = reconcile(member_of({A: [2]}, UNRELEASED), step({A: [4]}))
     assert outline(after) == (UNREVOKED, 10, 10)
     assert plain(after.pending_revocation) == {A: {2}}
 
 
-@pytest.mark.fact("H-49", "E5-04")
+@pytest.mark.fact("H-49a", "E5-04")
 @pytest.mark.parametrize("owned", [None, {A: [1]}])
 def test_a_member_in_unknown_state_is_fenced_until_it_owns_no_partitions(
     owned: Owned | None,
@@ -233,7 +233,7 @@ def test_a_member_in_unknown_state_is_fenced_until_it_owns_no_partitions(
     assert refusal.value.code is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-@pytest.mark.fact("H-49", "E5-04")
+@pytest.mark.fact("H-49b", "E5-04")
 def test_a_member_in_unknown_state_without_partitions_advances_to_the_target() -> None:
     member = member_of({A: [1]}, MemberState.UNKNOWN)
     after = reconcile(member, step({A: [1, 2]}, owned={}))

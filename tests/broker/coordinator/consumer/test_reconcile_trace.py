@@ -1,4 +1,4 @@
-"""KIP-848's reference trace, step by step: a third member joins a group (E5.3, H-50).
+"""KIP-848's reference trace, step by step: a third member joins a group (E5.3).
 
 Each step checks the reconciled member, whether its assignment changed (the heartbeat
 response then contains it), and whether the member changed at all (a record is written).

@@ -30,7 +30,7 @@ from coterie.wire.error_codes import ErrorCode
         ("((((a{100}){100}){100}){100})", "invalid repeat count"),
     ],
 )
-@pytest.mark.fact("E14-02", "E14-04", "I-14")
+@pytest.mark.fact("E14-02", "E14-04")
 def test_syntax_outside_re2_is_refused(text: str, why: str) -> None:
     with pytest.raises(ApiError) as refused:
         check_regex(text)
@@ -49,7 +49,7 @@ def test_syntax_of_re2_is_accepted(text: str) -> None:
     assert matching([text], ["foo"]) == {text: ["foo"]}
 
 
-@pytest.mark.fact("E14-03", "I-14")
+@pytest.mark.fact("E14-03")
 def test_an_expression_must_match_the_whole_topic_name() -> None:
     names = ["foo", "foobar", "xfoo", "fo"]
     found = matching(["foo", "foo.*", "fo|foo", "oo"], names)
@@ -59,7 +59,7 @@ def test_an_expression_must_match_the_whole_topic_name() -> None:
     assert found["oo"] == []
 
 
-@pytest.mark.fact("E14-09", "I-14")
+@pytest.mark.fact("E14-09")
 def test_internal_topics_are_matched() -> None:
     assert matching([".*"], ["t", "__consumer_offsets"]) == {
         ".*": ["__consumer_offsets", "t"]

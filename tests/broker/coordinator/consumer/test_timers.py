@@ -38,7 +38,7 @@ def to_be_revoked() -> GroupDriver:
     return driver
 
 
-@pytest.mark.fact("H-60", "E7-42", "E8-08")
+@pytest.mark.fact("H-60a", "H-60b", "H-60c", "E7-42", "E8-08")
 def test_heartbeats_restart_the_session_timer_and_leaving_cancels_it(
     driver: GroupDriver,
 ) -> None:
@@ -82,7 +82,7 @@ def test_a_static_member_that_does_not_return_is_fenced(driver: GroupDriver) -> 
     assert driver.wrote_types[:4] == ["-current", "-target", "-member", "epoch"]
 
 
-@pytest.mark.fact("H-63", "E8-03", "E8-03a")
+@pytest.mark.fact("H-63a", "H-63b", "H-63c", "E8-03", "E8-03a")
 def test_each_member_has_its_own_rebalance_timeout() -> None:
     driver = to_be_revoked()
     assert driver.timers[REBALANCE].fires_at_ms == driver.now_ms + 10_000
@@ -131,7 +131,7 @@ def test_a_member_waiting_for_free_partitions_has_no_rebalance_timeout() -> None
     assert ("rebalance", "g", "n") not in driver.timers
 
 
-@pytest.mark.fact("H-65", "E8-06", "E15-06", "E6-18", "E23-10", "E8-06a")
+@pytest.mark.fact("H-65a", "H-65b", "E8-06", "E15-06", "E6-18", "E23-10", "E8-06a")
 def test_loading_restarts_every_timeout() -> None:
     driver = to_be_revoked()
     driver.advance(5_000)

@@ -99,7 +99,7 @@ def test_unknown_partitions_keep_their_error_in_a_refused_commit(
     assert answer == {("gone", 0): 3, T0: GROUP_ID_NOT_FOUND}
 
 
-@pytest.mark.fact("H-80", "E17-06")
+@pytest.mark.fact("H-80a", "H-80b", "E17-06")
 @pytest.mark.parametrize(
     ("version", "code"),
     [(2, ILLEGAL_GENERATION), (8, ILLEGAL_GENERATION), (9, GROUP_ID_NOT_FOUND)],
@@ -111,7 +111,7 @@ def test_a_member_of_an_unknown_group_is_refused(
     assert not driver.written
 
 
-@pytest.mark.fact("H-80", "E17-06")
+@pytest.mark.fact("H-80c", "E17-06")
 def test_a_commit_without_a_generation_creates_a_simple_group(
     driver: ShardDriver,
 ) -> None:
@@ -215,7 +215,7 @@ def test_commits_extend_the_session(driver: ShardDriver) -> None:
     assert commit_as(driver, member_id) == UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.fact("H-85", "E17-09")
+@pytest.mark.fact("H-85a", "H-85b", "E17-09")
 def test_a_commit_with_a_retention_time_is_written_in_version_1(
     driver: ShardDriver,
 ) -> None:

@@ -120,7 +120,7 @@ def test_a_tombstone_removes_every_pending_offset_of_its_partition(
     assert driver.offsets() == {T1: 6}
 
 
-@pytest.mark.fact("A-48a", "A-48b", "H-93")
+@pytest.mark.fact("H-93a", "H-93c", "A-48a", "A-48b")
 def test_a_fetch_with_require_stable_reports_pending_offsets_as_unstable(
     driver: ShardDriver,
 ) -> None:
@@ -138,7 +138,7 @@ def test_a_fetch_with_require_stable_reports_pending_offsets_as_unstable(
     assert topic.partitions[0].metadata == ""
 
 
-@pytest.mark.fact("A-48c", "H-93")
+@pytest.mark.fact("H-93b", "A-48c")
 def test_a_fetch_of_all_topics_with_require_stable_lists_only_committed_partitions(
     driver: ShardDriver,
 ) -> None:
@@ -158,7 +158,7 @@ def test_a_fetch_without_require_stable_ignores_transactions(
     assert driver.offsets(None, stable=False) == {T0: 1}
 
 
-@pytest.mark.fact("H-89", "E17-15")
+@pytest.mark.fact("H-89b", "E17-15")
 @pytest.mark.parametrize(("version", "code"), [(3, 22), (5, 22), (6, 69)])
 def test_a_member_of_an_unknown_group_is_refused(
     driver: ShardDriver, version: int, code: int
@@ -169,7 +169,7 @@ def test_a_member_of_an_unknown_group_is_refused(
     assert answer == {T0: code}
 
 
-@pytest.mark.fact("H-89", "E17-15", "E17-12")
+@pytest.mark.fact("E17-15", "E17-12")
 @pytest.mark.parametrize(
     ("member_id", "generation", "code"),
     [("nobody", 1, 25), ("", 1, 25), (None, 2, 22), (None, -1, 22), (None, 1, 0)],
@@ -260,7 +260,7 @@ def test_an_unknown_partition_or_long_metadata_does_not_affect_others(
     assert answer == {("gone", 0): 3, ("t", 9): 3, T0: 12, T1: 0}
 
 
-@pytest.mark.fact("E17-19", "H-99")
+@pytest.mark.fact("E17-19", "H-99d")
 def test_a_pending_offset_prevents_expiration_of_the_committed_offset(
     driver: ShardDriver,
 ) -> None:

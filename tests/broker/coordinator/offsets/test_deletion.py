@@ -56,13 +56,13 @@ def test_the_offset_delete_response_has_a_top_level_error_code(
     assert (answer.error_code, answer.throttle_time_ms) == (0, 0)
 
 
-@pytest.mark.fact("D-52a", "H-97")
+@pytest.mark.fact("H-97d", "D-52a")
 def test_the_empty_group_id_is_invalid_for_any_topic(driver: ShardDriver) -> None:
     sent = driver.delete_offsets({"gone": [0], "t": [99]}, group_id="")
     assert (sent.error, sent.response.topics) == (24, [])
 
 
-@pytest.mark.fact("D-52b", "H-97")
+@pytest.mark.fact("H-97c", "D-52b")
 def test_an_unknown_group_is_not_found(driver: ShardDriver) -> None:
     sent = delete(driver, "t")
     assert (sent.error, sent.response.topics) == (69, [])
@@ -84,7 +84,7 @@ def test_deleting_offsets_of_an_active_connect_group_is_refused(
     assert delete(driver, "u").error == 68
 
 
-@pytest.mark.fact("D-53a", "H-97")
+@pytest.mark.fact("H-97a", "D-53a")
 def test_offsets_of_topics_subscribed_to_by_classic_members_are_not_deleted(
     driver: ShardDriver,
 ) -> None:
@@ -109,7 +109,7 @@ def test_a_group_without_members_subscribes_to_nothing(driver: ShardDriver) -> N
     assert codes(delete(driver, "t")) == {T0: 0}
 
 
-@pytest.mark.fact("D-54a", "D-53b", "H-97")
+@pytest.mark.fact("H-97b", "D-54a", "D-53b")
 def test_each_unknown_partition_has_its_own_error(driver: ShardDriver) -> None:
     driver.commit({T0: 1})
     sent = driver.delete_offsets({"gone": [0], "t": [0, 4]})
@@ -217,7 +217,7 @@ def test_many_groups_are_scanned_in_slices(
 F0, B0 = ("foo", 0), ("bar", 0)
 
 
-@pytest.mark.fact("D-53a", "H-97")
+@pytest.mark.fact("H-97a", "H-97b", "D-53a")
 def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
     driver = GroupDriver()
     driver.commit({F0: 1, B0: 2})
@@ -229,7 +229,7 @@ def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
     assert driver.offsets() == {F0: 1}
 
 
-@pytest.mark.fact("H-13")
+@pytest.mark.fact("H-13b")
 def test_offsets_of_unsubscribed_topics_may_be_deleted() -> None:
     driver = GroupDriver()
     driver.join("m", ["foo"])

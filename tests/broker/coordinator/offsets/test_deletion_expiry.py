@@ -116,7 +116,7 @@ def test_without_a_state_timestamp_offsets_expire_by_their_commit_timestamp(
     assert driver.offsets() == {}
 
 
-@pytest.mark.fact("E17-18", "H-99")
+@pytest.mark.fact("E17-18", "H-99c")
 def test_a_stable_group_keeps_offsets_of_subscribed_topics(driver: ShardDriver) -> None:
     driver.commit({T0: 1, U0: 2})
     [member_id] = stable_group(driver, 1)
@@ -193,7 +193,7 @@ def test_offset_expiration_runs_at_the_check_interval() -> None:
     assert driver.offsets() == {}
 
 
-@pytest.mark.fact("E17-20", "H-99")
+@pytest.mark.fact("E17-20", "H-99a")
 def test_an_empty_group_without_offsets_is_removed(driver: ShardDriver) -> None:
     leave(driver, *stable_group(driver, 1))
     driver.sweep()
@@ -284,7 +284,7 @@ def test_a_new_generation_restarts_the_retention_of_an_empty_group(
 F0, B0 = ("foo", 0), ("bar", 0)
 
 
-@pytest.mark.fact("E17-18", "H-99")
+@pytest.mark.fact("E17-18", "H-99b", "H-99c")
 def test_a_consumer_group_keeps_offsets_of_subscribed_topics() -> None:
     driver = GroupDriver()
     driver.commit({F0: 1, B0: 2})
@@ -322,7 +322,7 @@ def test_the_retention_time_of_a_commit_applies_in_a_consumer_group() -> None:
     assert driver.offsets() == {}
 
 
-@pytest.mark.fact("E17-20", "E22-29", "H-99")
+@pytest.mark.fact("E17-20", "E22-29", "H-99b")
 def test_an_empty_consumer_group_is_deleted_with_its_last_offset() -> None:
     driver = GroupDriver()
     driver.join("m", ["foo"])
@@ -335,7 +335,7 @@ def test_an_empty_consumer_group_is_deleted_with_its_last_offset() -> None:
     assert driver.reloaded().state == driver.state
 
 
-@pytest.mark.fact("E17-20", "H-99")
+@pytest.mark.fact("E17-20", "H-99a")
 def test_an_empty_consumer_group_without_commits_is_deleted() -> None:
     driver = GroupDriver()
     driver.join("m", ["foo"])
@@ -346,7 +346,7 @@ def test_an_empty_consumer_group_without_commits_is_deleted() -> None:
     assert not driver.state.consumer_groups
 
 
-@pytest.mark.fact("E17-19", "H-99")
+@pytest.mark.fact("E17-19", "H-99d")
 def test_a_pending_offset_prevents_removal_of_a_consumer_group() -> None:
     driver = GroupDriver()
     driver.commit({F0: 1})

@@ -73,7 +73,7 @@ def test_a_fetch_returns_offset_leader_epoch_and_metadata(driver: ShardDriver) -
     assert (partition.metadata, partition.error_code) == ("so far", 0)
 
 
-@pytest.mark.fact("A-40", "H-94")
+@pytest.mark.fact("A-40", "H-94a")
 def test_requested_offsets_of_an_unknown_group_are_minus_one(
     driver: ShardDriver,
 ) -> None:
@@ -86,14 +86,14 @@ def test_requested_offsets_of_an_unknown_group_are_minus_one(
     assert [each.error_code for each in partitions] == [0] * 3
 
 
-@pytest.mark.fact("A-41", "H-94")
+@pytest.mark.fact("A-41", "H-94b")
 def test_all_offsets_of_an_unknown_group_are_an_empty_list(driver: ShardDriver) -> None:
     answer = driver.fetch(None, group_id="unknown")
     assert (answer.topics, answer.error_code) == ([], 0)
     assert "unknown" not in driver.groups
 
 
-@pytest.mark.fact("A-42", "H-94")
+@pytest.mark.fact("A-42", "H-94c")
 def test_a_dead_group_is_treated_like_an_unknown_group(driver: ShardDriver) -> None:
     driver.shard.resign()
     assert driver.offsets(None) == {}

@@ -94,7 +94,7 @@ def fetch(
 # Commits.
 
 
-@pytest.mark.fact("E17-04", "H-87")
+@pytest.mark.fact("E17-04")
 @pytest.mark.parametrize("version", [9, 10])
 def test_a_commit_with_the_current_member_epoch_succeeds_for_any_partition(
     driver: GroupDriver, version: int
@@ -103,7 +103,7 @@ def test_a_commit_with_the_current_member_epoch_succeeds_for_any_partition(
     assert driver.offsets() == {F0: 10, F1: 11, F2: 12, F3: 13}
 
 
-@pytest.mark.fact("E17-02", "H-87", "E29-08")
+@pytest.mark.fact("E17-02", "H-87c", "E29-08")
 @pytest.mark.parametrize("version", range(2, 11))
 def test_a_commit_without_a_member_id_is_refused_while_members_exist(
     driver: GroupDriver, version: int
@@ -113,7 +113,7 @@ def test_a_commit_without_a_member_id_is_refused_while_members_exist(
     assert not driver.wrote
 
 
-@pytest.mark.fact("E17-02", "H-87")
+@pytest.mark.fact("E17-02", "H-87d")
 @pytest.mark.parametrize("version", range(2, 11))
 def test_any_commit_to_an_empty_group_is_accepted(version: int) -> None:
     driver = GroupDriver()
@@ -157,7 +157,7 @@ def test_the_instance_id_of_a_commit_does_not_matter(driver: GroupDriver) -> Non
 # Member epochs.
 
 
-@pytest.mark.fact("E17-04", "H-87")
+@pytest.mark.fact("E17-04", "H-87a")
 @pytest.mark.parametrize("epoch", [6, 100, -1, -2])
 def test_a_commit_with_a_newer_or_negative_member_epoch_is_stale(
     driver: GroupDriver, epoch: int
@@ -199,7 +199,7 @@ def test_an_older_epoch_commits_only_partitions_assigned_by_that_epoch(
     assert driver.offsets() == expected
 
 
-@pytest.mark.fact("E17-05", "F6-05", "H-87")
+@pytest.mark.fact("E17-05", "F6-05")
 def test_a_commit_in_flight_during_an_epoch_bump_is_accepted() -> None:
     driver = GroupDriver()
     driver.assigns({"m": {"foo": [0, 1, 2, 3]}})
@@ -254,7 +254,7 @@ def test_a_temporarily_absent_static_member_has_no_epoch() -> None:
 # Members of the classic protocol.
 
 
-@pytest.mark.fact("E17-04", "E20-33", "H-87")
+@pytest.mark.fact("E17-04", "E20-33", "H-87b")
 @pytest.mark.parametrize("version", range(2, 11))
 def test_a_classic_member_commits_in_any_version(version: int) -> None:
     driver = GroupDriver()
@@ -303,7 +303,7 @@ def test_a_commit_does_not_extend_a_classic_members_session() -> None:
 # In transactions.
 
 
-@pytest.mark.fact("E17-15", "H-89")
+@pytest.mark.fact("E17-15", "H-89a", "H-89c")
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_below_version_6_a_producer_gets_illegal_generation(
     driver: GroupDriver, version: int
@@ -357,7 +357,7 @@ def test_the_instance_id_of_a_transactional_commit_does_not_matter(
 # Fetches.
 
 
-@pytest.mark.fact("A-45a", "A-45b", "H-95", "E17-14")
+@pytest.mark.fact("H-95a", "H-95b", "A-45a", "A-45b", "E17-14")
 @pytest.mark.parametrize("topics", [None, []])
 def test_a_member_fetches_with_its_epoch(driver: GroupDriver, topics: Any) -> None:
     assert fetch(driver, "m", 5, topics=topics) == 0

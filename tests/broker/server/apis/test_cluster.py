@@ -298,7 +298,7 @@ def test_sasl_requests_on_a_listener_without_sasl_are_illegal(
     assert token.error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
-@pytest.mark.fact("E30-03", "H-11", "E7-01")
+@pytest.mark.fact("E30-03", "H-11a", "H-11b", "E7-01")
 def test_a_disabled_consumer_protocol_responds_unsupported_version() -> None:
     settings = Settings(group_coordinator_rebalance_protocols=("classic",))
     with InProcessServer(settings=settings) as server:

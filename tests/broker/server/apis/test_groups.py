@@ -13,6 +13,9 @@ from coterie.broker.coordinator.shard import Shard
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.runtime.shards import Phase
 from coterie.errors import LogError, LogFull
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -33,6 +36,7 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from coterie.wire.schema import Message
 from tests.broker.server.apis.in_process_server import SHARDS, InProcessServer
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
@@ -226,6 +230,7 @@ def test_requests_before_the_start_get_coordinator_not_available(
     server.broker.runtime.shards = shards
 
 
+@pytest.mark.fact("H-92")
 @pytest.mark.parametrize("stable", [False, True])
 def test_an_offset_fetch_waits_until_the_commit_it_returns_is_durable(
     server: InProcessServer, stable: bool
@@ -346,7 +351,7 @@ def test_offset_delete_needs_delete_on_the_group_and_read_on_each_topic() -> Non
 # DescribeGroups, ListGroups, DeleteGroups.
 
 
-@pytest.mark.fact("C-25a", "C-26b", "H-113")
+@pytest.mark.fact("H-113a", "C-25a", "C-26b")
 def test_each_described_group_has_its_own_result() -> None:
     with InProcessServer((Operation.DESCRIBE, GROUP, "secret")) as server:
         names = [server.group_in(shard) for shard in (0, 1)]
@@ -400,7 +405,7 @@ def test_authorized_operations_are_returned_on_request() -> None:
     assert told_of == [not_told, not_told, bits, not_told]
 
 
-@pytest.mark.fact("E28-06", "H-117")
+@pytest.mark.fact("E28-06", "H-117a", "H-117b")
 def test_list_groups_skips_stopped_shards_and_fails_while_a_shard_loads(
     server: InProcessServer,
 ) -> None:
@@ -447,19 +452,28 @@ def commit_at(server: InProcessServer, shard: int) -> None:
     assert codes == [NOT_COORDINATOR, 0]
 
 
-@pytest.mark.fact("E28-08", "H-115", "E23-16")
+JOIN = JoinGroupRequest(
+    group_id="g",
+    session_timeout_ms=10_000,
+    rebalance_timeout_ms=10_000,
+    protocol_type="consumer",
+    protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+)
+CONSUMER_JOIN = ConsumerGroupHeartbeatRequest(
+    group_id="g",
+    member_id="m",
+    rebalance_timeout_ms=10_000,
+    subscribed_topic_names=["t"],
+    topic_partitions=[],
+)
+
+
+@pytest.mark.fact("E28-08", "E23-16", "H-115a")
+@pytest.mark.parametrize(("join", "version"), [(JOIN, 4), (CONSUMER_JOIN, 1)])
 def test_list_groups_waits_until_its_groups_are_durable(
-    server: InProcessServer,
+    server: InProcessServer, join: Message, version: int
 ) -> None:
-    protocol = JoinGroupRequestProtocol(name="range", metadata=b"")
-    join = JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        protocol_type="consumer",
-        protocols=[protocol],
-    )
-    joined = server.send(join, 4)
+    joined = server.send(join, version)
     listed = server.send(ListGroupsRequest(), 5)
     assert not joined.done()
     assert not listed.done()
@@ -468,7 +482,7 @@ def test_list_groups_waits_until_its_groups_are_durable(
     assert [group.group_id for group in response.groups] == ["g"]
 
 
-@pytest.mark.fact("D-02", "D-13", "D-16", "D-17", "D-34", "H-111")
+@pytest.mark.fact("H-111a", "D-02", "D-13", "D-16", "D-17", "D-34")
 @pytest.mark.parametrize("version", range(4))
 def test_each_deleted_group_has_its_own_result(version: int) -> None:
     with InProcessServer((Operation.DELETE, GROUP, "kept")) as server:
@@ -490,7 +504,7 @@ def test_each_deleted_group_has_its_own_result(version: int) -> None:
         ]
 
 
-@pytest.mark.fact("D-17", "H-111")
+@pytest.mark.fact("D-17", "H-111b")
 def test_an_error_of_a_shard_affects_only_its_own_groups(
     server: InProcessServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,7 @@ def describe(server: InProcessServer, *group_ids: str, **options: Any) -> Any:
     return server.call(request, 1).groups
 
 
-@pytest.mark.fact("E16-01", "E16-05", "E16-09", "F6-11", "H-113")
+@pytest.mark.fact("E16-01", "E16-05", "E16-09", "F6-11", "H-113a", "H-113b")
 def test_each_described_group_has_its_own_result(server: InProcessServer) -> None:
     names = [server.group_in(shard) for shard in range(4)]
     for name in names:

@@ -76,7 +76,7 @@ def test_a_member_needs_read_on_its_group(make: Callable[[str], Message]) -> Non
         assert allowed.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-@pytest.mark.fact("H-120")
+@pytest.mark.fact("H-120a")
 @pytest.mark.parametrize("make", MEMBER_REQUESTS)
 def test_the_empty_group_id_is_invalid_for_members(
     server: InProcessServer, make: Callable[[str], Message]
@@ -86,7 +86,7 @@ def test_the_empty_group_id_is_invalid_for_members(
     assert refused.error_code == ErrorCode.INVALID_GROUP_ID
 
 
-@pytest.mark.fact("H-119")
+@pytest.mark.fact("H-119a", "H-119b")
 @pytest.mark.parametrize("version", range(6))
 def test_leaving_an_unknown_group_gets_unknown_member_id(
     server: InProcessServer, version: int

@@ -85,7 +85,7 @@ def test_a_group_epoch_without_a_target_assignment_is_assigning() -> None:
     assert history.rebalances[-1]["end_ts"] is None
 
 
-@pytest.mark.fact("K-06")
+@pytest.mark.fact("K-06a")
 def test_a_partition_pending_revocation_is_owned_until_it_is_revoked() -> None:
     assert _owners(_two_members()) == [
         ("a", 0, 1, None, "open"),
@@ -111,7 +111,7 @@ def test_moves_and_unowned_time_are_attributed_to_their_rebalance() -> None:
     assert (taken["gap_before_ms"], taken["epoch_from"]) == (1_000, 2)
 
 
-@pytest.mark.fact("K-06")
+@pytest.mark.fact("K-06c")
 def test_tombstones_of_types_8_and_5_end_a_session() -> None:
     log = _two_members().batch(*member_tombstones("b"), epoch(3), after_s=10)
     history = log.replay()
@@ -153,7 +153,7 @@ def _return(instance: str = "i") -> tuple[Fields, ...]:
     )
 
 
-@pytest.mark.fact("K-06")
+@pytest.mark.fact("K-06b")
 def test_a_static_member_at_epoch_minus_two_left_temporarily() -> None:
     log = _static_member().batch(current("a", -2, (0,), before=1))
     history = log.replay()

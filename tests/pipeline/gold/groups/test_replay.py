@@ -263,7 +263,7 @@ def _upgraded() -> GroupLog:
     )
 
 
-@pytest.mark.fact("K-07")
+@pytest.mark.fact("K-07c")
 def test_a_type_2_tombstone_and_a_type_5_record_in_one_batch_are_an_upgrade() -> None:
     """Expect sessions and ownership to continue, and partitions to get topic IDs."""
     history = _upgraded().replay()
@@ -278,7 +278,7 @@ def test_a_type_2_tombstone_and_a_type_5_record_in_one_batch_are_an_upgrade() ->
     assert history.group["group_type"] == "consumer"
 
 
-@pytest.mark.fact("K-07")
+@pytest.mark.fact("K-07c")
 def test_a_type_5_record_in_a_later_batch_creates_a_new_group() -> None:
     log = GroupLog().batch(generation(4, {"a": [0]})).batch(tombstone(2))
     log.batch(member("a"), epoch(1), target(1), current("a", 1, (0,)))
@@ -287,7 +287,7 @@ def test_a_type_5_record_in_a_later_batch_creates_a_new_group() -> None:
     assert [row["end_reason"] for row in history.sessions] == ["group_deleted", "open"]
 
 
-@pytest.mark.fact("K-07")
+@pytest.mark.fact("K-07d")
 def test_consumer_tombstones_and_a_type_2_record_in_one_batch_are_a_downgrade() -> None:
     log = _upgraded().batch(
         current("a", 5, (0,), before=4), current("b", 5, (), before=4)
@@ -311,7 +311,7 @@ def test_consumer_tombstones_and_a_type_2_record_in_one_batch_are_a_downgrade() 
     assert after.rebalances[-1]["partitions_moved"] == 1
 
 
-@pytest.mark.fact("K-07")
+@pytest.mark.fact("K-07b")
 def test_a_group_with_type_2_records_only_is_classic() -> None:
     history = GroupLog().batch(generation(1, {"a": [0]})).replay()
     assert history.group["group_type"] == "classic"

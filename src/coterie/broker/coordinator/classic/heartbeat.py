@@ -75,7 +75,7 @@ def refuse(
     """Return the response that carries an error (E19-18).
 
     While the shard loads, heartbeats succeed: the member is most likely alive, and an
-    error would make it search for another coordinator (H-121).
+    error would make it search for another coordinator (H-121a).
     """
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return HeartbeatResponse()

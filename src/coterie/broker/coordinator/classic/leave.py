@@ -44,7 +44,7 @@ def handle(state: HasGroups, request: LeaveGroupRequest, context: Context) -> Re
     group = state.classic_groups.get(request.group_id)
     if group is None:
         # The group may have been removed because its last member left, so each member
-        # is unknown instead of the whole request failing (H-119).
+        # is unknown instead of the whole request failing (H-119a).
         codes = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
         return Result(response=response_of(leaving, codes, context.api_version))
     if group.state is GroupState.DEAD:

@@ -109,13 +109,14 @@ def has_to_join(draft: ConsumerDraft, member: Member) -> bool:
     """Return whether the member must join again (E20-28).
 
     It must when there is a newer target, when it has to report a revocation, or when
-    partitions of its target have become free.
+    all partitions of its target have become free, as in Kafka's
+    `ConsumerGroup.waitingOnUnreleasedPartition`.
     """
     if is_behind(draft, member) or member.state is _UNREVOKED:
         return True
-    return member.state is _UNRELEASED and any(
+    return member.state is _UNRELEASED and not any(
         partition not in member.assigned.get(topic, ())
-        and draft.group.owner_epoch(topic, partition) == FREE
+        and draft.group.owner_epoch(topic, partition) != FREE
         for topic, partitions in draft.target(member.member_id).items()
         for partition in partitions
     )

@@ -121,7 +121,7 @@ def _is_consumer_protocol_enabled(call: Call) -> bool:
 
 
 def list_groups(call: Call) -> None:
-    """List the groups that this node coordinates (H-117, E28-06).
+    """List the groups that this node coordinates (H-117a, H-117b, E28-06).
 
     Groups without DESCRIBE are left out without an error (E27).
     """
@@ -167,7 +167,7 @@ def _merge_lists(responses: Sequence[ListGroupsResponse]) -> ListGroupsResponse:
 
 
 def describe_groups(call: Call) -> None:
-    """Describe each group; an error affects only its own group (C-25, H-113).
+    """Describe each group; an error affects only its own group (C-25, H-113a).
 
     Kafka describes a repeated id each time, which lets a small request make a response
     of any size. Here it counts once.

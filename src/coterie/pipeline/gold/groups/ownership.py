@@ -2,7 +2,7 @@
 
 An interval begins with the record that assigns the partition and ends with the record
 that revokes it. A partition pending revocation is owned until the member has revoked it
-(K-06). The interval of a partition that stays with its member continues through
+(K-06a). The interval of a partition that stays with its member continues through
 generations and epochs, and through a change of the group's protocol.
 
 Intervals of one partition do not overlap. If the coordinator assigned a partition

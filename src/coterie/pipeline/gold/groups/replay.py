@@ -1,9 +1,9 @@
 """Replay of all records of one group, in log order, and its result in Arrow.
 
 `pipeline.gold.group_history` runs it for each group in Spark's Python workers. A change
-of the group's protocol is recognized by its records (K-07): tombstones for one protocol
-directly before records of the other protocol, in the same batch, end no session and no
-ownership.
+of the group's protocol is recognized by its records (K-07c): tombstones for one
+protocol directly before records of the other protocol, in the same batch, end no
+session and no ownership.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sessions: the time of each member in the group, from joining to leaving.
 
 The log records the removal of a member without its cause: a crash cannot be
-distinguished from leaving (K-06). The session of a classic member ends with the first
+distinguished from leaving (K-06c). The session of a classic member ends with the first
 generation without it. The member left before that record, at a time that is not in the
 log.
 """

@@ -23,7 +23,7 @@ from coterie.pipeline.gold.groups.sessions import LEFT, Session, Sessions
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 AWAY: Final = -2
-"""Epoch of a static member that left temporarily (K-06)."""
+"""Epoch of a static member that left temporarily (K-06b)."""
 STABLE: Final = 0
 """Value of `member_state`: the member has reconciled its target assignment."""
 
@@ -178,7 +178,8 @@ class GroupState:
             self.ownership.last_owner.clear()
 
     def begin_conversion(self, cause: str) -> None:
-        """Begin the conversion to the other protocol, in which members stay (K-07)."""
+        """Begin the conversion to the other protocol, in which members stay (K-07c,
+        K-07d)."""
         self.conversion = cause
         self.carried_over = set(self.members)
 
