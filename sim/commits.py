@@ -64,10 +64,22 @@ class Ledger:
         ]
 
         def answered(response: Any) -> None:
-            codes = (each.error_code for t in response.topics for each in t.partitions)
-            for (place, write, verdict), code in zip(written, codes, strict=True):
-                self._settle(place, write, ErrorCode(code))
-                _judge(request, place, verdict, ErrorCode(code))
+            # The partitions of a response are not in the order of the request.
+            codes = {
+                (name, each.partition_index): each.error_code
+                for topic in response.topics
+                for each in topic.partitions
+                for name in (topic.name, topic.topic_id)
+            }
+            asked = (
+                (topic.name or topic.topic_id, each.partition_index)
+                for topic in request.topics
+                for each in topic.partitions
+            )
+            for key, (place, write, verdict) in zip(asked, written, strict=True):
+                code = ErrorCode(codes[key])
+                self._settle(place, write, code)
+                _judge(request, place, verdict, code)
 
         return answered
 
