@@ -321,9 +321,30 @@ def test_partitions_that_a_joining_member_owns_are_not_assigned_to_others(
     rejoined(driver, "c", owned=ALL)
     rejoined(driver, "c", owned=ALL)
     assert driver.member("c").state is UNREVOKED
-    assert ("rebalance", "g", "c") in driver.timers
     assert received_assignment(driver.heartbeat("n", 3, owned={})) is None
     driver.advance(60_000)
+    assert "c" not in driver.group.members
+
+
+@pytest.mark.fact("E20-29")
+def test_a_revoking_classic_member_has_no_rebalance_timer(
+    owned_by_c: GroupDriver,
+) -> None:
+    driver = owned_by_c
+    rejoined(driver, "c", owned=ALL, session_timeout_ms=300_000)
+    assert driver.member("c").state is UNREVOKED
+    assert not sync(driver, "c", 2).error
+    for _ in range(12):
+        driver.advance(5_000)
+        driver.heartbeat("n", 3)
+    assert ("rebalance", "g", "c") not in driver.timers
+    assert driver.member("c").state is UNREVOKED
+    # The next heartbeat starts the time in which the member must join.
+    assert heartbeat(driver, "c", 2) == ErrorCode.REBALANCE_IN_PROGRESS
+    for _ in range(12):
+        assert "c" in driver.group.members
+        driver.advance(5_000)
+        driver.heartbeat("n", 3)
     assert "c" not in driver.group.members
 
 

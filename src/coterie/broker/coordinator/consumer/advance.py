@@ -146,6 +146,9 @@ def reconcile_member(
         return member
     assert after.epoch <= draft.assignment_epoch, "no member is ahead of the target"
     draft.put_current(after)
+    if after.state is _UNREVOKED and after.classic is not None:
+        # Its timers are those of its next sync and join, as in Kafka.
+        return after
     if after.state is _UNREVOKED:
         now_ms = draft.context.now_ms
         draft.set(timers.rebalance_timer(draft.group_id, after, now_ms))
