@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.broker.catalog.configs import GroupConfigs
+from coterie.broker.catalog.group_configs import GroupConfigs
 from coterie.settings import Settings
 from coterie.types import GroupId
 

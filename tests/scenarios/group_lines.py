@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from coterie.broker.catalog.configs import GroupConfigs
+from coterie.broker.catalog.group_configs import GroupConfigs
 from coterie.broker.coordinator.consumer.group import Refresh
 from coterie.broker.coordinator.consumer.member import MemberState
 from coterie.broker.coordinator.consumer.record_builders import current_record

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from coterie.broker.catalog.configs import GroupConfigs
+from coterie.broker.catalog.group_configs import GroupConfigs
 from coterie.broker.coordinator.assignors.registry import configured
 from coterie.broker.coordinator.classic import (
     group_metadata,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
 
-from coterie.broker.catalog.configs import GroupConfigs
+from coterie.broker.catalog.group_configs import GroupConfigs
 from coterie.broker.coordinator.assignors.registry import configured
 from coterie.broker.coordinator.offsets.fetch import FetchOffsets
 from coterie.broker.coordinator.result import CoordinatorEnvironment, TopicView

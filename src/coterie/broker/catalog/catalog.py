@@ -15,13 +15,13 @@ from coterie.auth.authorizer import AclAuthorizer
 from coterie.broker.catalog.client_quotas import ClientQuotas
 from coterie.broker.catalog.configs import (
     TOPIC_CONFIGS,
-    GroupConfigs,
     TopicSettings,
     broker_default,
     check_topic_config,
     topic_settings,
 )
 from coterie.broker.catalog.entries import Entry, EntryKind, no_room
+from coterie.broker.catalog.group_configs import GroupConfigs
 from coterie.broker.catalog.topics import (
     OFFSETS_TOPIC,
     OFFSETS_TOPIC_REPLICAS,

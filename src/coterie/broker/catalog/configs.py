@@ -1,4 +1,4 @@
-"""Configurations of topics, brokers and groups: names, types, defaults and limits.
+"""Configurations of topics and brokers: names, types, defaults and limits.
 
 Topics: every configuration of Kafka 4.x can be set and is shown. Those in
 `TopicSettings` have an effect here; the others concern segments, replicas and remote
@@ -6,25 +6,18 @@ storage, which this broker does not have; they are only stored.
 
 Brokers: the server's settings. Those in `DYNAMIC`, some of Kafka's dynamic
 configurations, can be altered while it runs; the others are read-only.
-
-Groups (KIP-848, E21): a group may have configurations before it exists and after it is
-deleted (E21-02, D-20). The default of a group's configuration is the server's setting
-(E21-06). The names are those of the Kafka releases, not those of the KIP (I-10); an
-unknown name is rejected, not stored (E21-12).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from coterie.broker.catalog.entries import Entry, EntryKind
 from coterie.errors import ApiError
 from coterie.settings import INT32_MAX, SECRETS, SEPARATORS, Settings
-from coterie.types import GroupId
 from coterie.wire.configs import ConfigType
 from coterie.wire.error_codes import ErrorCode
 
@@ -217,7 +210,7 @@ def check_topic_config(name: str, value: str) -> None:
     """Raise ApiError INVALID_CONFIG for an unknown name or an invalid value."""
     config = TOPIC_CONFIGS.get(name)
     if config is None:
-        raise _invalid(f"Unknown topic config name: {name}")
+        raise invalid_config(f"Unknown topic config name: {name}")
     if config.type is ConfigType.BOOLEAN:
         _check_choice(config, value.strip().lower(), ("true", "false"))
     elif config.type in _NUMBERS:
@@ -236,13 +229,13 @@ def _check_number(config: TopicConfig, value: str) -> None:
         # Python also parses 1_0, which Java does not.
         number = parse(value.replace("_", "?"))
     except ValueError:
-        raise _invalid(
+        raise invalid_config(
             f"Invalid value {value} for configuration {config.name}: "
             f"Not a number of type {config.type.name}"
         ) from None
     low, high = config.low, min(config.high, type_max)
     if not low <= number <= high:
-        raise _invalid(
+        raise invalid_config(
             f"Invalid value {value} for configuration {config.name}: "
             f"Value must be from {low:.0f} to {high:.0f}"
         )
@@ -250,13 +243,14 @@ def _check_number(config: TopicConfig, value: str) -> None:
 
 def _check_choice(config: TopicConfig, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise _invalid(
+        raise invalid_config(
             f"Invalid value {value} for configuration {config.name}: "
             f"String must be one of: {', '.join(choices)}"
         )
 
 
-def _invalid(message: str) -> ApiError:
+def invalid_config(message: str) -> ApiError:
+    """Return the error for an unknown configuration or an invalid value."""
     return ApiError(ErrorCode.INVALID_CONFIG, message)
 
 
@@ -288,6 +282,31 @@ def broker_synonym(name: str) -> str:
     if name in _CLEANER:
         return f"log.cleaner.{name}"
     return f"log.{name}" if name.startswith(_LOG) else _SYNONYMS.get(name, name)
+
+
+_UNSET: Final = frozenset(
+    {
+        "flush.ms",
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "remote.storage.enable",
+        "retention.ms",
+        "segment.jitter.ms",
+        "segment.ms",
+    }
+)
+
+
+def has_broker_default(name: str) -> bool:
+    """Return whether Kafka shows a broker configuration with the default of a topic's
+    configuration.
+
+    Some have none; the default of others is that of a configuration in other units, as
+    log.retention.hours.
+    """
+    return name not in _UNSET
 
 
 def broker_default(config: TopicConfig, settings: Settings) -> str:
@@ -365,6 +384,20 @@ BROKER_CONFIGS: Final[Mapping[str, str]] = {
 }
 """All settings: from Kafka's name to the attribute of `Settings`."""
 
+_LONG: Final = frozenset(
+    {
+        "connections.max.idle.ms",
+        "connections.max.reauth.ms",
+        "log.retention.bytes",
+        "log.retention.check.interval.ms",
+        "log.retention.ms",
+        "offsets.retention.check.interval.ms",
+        "queued.max.request.bytes",
+    }
+)
+"""The settings of 64 bits. In Kafka all other numbers are INT."""
+_STRINGS: Final = frozenset({"broker.rack", "max.connections.per.ip.overrides"})
+"""The settings with elements that are one text in Kafka."""
 _TYPES: Final[Mapping[type, ConfigType]] = {
     bool: ConfigType.BOOLEAN,
     str: ConfigType.STRING,
@@ -388,8 +421,9 @@ def broker_config_type(settings: Settings, name: str) -> ConfigType:
     if name in SECRETS:
         return ConfigType.PASSWORD
     if type(value) is int:
-        is_long = name.endswith((".ms", "retention.bytes"))
-        return ConfigType.LONG if is_long else ConfigType.INT
+        return ConfigType.LONG if name in _LONG else ConfigType.INT
+    if name in _STRINGS:
+        return ConfigType.STRING
     return _TYPES.get(type(value), ConfigType.LIST)
 
 
@@ -404,7 +438,7 @@ def check_broker_config(name: str, value: str | None) -> None:
     if value is None:
         return
     low, high = DYNAMIC[name]
-    number = int(value) if _INTEGER.fullmatch(value) else low - 1
+    number = int(value) if JAVA_INTEGER.fullmatch(value) else low - 1
     if not low <= number <= high:
         raise ApiError(
             ErrorCode.INVALID_CONFIG,
@@ -413,186 +447,5 @@ def check_broker_config(name: str, value: str | None) -> None:
         )
 
 
-_INTEGER: Final = re.compile(r"\s*[+-]?[0-9]{1,19}\s*")
+JAVA_INTEGER: Final = re.compile(r"\s*[+-]?[0-9]{1,19}\s*")
 """An integer as Java parses it; `int` would also parse 45_000."""
-
-
-class GroupConfig(NamedTuple):
-    """A configuration of groups: a time in ms, at least `low`.
-
-    The server's setting "group.<name>" is its default; the settings with "min." and
-    "max." limit it.
-    """
-
-    name: str
-    low: int
-    documentation: str
-
-    @property
-    def setting(self) -> str:
-        """The name of the server setting that supplies the default."""
-        return f"group.{self.name}"
-
-    def bound(self, which: str) -> str:
-        """Return the name of the server setting that limits the value: `which` is "min"
-        or "max"."""
-        return self.setting.replace("consumer.", f"consumer.{which}.", 1)
-
-
-SESSION: Final = GroupConfig(
-    "consumer.session.timeout.ms",
-    1,
-    "The time without a heartbeat after which a member is fenced.",
-)
-HEARTBEAT: Final = GroupConfig(
-    "consumer.heartbeat.interval.ms",
-    1,
-    "The interval at which members send heartbeats.",
-)
-ASSIGNMENT: Final = GroupConfig(
-    "consumer.assignment.interval.ms",
-    0,
-    "The least time between two target assignments.",
-)
-GROUP_CONFIGS: Final[Mapping[str, GroupConfig]] = {
-    config.name: config for config in (ASSIGNMENT, HEARTBEAT, SESSION)
-}
-"""The configurations of groups, in order of names."""
-_NONE: Final[Mapping[str, int]] = {}
-
-
-class GroupConfigs:
-    """The configurations of all groups; the coordinator's `GroupConfigView`.
-
-    A group's own values are stored unchanged. The effective values are clamped to the
-    server's limits, which may have changed at a restart, as in Kafka 4.x.
-
-    The object lives as long as its catalog; `clear` empties it, so that references to
-    it stay valid when the catalog is loaded again.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._own: dict[GroupId, Mapping[str, int]] = {}
-        self._effective: dict[GroupId, Mapping[str, int]] = {}
-        self.version = 0
-
-    def clear(self) -> None:
-        """Remove all configurations, before the catalog is loaded."""
-        self._own.clear()
-        self._effective.clear()
-        self.version += 1
-
-    def session_timeout_ms(self, group_id: GroupId) -> int:
-        """Return the session timeout of the group's consumer protocol members."""
-        value = self._effective.get(group_id, _NONE).get(SESSION.name)
-        if value is None:
-            return self._settings.group_consumer_session_timeout_ms
-        return value
-
-    def heartbeat_interval_ms(self, group_id: GroupId) -> int:
-        """Return the heartbeat interval of the group's consumer protocol members."""
-        value = self._effective.get(group_id, _NONE).get(HEARTBEAT.name)
-        if value is None:
-            return self._settings.group_consumer_heartbeat_interval_ms
-        return value
-
-    def assignment_interval_ms(self, group_id: GroupId) -> int:
-        """Return the minimum time between two target assignments of the group."""
-        value = self._effective.get(group_id, _NONE).get(ASSIGNMENT.name)
-        if value is None:
-            return self._settings.group_consumer_assignment_interval_ms
-        return value
-
-    @property
-    def groups(self) -> Collection[GroupId]:
-        """The groups that have their own configurations."""
-        return self._own.keys()
-
-    def own(self, group_id: GroupId) -> Mapping[str, int]:
-        """Return the group's own configurations by name."""
-        return self._own.get(group_id, _NONE)
-
-    def alter(self, group_id: GroupId, changes: Mapping[str, str | None]) -> Entry:
-        """Return the entry of a group with changed configurations; None unsets one.
-
-        Raises ApiError INVALID_REQUEST for an empty group id, INVALID_CONFIG for an
-        unknown name, or a value that is not a number, out of range or in conflict with
-        another value of the group (E21-06, E21-07).
-        """
-        check_group_name(group_id)
-        own = dict(self.own(group_id))
-        for name, text in changes.items():
-            if name not in GROUP_CONFIGS:
-                known = ", ".join(GROUP_CONFIGS)
-                raise _invalid(
-                    f"Unknown group config name: {name}; known names are {known}"
-                )
-            if text is None:
-                own.pop(name, None)
-            else:
-                own[name] = _group_number(GROUP_CONFIGS[name], text)
-        self._check(own)
-        return Entry(EntryKind.GROUP_CONFIG, group_id, own or None)
-
-    def replay(self, group_id: GroupId, value: Mapping[str, Any] | None) -> None:
-        """Apply a catalog entry."""
-        self.version += 1
-        if value is None:
-            self._own.pop(group_id, None)
-            self._effective.pop(group_id, None)
-        else:
-            self._own[group_id] = value
-            self._effective[group_id] = {
-                name: self._within_bounds(GROUP_CONFIGS[name], number)
-                for name, number in value.items()
-            }
-
-    def _check(self, own: Mapping[str, int]) -> None:
-        """Validate the effective values, defaults included, as Kafka does."""
-        values = {
-            name: own.get(name, self._setting(config.setting))
-            for name, config in GROUP_CONFIGS.items()
-        }
-        for name, config in GROUP_CONFIGS.items():
-            least, most = config.bound("min"), config.bound("max")
-            low, high = self._setting(least), self._setting(most)
-            if not low <= values[name] <= high:
-                raise _invalid(
-                    f"{name} must be from {low} ({least}) to {high} ({most}), "
-                    f"not {values[name]}"
-                )
-        session, heartbeat = values[SESSION.name], values[HEARTBEAT.name]
-        if session <= heartbeat:
-            raise _invalid(
-                f"{SESSION.name} ({session}) must be more than "
-                f"{HEARTBEAT.name} ({heartbeat})"
-            )
-
-    def _within_bounds(self, config: GroupConfig, value: int) -> int:
-        low, high = (self._setting(config.bound(which)) for which in ("min", "max"))
-        return min(max(value, low), high)
-
-    def _setting(self, name: str) -> int:
-        value: int = getattr(self._settings, name.replace(".", "_"))
-        return value
-
-
-def check_group_name(group_id: GroupId) -> None:
-    """Raise ApiError INVALID_REQUEST for the empty group id: the defaults of groups are
-    settings of the server."""
-    if group_id == "":
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."
-        )
-
-
-def _group_number(config: GroupConfig, text: str) -> int:
-    is_number = _INTEGER.fullmatch(text) is not None
-    number = int(text) if is_number else 0
-    if not is_number or not config.low <= number <= INT32_MAX:
-        raise _invalid(
-            f"Invalid value {text} for configuration {config.name}: a whole number "
-            f"from {config.low} to {INT32_MAX} is needed"
-        )
-    return number

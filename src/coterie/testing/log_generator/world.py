@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeAlias
 
-from coterie.broker.catalog.configs import GroupConfigs
+from coterie.broker.catalog.group_configs import GroupConfigs
 from coterie.broker.coordinator.admin import DeleteGroup
 from coterie.broker.coordinator.assignors.registry import configured
 from coterie.broker.coordinator.consumer.subscriptions import TopicsChanged

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.broker.catalog.configs import GroupConfigs
+from coterie.broker.catalog.group_configs import GroupConfigs
 from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.consumer.member import Member
 from coterie.broker.coordinator.result import Record, may_describe_all

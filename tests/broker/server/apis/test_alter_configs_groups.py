@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coterie.broker.catalog.entries import EntryKind, space_of
+from coterie.broker.catalog.group_configs import GROUP_CONFIGS
 from coterie.wire.configs import ConfigSource
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.describe_configs import (
@@ -42,7 +43,8 @@ def value_of(broker: FakeBroker, name: str = SESSION) -> tuple[str, int]:
 def test_a_missing_group_has_the_default_configs() -> None:
     broker = FakeBroker(group_consumer_heartbeat_interval_ms=6_000)
     configs = configs_of(broker, GROUP, "g").configs
-    assert [(one.name, one.value, one.config_source) for one in configs] == [
+    assert [one.name for one in configs] == [*GROUP_CONFIGS]
+    assert [(one.name, one.value, one.config_source) for one in configs[:3]] == [
         (ASSIGNMENT, "1000", ConfigSource.DEFAULT),
         (HEARTBEAT, "6000", ConfigSource.STATIC_BROKER),
         (SESSION, "45000", ConfigSource.DEFAULT),
@@ -87,7 +89,7 @@ def test_synonyms_of_a_group_config_are_the_broker_settings_as_in_kafka() -> Non
     ("name", "change", "code"),
     [
         ("g", ("no.such", SET, "5"), ErrorCode.INVALID_CONFIG),
-        ("g", (SESSION, SET, None), ErrorCode.INVALID_CONFIG),
+        ("g", (SESSION, SET, None), ErrorCode.INVALID_REQUEST),
         ("g", (SESSION, SET, "1"), ErrorCode.INVALID_CONFIG),
         ("g", (SESSION, APPEND, "50000"), ErrorCode.INVALID_CONFIG),
         ("g", (SESSION, 4, "50000"), ErrorCode.INVALID_REQUEST),
@@ -189,7 +191,7 @@ def test_only_requested_config_names_are_described(broker: FakeBroker) -> None:
     answer = broker.call(DescribeConfigsRequest(resources=resources), 4)
     assert [[one.name for one in found.configs] for found in answer.results] == [
         [HEARTBEAT],
-        [ASSIGNMENT, HEARTBEAT, SESSION],
+        [*GROUP_CONFIGS],
     ]
 
 

@@ -205,17 +205,17 @@ def test_a_brokers_settings_are_described_under_kafkas_names(
 
 def test_synonyms_and_documentation_are_returned_on_request(broker: FakeBroker) -> None:
     broker.create("a")
-    plain = configs_of(broker, TOPIC, "a", ["retention.ms"]).configs[0]
+    plain = configs_of(broker, TOPIC, "a", ["retention.bytes"]).configs[0]
     assert (plain.synonyms, plain.documentation) == ([], None)
     full = configs_of(
         broker,
         TOPIC,
         "a",
-        ["retention.ms"],
+        ["retention.bytes"],
         include_synonyms=True,
         include_documentation=True,
     ).configs[0]
-    assert [found.name for found in full.synonyms] == ["log.retention.ms"]
+    assert [found.name for found in full.synonyms] == ["log.retention.bytes"]
     assert full.documentation
 
 

@@ -27,7 +27,7 @@ from coterie.broker.catalog.configs import (
     REPLICATION_THROTTLES,
     TOPIC_CONFIGS,
     check_broker_config,
-    check_group_name,
+    check_topic_config,
 )
 from coterie.broker.catalog.entries import (
     CHANGES_PER_REQUEST_MAX,
@@ -40,7 +40,7 @@ from coterie.broker.server.apis.describe_configs import (
     check_broker_name,
     unsupported_resource,
 )
-from coterie.broker.server.apis.routing import respond_when_durable, unknown_partition
+from coterie.broker.server.apis.routing import respond_when_durable
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError
 from coterie.types import GroupId, TopicName
@@ -101,11 +101,7 @@ def _change_all(
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
                 )
-            names = Counter(config.name for config in resource.configs)
-            if any(count > 1 for count in names.values()):
-                raise ApiError(
-                    ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
-                )
+            _check_changes(resource.configs)
             alter = _ALTER.get(resource.resource_type)
             if alter is None:
                 raise unsupported_resource(resource.resource_type)
@@ -120,29 +116,53 @@ def _change_all(
     return results
 
 
+def _check_changes(configs: Sequence[IncrementalAlterableConfig]) -> None:
+    """Raise ApiError INVALID_REQUEST for what Kafka's broker refuses before its
+    controller sees the request (`ConfigAdminManager.preprocess`)."""
+    names = Counter(config.name for config in configs)
+    if any(count > 1 for count in names.values()):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    unset = [
+        config.name
+        for config in configs
+        if config.value is None and config.config_operation != ConfigOperation.DELETE
+    ]
+    if unset:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Null value not supported for : {', '.join(unset)}",
+        )
+
+
 def _alter_topic(
     call: Call, name: TopicName, configs: Sequence[IncrementalAlterableConfig]
 ) -> Sequence[Entry]:
     catalog = call.node.broker.catalog
     if not call.authorize_topic(Operation.ALTER_CONFIGS, name):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    topic = catalog.topics.get(name)
+    changes: dict[str, str | None] = {}
+    for config in configs:
+        known = TOPIC_CONFIGS.get(config.name)
+        is_list = known is not None and known.type is ConfigType.LIST
+        current = ""
+        if known is not None and topic is not None:
+            current = catalog.effective_config(topic, config.name)
+        value = _new_value(config, current, is_list=is_list)
+        if value is not None or known is not None:
+            changes[config.name] = value
     if name == "":
         raise ApiError(
             ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed."
         )
     check_topic_name(name)
-    topic = catalog.topics.get(name)
+    for key, value in changes.items():
+        if value is not None:
+            check_topic_config(key, value)
     if topic is None:
-        raise unknown_partition()
-    changes: dict[str, str | None] = {}
-    for config in configs:
-        if config.name not in TOPIC_CONFIGS:
-            raise ApiError(
-                ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {config.name}"
-            )
-        current = catalog.effective_config(topic, config.name)
-        is_list = TOPIC_CONFIGS[config.name].type is ConfigType.LIST
-        changes[config.name] = _new_value(config, current, is_list=is_list)
+        raise ApiError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+        )
     return [catalog.set_topic_configs(name, changes)]
 
 
@@ -171,18 +191,12 @@ def _alter_group(
     # group's coordinator (E21-03).
     if not call.authorize_group(Operation.ALTER_CONFIGS, group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    check_group_name(group_id)
     catalog = call.node.broker.catalog
+    changes = {config.name: _new_value(config, "", is_list=False) for config in configs}
+    entry = catalog.group_configs.alter(group_id, changes)
     if group_id not in catalog.group_configs.groups:
         catalog.check_room(EntryKind.GROUP_CONFIG)
-    for config in configs:
-        if config.value is None and config.config_operation != ConfigOperation.DELETE:
-            raise ApiError(
-                ErrorCode.INVALID_CONFIG,
-                f"Null value not supported for group configs: {config.name}",
-            )
-    changes = {config.name: _new_value(config, "", is_list=False) for config in configs}
-    return [catalog.group_configs.alter(group_id, changes)]
+    return [entry]
 
 
 _Alter: TypeAlias = Callable[
@@ -201,10 +215,7 @@ def _new_value(
     """Return the value after the change; None for the default."""
     if config.config_operation == ConfigOperation.DELETE:
         return None
-    if config.value is None:
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"Null value not supported for: {config.name}"
-        )
+    assert config.value is not None, config.name
     if config.config_operation == ConfigOperation.SET:
         return config.value
     if config.config_operation not in {

@@ -13,6 +13,7 @@ settings. A group need not exist (E21-10).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
@@ -20,15 +21,14 @@ from coterie.auth.acl import Operation
 from coterie.broker.catalog.configs import (
     BROKER_CONFIGS,
     DYNAMIC,
-    GROUP_CONFIGS,
     TOPIC_CONFIGS,
     broker_config_type,
     broker_config_value,
     broker_synonym,
-    check_group_name,
+    has_broker_default,
 )
+from coterie.broker.catalog.group_configs import GROUP_CONFIGS
 from coterie.broker.catalog.topics import Topic, check_topic_name
-from coterie.broker.server.apis.routing import unknown_partition
 from coterie.broker.server.broker import Broker
 from coterie.broker.server.call import Call
 from coterie.errors import ApiError
@@ -68,7 +68,7 @@ def describe_configs(call: Call) -> None:
         result = DescribeConfigsResult(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
-            error_message=None,
+            error_message="",
         )
         names = set(resource.configuration_keys or ())
         try:
@@ -80,7 +80,8 @@ def describe_configs(call: Call) -> None:
                         config.documentation = None
                     result.configs.append(config)
         except ApiError as error:
-            result.error_code, result.error_message = error.code, error.message
+            result.error_code = error.code
+            result.error_message = error.message or ""
         response.results.append(result)
     call.respond(response)
 
@@ -101,7 +102,7 @@ def _resource_configs(
             check_topic_name(name)
             topic = call.node.broker.catalog.topics.get(name)
             if topic is None:
-                raise unknown_partition()
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return _topic_configs(call, topic)
         case ConfigResourceType.BROKER:
             if not call.authorize_cluster(Operation.DESCRIBE_CONFIGS):
@@ -117,7 +118,10 @@ def _resource_configs(
         case ConfigResourceType.GROUP:
             if not call.authorize_group(Operation.DESCRIBE_CONFIGS, name):
                 raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-            check_group_name(name)
+            if name == "":
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST, "Group name must not be empty"
+                )
             return _group_configs(call, name)
         case _:
             raise unsupported_resource(resource.resource_type)
@@ -136,6 +140,11 @@ def unsupported_resource(resource_type: int) -> ApiError:
 
 def check_broker_name(call: Call, name: str) -> None:
     """Raise ApiError INVALID_REQUEST unless `name` is this node's id."""
+    if re.fullmatch(r"[+-]?[0-9]+", name) is None:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Broker id must be an integer, but it is: {name}",
+        )
     if name != str(call.node.node_id):
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
@@ -150,11 +159,17 @@ def _topic_configs(call: Call, topic: Topic) -> Iterator[DescribeConfigsResource
         synonyms = []
         if (own := topic.configs.get(config.name)) is not None:
             synonyms.append(_synonym(config.name, own, ConfigSource.DYNAMIC_TOPIC))
-        if config.synonym is None:
+        below: Iterable[DescribeConfigsSynonym] = ()
+        if config.synonym is not None:
+            below = _setting_synonyms(call, config.synonym)
+        elif has_broker_default(config.name):
             name = broker_synonym(config.name)
-            synonyms.append(_synonym(name, config.default, ConfigSource.DEFAULT))
-        else:
-            synonyms += _setting_synonyms(call, config.synonym)
+            below = [_synonym(name, config.default, ConfigSource.DEFAULT)]
+        synonyms += (
+            each
+            for each in below
+            if has_broker_default(config.name) or each.source != ConfigSource.DEFAULT
+        )
         result = _config(config.name, synonyms, config.type)
         result.value = catalog.effective_config(topic, config.name)
         result.documentation = config.documentation
@@ -166,11 +181,15 @@ def _group_configs(
 ) -> Iterator[DescribeConfigsResourceResult]:
     own = call.node.broker.catalog.group_configs.own(group_id)
     for config in GROUP_CONFIGS.values():
-        synonyms = list(_setting_synonyms(call, config.setting))
+        if config.default is None:
+            synonyms = list(_setting_synonyms(call, config.setting))
+        else:
+            name = config.setting if config.has_setting else config.name
+            synonyms = [_synonym(name, str(config.default), ConfigSource.DEFAULT)]
         if config.name in own:
             value = str(own[config.name])
             synonyms.insert(0, _synonym(config.name, value, ConfigSource.GROUP))
-        result = _config(config.name, synonyms, ConfigType.INT)
+        result = _config(config.name, synonyms, config.type)
         result.documentation = config.documentation
         yield result
 
@@ -189,9 +208,8 @@ def _broker_configs(call: Call) -> Iterator[DescribeConfigsResourceResult]:
         yield result
     settings = call.node.broker.catalog.settings
     for name in sorted(BROKER_CONFIGS):
-        setting = broker_config_value(settings, name)
-        synonym = _synonym(name, setting, _setting_source(call, name))
-        result = _config(name, [synonym], broker_config_type(settings, name))
+        synonyms = list(_setting_synonyms(call, name))
+        result = _config(name, synonyms, broker_config_type(settings, name))
         result.read_only = name not in DYNAMIC
         result.is_sensitive = name in SECRETS
         yield result
@@ -201,10 +219,11 @@ def _config(
     name: str, synonyms: list[DescribeConfigsSynonym], config_type: ConfigType
 ) -> DescribeConfigsResourceResult:
     """Return a configuration with the value and source of its first synonym."""
+    first = synonyms[0] if synonyms else _synonym(name, None, ConfigSource.DEFAULT)
     return DescribeConfigsResourceResult(
         name=name,
-        value=synonyms[0].value,
-        config_source=synonyms[0].source,
+        value=first.value,
+        config_source=first.source,
         synonyms=synonyms,
         config_type=config_type,
         documentation=None,

@@ -1,0 +1,287 @@
+"""Configurations of groups (KIP-848, E21).
+
+A group may have configurations before it exists and after it is deleted (E21-02, D-20).
+The default of a group's configuration is the server's setting (E21-06). The names are
+those of the Kafka releases, not those of the KIP (I-10); an unknown name is rejected,
+not stored (E21-12).
+
+Those of share groups and streams groups are stored without effect, as this server has
+no such groups: a tool that sets them for all its groups works with both servers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from coterie.broker.catalog.configs import JAVA_INTEGER, invalid_config
+from coterie.broker.catalog.entries import Entry, EntryKind
+from coterie.errors import ApiError
+from coterie.settings import INT32_MAX, Settings
+from coterie.types import GroupId
+from coterie.wire.configs import ConfigType
+from coterie.wire.error_codes import ErrorCode
+
+Value: TypeAlias = int | str
+
+
+class GroupConfig(NamedTuple):
+    """A configuration of groups; a number is at least `low`.
+
+    The server's setting "group.<name>" is the default of one that has an effect; the
+    settings with "min." and "max." limit it. Others have `default`, and the limits of
+    Kafka's default settings, which are None where Kafka has no such setting.
+    """
+
+    name: str
+    low: int
+    documentation: str
+    default: Value | None = None
+    limits: tuple[int | None, int | None] = (None, None)
+    type: ConfigType = ConfigType.INT
+    pattern: re.Pattern[str] | None = None
+    has_setting: bool = True
+
+    @property
+    def setting(self) -> str:
+        """The name of the server setting that supplies the default."""
+        return f"group.{self.name}"
+
+    def bound(self, which: str) -> str:
+        """Return the name of the server setting that limits the value: `which` is "min"
+        or "max"."""
+        kind, _, rest = self.name.partition(".")
+        return f"group.{kind}.{which}.{rest.removeprefix('num.')}"
+
+
+SESSION: Final = GroupConfig(
+    "consumer.session.timeout.ms",
+    1,
+    "The time without a heartbeat after which a member is fenced.",
+)
+HEARTBEAT: Final = GroupConfig(
+    "consumer.heartbeat.interval.ms",
+    1,
+    "The interval at which members send heartbeats.",
+)
+ASSIGNMENT: Final = GroupConfig(
+    "consumer.assignment.interval.ms",
+    0,
+    "The least time between two target assignments.",
+)
+_UNUSED: Final = "Stored without effect: there are no such groups."
+_INTERVALS: Final = tuple(
+    GroupConfig(f"{kind}.{name}", low, _UNUSED, default, limits)
+    for kind in ("share", "streams")
+    for name, low, default, limits in (
+        ("assignment.interval.ms", 0, 1_000, (0, 15_000)),
+        ("heartbeat.interval.ms", 1, 5_000, (5_000, 15_000)),
+        ("session.timeout.ms", 1, 45_000, (45_000, 60_000)),
+    )
+)
+_ISO_DURATION: Final = (
+    r"[+]?[Pp](?=[0-9Tt])([0-9]+[Dd])?"
+    r"([Tt](?=[0-9])([0-9]+[Hh])?([0-9]+[Mm])?([0-9]+([.,][0-9]{0,9})?[Ss])?)?"
+)
+_OTHERS: Final = (
+    GroupConfig(
+        "share.auto.offset.reset",
+        0,
+        _UNUSED,
+        "latest",
+        type=ConfigType.STRING,
+        pattern=re.compile(rf"earliest|latest|by_duration:{_ISO_DURATION}"),
+        has_setting=False,
+    ),
+    GroupConfig("share.delivery.count.limit", 2, _UNUSED, 5, (2, 10)),
+    GroupConfig(
+        "share.isolation.level",
+        0,
+        _UNUSED,
+        "read_uncommitted",
+        type=ConfigType.STRING,
+        pattern=re.compile("read_committed|read_uncommitted"),
+        has_setting=False,
+    ),
+    GroupConfig("share.partition.max.record.locks", 100, _UNUSED, 2_000, (100, 4_000)),
+    GroupConfig(
+        "share.record.lock.duration.ms", 1_000, _UNUSED, 30_000, (15_000, 60_000)
+    ),
+    GroupConfig(
+        "share.renew.acknowledge.enable",
+        0,
+        _UNUSED,
+        "true",
+        type=ConfigType.BOOLEAN,
+        pattern=re.compile("true|false", re.IGNORECASE),
+        has_setting=False,
+    ),
+    GroupConfig("streams.initial.rebalance.delay.ms", 0, _UNUSED, 3_000),
+    GroupConfig("streams.num.standby.replicas", 0, _UNUSED, 0, (None, 2)),
+)
+EFFECTIVE: Final = (ASSIGNMENT, HEARTBEAT, SESSION)
+"""The configurations that have an effect."""
+GROUP_CONFIGS: Final[Mapping[str, GroupConfig]] = {
+    config.name: config for config in sorted((*EFFECTIVE, *_INTERVALS, *_OTHERS))
+}
+"""The configurations of groups, in order of names."""
+_NONE: Final[Mapping[str, Value]] = {}
+_NO_NUMBERS: Final[Mapping[str, int]] = {}
+
+
+class GroupConfigs:
+    """The configurations of all groups; the coordinator's `GroupConfigView`.
+
+    A group's own values are stored unchanged. The effective values are clamped to the
+    server's limits, which may have changed at a restart, as in Kafka 4.x.
+
+    The object lives as long as its catalog; `clear` empties it, so that references to
+    it stay valid when the catalog is loaded again.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._own: dict[GroupId, Mapping[str, Value]] = {}
+        self._effective: dict[GroupId, Mapping[str, int]] = {}
+        self.version = 0
+
+    def clear(self) -> None:
+        """Remove all configurations, before the catalog is loaded."""
+        self._own.clear()
+        self._effective.clear()
+        self.version += 1
+
+    def session_timeout_ms(self, group_id: GroupId) -> int:
+        """Return the session timeout of the group's consumer protocol members."""
+        value = self._effective.get(group_id, _NO_NUMBERS).get(SESSION.name)
+        if value is None:
+            return self._settings.group_consumer_session_timeout_ms
+        return value
+
+    def heartbeat_interval_ms(self, group_id: GroupId) -> int:
+        """Return the heartbeat interval of the group's consumer protocol members."""
+        value = self._effective.get(group_id, _NO_NUMBERS).get(HEARTBEAT.name)
+        if value is None:
+            return self._settings.group_consumer_heartbeat_interval_ms
+        return value
+
+    def assignment_interval_ms(self, group_id: GroupId) -> int:
+        """Return the minimum time between two target assignments of the group."""
+        value = self._effective.get(group_id, _NO_NUMBERS).get(ASSIGNMENT.name)
+        if value is None:
+            return self._settings.group_consumer_assignment_interval_ms
+        return value
+
+    @property
+    def groups(self) -> Collection[GroupId]:
+        """The groups that have their own configurations."""
+        return self._own.keys()
+
+    def own(self, group_id: GroupId) -> Mapping[str, Value]:
+        """Return the group's own configurations by name."""
+        return self._own.get(group_id, _NONE)
+
+    def alter(self, group_id: GroupId, changes: Mapping[str, str | None]) -> Entry:
+        """Return the entry of a group with changed configurations; None unsets one.
+
+        Raises ApiError INVALID_REQUEST for an empty group id, INVALID_CONFIG for an
+        unknown name that is set, or a value that is malformed, out of range or in
+        conflict with another value of the group (E21-06, E21-07).
+        """
+        check_group_name(group_id)
+        own = dict(self.own(group_id))
+        for name, text in changes.items():
+            if text is None:
+                own.pop(name, None)
+            elif name not in GROUP_CONFIGS:
+                raise invalid_config(f"Unknown group config name: {name}")
+            else:
+                own[name] = _parsed(GROUP_CONFIGS[name], text)
+        self._check(own)
+        return Entry(EntryKind.GROUP_CONFIG, group_id, own or None)
+
+    def replay(self, group_id: GroupId, value: Mapping[str, Any] | None) -> None:
+        """Apply a catalog entry."""
+        self.version += 1
+        if value is None:
+            self._own.pop(group_id, None)
+            self._effective.pop(group_id, None)
+        else:
+            self._own[group_id] = value
+            self._effective[group_id] = {
+                config.name: self._within_bounds(config, value[config.name])
+                for config in EFFECTIVE
+                if config.name in value
+            }
+
+    def default(self, config: GroupConfig) -> Value:
+        """Return the value for groups that do not set the configuration."""
+        if config.default is not None:
+            return config.default
+        return self._setting(config.setting)
+
+    def _check(self, own: Mapping[str, Value]) -> None:
+        """Validate the effective values, defaults included, as Kafka does."""
+        values = {
+            name: own.get(name, self.default(config))
+            for name, config in GROUP_CONFIGS.items()
+        }
+        for name, config in GROUP_CONFIGS.items():
+            value = values[name]
+            if isinstance(value, str):
+                continue
+            low, high = self._limits(config)
+            if low is not None and value < low:
+                raise _out_of_range(config, "greater", "min")
+            if high is not None and value > high:
+                raise _out_of_range(config, "less", "max")
+        for kind in ("consumer", "share", "streams"):
+            session = f"{kind}.session.timeout.ms"
+            heartbeat = f"{kind}.heartbeat.interval.ms"
+            if int(values[session]) <= int(values[heartbeat]):
+                raise invalid_config(f"{session} must be greater than {heartbeat}")
+
+    def _limits(self, config: GroupConfig) -> tuple[int | None, int | None]:
+        if config.default is not None:
+            return config.limits
+        return self._setting(config.bound("min")), self._setting(config.bound("max"))
+
+    def _within_bounds(self, config: GroupConfig, value: int) -> int:
+        low, high = (self._setting(config.bound(which)) for which in ("min", "max"))
+        return min(max(value, low), high)
+
+    def _setting(self, name: str) -> int:
+        value: int = getattr(self._settings, name.replace(".", "_"))
+        return value
+
+
+def check_group_name(group_id: GroupId) -> None:
+    """Raise ApiError INVALID_REQUEST for the empty group id: the defaults of groups are
+    settings of the server."""
+    if group_id == "":
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."
+        )
+
+
+def _out_of_range(config: GroupConfig, relation: str, which: str) -> ApiError:
+    return invalid_config(
+        f"{config.name} must be {relation} than or equal to {config.bound(which)}"
+    )
+
+
+def _parsed(config: GroupConfig, text: str) -> Value:
+    """Return the value of a text. Raises ApiError INVALID_CONFIG."""
+    invalid = f"Invalid value {text} for configuration {config.name}: "
+    if config.pattern is not None:
+        if config.pattern.fullmatch(text.strip()) is None:
+            raise invalid_config(f"{invalid}It must match {config.pattern.pattern}")
+        is_flag = config.type is ConfigType.BOOLEAN
+        return text.strip().lower() if is_flag else text.strip()
+    number = int(text) if JAVA_INTEGER.fullmatch(text) else INT32_MAX + 1
+    if not -INT32_MAX <= number <= INT32_MAX:
+        raise invalid_config(f"{invalid}Not a number of type INT")
+    if number < config.low:
+        raise invalid_config(f"{invalid}Value must be at least {config.low}")
+    return number

@@ -1,0 +1,350 @@
+"""DescribeConfigs and IncrementalAlterConfigs of topics, groups and brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from coterie.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResult,
+)
+from coterie.wire.messages.incremental_alter_configs import (
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
+from tests.broker.server.harness import WireClient
+from tests.support.waiting import eventually
+
+TOPIC, BROKER, GROUP = 2, 4, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+STATIC_BROKER, DEFAULT, GROUP_CONFIG = 4, 5, 8
+UNKNOWN_TOPIC_OR_PARTITION = 3
+INVALID_CONFIG = 40
+INVALID_REQUEST = 42
+SESSION = "consumer.session.timeout.ms"
+NO_SYNONYMS = {
+    "flush.ms",
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+    "remote.log.copy.disable",
+    "remote.log.delete.on.disable",
+    "remote.storage.enable",
+    "retention.ms",
+    "segment.jitter.ms",
+    "segment.ms",
+}
+ELIGIBLE_LEADERS = {"min.insync.replicas"}
+"""What Apache Kafka sets for the cluster by itself, as its eligible leader replicas
+need it."""
+
+
+def describe(
+    wire: WireClient, kind: int, name: str, keys: list[str] | None = None
+) -> DescribeConfigsResult:
+    """Return the answer of DescribeConfigs v4, with synonyms, on one resource."""
+    resource = DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=keys
+    )
+    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+    [result] = wire.call(request, 4).results
+    assert isinstance(result, DescribeConfigsResult)
+    return result
+
+
+Change = tuple[str, int, str | None]
+
+
+def alter(
+    wire: WireClient, kind: int, name: str, *changes: Change, version: int = 1
+) -> tuple[int, str | None]:
+    """Change configurations; return the error's code and message."""
+    resource = IncrementalAlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[
+            IncrementalAlterableConfig(name=key, config_operation=how, value=value)
+            for key, how, value in changes
+        ],
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    [result] = wire.call(request, version).responses
+    return result.error_code, result.error_message
+
+
+def sources(result: DescribeConfigsResult) -> dict[str, Any]:
+    """Return value, source, type and synonyms of each configuration by name."""
+    return {
+        each.name: (
+            each.value,
+            each.config_source,
+            each.config_type,
+            [(one.name, one.value, one.source) for one in each.synonyms],
+        )
+        for each in result.configs
+    }
+
+
+def test_an_empty_list_of_keys_describes_all(
+    wire: WireClient, group: str, topic: str
+) -> None:
+    for kind, name, own in ((TOPIC, topic, "retention.ms"), (GROUP, group, SESSION)):
+        every = describe(wire, kind, name, None)
+        assert (every.error_code, every.error_message) == (0, "")
+        assert describe(wire, kind, name, []) == every
+        [one] = describe(wire, kind, name, [own, "no.such"]).configs
+        assert one in every.configs
+        assert describe(wire, kind, name, ["no.such"]).configs == []
+
+
+def test_a_topic_has_the_brokers_configurations_as_synonyms(
+    wire: WireClient, topic: str
+) -> None:
+    found = sources(describe(wire, TOPIC, topic))
+    assert len(found) == 33
+    for name in NO_SYNONYMS:
+        assert found[name][1:2] + found[name][3:] == (DEFAULT, [])
+    for name in found.keys() - NO_SYNONYMS - ELIGIBLE_LEADERS:
+        value, source, _, synonyms = found[name]
+        [(_, *only)] = synonyms
+        assert (source, only) == (DEFAULT, [value, DEFAULT])
+    names = {name: each[3][0][0] for name, each in found.items() if each[3]}
+    assert names["cleanup.policy"] == "log.cleanup.policy"
+    assert names["delete.retention.ms"] == "log.cleaner.delete.retention.ms"
+    assert names["file.delete.delay.ms"] == "log.segment.delete.delay.ms"
+    assert names["max.message.bytes"] == "message.max.bytes"
+    assert names["min.cleanable.dirty.ratio"] == "log.cleaner.min.cleanable.ratio"
+    assert names["segment.bytes"] == "log.segment.bytes"
+    alter(wire, TOPIC, topic, ("cleanup.policy", APPEND, "compact"))
+
+    def altered() -> Any:
+        own = sources(describe(wire, TOPIC, topic, ["cleanup.policy"]))
+        return own["cleanup.policy"][3]
+
+    changed = [
+        ("cleanup.policy", "delete,compact", 1),
+        ("log.cleanup.policy", "delete", DEFAULT),
+    ]
+    eventually(lambda: altered() == changed, expected="another policy")
+
+
+def test_a_group_has_the_brokers_configurations_as_synonyms(
+    wire: WireClient, group: str
+) -> None:
+    found = sources(describe(wire, GROUP, group))
+    for name in ("share", "streams"):
+        session = f"group.{name}.session.timeout.ms"
+        assert found[f"{name}.session.timeout.ms"] == (
+            "45000",
+            DEFAULT,
+            3,
+            [(session, "45000", DEFAULT)],
+        )
+    assert found[SESSION] == (
+        "6000",
+        STATIC_BROKER,
+        3,
+        [
+            (f"group.{SESSION}", "6000", STATIC_BROKER),
+            (f"group.{SESSION}", "45000", DEFAULT),
+        ],
+    )
+    assert found["share.auto.offset.reset"] == (
+        "latest",
+        DEFAULT,
+        2,
+        [("share.auto.offset.reset", "latest", DEFAULT)],
+    )
+    assert found["share.renew.acknowledge.enable"][:3] == ("true", DEFAULT, 1)
+    assert len(found) == 17
+
+
+def test_a_brokers_configurations_have_their_defaults_as_synonyms(
+    wire: WireClient,
+) -> None:
+    names = [f"group.{SESSION}", "group.initial.rebalance.delay.ms", "num.partitions"]
+    assert sources(describe(wire, BROKER, "1", names)) == {
+        names[0]: (
+            "6000",
+            STATIC_BROKER,
+            3,
+            [(names[0], "6000", STATIC_BROKER), (names[0], "45000", DEFAULT)],
+        ),
+        names[1]: (
+            "100",
+            STATIC_BROKER,
+            3,
+            [(names[1], "100", STATIC_BROKER), (names[1], "3000", DEFAULT)],
+        ),
+        names[2]: ("1", DEFAULT, 3, [(names[2], "1", DEFAULT)]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code", "message"),
+    [
+        (TOPIC, "no-such-topic", UNKNOWN_TOPIC_OR_PARTITION, ""),
+        (GROUP, "", INVALID_REQUEST, "Group name must not be empty"),
+        (BROKER, "x", INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
+        (
+            BROKER,
+            "77",
+            INVALID_REQUEST,
+            "Unexpected broker id, expected 1 or empty string, but received 77",
+        ),
+    ],
+)
+def test_a_resource_that_cannot_be_described_has_an_error(
+    wire: WireClient, kind: int, name: str, code: int, message: str
+) -> None:
+    result = describe(wire, kind, name)
+    assert (result.error_code, result.configs) == (code, [])
+    assert result.error_message == message
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("how", [SET, APPEND, SUBTRACT])
+def test_a_null_value_is_an_invalid_request(
+    wire: WireClient, group: str, topic: str, how: int, version: int
+) -> None:
+    null = INVALID_REQUEST, "Null value not supported for : no.such"
+    for kind, name in ((TOPIC, topic), (TOPIC, "no-such-topic"), (GROUP, group)):
+        change = ("no.such", how, None)
+        assert alter(wire, kind, name, change, version=version) == null
+    both = [(SESSION, how, None), ("a", DELETE, None), ("b", how, None)]
+    text = f"Null value not supported for : {SESSION}, b"
+    found = alter(wire, GROUP, group, *both, version=version)
+    assert found == (INVALID_REQUEST, text)
+
+
+def test_an_unknown_configuration_can_be_deleted_but_not_set(
+    wire: WireClient, group: str, topic: str
+) -> None:
+    for kind, name, of in ((TOPIC, topic, "topic"), (GROUP, group, "group")):
+        assert alter(wire, kind, name, ("no.such", DELETE, None)) == (0, None)
+        unknown = INVALID_CONFIG, f"Unknown {of} config name: no.such"
+        assert alter(wire, kind, name, ("no.such", SET, "1")) == unknown
+        no_list = "Can't APPEND to key no.such because its type is not LIST."
+        found = alter(wire, kind, name, ("no.such", APPEND, "1"))
+        assert found == (INVALID_CONFIG, no_list)
+
+
+def test_values_are_checked_before_the_topic(wire: WireClient) -> None:
+    name = "no-such-topic"
+    missing = UNKNOWN_TOPIC_OR_PARTITION, "The topic 'no-such-topic' does not exist."
+    assert alter(wire, TOPIC, name, ("retention.ms", SET, "5")) == missing
+    assert alter(wire, TOPIC, name, ("retention.ms", DELETE, None)) == missing
+    assert alter(wire, TOPIC, name, ("retention.ms", SET, "x"))[0] == INVALID_CONFIG
+    assert alter(wire, TOPIC, "", ("retention.ms", SET, "5")) == (
+        INVALID_REQUEST,
+        "Default topic resources are not allowed.",
+    )
+    found = alter(wire, TOPIC, "", ("retention.ms", APPEND, "5"))
+    assert found[0] == INVALID_CONFIG
+
+
+@pytest.mark.fact("E21-12")
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("share.session.timeout.ms", "50000", None),
+        (
+            "share.session.timeout.ms",
+            "44999",
+            "share.session.timeout.ms must be greater than or equal to "
+            "group.share.min.session.timeout.ms",
+        ),
+        ("share.heartbeat.interval.ms", "15000", None),
+        ("share.auto.offset.reset", "earliest", None),
+        ("share.auto.offset.reset", "by_duration:P1DT2.5S", None),
+        ("share.auto.offset.reset", "by_duration:-P1D", ""),
+        ("share.auto.offset.reset", "by_duration:PT", ""),
+        ("share.auto.offset.reset", "none", ""),
+        ("share.isolation.level", "read_committed", None),
+        ("share.isolation.level", "READ_COMMITTED", ""),
+        ("share.renew.acknowledge.enable", "False", None),
+        ("share.renew.acknowledge.enable", "no", ""),
+        ("share.delivery.count.limit", "10", None),
+        (
+            "share.delivery.count.limit",
+            "1",
+            "Invalid value 1 for configuration share.delivery.count.limit: "
+            "Value must be at least 2",
+        ),
+        (
+            "share.partition.max.record.locks",
+            "4001",
+            "share.partition.max.record.locks must be less than or equal to "
+            "group.share.max.partition.max.record.locks",
+        ),
+        ("share.record.lock.duration.ms", "15000", None),
+        ("share.assignment.interval.ms", "15000", None),
+        ("streams.session.timeout.ms", "60000", None),
+        ("streams.heartbeat.interval.ms", "5000", None),
+        ("streams.assignment.interval.ms", "0", None),
+        ("streams.initial.rebalance.delay.ms", "0", None),
+        ("streams.num.standby.replicas", "2", None),
+        (
+            "streams.num.standby.replicas",
+            "3",
+            "streams.num.standby.replicas must be less than or equal to "
+            "group.streams.max.standby.replicas",
+        ),
+    ],
+)
+def test_configurations_of_share_and_streams_groups_are_stored(
+    wire: WireClient, group: str, name: str, value: str, message: str | None
+) -> None:
+    code, found = alter(wire, GROUP, group, (name, SET, value))
+    if message is not None:
+        assert code == INVALID_CONFIG
+        assert message in {found, ""}
+        return
+    assert (code, found) == (0, None)
+
+    def own() -> Any:
+        return sources(describe(wire, GROUP, group, [name]))[name][:2]
+
+    eventually(lambda: own()[1] == GROUP_CONFIG, expected="an altered group")
+    shown = value.lower() if value == "False" else value
+    assert own() == (shown, GROUP_CONFIG)
+
+
+@pytest.mark.fact("E21-06", "E21-07")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            [(SESSION, "1")],
+            f"{SESSION} must be greater than or equal to "
+            "group.consumer.min.session.timeout.ms",
+        ),
+        (
+            [(SESSION, "99999999")],
+            f"{SESSION} must be less than or equal to "
+            "group.consumer.max.session.timeout.ms",
+        ),
+        (
+            [(SESSION, "6000"), ("consumer.heartbeat.interval.ms", "6000")],
+            f"{SESSION} must be greater than consumer.heartbeat.interval.ms",
+        ),
+        (
+            [(SESSION, "0")],
+            f"Invalid value 0 for configuration {SESSION}: Value must be at least 1",
+        ),
+        (
+            [(SESSION, "50_000")],
+            f"Invalid value 50_000 for configuration {SESSION}: "
+            "Not a number of type INT",
+        ),
+    ],
+)
+def test_a_value_out_of_range_is_an_invalid_configuration(
+    wire: WireClient, group: str, changes: Sequence[tuple[str, str]], message: str
+) -> None:
+    sets = [(name, SET, value) for name, value in changes]
+    assert alter(wire, GROUP, group, *sets) == (INVALID_CONFIG, message)
