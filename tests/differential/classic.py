@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tests.differential.generate import Draw
 
 SESSION_MS = 60_000
+MISLEADING = (b"\0\1\xff\xff\xff\xff", b"\0\x09rest", b"\xff" * 8)
+"""Subscriptions with a list that is longer than their bytes."""
 
 
 def draw(draw: Draw) -> Step:
@@ -79,8 +81,8 @@ def _join(draw: Draw) -> Any:
 
 def _metadata(draw: Draw) -> bytes:
     chance = draw.chance
-    if chance.random() < 0.05:
-        return chance.choice((b"", b"\0", b"\0\1\xff\xff\xff\xff", b"\0\x09rest"))
+    if chance.random() < 0.03:
+        return chance.choice((b"", b"\0", *MISLEADING[:2]))
     version = chance.randint(0, 3)
     owned = []
     if chance.random() < 0.2:

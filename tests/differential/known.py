@@ -1,14 +1,22 @@
-"""Differences from Kafka that stay, each with its reason and a matcher.
+"""Differences from Kafka that stay, each with its reason.
 
-`python -m tests.differential.page` renders docs/differences-from-kafka.md from them.
+Those that random requests reach have a matcher. `python -m tests.differential.page`
+writes docs/differences-from-kafka.md from this list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from coterie.wire.api import ApiKey
+from coterie.wire.error_codes import ErrorCode
+from tests.differential.classic import MISLEADING
 from tests.differential.play import Found
+from tests.differential.steps import Step
+
+Matcher = Callable[[Found, Sequence[Step]], bool]
+"""Whether a difference is an instance, given the steps until then."""
 
 
 class Known(NamedTuple):
@@ -21,13 +29,100 @@ class Known(NamedTuple):
     kafka: str
     coterie: str
     reason: str
-    matches: Callable[[Found], bool]
+    matches: Matcher | None = None
     is_final: bool = True
 
 
-KNOWN: Final[tuple[Known, ...]] = ()
+def _is_repeated(found: Found, _: Sequence[Step]) -> bool:
+    if found.step.api is ApiKey.DESCRIBE_GROUPS:
+        names = found.request.groups
+    elif found.step.api is ApiKey.CONSUMER_GROUP_DESCRIBE:
+        names = found.request.group_ids
+    else:
+        return False
+    return len(set(names)) < len(names)
 
 
-def known(found: Found) -> Known | None:
+def _is_abandoned(found: Found, _: Sequence[Step]) -> bool:
+    if found.difference != ("answer", "nothing", "response"):
+        return False
+    response = found.responses[1]
+    return response.error_code in {
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    }
+
+
+def _joins(found: Found, steps: Sequence[Step]) -> Sequence[Step]:
+    """Return the JoinGroup requests that may have led to a difference."""
+    return [each for each in steps if each.api is ApiKey.JOIN_GROUP]
+
+
+def _is_misleading(found: Found, steps: Sequence[Step]) -> bool:
+    return any(
+        protocol.metadata in MISLEADING
+        for step in _joins(found, steps)
+        for protocol in step.request.protocols
+    )
+
+
+def _has_protocol_twice(found: Found, steps: Sequence[Step]) -> bool:
+    return any(
+        len({protocol.name for protocol in step.request.protocols})
+        < len(step.request.protocols)
+        for step in _joins(found, steps)
+    )
+
+
+def _has_no_time(found: Found, _: Sequence[Step]) -> bool:
+    is_topics = found.step.api in {ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS}
+    return is_topics and found.step.request.timeout_ms <= 0
+
+
+KNOWN: Final[tuple[Known, ...]] = (
+    Known(
+        "DescribeGroups or ConsumerGroupDescribe names a group twice",
+        "described each time",
+        "described once",
+        "A small request could make a response of any size.",
+        _is_repeated,
+        is_final=False,
+    ),
+    Known(
+        "JoinGroup or SyncGroup of a member whose earlier one waits on another "
+        "connection; LeaveGroup of a member whose SyncGroup waits",
+        "the waiting request is never answered",
+        "it gets 27 (25 after LeaveGroup)",
+        "Kafka's fault: it drops the response.",
+        _is_abandoned,
+    ),
+    Known(
+        "JoinGroup whose subscription has a list longer than its bytes",
+        "-1, or no answer where it is in a timer",
+        "0; the member's topics are unknown",
+        "Kafka's fault: it expects another exception.",
+        _is_misleading,
+    ),
+    Known(
+        "JoinGroup with a protocol name twice",
+        "no answer, or -1",
+        "0",
+        "Kafka's fault: it counts the member twice.",
+        _has_protocol_twice,
+    ),
+    Known(
+        "CreateTopics or DeleteTopics with a time-out of zero or less",
+        "7",
+        "done",
+        "Topics change at once here; there is nothing to wait for.",
+        _has_no_time,
+    ),
+)
+
+
+def known(found: Found, steps: Sequence[Step]) -> Known | None:
     """Return the known difference that a difference is an instance of."""
-    return next((each for each in KNOWN if each.matches(found)), None)
+    for each in KNOWN:
+        if each.matches is not None and each.matches(found, steps):
+            return each
+    return None

@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
     at: int
     step: Step
-    request: Message
+    request: Any
     difference: Difference
     responses: tuple[Any, Any]
 
@@ -80,6 +80,7 @@ class Play:
         self.bindings = (Bindings(), Bindings())
         self.found: list[Found] = []
         self.responses: list[tuple[Step, Any]] = []
+        self.steps: list[Step] = []
         self.played = 0
         self._joins = 0
         self._servers = servers
@@ -134,6 +135,7 @@ class Play:
             resolved(step.request, bindings, self.name) for bindings in self.bindings
         )
         requests = (kafka_request, coterie_request)
+        self.steps.append(step)
         self._flights[step.actor] = _Flight(at, step, requests)
         pair = self._connections[step.actor]
         client_id = self._client_id(step)

@@ -109,7 +109,7 @@ class Run:
     def _unexplained(self, play: Play, *, count: bool = False) -> Found | None:
         """Return the first difference that ends the sequence."""
         for found in play.found:
-            explanation = known(found)
+            explanation = known(found, play.steps)
             if explanation is None:
                 return found
             if count:
@@ -155,7 +155,10 @@ class Run:
             for at, action in enumerate(actions):
                 play.play(at, action)
                 for each in play.found:
-                    if each.signature == found.signature and known(each) is None:
+                    if (
+                        each.signature == found.signature
+                        and known(each, play.steps) is None
+                    ):
                         return each
                 if play.found:
                     return None

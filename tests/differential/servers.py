@@ -36,8 +36,8 @@ SETTINGS: Final = {
     "group.consumer.session.timeout.ms": "60000",
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.assignors": "range,uniform",
-    "group.consumer.max.size": "6",
-    "group.max.size": "6",
+    "group.consumer.max.size": "4",
+    "group.max.size": "4",
 }
 """Those of both servers: no delays, so that an answer depends on requests alone."""
 _KAFKA_ONLY: Final = {

@@ -53,7 +53,7 @@ class Step:
     the principal of the actor's connection."""
 
     actor: str
-    request: Message
+    request: Any
     version: int
     settle_ms: int = 0
     user: str = "admin"
