@@ -61,6 +61,7 @@ class Generator:
         self._chance = chance
         self._cast = Cast.draw(chance)
         self._has_timers = timers
+        self._is_classic = set(self._cast.protocols.values()) == {"classic"}
         # With several topics the choices of `uniform` depend on hashes of their ids.
         is_one = "uniform" in self._cast.assignors.values() or chance.random() < 0.3
         self._topics = ("t1",) if is_one else ("t1", "t2", "t3")
@@ -75,7 +76,8 @@ class Generator:
             return Wait(30)
         actor = chance.choice(free)
         group = self._cast.groups[actor]
-        if self._cast.assignors[group] == "range" and chance.random() < 0.03:
+        can_change = self._cast.assignors[group] == "range" and not self._is_classic
+        if can_change and chance.random() < 0.03:
             # A process of the other protocol takes the place of this one.
             is_classic = self._cast.protocols[actor] == "classic"
             self._cast.protocols[actor] = "consumer" if is_classic else "classic"

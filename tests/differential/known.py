@@ -79,6 +79,12 @@ def _has_no_time(found: Found, _: Sequence[Step]) -> bool:
     return is_topics and found.step.request.timeout_ms <= 0
 
 
+def _is_lost(found: Found, steps: Sequence[Step]) -> bool:
+    not_found = found.difference.kafka == ErrorCode.GROUP_ID_NOT_FOUND
+    is_missing = not_found or found.step.api is ApiKey.LIST_GROUPS
+    return is_missing and bool(_joins(found, steps))
+
+
 KNOWN: Final[tuple[Known, ...]] = (
     Known(
         "DescribeGroups or ConsumerGroupDescribe names a group twice",
@@ -109,6 +115,20 @@ KNOWN: Final[tuple[Known, ...]] = (
         "0",
         "Kafka's fault: it counts the member twice.",
         _has_protocol_twice,
+    ),
+    Known(
+        "JoinGroup with an unknown member id to a consumer group without members",
+        "25, and the group is lost until the next start",
+        "25",
+        "Kafka's fault: it removes the group from memory without a record.",
+        _is_lost,
+    ),
+    Known(
+        "upgrade of a classic group whose members name partitions that they own and "
+        "their last assignments do not contain",
+        "the partitions are free",
+        "their owners revoke them first",
+        "Two members could own a partition. The simulation shows it.",
     ),
     Known(
         "CreateTopics or DeleteTopics with a time-out of zero or less",

@@ -1,6 +1,6 @@
 """Write docs/differences-from-kafka.md from the list of known differences.
 
-    python -m tests.differential.page
+python -m tests.differential.page
 """
 
 from __future__ import annotations

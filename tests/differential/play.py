@@ -138,16 +138,14 @@ class Play:
         self.steps.append(step)
         self._flights[step.actor] = _Flight(at, step, requests)
         pair = self._connections[step.actor]
-        client_id = self._client_id(step)
+        client_id = self._client_id(step, kafka_request)
         for connection, request in zip(pair, requests, strict=True):
             connection.send(request, step.version, client_id)
 
-    def _client_id(self, step: Step) -> str:
+    def _client_id(self, step: Step, request: Any) -> str:
         """Return the actor's name, with a number where a member id is made from it:
         the order of members then is the same on both servers."""
-        if step.api is ApiKey.JOIN_GROUP and not self.bindings[0].values.get(
-            ("member", step.actor)
-        ):
+        if step.api is ApiKey.JOIN_GROUP and not request.member_id:
             self._joins += 1
         return f"{step.actor}.{self._joins:03}"
 
