@@ -93,6 +93,66 @@ def test_a_full_group_refuses_a_join() -> None:
     assert received_assignment(driver.heartbeat("m", 1)) is None
 
 
+@pytest.mark.fact("E7-24")
+@pytest.mark.parametrize("epoch", [0, 5])
+@pytest.mark.parametrize("instance_id", [None, "i", "j"])
+def test_a_full_group_refuses_an_unknown_member_before_all_else(
+    epoch: int, instance_id: str | None
+) -> None:
+    driver = GroupDriver(settings=replace(AT_ONCE, group_consumer_max_size=1))
+    driver.join("m", instance_id="i")
+    refused = (
+        driver.join("n", instance_id=instance_id)
+        if epoch == 0
+        else driver.heartbeat("n", epoch, instance_id=instance_id)
+    )
+    assert refused.error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.heartbeat("m", 5).error == ErrorCode.FENCED_MEMBER_EPOCH
+
+
+@pytest.mark.fact("E7-24")
+def test_a_full_group_refuses_a_static_member_that_returns_with_another_id() -> None:
+    driver = GroupDriver(settings=replace(AT_ONCE, group_consumer_max_size=1))
+    driver.join("m", instance_id="i")
+    driver.heartbeat("m", -2, instance_id="i")
+    refused = driver.join("n", instance_id="i")
+    assert refused.error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.join("m", instance_id="i").response.member_epoch == 1
+
+
+@pytest.mark.fact("E6-01")
+def test_a_member_without_topics_joins_at_the_epoch_of_the_target(
+    driver: GroupDriver,
+) -> None:
+    driver.join("m")
+    sent = driver.join("n", topics=[])
+    assert driver.wrote_types == ["member", "current"]
+    assert received_assignment(sent) == {}
+    assert sent.response.member_epoch == driver.group.epoch == 1
+
+
+def test_a_first_member_without_topics_does_not_delay_the_next_target() -> None:
+    driver = GroupDriver(settings=Settings())
+    driver.join("m", topics=[])
+    assert driver.wrote_types == ["member", "epoch", "target-epoch", "current"]
+    assert (driver.group.epoch, driver.group.assigned_ms) == (1, 0)
+    sent = driver.heartbeat("m", 1, subscribed_topic_names=["foo"])
+    assert received_assignment(sent) == {"foo": [0, 1, 2, 3, 4, 5]}
+
+
+def test_an_emptied_group_computes_no_target_after_the_interval() -> None:
+    driver = GroupDriver(settings=Settings())
+    driver.join("m")
+    driver.join("n")
+    assert ("target", "g") in driver.timers
+    driver.heartbeat("m", -1)
+    driver.heartbeat("n", -1)
+    before = len(driver.results)
+    driver.advance(driver.settings.group_consumer_assignment_interval_ms)
+    assert not any(result.records for result in driver.results[before:])
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (4, 1)
+
+
 @pytest.mark.fact("H-10", "E11-06", "E7-39a")
 def test_a_failing_assignor_writes_nothing(driver: GroupDriver) -> None:
     def fails(spec: object) -> None:

@@ -235,6 +235,21 @@ def test_only_topics_that_the_member_may_describe_match(driver: GroupDriver) -> 
     assert topics_of(driver) == {".*": ["__internal", "bar", "foo-2"]}
 
 
+@pytest.mark.fact("E14-06")
+def test_a_heartbeat_of_any_member_resolves_a_replaced_expression(
+    driver: GroupDriver,
+) -> None:
+    join(driver, "foo-1")
+    resolve(driver)
+    driver.join("n", ["bar"])
+    driver.heartbeat("m", 1, subscribed_topic_regex="foo-2")
+    assert not resolve(driver)
+    assert driver.group.has_unresolved
+    driver.heartbeat("n", 3)
+    assert resolve(driver) == ["RegularExpression", "Metadata"]
+    assert topics_of(driver) == {"foo-2": ["foo-2"]}
+
+
 @pytest.mark.fact("E6-12", "E14-06")
 def test_a_created_topic_is_matched(driver: GroupDriver) -> None:
     join(driver, "foo-.*")
