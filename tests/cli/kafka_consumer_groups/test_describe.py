@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from dataclasses import replace
 from io import StringIO
 
 import pytest
 
+from coterie.cli import connect
 from coterie.cli.kafka_consumer_groups.command import main
 from coterie.client.admin.groups import GroupState, GroupType
 from coterie.errors import ApiError, ConnectionLost
@@ -277,6 +279,28 @@ def test_an_unreachable_cluster_returns_exit_code_1(
     result = run("--list --strict")
     assert result.stdout.startswith(f"{what}org.apache.kafka.common.errors.Timeout")
     assert result.exit_code == 1
+
+
+@pytest.mark.fact("C-48")
+@pytest.mark.parametrize("action", ["--list", "--describe", "--delete"])
+@pytest.mark.parametrize(("given", "timeout_ms"), [("", 30_000), ("--timeout 7", 7)])
+def test_the_timeout_applies_to_every_action(
+    action: str,
+    given: str,
+    timeout_ms: int,
+    cluster: FakeCluster,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[Namespace] = []
+
+    def open_admin(connection: Namespace) -> FakeCluster:
+        opened.append(connection)
+        return cluster
+
+    monkeypatch.setattr(connect, "open_admin", open_admin)
+    groups = "" if action == "--list" else "--group waits"
+    main(f"--bootstrap-server x:1 {action} {groups} {given}".split())
+    assert [each.timeout for each in opened] == [timeout_ms]
 
 
 class Terminal(StringIO):

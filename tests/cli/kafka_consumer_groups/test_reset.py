@@ -208,7 +208,7 @@ def test_a_group_that_cannot_be_described_is_an_error(
     )
 
 
-@pytest.mark.fact("C-63")
+@pytest.mark.fact("C-60e", "C-63")
 def test_an_export_has_group_ids_unless_one_group_is_named(
     run: RunLine,
 ) -> None:
