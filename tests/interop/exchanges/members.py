@@ -25,6 +25,10 @@ from coterie.wire.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
     ConsumerProtocolTopicPartitions,
 )
+from coterie.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from coterie.wire.messages.incremental_alter_configs import (
     IncrementalAlterableConfig,
@@ -83,12 +87,14 @@ def topic_id(wire: WireClient, topic: str) -> bytes:
 
 
 def alter_group(wire: WireClient, group: str, **configs: int) -> None:
-    """Set configs of a group; `consumer_session_timeout_ms` is one with dots."""
+    """Set configs of a group; `consumer_session_timeout_ms` is one with dots.
+
+    A broker of Kafka applies them after its response, so wait until it shows them.
+    """
+    values = {name.replace("_", "."): str(value) for name, value in configs.items()}
     each = [
-        IncrementalAlterableConfig(
-            name=name.replace("_", "."), config_operation=0, value=str(value)
-        )
-        for name, value in configs.items()
+        IncrementalAlterableConfig(name=name, config_operation=0, value=value)
+        for name, value in values.items()
     ]
     resource = IncrementalAlterConfigsResource(
         resource_type=32, resource_name=group, configs=each
@@ -96,6 +102,15 @@ def alter_group(wire: WireClient, group: str, **configs: int) -> None:
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
     [answer] = wire.call(request, 1).responses
     assert answer.error_code == 0, answer
+    asked = DescribeConfigsResource(
+        resource_type=32, resource_name=group, configuration_keys=[*values]
+    )
+
+    def applied() -> bool:
+        [found] = wire.call(DescribeConfigsRequest(resources=[asked]), 4).results
+        return {each.name: each.value for each in found.configs} == values
+
+    eventually(applied, expected=f"configs of {group}")
 
 
 def assign_at_once(wire: WireClient, group: str) -> None:

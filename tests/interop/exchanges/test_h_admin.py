@@ -14,6 +14,11 @@ from coterie.wire.messages.describe_configs import (
 )
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.incremental_alter_configs import (
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from coterie.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 from coterie.wire.messages.sync_group import SyncGroupRequest
@@ -26,6 +31,7 @@ from .members import (
     commit,
     commit_errors,
     describe_classic,
+    describe_consumer,
     join_classic,
     join_consumer,
     join_request,
@@ -37,6 +43,7 @@ from .members import (
 INVALID_GROUP_ID = 24
 UNKNOWN_MEMBER_ID = 25
 INVALID_SESSION_TIMEOUT = 26
+INVALID_CONFIG = 40
 NON_EMPTY_GROUP = 68
 GROUP_ID_NOT_FOUND = 69
 
@@ -203,6 +210,27 @@ def test_a_session_timeout_outside_the_bounds_is_invalid(
 ) -> None:
     request = join_request(group, "t", session_timeout_ms=timeout_ms)
     assert wire.call(request).error_code == INVALID_SESSION_TIMEOUT
+
+
+@pytest.mark.fact("I-09")
+def test_uniform_is_the_default_assignor(
+    wire: WireClient, group: str, topic: str
+) -> None:
+    join_consumer(wire, group, topic)
+    assert describe_consumer(wire, group).assignor_name == "uniform"
+
+
+@pytest.mark.fact("I-10")
+def test_an_unknown_config_of_a_group_is_invalid(wire: WireClient, group: str) -> None:
+    config = IncrementalAlterableConfig(
+        name="consumer.nonsense.ms", config_operation=0, value="1"
+    )
+    resource = IncrementalAlterConfigsResource(
+        resource_type=32, resource_name=group, configs=[config]
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    [answer] = wire.call(request, 1).responses
+    assert answer.error_code == INVALID_CONFIG
 
 
 @pytest.mark.fact("H-122")

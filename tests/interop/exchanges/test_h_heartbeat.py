@@ -321,7 +321,9 @@ def test_a_config_of_the_group_changes_the_heartbeat_interval(
     member = Beating(wire, group, topic)
     assert member.last.heartbeat_interval_ms == 300
     alter_group(wire, group, consumer_heartbeat_interval_ms=700)
-    assert member.beat().heartbeat_interval_ms == 700
+    eventually(
+        lambda: member.beat().heartbeat_interval_ms == 700, expected="the new interval"
+    )
 
 
 @pytest.mark.fact("H-29a")
