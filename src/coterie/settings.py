@@ -111,6 +111,8 @@ class Settings:
     is copied to segments."""
     message_max_bytes: int = 1_048_588
     """Largest record batch."""
+    min_insync_replicas: int = 1
+    """Shown as the default of topics; without effect, as there are no replicas."""
     batch_records_max: int = 1_000_000
     """Coterie only: most records in a batch."""
     batch_decompressed_bytes_max: int = 104_857_600

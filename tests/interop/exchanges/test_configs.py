@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
-STATIC_BROKER, DEFAULT, GROUP_CONFIG = 4, 5, 8
+DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT, GROUP_CONFIG = 3, 4, 5, 8
 UNKNOWN_TOPIC_OR_PARTITION = 3
 INVALID_CONFIG = 40
 INVALID_REQUEST = 42
@@ -38,9 +38,8 @@ NO_SYNONYMS = {
     "segment.jitter.ms",
     "segment.ms",
 }
-ELIGIBLE_LEADERS = {"min.insync.replicas"}
-"""What Apache Kafka sets for the cluster by itself, as its eligible leader replicas
-need it."""
+MIN_ISR = "min.insync.replicas"
+"""New clusters set it by themselves, as eligible leader replicas need it (KIP-966)."""
 
 
 def describe(
@@ -60,9 +59,15 @@ Change = tuple[str, int, str | None]
 
 
 def alter(
-    wire: WireClient, kind: int, name: str, *changes: Change, version: int = 1
+    wire: WireClient,
+    kind: int,
+    name: str,
+    *changes: Change,
+    version: int = 1,
+    validate: bool = False,
 ) -> tuple[int, str | None]:
-    """Change configurations; return the error's code and message."""
+    """Change configurations, or only validate the change; return the error's code and
+    message."""
     resource = IncrementalAlterConfigsResource(
         resource_type=kind,
         resource_name=name,
@@ -71,7 +76,9 @@ def alter(
             for key, how, value in changes
         ],
     )
-    request = IncrementalAlterConfigsRequest(resources=[resource])
+    request = IncrementalAlterConfigsRequest(
+        resources=[resource], validate_only=validate
+    )
     [result] = wire.call(request, version).responses
     return result.error_code, result.error_message
 
@@ -108,7 +115,7 @@ def test_a_topic_has_the_brokers_configurations_as_synonyms(
     assert len(found) == 33
     for name in NO_SYNONYMS:
         assert found[name][1:2] + found[name][3:] == (DEFAULT, [])
-    for name in found.keys() - NO_SYNONYMS - ELIGIBLE_LEADERS:
+    for name in found.keys() - NO_SYNONYMS - {MIN_ISR}:
         value, source, _, synonyms = found[name]
         [(_, *only)] = synonyms
         assert (source, only) == (DEFAULT, [value, DEFAULT])
@@ -119,6 +126,8 @@ def test_a_topic_has_the_brokers_configurations_as_synonyms(
     assert names["max.message.bytes"] == "message.max.bytes"
     assert names["min.cleanable.dirty.ratio"] == "log.cleaner.min.cleanable.ratio"
     assert names["segment.bytes"] == "log.segment.bytes"
+    of_cluster = [(MIN_ISR, "1", DYNAMIC_DEFAULT_BROKER), (MIN_ISR, "1", DEFAULT)]
+    assert found[MIN_ISR] == ("1", DYNAMIC_DEFAULT_BROKER, 3, of_cluster)
     alter(wire, TOPIC, topic, ("cleanup.policy", APPEND, "compact"))
 
     def altered() -> Any:
@@ -182,6 +191,27 @@ def test_a_brokers_configurations_have_their_defaults_as_synonyms(
         ),
         names[2]: ("1", DEFAULT, 3, [(names[2], "1", DEFAULT)]),
     }
+
+
+def test_min_insync_replicas_is_a_configuration_of_the_cluster(
+    wire: WireClient,
+) -> None:
+    of_cluster = sources(describe(wire, BROKER, ""))
+    assert of_cluster[MIN_ISR] == (
+        "1",
+        DYNAMIC_DEFAULT_BROKER,
+        3,
+        [(MIN_ISR, "1", DYNAMIC_DEFAULT_BROKER)],
+    )
+    assert alter(wire, BROKER, "", (MIN_ISR, SET, "2"), validate=True) == (0, None)
+    refused = (
+        (("1", SET, "1"), "Broker-level min.insync.replicas cannot be altered"),
+        (("", DELETE, None), "Cluster-level min.insync.replicas cannot be removed"),
+    )
+    for (name, how, value), text in refused:
+        change = (MIN_ISR, how, value)
+        code, message = alter(wire, BROKER, name, change, validate=True)
+        assert (code, message) == (INVALID_CONFIG, f"{text} while ELR is enabled.")
 
 
 @pytest.mark.parametrize(

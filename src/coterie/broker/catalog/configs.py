@@ -147,7 +147,14 @@ _TABLE: Final = (
         "The shortest time for which a record stays uncompacted.",
         0,
     ),
-    TopicConfig("min.insync.replicas", ConfigType.INT, "1", _NO_REPLICAS, 1),
+    TopicConfig(
+        "min.insync.replicas",
+        ConfigType.INT,
+        "1",
+        _NO_REPLICAS,
+        1,
+        synonym="min.insync.replicas",
+    ),
     TopicConfig("preallocate", ConfigType.BOOLEAN, "false", _UNUSED),
     TopicConfig(
         "remote.log.copy.disable",
@@ -364,10 +371,15 @@ DYNAMIC: Final[Mapping[str, tuple[int, int]]] = {
     "log.retention.ms": (-1, LONG_MAX),
     "log.retention.bytes": (-1, LONG_MAX),
     "message.max.bytes": (0, INT32_MAX),
+    "min.insync.replicas": (1, INT32_MAX),
     "transaction.max.timeout.ms": (1, INT32_MAX),
     "producer.id.expiration.ms": (1, INT32_MAX),
 }
 """The dynamic configurations of the broker, with their least and greatest value."""
+
+CLUSTER_ONLY: Final = frozenset({"min.insync.replicas"})
+"""The dynamic configurations that the cluster always has and a single broker never, as
+in Kafka with eligible leader replicas (KIP-966), which new clusters have."""
 
 REPLICATION_THROTTLES: Final = frozenset(
     {

@@ -131,7 +131,10 @@ def test_alter_configs_replaces_a_brokers_configs() -> None:
             (0, None)
         ]
         source = ConfigSource.DYNAMIC_DEFAULT_BROKER
-        assert own(server, BROKER, "1", source) == {"log.retention.ms": "8"}
+        assert own(server, BROKER, "1", source) == {
+            "log.retention.ms": "8",
+            "min.insync.replicas": "1",
+        }
 
 
 REPLICATION_THROTTLE = "leader.replication.throttled.rate"

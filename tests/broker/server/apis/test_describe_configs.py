@@ -99,7 +99,6 @@ def test_no_configuration_keys_mean_all(broker: FakeBroker) -> None:
         ("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"),
         ("message.timestamp.type", "log.message.timestamp.type"),
         ("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio"),
-        ("min.insync.replicas", "min.insync.replicas"),
         ("preallocate", "log.preallocate"),
         ("retention.bytes", "log.retention.bytes"),
         ("segment.bytes", "log.segment.bytes"),
@@ -185,9 +184,27 @@ def test_a_dynamic_broker_setting_changes_at_run_time_and_survives_a_restart(
     alter(broker, BROKER, "1", ("message.max.bytes", SET, "77"))
     broker.restart()
     assert value_of(broker, "max.message.bytes")[0] == "77"
-    [config] = configs_of(broker, BROKER, "", None).configs
-    assert (config.name, config.value) == ("message.max.bytes", "77")
-    assert not config.read_only
+    configs = configs_of(broker, BROKER, "", None).configs
+    assert [(config.name, config.value) for config in configs] == [
+        ("message.max.bytes", "77"),
+        ("min.insync.replicas", "1"),
+    ]
+    assert not any(config.read_only for config in configs)
+
+
+def test_min_insync_replicas_of_the_cluster_is_the_default_of_topics(
+    broker: FakeBroker,
+) -> None:
+    broker.create("a")
+    name = "min.insync.replicas"
+    assert value_of(broker, name) == ("1", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    assert alter(broker, BROKER, "", (name, SET, "2")).error_code == 0
+    broker.restart()
+    assert value_of(broker, name) == ("2", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    for level, operation in (("1", SET), ("1", DELETE), ("", DELETE)):
+        refused = alter(broker, BROKER, level, (name, operation, "3"))
+        assert refused.error_code == ErrorCode.INVALID_CONFIG
+    assert value_of(broker, name)[0] == "2"
 
 
 def test_a_brokers_settings_are_described_under_kafkas_names(

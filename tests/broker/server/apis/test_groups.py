@@ -320,7 +320,9 @@ def test_offset_fetch_version_10_has_topic_ids(server: InProcessServer) -> None:
 def test_offset_commit_needs_read_on_the_group_and_each_topic() -> None:
     denied = ((Operation.READ, GROUP, "secret"), (Operation.READ, TOPIC, "t"))
     with InProcessServer(*denied) as server:
-        assert commit(server, "secret", u=1) == [30]
+        for version in (7, 8, 9):
+            assert commit(server, "secret", version, u=1, gone=1) == [30, 30]
+        assert commit(server, "secret", 10, u=1, t=1) == [30, 30]
         assert commit(server, "g", t=1, u=2) == [29, 0]
         assert commit(server, "g", 10, t=1, u=2) == [29, 0]
         [group] = fetch(server, fetch_group("g"))

@@ -24,6 +24,7 @@ from typing import Final, TypeAlias
 
 from coterie.auth.acl import Operation
 from coterie.broker.catalog.configs import (
+    CLUSTER_ONLY,
     REPLICATION_THROTTLES,
     TOPIC_CONFIGS,
     check_broker_config,
@@ -179,6 +180,12 @@ def _alter_broker(
         value = _new_value(config, "", is_list=False)
         if value is None and config.name in REPLICATION_THROTTLES:
             continue  # never set, so already deleted
+        if config.name in CLUSTER_ONLY and (name != "" or value is None):
+            level, change = ("Broker", "altered") if name else ("Cluster", "removed")
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG,
+                f"{level}-level {config.name} cannot be {change} while ELR is enabled.",
+            )
         check_broker_config(config.name, value)
         entries.append(catalog.set_broker_config(config.name, value))
     return entries

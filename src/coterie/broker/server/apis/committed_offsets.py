@@ -93,10 +93,17 @@ def _forward_topics(call: Call, group_operation: Operation, division: Division) 
     """Submit the topics that the principal may read; the response for the others is
     added to that of the shard."""
     request = call.request
-    if not call.authorize_group(group_operation, request.group_id):
-        respond_with_error(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return
     topics: Sequence[Any] = request.topics
+    response_type = api_of(ApiKey(request.API_KEY)).response
+    if not call.authorize_group(group_operation, request.group_id):
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        if "error_code" in response_type.FIELDS:
+            respond_with_error(call, code)
+            return
+        for topic in topics:
+            division.refuse(topic, code)
+        call.respond(response_type(topics=division.merge(())))
+        return
     allowed = [_authorize(call, topic, Operation.READ) for topic in topics]
     if all(allowed):
         submit_to_coordinator(call, request.group_id, request, call.respond)
@@ -105,7 +112,6 @@ def _forward_topics(call: Call, group_operation: Operation, division: Division) 
     for topic, is_allowed in zip(topics, allowed, strict=True):
         if not is_allowed:
             division.refuse(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    response_type = api_of(ApiKey(request.API_KEY)).response
     if not any(allowed) and "error_code" not in response_type.FIELDS:
         # No topic is left for the shard, and the response has no error of the group.
         call.respond(response_type(topics=division.merge(())))

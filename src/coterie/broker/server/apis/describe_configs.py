@@ -20,8 +20,10 @@ from typing import Final
 from coterie.auth.acl import Operation
 from coterie.broker.catalog.configs import (
     BROKER_CONFIGS,
+    CLUSTER_ONLY,
     DYNAMIC,
     TOPIC_CONFIGS,
+    TopicConfig,
     broker_config_type,
     broker_config_value,
     broker_synonym,
@@ -110,11 +112,7 @@ def _resource_configs(
             if name != "":
                 check_broker_name(call, name)
                 return _broker_configs(call)
-            return (
-                config
-                for config in _broker_configs(call)
-                if config.config_source == ConfigSource.DYNAMIC_DEFAULT_BROKER
-            )
+            return _cluster_configs(call)
         case ConfigResourceType.GROUP:
             if not call.authorize_group(Operation.DESCRIBE_CONFIGS, name):
                 raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -215,6 +213,17 @@ def _broker_configs(call: Call) -> Iterator[DescribeConfigsResourceResult]:
         yield result
 
 
+def _cluster_configs(call: Call) -> Iterator[DescribeConfigsResourceResult]:
+    """Yield the dynamic configurations of all brokers."""
+    of_cluster = ConfigSource.DYNAMIC_DEFAULT_BROKER
+    for config in _broker_configs(call):
+        if config.config_source == of_cluster:
+            config.synonyms = [
+                synonym for synonym in config.synonyms if synonym.source == of_cluster
+            ]
+            yield config
+
+
 def _config(
     name: str, synonyms: list[DescribeConfigsSynonym], config_type: ConfigType
 ) -> DescribeConfigsResourceResult:
@@ -246,9 +255,16 @@ def _setting_synonyms(call: Call, name: str) -> Iterator[DescribeConfigsSynonym]
     yield _synonym(name, default, ConfigSource.DEFAULT)
 
 
+def default_source(call: Call, config: TopicConfig) -> ConfigSource:
+    """Return the source of a configuration that a topic does not set."""
+    if config.synonym is None:
+        return ConfigSource.DEFAULT
+    return _setting_source(call, config.synonym)
+
+
 def _setting_source(call: Call, name: str) -> ConfigSource:
     catalog = call.node.broker.catalog
-    if name in catalog.broker_configs:
+    if name in catalog.broker_configs or name in CLUSTER_ONLY:
         return ConfigSource.DYNAMIC_DEFAULT_BROKER
     attribute = BROKER_CONFIGS[name]
     if getattr(catalog.settings, attribute) != getattr(_DEFAULTS, attribute):

@@ -25,6 +25,7 @@ from coterie.broker.catalog.topics import (
     check_partitions_per_request,
 )
 from coterie.broker.runtime.system import random_topic_id
+from coterie.broker.server.apis.describe_configs import default_source
 from coterie.broker.server.apis.routing import respond_when_durable
 from coterie.broker.server.call import Call
 from coterie.broker.server.throttle import MutationQuota
@@ -130,9 +131,9 @@ def _create(
             value=data.catalog.effective_config(topic, name),
             config_source=ConfigSource.DYNAMIC_TOPIC
             if name in topic.configs
-            else ConfigSource.DEFAULT,
+            else default_source(call, config),
         )
-        for name in TOPIC_CONFIGS
+        for name, config in TOPIC_CONFIGS.items()
     ]
     return result
 
