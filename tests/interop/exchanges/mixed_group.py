@@ -48,10 +48,12 @@ class Group:
             self.id,
             member_id,
             0,
-            rebalance_timeout_ms=10_000,
-            subscribed_topic_names=list(topics or (self.topic,)),
-            topic_partitions=[],
-            **fields,
+            **{
+                "rebalance_timeout_ms": 10_000,
+                "subscribed_topic_names": list(topics or (self.topic,)),
+                "topic_partitions": [],
+                **fields,
+            },
         )
 
     def join(self, member_id: str = "", *topics: str, **fields: Any) -> Any:

@@ -409,6 +409,33 @@ def test_a_heartbeat_upgrades_a_classic_group(here: Group) -> None:
     assert len(assigned(found.assignment)[here.topic]) == 2
 
 
+@pytest.mark.fact("E20-14")
+def test_an_upgrade_by_a_member_without_topics_keeps_the_epoch(here: Group) -> None:
+    classic = join_classic(here.wire, here.id, here.topic)
+    joined = here.rejoin("m", subscribed_topic_names=[])
+    assert (joined.error_code, joined.member_epoch) == (0, classic.generation)
+    described = describe_consumer(here.wire, here.id)
+    assert described.group_epoch == classic.generation
+    assert here.beat(classic.id, classic.generation) == 0
+
+
+@pytest.mark.fact("E9-05")
+def test_a_static_member_that_upgrades_keeps_epoch_and_assignment(here: Group) -> None:
+    whole = assigns({here.topic: ALL})
+    classic = join_classic(
+        here.wire, here.id, here.topic, assignment=whole, group_instance_id="i"
+    )
+    joined = here.rejoin("m", instance_id="i")
+    assert (joined.error_code, joined.member_epoch) == (0, classic.generation)
+    assert joined.assignment is not None
+    [topic] = joined.assignment.topic_partitions
+    assert sorted(topic.partitions) == ALL
+    again = heartbeat(here.wire, here.id, "m", classic.generation, instance_id="i")
+    assert (again.error_code, again.assignment) == (0, None)
+    same = {"group_instance_id": "i"}
+    assert here.beat(classic.id, classic.generation, **same) == FENCED_INSTANCE
+
+
 @pytest.mark.fact("E20-12")
 def test_an_upgrade_reads_only_the_chosen_protocol(here: Group) -> None:
     good = subscription(here.topic)

@@ -9,6 +9,7 @@ import pytest
 
 from coterie.broker.coordinator.consumer.member import MemberState
 from coterie.broker.coordinator.consumer.record_builders import group_records
+from coterie.broker.coordinator.consumer.topics import hash_of_topics
 from coterie.settings import Settings
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.join_group import JoinGroupRequestProtocol
@@ -352,6 +353,17 @@ def test_empty_user_data_never_prevents_the_upgrade() -> None:
     given = assigns({"foo": [0]}, user_data=b"")
     assert not sync(driver, leader, assignments={leader: given}).error
     assert not driver.join("m").error
+
+
+@pytest.mark.fact("E20-14", "E15-03")
+def test_an_upgraded_group_has_the_hash_of_its_topics(driver: GroupDriver) -> None:
+    """Bump the epoch only for the subscription of the member that joins."""
+    classic_group(driver, HALVES)
+    joined = driver.join("m", topics=[])
+    assert (joined.error, joined.response.member_epoch) == (0, 1)
+    assert driver.group.epoch == driver.group.assignment_epoch == 1
+    assert driver.group.metadata_hash == hash_of_topics(["foo"], driver.topics)
+    assert driver.wrote_types.count("epoch") == 1
 
 
 @pytest.mark.fact("E20-12")

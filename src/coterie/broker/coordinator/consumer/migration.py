@@ -60,6 +60,7 @@ from coterie.broker.coordinator.consumer.record_builders import (
     group_records,
     group_tombstones,
 )
+from coterie.broker.coordinator.consumer.topics import hash_of_topics
 from coterie.broker.coordinator.records import GroupMetadataValue
 from coterie.broker.coordinator.result import Context, Record, Reply, TopicView
 from coterie.errors import ApiError, MalformedFrame
@@ -160,6 +161,8 @@ def _fill(
     for member in members:
         group.put_member(member)
     group.targets.update(targets)
+    topics = context.environment.topics
+    group.metadata_hash = hash_of_topics(group.topic_counts, topics)
 
 
 def _targets(
