@@ -108,6 +108,17 @@ def test_a_shard_without_unflushed_writes_responds_immediately() -> None:
     assert len(world.submit(fetch_request(other), other)) == 1
 
 
+def test_a_batch_outside_transactions_has_no_producer() -> None:
+    world = World()
+    world.call(consumer_join("m"), "g", 1)
+    world.call(commit_request("h", 5, metadata="m"), "h")
+    for name in "gh":
+        [batch] = world.log.read(world.driven(name).where, 0, 1 << 30)
+        header = read_header(batch)
+        assert (header.producer_id, header.producer_epoch) == (-1, -1)
+        assert (header.base_sequence, header.attributes) == (-1, 0)
+
+
 def test_writes_of_one_loop_iteration_are_one_flush() -> None:
     world = World()
     before = world.writes

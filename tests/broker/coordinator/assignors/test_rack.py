@@ -77,6 +77,22 @@ def test_partitions_are_swapped_until_each_is_in_the_rack_of_its_member() -> Non
     assert quality(spec, assign(spec)) == (0, 2, 0, 1.0)
 
 
+def test_new_members_get_the_partitions_of_a_topic_in_order() -> None:
+    spec = group({"a": 6}, {"m": "a", "n": "a", "o": "a"})
+    spec = in_racks(spec, {"m": "r", "n": "r", "o": "s"}, {"a": ["r", "r", "s"] * 2})
+    assert named(assign(spec)) == {
+        "m": {"a": [0, 1]},
+        "n": {"a": [3, 4]},
+        "o": {"a": [2, 5]},
+    }
+
+
+def test_members_of_one_rack_and_subscription_get_what_uniform_assigns() -> None:
+    spec = group({"a": 2}, {"m": "a", "n": "a"}, {"m": {"a": [0, 1]}})
+    spec = in_racks(spec, {"m": "r", "n": "r"}, {"a": ["r", "s"]})
+    assert named(assign(spec)) == named(uniform.assign(spec))
+
+
 def test_balance_takes_precedence_over_racks() -> None:
     spec = group({"a": 4}, {"m": "a", "n": "a"})
     spec = in_racks(spec, {"m": "r", "n": "s"}, {"a": ["r", "r", "r", "s"]})

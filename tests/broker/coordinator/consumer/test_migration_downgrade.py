@@ -153,6 +153,21 @@ def test_a_downgrade_is_written_in_one_batch(driver: GroupDriver) -> None:
     ]
 
 
+def test_a_downgrade_writes_the_partitions_of_a_topic_in_order(
+    driver: GroupDriver,
+) -> None:
+    member = driver.member("c")
+    turned = {
+        partition: member.assigned[FOO][partition]
+        for partition in sorted(member.assigned[FOO], reverse=True)
+    }
+    driver.group.members["c"] = member._replace(assigned={FOO: turned})
+    driver.heartbeat("m", -1, instance_id="i")
+    value: Any = driver.wrote[-1].value
+    (written,) = [each for each in value.members if each.member_id == "c"]
+    assert assigned(written.assignment) == {"foo": sorted(turned)}
+
+
 @pytest.mark.fact("E20-43")
 def test_the_downgraded_group_completes_its_next_generation(
     driver: GroupDriver,

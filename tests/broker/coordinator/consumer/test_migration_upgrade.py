@@ -277,6 +277,13 @@ def test_a_group_over_the_size_limit_is_not_converted() -> None:
     assert not driver.wrote
 
 
+@pytest.mark.fact("E20-11")
+def test_a_group_at_the_size_limit_is_converted() -> None:
+    driver = policy("upgrade", group_consumer_max_size=len(HALVES))
+    classic_group(driver, HALVES)
+    assert not is_refused(driver.join("m"))
+
+
 @pytest.mark.fact("E20-12")
 def test_a_stable_group_with_a_malformed_subscription_is_not_upgraded(
     driver: GroupDriver,
