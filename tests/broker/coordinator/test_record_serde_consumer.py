@@ -167,7 +167,9 @@ RECORDS = {
 }
 
 
-@pytest.mark.fact("E22-01", "E22-02", "E22-03")
+@pytest.mark.fact(
+    "E22-01", "E22-02", "E22-03", "E2-01", "E2-02", "E2-02a", "E2-03", "E2-03a", "E2-04"
+)
 @pytest.mark.parametrize("name", RECORDS)
 def test_encoded_records_equal_kafkas_bytes(name: str) -> None:
     assert encode_record(RECORDS[name]) == GOLDEN[name]

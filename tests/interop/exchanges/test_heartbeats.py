@@ -96,7 +96,7 @@ def wait_for_target(
     eventually(has_new_target, expected=f"an epoch above {above}")
 
 
-@pytest.mark.fact("E5-05")
+@pytest.mark.fact("E5-05b")
 @pytest.mark.parametrize("rejoins", [False, True])
 def test_a_member_gets_its_own_revoked_partitions_back_at_once(
     wire: WireClient, group: str, known_topic: str, rejoins: bool
@@ -120,7 +120,7 @@ def test_a_member_gets_its_own_revoked_partitions_back_at_once(
     assert back.member_epoch == member.epoch
 
 
-@pytest.mark.fact("E5-02", "E5-11")
+@pytest.mark.fact("E5-11", "E5-02a")
 def test_a_member_revokes_for_two_targets_without_a_new_epoch(
     wire: WireClient, group: str, new_topic: Callable[[str, int], str]
 ) -> None:
@@ -173,7 +173,7 @@ def test_another_expression_revokes_the_topics_of_the_first_at_once(
     assert changed.member_epoch == last.member_epoch == epoch
 
 
-@pytest.mark.fact("E6-01")
+@pytest.mark.fact("E6-01a")
 @pytest.mark.parametrize("regex", [None, "", "no-topic-has-this-name"])
 def test_a_member_that_subscribes_to_nothing_joins_without_a_new_epoch(
     wire: WireClient, group: str, known_topic: str, regex: str | None

@@ -453,7 +453,7 @@ def test_an_invalid_session_timeout_is_refused(
     assert answer.error == ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-@pytest.mark.fact("E2-02", "E20-03")
+@pytest.mark.fact("E20-03", "E2-02a")
 def test_classic_members_survive_a_restart(owned_by_c: GroupDriver) -> None:
     rejoined(owned_by_c, "c", owned=ALL)
     loaded = owned_by_c.reload()

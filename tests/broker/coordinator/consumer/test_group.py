@@ -60,7 +60,7 @@ def test_an_unreconciled_member_makes_the_group_reconciling(state: MemberState) 
     assert group.state is ConsumerGroupState.RECONCILING
 
 
-@pytest.mark.fact("E2-05")
+@pytest.mark.fact("E2-05", "E2-05b", "E2-05c")
 def test_derived_counts_are_updated_when_a_member_changes() -> None:
     group = group_of(
         Member(member_id="m", topic_names=("a", "b"), server_assignor="range"),
@@ -77,7 +77,7 @@ def test_derived_counts_are_updated_when_a_member_changes() -> None:
     assert group.classic_count == 0
 
 
-@pytest.mark.fact("E2-05")
+@pytest.mark.fact("E2-05d")
 def test_subscriptions_are_homogeneous_until_one_member_differs() -> None:
     alike, unlike = SubscriptionType.HOMOGENEOUS, SubscriptionType.HETEROGENEOUS
     group = ConsumerGroup("group")
@@ -91,7 +91,7 @@ def test_subscriptions_are_homogeneous_until_one_member_differs() -> None:
     assert group.subscription_type is alike
 
 
-@pytest.mark.fact("E2-05")
+@pytest.mark.fact("E2-05a")
 def test_an_instance_id_maps_to_the_replacing_member() -> None:
     group = group_of(Member(member_id="old", instance_id="i"))
     group.put_member(Member(member_id="new", instance_id="i"))
@@ -101,7 +101,7 @@ def test_an_instance_id_maps_to_the_replacing_member() -> None:
     assert group.static_members == {}
 
 
-@pytest.mark.fact("E2-05", "E2-06")
+@pytest.mark.fact("E2-06", "E2-06a")
 def test_a_partition_is_owned_while_assigned_or_pending_revocation() -> None:
     group = group_of(
         Member(
@@ -122,7 +122,7 @@ def test_a_partition_is_owned_while_assigned_or_pending_revocation() -> None:
     assert group.owner_epoch(A, 1) == FREE
 
 
-@pytest.mark.fact("H-51", "E2-06")
+@pytest.mark.fact("H-51", "E2-06b")
 @pytest.mark.parametrize("epoch", [6, 7])
 def test_a_partition_with_two_owners_is_an_error(epoch: int) -> None:
     group = group_of(Member(member_id="m", epoch=7, assigned={A: {1: 7}}))

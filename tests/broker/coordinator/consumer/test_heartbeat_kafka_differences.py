@@ -84,7 +84,7 @@ def test_an_error_response_has_only_a_code_and_a_message(driver: GroupDriver) ->
     assert refused.error_message
 
 
-@pytest.mark.fact("E7-52", "E5-16", "F5-02")
+@pytest.mark.fact("E7-52", "F5-02")
 def test_partitions_that_other_members_must_revoke_are_not_assigned(
     driver: GroupDriver,
 ) -> None:
@@ -138,7 +138,7 @@ def test_a_heartbeat_reconciles_only_the_sending_member(driver: GroupDriver) -> 
     assert driver.member("m") is before
 
 
-@pytest.mark.fact("E7-65", "E3-05")
+@pytest.mark.fact("E7-65")
 def test_a_member_that_left_cannot_commit(driver: GroupDriver) -> None:
     driver.join("m")
     driver.join("n")
@@ -263,7 +263,7 @@ def test_the_assignor_receives_members_subscriptions_and_targets(
 # Fields of records, and states of later versions.
 
 
-@pytest.mark.fact("E2-01", "E2-03", "E2-04", "E2-02", "F5-12", "F5-13")
+@pytest.mark.fact("F5-12", "F5-13")
 def test_records_have_kafkas_fields() -> None:
     assert fields(ConsumerGroupMetadataValue) >= {"epoch", "metadata_hash"}
     assert "server_assignor" in fields(ConsumerGroupMemberMetadataValue)
@@ -275,7 +275,7 @@ def test_records_have_kafkas_fields() -> None:
     assert "assignment_epoch" not in target
 
 
-@pytest.mark.fact("E3-08", "F5-30")
+@pytest.mark.fact("F5-30")
 def test_the_first_epoch_is_one(driver: GroupDriver) -> None:
     assert driver.join("m").response.member_epoch == 1
 
@@ -294,7 +294,6 @@ def test_a_member_with_an_unknown_state_is_fenced_and_can_rejoin(
     assert received_assignment(loaded.join("m")) == EVERYTHING
 
 
-@pytest.mark.fact("E1-06")
 def test_classic_and_consumer_groups_share_a_shard(driver: GroupDriver) -> None:
     driver.join("m")
     driver.commit({("foo", 0): 1}, group_id="old", generation_id_or_member_epoch=-1)

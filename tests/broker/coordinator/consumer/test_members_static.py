@@ -35,7 +35,7 @@ def test_a_new_static_member_triggers_a_rebalance(driver: GroupDriver) -> None:
     assert driver.group.epoch == 2
 
 
-@pytest.mark.fact("H-73a", "H-73b", "E7-63", "E22-27", "E6-15", "E3-04", "E7-63b")
+@pytest.mark.fact("H-73a", "H-73b", "E7-63", "E22-27", "E6-15", "E7-63b")
 def test_a_temporary_leave_keeps_the_members_state(driver: GroupDriver) -> None:
     answer = driver.heartbeat("m", -2, instance_id="i")
     assert (answer.response.member_id, answer.response.member_epoch) == ("m", -2)

@@ -63,7 +63,7 @@ def is_refused(sent: Sent) -> bool:
     return bool(sent.error == ErrorCode.GROUP_ID_NOT_FOUND)
 
 
-@pytest.mark.fact("E20-10", "E20-14", "E20-03", "E22-30", "E7-22", "E2-02")
+@pytest.mark.fact("E20-10", "E20-14", "E20-03", "E22-30", "E7-22", "E2-02a")
 def test_a_group_is_upgraded_in_one_batch(driver: GroupDriver) -> None:
     a, b = classic_group(driver, HALVES)
     answer = driver.join("m")

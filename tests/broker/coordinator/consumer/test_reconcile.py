@@ -79,7 +79,7 @@ def test_a_stable_member_at_the_targets_epoch_does_not_change() -> None:
     assert reconcile(member, step({A: [1, 2, 3]}, epoch=10)) is member
 
 
-@pytest.mark.fact("H-40", "E5-01", "E5-09", "E3-10")
+@pytest.mark.fact("H-40", "E5-09", "E3-10", "E5-01a")
 def test_a_stable_member_with_an_equal_target_advances_to_its_epoch() -> None:
     after = reconcile(member_of({A: [1, 2]}), step({A: [1, 2]}))
     assert outline(after) == (STABLE, 11, 10)
@@ -99,7 +99,7 @@ def test_a_kept_partition_keeps_the_epoch_at_which_it_was_assigned() -> None:
     assert after.assigned == {A: {1: 5, 2: 11}}
 
 
-@pytest.mark.fact("H-42", "E5-06", "E5-12", "E3-06")
+@pytest.mark.fact("H-42", "E5-06", "E5-12", "E3-06", "E1-03")
 def test_a_stable_member_that_must_revoke_keeps_its_epoch_and_gains_nothing() -> None:
     after = reconcile(member_of({A: [1, 2], B: [3]}), step({A: [2, 4]}))
     assert outline(after) == (UNREVOKED, 10, 10)
@@ -107,7 +107,7 @@ def test_a_stable_member_that_must_revoke_keeps_its_epoch_and_gains_nothing() ->
     assert plain(after.pending_revocation) == {A: {1}, B: {3}}
 
 
-@pytest.mark.fact("H-43", "E5-05", "E5-07", "E3-07")
+@pytest.mark.fact("H-43", "E5-05", "E5-07", "E3-07", "E5-05a")
 def test_a_stable_member_gets_free_partitions_and_waits_for_the_others() -> None:
     after = reconcile(member_of({A: [1]}), step({A: [1, 2, 3]}, taken=[(A, 3)]))
     assert outline(after) == (UNRELEASED, 11, 10)
@@ -165,7 +165,7 @@ def test_an_unrevoked_member_does_not_change_before_it_revokes(
     assert reconcile(member, step({A: [2]}, epoch=12, owned=owned)) is member
 
 
-@pytest.mark.fact("H-45c", "E5-02")
+@pytest.mark.fact("H-45c", "E5-02a")
 @pytest.mark.parametrize("owned", [{}, {A: [2]}, {B: [1]}])
 def test_an_unrevoked_member_is_stable_once_it_has_revoked(owned: Owned) -> None:
     member = member_of({A: [2]}, UNREVOKED, {A: [1]})
@@ -175,7 +175,7 @@ def test_an_unrevoked_member_is_stable_once_it_has_revoked(owned: Owned) -> None
     assert after.pending_revocation == {}
 
 
-@pytest.mark.fact("H-46", "E5-02", "E5-11")
+@pytest.mark.fact("H-46", "E5-11", "E5-02a")
 def test_a_newer_target_can_request_another_revocation() -> None:
     member = member_of({A: [2, 3]}, UNREVOKED, {A: [1]})
     after = reconcile(member, step({A: [3]}, epoch=15, owned={A: [2, 3]}))
@@ -184,7 +184,7 @@ def test_a_newer_target_can_request_another_revocation() -> None:
     assert plain(after.pending_revocation) == {A: {2}}
 
 
-@pytest.mark.fact("H-47", "E5-02")
+@pytest.mark.fact("H-47", "E5-02a")
 def test_after_its_revocation_a_member_may_wait_for_partitions_of_others() -> None:
     member = member_of({A: [2]}, UNREVOKED, {A: [1]})
     asked = step({A: [2, 4]}, epoch=13, owned={A: [2]}, taken=[(A, 4)])
@@ -233,7 +233,7 @@ def test_a_member_in_unknown_state_is_fenced_until_it_owns_no_partitions(
     assert refusal.value.code is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-@pytest.mark.fact("H-49b", "E5-04")
+@pytest.mark.fact("H-49b", "E5-04a")
 def test_a_member_in_unknown_state_without_partitions_advances_to_the_target() -> None:
     member = member_of({A: [1]}, MemberState.UNKNOWN)
     after = reconcile(member, step({A: [1, 2]}, owned={}))
@@ -258,7 +258,7 @@ def test_a_subscription_that_covers_all_partitions_changes_nothing() -> None:
     assert reconcile(member, asked) is member
 
 
-@pytest.mark.fact("E5-15")
+@pytest.mark.fact("E5-15a")
 def test_an_unsubscribed_topic_is_added_to_pending_revocations() -> None:
     member = member_of({A: [2], B: [3]}, UNREVOKED, {A: [1]})
     after = reconcile(member, step({A: [2], B: [3]}, subscribed=[A], changed=True))
@@ -267,7 +267,7 @@ def test_an_unsubscribed_topic_is_added_to_pending_revocations() -> None:
     assert plain(after.pending_revocation) == {A: {1}, B: {3}}
 
 
-@pytest.mark.fact("E5-15", "E3-04")
+@pytest.mark.fact("E5-05c")
 def test_a_member_that_revokes_topic_by_topic_stays_below_the_target_epoch() -> None:
     member = member_of({A: [2]}, UNREVOKED, {B: [3]})
     owned = {A: [2]}

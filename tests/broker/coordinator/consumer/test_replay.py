@@ -182,7 +182,7 @@ def test_replaying_a_consumer_member_into_a_classic_group_fails(state: State) ->
         replay(state, VALUES["member"])
 
 
-@pytest.mark.fact("H-51", "E2-06")
+@pytest.mark.fact("H-51", "E2-06b")
 def test_replaying_a_second_owner_of_a_partition_fails(state: State) -> None:
     replay(state, VALUES["current"])
     other = AT_ONE._replace(member_id="n")
