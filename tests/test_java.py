@@ -9,7 +9,7 @@ from coterie.java import hash_map_order, string_hash
 from coterie.types import TopicPartition
 
 
-@pytest.mark.fact("B-16a")
+@pytest.mark.fact("B-16a", "B-16b")
 @pytest.mark.parametrize(
     ("text", "hashed"),
     [

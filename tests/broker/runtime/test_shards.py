@@ -7,7 +7,7 @@ import pytest
 from coterie.broker.runtime.shards import partition_for
 
 
-@pytest.mark.fact("B-16a")
+@pytest.mark.fact("B-16c")
 def test_the_smallest_hash_maps_to_partition_zero() -> None:
     assert partition_for("polygenelubricants", 50) == 0
 

@@ -106,7 +106,7 @@ def test_offsets_are_described_group_by_group_in_order_of_names(run: RunLine) ->
     assert result.exit_code == 0
 
 
-@pytest.mark.fact("A-70", "A-71", "A-73a", "A-73b", "C-46b")
+@pytest.mark.fact("A-70", "A-71", "A-72", "A-73a", "A-73b", "C-46b")
 def test_strict_tables_have_raw_lag_and_no_members_without_partitions(
     run: RunLine,
 ) -> None:

@@ -3,6 +3,8 @@ Apache Kafka's own tool."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from coterie.cli.kafka_consumer_groups.tables import (
@@ -170,6 +172,9 @@ def test_upgraded_is_shown_only_for_groups_with_both_kinds_of_members() -> None:
     text = members(modern(is_mixed=True), VERBOSE)
     assert is_golden("members-mixed", text)
     assert "UPGRADED" not in members(modern(is_mixed=False), VERBOSE)
+    [_, classic] = modern(is_mixed=True).members
+    only_classic = replace(modern(is_mixed=True), members=(classic,))
+    assert "UPGRADED" not in members(only_classic, VERBOSE)
 
 
 @pytest.mark.fact("C-42")

@@ -98,9 +98,12 @@ def test_unknown_tagged_fields_are_skipped(wire: WireClient, group: str) -> None
 
 
 @pytest.mark.fact("G1-08")
+@pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("group_id", ["\N{GREEK SMALL LETTER ALPHA} \n/", "x" * 32_000])
-def test_any_string_is_a_group_id(wire: WireClient, group_id: str) -> None:
-    assert describe_classic(wire, group_id, version=4).group_id == group_id
+def test_any_string_is_a_group_id(
+    wire: WireClient, group_id: str, version: int
+) -> None:
+    assert describe_classic(wire, group_id, version=version).group_id == group_id
 
 
 @pytest.mark.fact("G1-11a", "G1-11b")
