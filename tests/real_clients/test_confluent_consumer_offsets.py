@@ -97,7 +97,6 @@ def copy(consumers: ConfluentGroup, producer: Producer, out: str) -> None:
     )
 
 
-@pytest.mark.fact("E17-15")
 def test_consume_transform_produce_in_transactions_is_exactly_once(
     consumers: ConfluentGroup,
     bootstrap: str,
@@ -129,7 +128,7 @@ def test_consume_transform_produce_in_transactions_is_exactly_once(
     }
 
 
-@pytest.mark.fact("E17-15")
+@pytest.mark.fact("E17-15a")
 def test_a_transaction_with_an_older_member_epoch_commits_only_retained_partitions(
     consumers: ConfluentGroup, bootstrap: str, group: str, topic: str
 ) -> None:
@@ -151,7 +150,7 @@ def test_a_transaction_with_an_older_member_epoch_commits_only_retained_partitio
         producer.abort_transaction(ANSWER_S)
 
 
-@pytest.mark.fact("E17-15")
+@pytest.mark.fact("E17-15b")
 def test_a_transaction_of_a_member_that_left_is_refused(
     consumers: ConfluentGroup, bootstrap: str, group: str, topic: str
 ) -> None:

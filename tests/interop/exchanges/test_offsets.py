@@ -95,6 +95,7 @@ def committed(
     return values
 
 
+@pytest.mark.fact("E17-09")
 @pytest.mark.parametrize("version", range(2, 11))
 def test_each_version_writes_the_topic_id(
     wire: WireClient, group: str, topic: str, version: int
@@ -106,6 +107,7 @@ def test_each_version_writes_the_topic_id(
     assert (record_version, value.offset, value.topic_id) == (4, 5, found_id)
 
 
+@pytest.mark.fact("E17-09a")
 def test_a_record_with_a_retention_time_has_no_topic_id(
     wire: WireClient, group: str, topic: str
 ) -> None:

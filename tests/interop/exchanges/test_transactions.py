@@ -65,6 +65,7 @@ def test_a_commit_without_partitions_that_exist_begins_no_transaction(
     )
 
 
+@pytest.mark.fact("E17-15b", "E17-15c")
 @pytest.mark.parametrize("version", range(6))
 def test_unknown_partitions_have_their_own_error_in_a_refused_commit(
     wire: WireClient, group: str, topic: str, version: int
@@ -115,6 +116,7 @@ def test_topics_without_partitions_are_not_answered(
     ]
 
 
+@pytest.mark.fact("E17-15d")
 def test_the_group_of_an_aborted_commit_stays_empty(
     wire: WireClient, group: str, topic: str
 ) -> None:

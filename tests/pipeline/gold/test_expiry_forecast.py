@@ -208,7 +208,6 @@ def test_a_forecast_has_the_basis_and_times_of_its_case(
     assert (row["retention_ms"] is None) == (case.basis in {"never", "explicit"})
 
 
-@pytest.mark.fact("E17-18")
 @pytest.mark.parametrize("name", CASES)
 def test_the_coordinator_expires_the_offset_at_the_forecast_time(
     forecast: dict[str, dict[str, Any]], name: str

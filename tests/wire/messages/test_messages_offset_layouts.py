@@ -24,6 +24,7 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from coterie.wire.schema import Versions
 from tests.wire.hand import (
     NO_TAGS,
@@ -199,6 +200,26 @@ def test_offset_commit_v8_and_v9_have_the_same_layout() -> None:
     assert commit(9) == body
 
 
-@pytest.mark.fact("E17-01")
+@pytest.mark.fact("E17-01a")
 def test_offset_commit_v10_has_topic_ids() -> None:
     assert commit(10) == commit(9).replace(short("t"), TOPIC_ID, 1)
+
+
+@pytest.mark.fact("E17-15")
+def test_txn_offset_commit_v3_has_the_member() -> None:
+    def commit_by(member_id: str, version: int) -> bytes:
+        request = TxnOffsetCommitRequest(
+            transactional_id="x",
+            group_id="g",
+            producer_id=7,
+            producer_epoch=2,
+            member_id=member_id,
+            generation_id_or_member_epoch=-1 if version < 3 else 5,
+            group_instance_id=None if version < 3 else "i",
+        )
+        return encode(request, version)
+
+    assert TxnOffsetCommitRequest.API_KEY == 28
+    assert commit_by("", 2).endswith(int64(7) + int16(2) + int32(0))
+    member = int32(5) + short("m") + short("i")
+    assert commit_by("m", 3).endswith(int64(7) + int16(2) + member + few() + NO_TAGS)

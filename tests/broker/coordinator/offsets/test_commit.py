@@ -70,7 +70,7 @@ def test_every_version_writes_a_record_with_the_topic_id(
     assert driver.written == (Record(key, value, 4),)
 
 
-@pytest.mark.fact("E17-01")
+@pytest.mark.fact("E17-01a")
 def test_version_10_identifies_topics_by_id(driver: ShardDriver) -> None:
     assert driver.commit({T0: 5}, version=10) == {("t", 0): 0}
     assert driver.offsets() == {T0: 5}
@@ -99,7 +99,7 @@ def test_unknown_partitions_keep_their_error_in_a_refused_commit(
     assert answer == {("gone", 0): 3, T0: GROUP_ID_NOT_FOUND}
 
 
-@pytest.mark.fact("H-80a", "H-80b", "E17-06")
+@pytest.mark.fact("H-80a", "H-80b", "E17-06a")
 @pytest.mark.parametrize(
     ("version", "code"),
     [(2, ILLEGAL_GENERATION), (8, ILLEGAL_GENERATION), (9, GROUP_ID_NOT_FOUND)],
@@ -135,14 +135,13 @@ def test_a_simple_group_ignores_instance_ids(driver: ShardDriver) -> None:
     assert driver.commit({T0: 6}, group_instance_id="pod-1") == {T0: 0}
 
 
-@pytest.mark.fact("H-82", "E17-11")
+@pytest.mark.fact("H-82", "E17-11b")
 def test_a_dead_group_gets_coordinator_not_available(driver: ShardDriver) -> None:
     [member_id] = stable_group(driver, 1)
     driver.shard.resign()
     assert commit_as(driver, member_id) == 15
 
 
-@pytest.mark.fact("E17-12")
 def test_a_member_commits_in_its_generation(driver: ShardDriver) -> None:
     [member_id] = stable_group(driver, 1)
     assert commit_as(driver, member_id) == 0
@@ -156,14 +155,14 @@ def test_a_commit_without_a_member_id_to_a_group_with_members_is_refused(
     assert commit_as(driver, "", -1) == UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.fact("E17-12")
+@pytest.mark.fact("E17-12d")
 @pytest.mark.parametrize("generation", [-1, 0, 2])
 def test_a_wrong_generation_is_illegal(driver: ShardDriver, generation: int) -> None:
     [member_id] = stable_group(driver, 1)
     assert commit_as(driver, member_id, generation) == ILLEGAL_GENERATION
 
 
-@pytest.mark.fact("E17-12")
+@pytest.mark.fact("E17-12b")
 def test_an_unknown_member_takes_precedence_over_a_wrong_generation(
     driver: ShardDriver,
 ) -> None:
@@ -171,7 +170,7 @@ def test_an_unknown_member_takes_precedence_over_a_wrong_generation(
     assert commit_as(driver, "nobody", 9) == UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.fact("E17-12")
+@pytest.mark.fact("E17-12a")
 def test_an_empty_group_accepts_only_commits_without_a_generation(
     driver: ShardDriver,
 ) -> None:
@@ -180,7 +179,7 @@ def test_an_empty_group_accepts_only_commits_without_a_generation(
     assert commit_as(driver, "m", 0) == UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.fact("E17-13")
+@pytest.mark.fact("E17-12c")
 def test_an_instance_id_must_belong_to_the_member(driver: ShardDriver) -> None:
     first, second = stable_group(driver, 2, static=True)
     assert commit_as(driver, first, group_instance_id="i0") == 0
@@ -195,7 +194,7 @@ def test_a_commit_between_join_and_sync_is_refused(driver: ShardDriver) -> None:
     assert commit_as(driver, member_id) == 27
 
 
-@pytest.mark.fact("E17-11")
+@pytest.mark.fact("E17-11a")
 def test_commits_of_the_old_generation_are_accepted_while_members_rejoin(
     driver: ShardDriver,
 ) -> None:
@@ -215,7 +214,7 @@ def test_commits_extend_the_session(driver: ShardDriver) -> None:
     assert commit_as(driver, member_id) == UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.fact("H-85a", "H-85b", "E17-09")
+@pytest.mark.fact("H-85a", "H-85b", "E17-09a")
 def test_a_commit_with_a_retention_time_is_written_in_version_1(
     driver: ShardDriver,
 ) -> None:
@@ -239,6 +238,7 @@ def test_any_retention_time_is_accepted(driver: ShardDriver, retention_ms: int) 
     assert driver.reloaded().offsets() == {T0: 5}
 
 
+@pytest.mark.fact("E17-09")
 def test_a_commit_without_a_retention_time_has_no_expire_timestamp(
     driver: ShardDriver,
 ) -> None:
@@ -268,7 +268,7 @@ def test_the_length_of_metadata_is_counted_in_utf_16(
     assert driver.commit({T0: fields}) == {T0: code}
 
 
-@pytest.mark.fact("E17-07")
+@pytest.mark.fact("E17-07a")
 def test_null_metadata_is_stored_as_empty_metadata(driver: ShardDriver) -> None:
     driver.commit({T0: {"committed_offset": 1, "committed_metadata": None}})
     [topic] = driver.fetch(None).topics

@@ -35,7 +35,7 @@ def test_the_records_belong_to_the_producers_transaction(driver: ShardDriver) ->
     assert (record.value_version, record.value.topic_id) == (4, bytes(16))
 
 
-@pytest.mark.fact("E17-16", "E22-47")
+@pytest.mark.fact("E22-47", "E17-16a")
 def test_a_commit_marker_commits_pending_offsets(driver: ShardDriver) -> None:
     driver.commit({T0: 1})
     driver.txn_commit({T0: 5, T1: 6})
@@ -44,7 +44,7 @@ def test_a_commit_marker_commits_pending_offsets(driver: ShardDriver) -> None:
     assert driver.reloaded().offsets() == {T0: 5, T1: 6}
 
 
-@pytest.mark.fact("E17-16", "E22-47")
+@pytest.mark.fact("E22-47", "E17-16b")
 def test_an_abort_marker_drops_pending_offsets(driver: ShardDriver) -> None:
     driver.commit({T0: 1})
     driver.txn_commit({T0: 5, T1: 6})
@@ -78,7 +78,6 @@ def test_one_transaction_may_commit_for_several_groups(driver: ShardDriver) -> N
     assert driver.offsets(group_id="h") == {T0: 6}
 
 
-@pytest.mark.fact("E17-16")
 def test_the_newest_commit_of_a_transaction_replaces_earlier_ones(
     driver: ShardDriver,
 ) -> None:
@@ -88,7 +87,7 @@ def test_the_newest_commit_of_a_transaction_replaces_earlier_ones(
     assert driver.offsets() == {T0: 4}
 
 
-@pytest.mark.fact("H-90", "E17-16")
+@pytest.mark.fact("H-90", "E17-16a")
 def test_a_later_regular_commit_replaces_the_transactional_one(
     driver: ShardDriver,
 ) -> None:
@@ -98,7 +97,7 @@ def test_a_later_regular_commit_replaces_the_transactional_one(
     assert driver.offsets() == {T0: 100, T1: 6}
 
 
-@pytest.mark.fact("E17-16")
+@pytest.mark.fact("E17-16a")
 def test_a_transactional_commit_replaces_an_earlier_regular_commit(
     driver: ShardDriver,
 ) -> None:
@@ -158,7 +157,7 @@ def test_a_fetch_without_require_stable_ignores_transactions(
     assert driver.offsets(None, stable=False) == {T0: 1}
 
 
-@pytest.mark.fact("H-89b", "E17-15")
+@pytest.mark.fact("H-89b", "E17-15c")
 @pytest.mark.parametrize(("version", "code"), [(3, 22), (5, 22), (6, 69)])
 def test_a_member_of_an_unknown_group_is_refused(
     driver: ShardDriver, version: int, code: int
@@ -169,7 +168,7 @@ def test_a_member_of_an_unknown_group_is_refused(
     assert answer == {T0: code}
 
 
-@pytest.mark.fact("E17-15", "E17-12")
+@pytest.mark.fact("E17-15b")
 @pytest.mark.parametrize(
     ("member_id", "generation", "code"),
     [("nobody", 1, 25), ("", 1, 25), (None, 2, 22), (None, -1, 22), (None, 1, 0)],
@@ -186,7 +185,7 @@ def test_a_transactional_commit_validates_its_member(
     assert answer == {T0: code}
 
 
-@pytest.mark.fact("E17-12")
+@pytest.mark.fact("E17-12e")
 def test_before_version_3_transactional_commits_have_no_member_id_and_are_accepted(
     driver: ShardDriver,
 ) -> None:
@@ -194,7 +193,7 @@ def test_before_version_3_transactional_commits_have_no_member_id_and_are_accept
     assert driver.txn_commit({T0: 5}, version=2) == {T0: 0}
 
 
-@pytest.mark.fact("E17-12")
+@pytest.mark.fact("E17-12f")
 def test_a_transaction_may_commit_between_join_and_sync(driver: ShardDriver) -> None:
     [member_id] = joining_group(driver, 1)
     assert driver.groups["g"].state is GroupState.COMPLETING_REBALANCE
@@ -223,7 +222,7 @@ def test_a_fenced_producer_cannot_add_to_the_transaction(driver: ShardDriver) ->
     assert driver.txn_commit({T0: 6}, producer_epoch=1) == {T0: 47}
 
 
-@pytest.mark.fact("E17-15")
+@pytest.mark.fact("E17-15d")
 def test_a_commit_without_a_generation_creates_a_simple_group(
     driver: ShardDriver,
 ) -> None:
@@ -242,7 +241,7 @@ def test_a_group_created_by_an_aborted_transaction_stays_until_a_sweep(
     assert "g" not in driver.groups
 
 
-@pytest.mark.fact("E17-15")
+@pytest.mark.fact("E17-15e")
 def test_version_6_identifies_topics_by_id(driver: ShardDriver) -> None:
     assert driver.txn_commit({T0: 5, ("gone", 0): 1}, version=6) == {
         T0: 0,
@@ -273,7 +272,7 @@ def test_a_pending_offset_prevents_expiration_of_the_committed_offset(
     assert "g" not in driver.groups
 
 
-@pytest.mark.fact("E17-19")
+@pytest.mark.fact("E17-19a")
 def test_an_open_transaction_prevents_removal_of_a_group_without_offsets(
     driver: ShardDriver,
 ) -> None:

@@ -34,7 +34,7 @@ def driver() -> ShardDriver:
     return ShardDriver()
 
 
-@pytest.mark.fact("E17-18")
+@pytest.mark.fact("E17-18g")
 def test_offsets_of_a_simple_group_expire_by_their_commit_timestamp(
     driver: ShardDriver,
 ) -> None:
@@ -46,7 +46,7 @@ def test_offsets_of_a_simple_group_expire_by_their_commit_timestamp(
     assert driver.offsets() == {U0: 2}
 
 
-@pytest.mark.fact("E17-18")
+@pytest.mark.fact("E17-18c")
 def test_offsets_of_an_empty_group_expire_by_the_time_it_became_empty(
     driver: ShardDriver,
 ) -> None:
@@ -83,7 +83,7 @@ def test_retention_starts_at_the_system_time_after_it_was_set(
     assert later.offsets() == {}
 
 
-@pytest.mark.fact("E17-18")
+@pytest.mark.fact("E17-18c")
 def test_new_commits_to_an_empty_group_expire_with_the_group(
     driver: ShardDriver,
 ) -> None:
@@ -103,7 +103,7 @@ def empty_group_of_an_old_broker(driver: ShardDriver) -> None:
     driver._keep(record, Origin(0, driver.now_ms))
 
 
-@pytest.mark.fact("E17-18")
+@pytest.mark.fact("E17-18d")
 def test_without_a_state_timestamp_offsets_expire_by_their_commit_timestamp(
     driver: ShardDriver,
 ) -> None:
@@ -116,7 +116,7 @@ def test_without_a_state_timestamp_offsets_expire_by_their_commit_timestamp(
     assert driver.offsets() == {}
 
 
-@pytest.mark.fact("E17-18", "H-99c")
+@pytest.mark.fact("H-99c", "E17-18b")
 def test_a_stable_group_keeps_offsets_of_subscribed_topics(driver: ShardDriver) -> None:
     driver.commit({T0: 1, U0: 2})
     [member_id] = stable_group(driver, 1)
@@ -125,7 +125,7 @@ def test_a_stable_group_keeps_offsets_of_subscribed_topics(driver: ShardDriver) 
     assert heartbeat(driver, member_id) == 0
 
 
-@pytest.mark.fact("E17-18")
+@pytest.mark.fact("E17-18e")
 def test_a_stable_group_keeps_unsubscribed_offsets_for_the_retention_time(
     driver: ShardDriver,
 ) -> None:
@@ -138,7 +138,7 @@ def test_a_stable_group_keeps_unsubscribed_offsets_for_the_retention_time(
     assert driver.offsets() == {}
 
 
-@pytest.mark.fact("E17-18")
+@pytest.mark.fact("E17-18f")
 def test_a_rebalancing_group_keeps_all_offsets(driver: ShardDriver) -> None:
     driver.commit({U0: 2})
     stable_group(driver, 1)
@@ -148,7 +148,7 @@ def test_a_rebalancing_group_keeps_all_offsets(driver: ShardDriver) -> None:
     assert driver.offsets() == {U0: 2}
 
 
-@pytest.mark.fact("E17-18")
+@pytest.mark.fact("E17-18f")
 def test_a_stable_group_of_another_protocol_type_keeps_all_offsets(
     driver: ShardDriver,
 ) -> None:
@@ -167,7 +167,7 @@ def test_a_stable_group_with_malformed_subscriptions_keeps_all_offsets(
     assert driver.offsets() == {U0: 2}
 
 
-@pytest.mark.fact("E17-18")
+@pytest.mark.fact("E17-18h")
 @pytest.mark.parametrize("retention_ms", [10, 2 * WEEK_MS])
 def test_the_retention_time_of_a_commit_overrides_the_default(
     driver: ShardDriver, retention_ms: int
@@ -284,7 +284,7 @@ def test_a_new_generation_restarts_the_retention_of_an_empty_group(
 F0, B0 = ("foo", 0), ("bar", 0)
 
 
-@pytest.mark.fact("E17-18", "H-99b", "H-99c")
+@pytest.mark.fact("H-99b", "H-99c", "E17-18b")
 def test_a_consumer_group_keeps_offsets_of_subscribed_topics() -> None:
     driver = GroupDriver()
     driver.commit({F0: 1, B0: 2})
@@ -297,7 +297,7 @@ def test_a_consumer_group_keeps_offsets_of_subscribed_topics() -> None:
     assert "m" in driver.group.members
 
 
-@pytest.mark.fact("E17-18")
+@pytest.mark.fact("E17-18a")
 def test_offsets_of_an_empty_consumer_group_expire_by_commit_timestamp() -> None:
     driver = GroupDriver()
     driver.join("m", ["foo"])
@@ -310,7 +310,7 @@ def test_offsets_of_an_empty_consumer_group_expire_by_commit_timestamp() -> None
     assert driver.group.state.value == "Empty"
 
 
-@pytest.mark.fact("E17-18")
+@pytest.mark.fact("E17-18h")
 def test_the_retention_time_of_a_commit_applies_in_a_consumer_group() -> None:
     driver = GroupDriver()
     driver.join("m", ["foo"])
@@ -346,7 +346,7 @@ def test_an_empty_consumer_group_without_commits_is_deleted() -> None:
     assert not driver.state.consumer_groups
 
 
-@pytest.mark.fact("E17-19", "H-99d")
+@pytest.mark.fact("H-99d", "E17-19", "E17-19a")
 def test_a_pending_offset_prevents_removal_of_a_consumer_group() -> None:
     driver = GroupDriver()
     driver.commit({F0: 1})

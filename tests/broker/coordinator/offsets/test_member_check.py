@@ -94,7 +94,6 @@ def fetch(
 # Commits.
 
 
-@pytest.mark.fact("E17-04")
 @pytest.mark.parametrize("version", [9, 10])
 def test_a_commit_with_the_current_member_epoch_succeeds_for_any_partition(
     driver: GroupDriver, version: int
@@ -103,7 +102,7 @@ def test_a_commit_with_the_current_member_epoch_succeeds_for_any_partition(
     assert driver.offsets() == {F0: 10, F1: 11, F2: 12, F3: 13}
 
 
-@pytest.mark.fact("E17-02", "H-87c", "E29-08")
+@pytest.mark.fact("H-87c", "E29-08", "E17-02a")
 @pytest.mark.parametrize("version", range(2, 11))
 def test_a_commit_without_a_member_id_is_refused_while_members_exist(
     driver: GroupDriver, version: int
@@ -125,7 +124,7 @@ def test_any_commit_to_an_empty_group_is_accepted(version: int) -> None:
     assert driver.group.state.value == "Empty"
 
 
-@pytest.mark.fact("E17-02")
+@pytest.mark.fact("E17-02a")
 @pytest.mark.parametrize("epoch", [0, 5])
 def test_an_unknown_member_cannot_commit(driver: GroupDriver, epoch: int) -> None:
     assert commit(driver, epoch, "gone") == [UNKNOWN] * 4
@@ -241,7 +240,6 @@ def test_too_long_metadata_takes_precedence_over_epoch_errors(
     assert answers == {F0: STALE, F3: STALE}
 
 
-@pytest.mark.fact("E17-04")
 def test_a_temporarily_absent_static_member_has_no_epoch() -> None:
     driver = GroupDriver()
     driver.join("m", instance_id="i")
@@ -254,7 +252,7 @@ def test_a_temporarily_absent_static_member_has_no_epoch() -> None:
 # Members of the classic protocol.
 
 
-@pytest.mark.fact("E17-04", "E20-33", "H-87b")
+@pytest.mark.fact("E20-33", "H-87b", "E17-04a")
 @pytest.mark.parametrize("version", range(2, 11))
 def test_a_classic_member_commits_in_any_version(version: int) -> None:
     driver = GroupDriver()
@@ -279,7 +277,7 @@ def test_a_classic_members_commit_in_flight_is_accepted() -> None:
 # The session.
 
 
-@pytest.mark.fact("E17-10")
+@pytest.mark.fact("E17-10a")
 def test_a_commit_does_not_extend_a_members_session() -> None:
     driver = GroupDriver()
     driver.join("m")
@@ -292,7 +290,7 @@ def test_a_commit_does_not_extend_a_members_session() -> None:
     assert not driver.group.members
 
 
-@pytest.mark.fact("E17-10")
+@pytest.mark.fact("E17-10a")
 def test_a_commit_does_not_extend_a_classic_members_session() -> None:
     driver = GroupDriver()
     put(driver, M._replace(classic=CLASSIC))
@@ -303,7 +301,7 @@ def test_a_commit_does_not_extend_a_classic_members_session() -> None:
 # In transactions.
 
 
-@pytest.mark.fact("E17-15", "H-89a", "H-89c")
+@pytest.mark.fact("H-89a", "H-89c", "E17-15a")
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_below_version_6_a_producer_gets_illegal_generation(
     driver: GroupDriver, version: int
@@ -315,7 +313,7 @@ def test_below_version_6_a_producer_gets_illegal_generation(
     assert txn_commit(driver, 5, version=version) == [0] * 4
 
 
-@pytest.mark.fact("E17-15", "F6-06")
+@pytest.mark.fact("F6-06", "E17-15f")
 def test_from_version_6_a_producer_gets_stale_member_epoch(driver: GroupDriver) -> None:
     assert txn_commit(driver, 6, version=6) == [STALE] * 4
     assert txn_commit(driver, 4, version=6) == [STALE] * 4
@@ -331,7 +329,7 @@ def test_the_producer_of_a_classic_member_always_gets_illegal_generation() -> No
     assert txn_commit(driver, 6, version=6) == [ILLEGAL] * 4
 
 
-@pytest.mark.fact("E17-12", "E17-15")
+@pytest.mark.fact("E17-12e")
 @pytest.mark.parametrize("version", [2, 5, 6])
 def test_a_transactional_commit_without_a_member_id_is_accepted(
     driver: GroupDriver, version: int
@@ -357,7 +355,7 @@ def test_the_instance_id_of_a_transactional_commit_does_not_matter(
 # Fetches.
 
 
-@pytest.mark.fact("H-95a", "H-95b", "A-45a", "A-45b", "E17-14")
+@pytest.mark.fact("H-95a", "H-95b", "A-45a", "A-45b")
 @pytest.mark.parametrize("topics", [None, []])
 def test_a_member_fetches_with_its_epoch(driver: GroupDriver, topics: Any) -> None:
     assert fetch(driver, "m", 5, topics=topics) == 0
@@ -377,7 +375,7 @@ def test_a_fetch_without_a_member_id_is_accepted(driver: GroupDriver) -> None:
         assert [part.committed_offset for part in answers[0].partitions] == [11]
 
 
-@pytest.mark.fact("A-46b", "E17-14")
+@pytest.mark.fact("A-46b")
 def test_a_classic_member_fetches_with_its_generation() -> None:
     driver = GroupDriver()
     put(driver, M._replace(classic=CLASSIC))

@@ -88,7 +88,7 @@ ROWS: Final = [
             topic(READ, "u"): {"t": 0, "u": NO_TOPIC},
         },
         9,
-        facts=("E17-08", "E27-06"),
+        facts=("E17-08a", "E17-08b", "E27-06"),
     ),
     Row(
         "OffsetCommit of a member that is none",

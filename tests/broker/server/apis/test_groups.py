@@ -316,7 +316,7 @@ def test_offset_fetch_version_10_has_topic_ids(server: InProcessServer) -> None:
 # OffsetCommit and OffsetDelete.
 
 
-@pytest.mark.fact("E17-08")
+@pytest.mark.fact("E17-08a", "E17-08b")
 def test_offset_commit_needs_read_on_the_group_and_each_topic() -> None:
     denied = ((Operation.READ, GROUP, "secret"), (Operation.READ, TOPIC, "t"))
     with InProcessServer(*denied) as server:
