@@ -278,4 +278,5 @@ def test_an_open_transaction_prevents_removal_of_a_group_without_offsets(
 ) -> None:
     driver.txn_commit({T0: 5})
     driver.sweep(WEEK_MS)
+    assert driver.written == ()
     assert "g" in driver.groups
