@@ -57,6 +57,34 @@ def probes() -> list[Step]:
     ]
 
 
+def short_sessions(timeout_ms: int) -> list[Step]:
+    """Return requests that give both groups short sessions."""
+    values = {
+        "consumer.session.timeout.ms": timeout_ms,
+        "consumer.heartbeat.interval.ms": timeout_ms // 4,
+    }
+    return [
+        Step(
+            "admin",
+            IncrementalAlterConfigsRequest(
+                resources=[
+                    IncrementalAlterConfigsResource(
+                        resource_type=_GROUP,
+                        resource_name=group,
+                        configs=[
+                            IncrementalAlterableConfig(name=name, value=str(value))
+                            for name, value in values.items()
+                        ],
+                    )
+                ]
+            ),
+            1,
+            _TOPICS_SETTLE_MS,
+        )
+        for group in ("%g1", "%g2")
+    ]
+
+
 def _groups(draw: Draw) -> list[str]:
     return draw.chance.choices(
         ([draw.group], ["%g1", "%g2", "%none"], ["%g1", "%g1"], [""], []),

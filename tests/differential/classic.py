@@ -22,7 +22,6 @@ from tests.differential.steps import Step, ref
 if TYPE_CHECKING:
     from tests.differential.generate import Draw
 
-SESSION_MS = 60_000
 MISLEADING = (b"\0\1\xff\xff\xff\xff", b"\0\x09rest", b"\xff" * 8)
 """Subscriptions with a list that is longer than their bytes."""
 
@@ -66,8 +65,8 @@ def _join(draw: Draw) -> Any:
     is_rejoining = chance.random() < 0.9
     return JoinGroupRequest(
         group_id=draw.group,
-        session_timeout_ms=chance.choices((SESSION_MS, 100, 10**9), (40, 1, 1))[0],
-        rebalance_timeout_ms=60_000,
+        session_timeout_ms=chance.choices((draw.timeout_ms, 1, 10**9), (40, 1, 1))[0],
+        rebalance_timeout_ms=draw.timeout_ms,
         member_id=ref("member", draw.some_actor()) if is_rejoining else "",
         group_instance_id=_instance(draw),
         protocol_type=chance.choices(("consumer", "connect", ""), (40, 1, 0.5))[0],

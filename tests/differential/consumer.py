@@ -50,7 +50,7 @@ def _join(draw: Draw) -> dict[str, Any]:
     values = {
         "member_id": ref("member", draw.actor),
         "member_epoch": 0,
-        "rebalance_timeout_ms": 60_000,
+        "rebalance_timeout_ms": draw.timeout_ms,
         "topic_partitions": [],
         **_subscription(draw),
     }
@@ -87,7 +87,7 @@ def _short(draw: Draw) -> dict[str, Any]:
 def _full(draw: Draw) -> dict[str, Any]:
     return {
         **_member(draw),
-        "rebalance_timeout_ms": 60_000,
+        "rebalance_timeout_ms": draw.timeout_ms,
         "topic_partitions": ref("assigned", draw.actor),
         **_subscription(draw),
     }

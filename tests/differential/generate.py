@@ -15,6 +15,9 @@ from tests.differential.rights import RIGHTS
 from tests.differential.servers import ADMIN
 from tests.differential.steps import Action, Ref, Step, Wait
 
+TIMED_MS: Final = 400
+"""Session and rebalance time-outs in sequences with timers."""
+UNTIMED_MS: Final = 60_000
 _TWISTED: Final = 0.08
 _TEXTS: Final = ("", " ", "%g1", "%g2", "none", "a" * 300, "\xe9", "range", ".*")
 _NUMBERS: Final = (-3, -2, -1, 0, 1, 2, 3, 100, 32_767)
@@ -60,7 +63,8 @@ class Generator:
     def __init__(self, chance: Random, *, timers: bool = False) -> None:
         self._chance = chance
         self._cast = Cast.draw(chance)
-        self._has_timers = timers
+        self._timeout_ms = TIMED_MS if timers else UNTIMED_MS
+        self._begin = list(admin.short_sessions(TIMED_MS)) if timers else []
         self._is_classic = set(self._cast.protocols.values()) == {"classic"}
         # With several topics the choices of `uniform` depend on hashes of their ids.
         is_one = "uniform" in self._cast.assignors.values() or chance.random() < 0.3
@@ -69,8 +73,10 @@ class Generator:
     def next(self, play: Play) -> Action:
         """Return the next action, of an actor who does not wait for a response."""
         chance = self._chance
-        if self._has_timers and chance.random() < 0.06:
-            return Wait(900)
+        if self._begin:
+            return self._begin.pop()
+        if self._timeout_ms == TIMED_MS and chance.random() < 0.08:
+            return Wait(3 * TIMED_MS)
         free = [each for each in self._cast.groups if not play.is_busy(each)]
         if not free:
             return Wait(30)
@@ -81,7 +87,9 @@ class Generator:
             # A process of the other protocol takes the place of this one.
             is_classic = self._cast.protocols[actor] == "classic"
             self._cast.protocols[actor] = "consumer" if is_classic else "classic"
-        draw = Draw(chance, play, actor, group, self._cast, self._topics)
+        draw = Draw(
+            chance, play, actor, group, self._cast, self._topics, self._timeout_ms
+        )
         step = replace(self._source(actor)(draw), user=self._cast.user)
         return twisted(step, chance) if chance.random() < _TWISTED else step
 
@@ -103,6 +111,7 @@ class Draw:
     group: str
     cast: Cast
     topics: tuple[str, ...]
+    timeout_ms: int
 
     def some_actor(self) -> str:
         """Return an actor, most often the one whose turn it is."""

@@ -20,7 +20,7 @@ from tests.differential.steps import Action, Restart
 
 TOPICS: Final = {"t1": 4, "t2": 3, "t3": 1}
 _ACTIONS_MAX: Final = 40
-_TIMERS_EVERY: Final = 25
+_TIMERS_EVERY: Final = 10
 _SHRINKS_MAX: Final = 120
 _SHRINK_S_MAX: Final = 20.0
 
