@@ -64,11 +64,14 @@ def _hunt_one(mutant: Mutant) -> MutantResult:
         for part in ("src", "sim"):
             ignored = shutil.ignore_patterns("__pycache__", "mutants")
             shutil.copytree(ROOT / part, where / part, ignore=ignored)
-        _apply(mutant, where)
+        apply(mutant, where)
         return MutantResult(mutant, _find_broken(where))
 
 
-def _apply(mutant: Mutant, where: Path) -> None:
+def apply(mutant: Mutant, where: Path) -> None:
+    """Apply a mutant to a copy of the sources. Raise RuntimeError when it does not
+    apply.
+    """
     command = ["git", "apply", "-p1", str(mutant.patch.absolute())]
     done = subprocess.run(command, cwd=where, check=False, capture_output=True)
     if done.returncode:

@@ -79,6 +79,15 @@ def _has_no_time(found: Found, _: Sequence[Step]) -> bool:
     return is_topics and found.step.request.timeout_ms <= 0
 
 
+def _has_only_epoch(found: Found, _: Sequence[Step]) -> bool:
+    if found.step.api is not ApiKey.OFFSET_FETCH or found.difference.kafka != -1:
+        return False
+    return any(
+        group.member_id is None and group.member_epoch >= 0
+        for group in found.request.groups
+    )
+
+
 def _is_lost(found: Found, steps: Sequence[Step]) -> bool:
     not_found = found.difference.kafka == ErrorCode.GROUP_ID_NOT_FOUND
     is_missing = not_found or found.step.api is ApiKey.LIST_GROUPS
@@ -124,11 +133,56 @@ KNOWN: Final[tuple[Known, ...]] = (
         _is_lost,
     ),
     Known(
+        "OffsetFetch with a member epoch and a null member id",
+        "-1",
+        "25",
+        "Kafka's fault: it looks up a null id.",
+        _has_only_epoch,
+        is_final=False,
+    ),
+    Known(
         "upgrade of a classic group whose members name partitions that they own and "
         "their last assignments do not contain",
         "the partitions are free",
         "their owners revoke them first",
         "Two members could own a partition. The simulation shows it.",
+    ),
+    Known(
+        "static JoinGroup whose member id would be longer than 32,767 bytes",
+        "no answer",
+        "-1",
+        "No record can hold the id.",
+    ),
+    Known(
+        "JoinGroup whose metadata is larger than 4 * message.max.bytes",
+        "0, and -1 to SyncGroup",
+        "-1",
+        "The group's record could not be written.",
+    ),
+    Known(
+        "full group that rebalances: a member refused with 81 was the last one awaited",
+        "waits for the rebalance time-out",
+        "the rebalance completes",
+        "Kafka's fault: it looks at the group before it removes the member.",
+    ),
+    Known(
+        "ConsumerGroupDescribe of a member that subscribes to a topic without partitions "
+        "for it, which the principal may not describe",
+        "the group",
+        "29",
+        "The subscription would show the topic's name.",
+    ),
+    Known(
+        "regular expression with a group name twice",
+        "128",
+        "accepted",
+        "Groups capture nothing here; RE2 does not check their names.",
+    ),
+    Known(
+        "regular expression of more than RE2's program size: (((a{100}){100}){100})",
+        "accepted",
+        "128",
+        "Every request has a bound.",
     ),
     Known(
         "CreateTopics or DeleteTopics with a time-out of zero or less",
