@@ -166,8 +166,8 @@ KNOWN: Final[tuple[Known, ...]] = (
         "Kafka's fault: it looks at the group before it removes the member.",
     ),
     Known(
-        "ConsumerGroupDescribe of a member that subscribes to a topic of which it has no "
-        "partition, and which the principal may not describe",
+        "ConsumerGroupDescribe of a member that subscribes to a topic without having a "
+        "partition of it, which the principal may not describe",
         "the group",
         "29",
         "The subscription would show the topic's name.",
