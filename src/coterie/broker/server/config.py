@@ -55,6 +55,7 @@ _RANGES: Final[Mapping[str, Range]] = {
     "offsets.topic.num.partitions": Range(1, 10_000),
     "offsets.topic.partition.max.groups": Range(1, INT32_MAX),
     "offsets.commit.timeout.ms": Range(1, INT32_MAX),
+    "min.insync.replicas": Range(1, INT32_MAX),
     "num.partitions": Range(1, 10_000),
     "max.partitions": Range(1, INT32_MAX),
     "catalog.max.entries": Range(1, INT32_MAX),

@@ -189,6 +189,27 @@ def test_deleting_topics_needs_delete_permission_and_either_a_name_or_an_id(
     assert "a" in broker.catalog.topics
 
 
+@pytest.mark.parametrize(
+    ("allowed", "exists", "code"),
+    [
+        (("DESCRIBE", "a"), True, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (("DESCRIBE", "a"), False, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (("DESCRIBE", "b"), False, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (("DELETE", "kafka-cluster"), True, ErrorCode.NONE),
+        (("DELETE", "kafka-cluster"), False, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_an_unknown_topic_is_revealed_to_principals_that_may_describe_it(
+    broker: FakeBroker, allowed: tuple[str, str], exists: bool, code: ErrorCode
+) -> None:
+    if exists:
+        broker.create("a")
+    broker.authorizer = allow_only(allowed)
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="a")])
+    [result] = broker.call(request, 6).responses
+    assert result.error_code == code
+
+
 def grow(broker: FakeBroker, name: str, count: int, **options: Any) -> ErrorCode:
     assignments = options.pop("assignments", None)
     topic = CreatePartitionsTopic(name=name, count=count, assignments=assignments)

@@ -30,6 +30,7 @@ from coterie.broker.server.apis.routing import respond_when_durable
 from coterie.broker.server.call import Call
 from coterie.broker.server.throttle import MutationQuota
 from coterie.errors import ApiError
+from coterie.types import TopicName
 from coterie.wire.configs import ConfigSource
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.create_partitions import (
@@ -161,7 +162,8 @@ def _new_topic(requested: CreatableTopic) -> NewTopic:
 
 
 def delete_topics(call: Call) -> None:
-    """Delete topics, given by name or id. Requires DELETE on each."""
+    """Delete topics, given by name or id. Requires DELETE on each, or on the
+    cluster."""
     request: DeleteTopicsRequest = call.request
     topics = request.topics
     if call.api_version < _DELETE_STATES_SINCE:
@@ -173,7 +175,8 @@ def delete_topics(call: Call) -> None:
         result = DeletableTopicResult(name=name, topic_id=topic_id)
         try:
             if count > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic.")
+                kind = "id" if name is None else "name"
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {kind}.")
             _delete(call, result, quota)
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
@@ -182,6 +185,14 @@ def delete_topics(call: Call) -> None:
         responses=results, throttle_time_ms=quota.throttle_ms
     )
     respond_when_durable(call, response, results)
+
+
+def _may_delete(call: Call, operation: Operation, name: TopicName) -> bool:
+    """Return whether DELETE on the cluster, or the operation on the topic, is
+    authorized."""
+    return call.authorize_cluster(Operation.DELETE) or call.authorize_topic(
+        operation, name
+    )
 
 
 def _delete(call: Call, result: DeletableTopicResult, quota: MutationQuota) -> None:
@@ -194,7 +205,8 @@ def _delete(call: Call, result: DeletableTopicResult, quota: MutationQuota) -> N
     name, topic_id = result.name, result.topic_id
     if name is not None and topic_id != ZERO_UUID:
         raise ApiError(
-            ErrorCode.INVALID_REQUEST, "You may not specify both topic name and id."
+            ErrorCode.INVALID_REQUEST,
+            "You may not specify both topic name and topic id.",
         )
     if name is None and topic_id == ZERO_UUID:
         raise ApiError(
@@ -204,11 +216,11 @@ def _delete(call: Call, result: DeletableTopicResult, quota: MutationQuota) -> N
         name = catalog.topic_name(topic_id)
         if name is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-        if not call.authorize_topic(Operation.DESCRIBE, name):
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        # The name is disclosed only after the check of DESCRIBE.
-        result.name = name
-    if not call.authorize_topic(Operation.DELETE, name):
+    if not _may_delete(call, Operation.DESCRIBE, name):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    # What follows discloses the name of an id, and that a topic does not exist.
+    result.name = name
+    if name in catalog.topics and not _may_delete(call, Operation.DELETE, name):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     entry = catalog.delete_topic(name)
     if catalog.topics[name].is_internal:
