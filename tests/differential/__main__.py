@@ -12,12 +12,13 @@ import secrets
 import sys
 import tempfile
 from pathlib import Path
+from random import Random
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from tests.differential.run import Run
-from tests.differential.servers import both
+from tests.differential.servers import POLICIES, both
 from tests.interop.kafka import Unavailable, fetch_jars
 
 
@@ -32,6 +33,11 @@ def main() -> int:
     parser.add_argument(
         "--restarts", type=int, default=2, help="restarts of both servers"
     )
+    parser.add_argument(
+        "--policy",
+        choices=POLICIES,
+        help="of migration between the protocols; drawn from the seed by default",
+    )
     parser.add_argument("--stop-after", type=int, default=10, metavar="N")
     options = parser.parse_args()
     seed = secrets.randbelow(10**6) if options.seed is None else options.seed
@@ -41,11 +47,12 @@ def main() -> int:
     except Unavailable as reason:
         console.print(f"Apache Kafka is unavailable: {reason}. Nothing was compared.")
         return 0
-    console.print(f"seed {seed}: repeat this run with --seed {seed}")
+    policy = options.policy or Random(seed).choice((POLICIES[0], *POLICIES))
+    console.print(f"migration {policy}; repeat this run with --seed {seed}")
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
         tempfile.TemporaryDirectory() as directory,
-        both(jars, Path(directory)) as servers,
+        both(jars, Path(directory), policy) as servers,
         Progress(*columns, console=console) as progress,
     ):
         task = progress.add_task("requests", total=options.requests)

@@ -19,7 +19,7 @@ TIMED_MS: Final = 400
 """Session and rebalance time-outs in sequences with timers."""
 UNTIMED_MS: Final = 60_000
 _TWISTED: Final = 0.08
-_TEXTS: Final = ("", " ", "%g1", "%g2", "none", "a" * 300, "\xe9", "range", ".*")
+_TEXTS: Final = ("", " ", "%g1", "%g2", "none", "a" * 300, "\xe9", "range")
 _NUMBERS: Final = (-3, -2, -1, 0, 1, 2, 3, 100, 32_767)
 _LARGE: Final = (2**31 - 1, -(2**31))
 # No 1, which is an earlier epoch in Kafka and may be the first one here.

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
 from tests.differential.classic import MISLEADING
+from tests.differential.generate import TIMED_MS
 from tests.differential.play import Found
 from tests.differential.steps import Step
 
@@ -79,6 +80,49 @@ def _has_no_time(found: Found, _: Sequence[Step]) -> bool:
     return is_topics and found.step.request.timeout_ms <= 0
 
 
+def _follows_removal(found: Found, steps: Sequence[Step]) -> bool:
+    is_leader = found.difference.kind in {".leader", ".members"}
+    if found.step.api is not ApiKey.JOIN_GROUP or not is_leader:
+        return False
+    return any(
+        step.api is ApiKey.LEAVE_GROUP
+        or getattr(step.request, "rebalance_timeout_ms", 0) == TIMED_MS
+        for step in steps
+    )
+
+
+def _is_unknown_operation(found: Found, _: Sequence[Step]) -> bool:
+    if found.step.api is not ApiKey.INCREMENTAL_ALTER_CONFIGS:
+        return False
+    return (found.difference.kafka, found.difference.coterie) == (
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.INVALID_REQUEST,
+    )
+
+
+def _joins_again(found: Found, kafka: ErrorCode, coterie: ErrorCode) -> bool:
+    """Return whether a heartbeat that joins with an instance id has these errors."""
+    if found.step.api is not ApiKey.CONSUMER_GROUP_HEARTBEAT:
+        return False
+    is_static = found.request.instance_id is not None
+    is_joining = found.request.member_epoch == 0
+    errors = (found.difference.kafka, found.difference.coterie)
+    return is_static and is_joining and errors == (kafka, coterie)
+
+
+def _becomes_static(found: Found, _: Sequence[Step]) -> bool:
+    return _joins_again(found, ErrorCode.NONE, ErrorCode.INVALID_REQUEST)
+
+
+def _returns_by_its_id(found: Found, _: Sequence[Step]) -> bool:
+    return _joins_again(found, ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.NONE)
+
+
+def _fails_in_kafka(found: Found, steps: Sequence[Step]) -> bool:
+    fails = _joins_again(found, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE)
+    return fails and bool(_joins(found, steps))
+
+
 def _has_only_epoch(found: Found, _: Sequence[Step]) -> bool:
     if found.step.api is not ApiKey.OFFSET_FETCH or found.difference.kafka != -1:
         return False
@@ -139,6 +183,44 @@ KNOWN: Final[tuple[Known, ...]] = (
         "Kafka's fault: it looks up a null id.",
         _has_only_epoch,
         is_final=False,
+    ),
+    Known(
+        "leader of a classic group after its leader was removed",
+        "any member",
+        "the member that joined first",
+        "Kafka takes the first of a hash table of random member ids.",
+        _follows_removal,
+    ),
+    Known(
+        "IncrementalAlterConfigs with an unknown operation",
+        "-1",
+        "42",
+        "Kafka's fault: it throws while it decodes the operation.",
+        _is_unknown_operation,
+        is_final=False,
+    ),
+    Known(
+        "heartbeat at epoch 0 of a member that joined without an instance id and has "
+        "one now",
+        "0, and it is static",
+        "42",
+        "Later Kafka refuses it: other members may rely on the instance id.",
+        _becomes_static,
+    ),
+    Known(
+        "heartbeat at epoch 0 of a static member with its own member id",
+        "111",
+        "0",
+        "Later Kafka accepts it: the process may have missed the first response.",
+        _returns_by_its_id,
+    ),
+    Known(
+        "static member of the consumer protocol takes the place of a classic one whose "
+        "JoinGroup waits",
+        "-1",
+        "0",
+        "Kafka's fault: it converts a member without a protocol.",
+        _fails_in_kafka,
     ),
     Known(
         "upgrade of a classic group whose members name partitions that they own and "

@@ -31,7 +31,7 @@ SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "300",
     "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "5000",
+    "group.consumer.heartbeat.interval.ms": "4000",
     "group.consumer.min.session.timeout.ms": "300",
     "group.consumer.session.timeout.ms": "60000",
     "group.consumer.assignment.interval.ms": "0",
@@ -40,6 +40,8 @@ SETTINGS: Final = {
     "group.max.size": "4",
 }
 """Those of both servers: no delays, so that an answer depends on requests alone."""
+_POLICY: Final = "group.consumer.migration.policy"
+POLICIES: Final = ("bidirectional", "upgrade", "downgrade", "disabled")
 _KAFKA_ONLY: Final = {
     # The target assignment is computed in the request, as without an interval here.
     "group.consumer.assignor.offload.enable": "false",
@@ -145,8 +147,9 @@ class Kafka:
 
     name = "Kafka"
 
-    def __init__(self, jars: Path, directory: Path) -> None:
-        self._node = open_node(jars, directory, {**SETTINGS, **_KAFKA_ONLY})
+    def __init__(self, jars: Path, directory: Path, policy: str = POLICIES[0]) -> None:
+        settings = {**SETTINGS, **_KAFKA_ONLY, _POLICY: policy}
+        self._node = open_node(jars, directory, settings)
 
     @property
     def address(self) -> str:
@@ -167,12 +170,13 @@ class Coterie:
 
     name = "Coterie"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, policy: str = POLICIES[0]) -> None:
         self._directory = directory
+        self._policy = policy
         self._process = self._start()
 
     def _start(self) -> ServerProcess:
-        settings = {**SETTINGS, "log.flush.sync": "false"}
+        settings = {**SETTINGS, _POLICY: self._policy, "log.flush.sync": "false"}
         words = [f"{name}={value}" for name, value in settings.items()]
         return start_with_sasl(self._directory, *words, data=self._directory / "data")
 
@@ -197,11 +201,11 @@ def client_of(server: Server, user: str = ADMIN) -> WireClient:
 
 
 @contextmanager
-def both(jars: Path, directory: Path) -> Iterator[tuple[Server, Server]]:
-    """Start Kafka and Coterie; stop both at the end."""
-    coterie = Coterie(directory / "coterie")
+def both(jars: Path, directory: Path, policy: str) -> Iterator[tuple[Server, Server]]:
+    """Start Kafka and Coterie with a migration policy; stop both at the end."""
+    coterie = Coterie(directory / "coterie", policy)
     try:
-        kafka = Kafka(jars, directory / "kafka")
+        kafka = Kafka(jars, directory / "kafka", policy)
     except BaseException:
         coterie.stop()
         raise

@@ -122,7 +122,6 @@ def _create(
     )
     if not call.authorize_topic(Operation.DESCRIBE_CONFIGS, topic.name):
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        result.configs = None
         return result
     result.num_partitions = topic.partition_count
     result.replication_factor = topic.replication_factor
