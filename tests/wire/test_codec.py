@@ -130,7 +130,6 @@ def test_unknown_tagged_fields_are_kept_and_encoded_in_order() -> None:
     assert encode(request, 4) == body
 
 
-@pytest.mark.fact("G1-07b")
 @pytest.mark.parametrize(
     "tags", [b"\2\5\0\5\0", b"\2\5\0\4\0", b"\1\5\3ab", b"\1\5", b"\1", b""]
 )

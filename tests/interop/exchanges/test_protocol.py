@@ -8,13 +8,16 @@ import pytest
 
 from coterie.wire.codec import decode, encode
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.list_groups import ListGroupsRequest
 from tests.broker.server.harness import WireClient
 
 from .conftest import Connect
-from .members import describe_classic
+from .members import describe_classic, join_consumer
 
 API_VERSIONS, LIST_GROUPS, HEARTBEAT = 18, 16, 12
 UNKNOWN_MEMBER_ID = 25
@@ -86,6 +89,16 @@ def test_pipelined_requests_are_answered_in_order(wire: WireClient, group: str) 
         assert not i % 2 or answer.coordinators[0].key == f"{group}-{i}"
 
 
+@pytest.mark.fact("G1-07b")
+def test_compact_lengths_are_one_more(wire: WireClient) -> None:
+    # The states and the types of groups: one state of five bytes, and no types.
+    body = b"\x02" + b"\x06Empty" + b"\x01" + b"\0"
+    send(wire, LIST_GROUPS, 5, b"\0" + body)
+    frame = wire.receive_frame()
+    assert struct.unpack_from(">ibih", frame) == (7, 0, 0, 0)
+    assert wire.call(ListGroupsRequest(states_filter=["Empty"]), 5).error_code == 0
+
+
 @pytest.mark.fact("G1-07a")
 def test_unknown_tagged_fields_are_skipped(wire: WireClient, group: str) -> None:
     request = HeartbeatRequest(group_id=group, generation_id=1, member_id="m")
@@ -95,6 +108,32 @@ def test_unknown_tagged_fields_are_skipped(wire: WireClient, group: str) -> None
     send(wire, HEARTBEAT, 4, b"\0" + body[:-1] + tags)
     frame = wire.receive_frame()
     assert struct.unpack(">ibihb", frame) == (7, 0, 0, UNKNOWN_MEMBER_ID, 0)
+
+
+@pytest.mark.fact("G1-07c")
+def test_an_absent_assignment_is_a_negative_byte(
+    wire: WireClient, group: str, topic: str
+) -> None:
+    member = join_consumer(wire, group, topic)
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=group, member_id=member.id, member_epoch=member.epoch
+    )
+    wire.send(request, 0)
+    frame = wire.receive_frame()
+    # The assignment is null; after it are the tags of the response.
+    assert frame[-2:] == b"\xff\0"
+    rejoin = ConsumerGroupHeartbeatRequest(
+        group_id=group,
+        member_id=member.id,
+        member_epoch=0,
+        rebalance_timeout_ms=30_000,
+        subscribed_topic_names=[topic],
+        topic_partitions=[],
+    )
+    wire.send(rejoin, 0)
+    name = bytes([len(member.id) + 1]) + member.id.encode()
+    after_the_id = wire.receive_frame().partition(name)[2]
+    assert after_the_id[8:9] == b"\x01"  # after the epoch and the interval
 
 
 @pytest.mark.fact("G1-08")
