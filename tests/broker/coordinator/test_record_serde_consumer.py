@@ -34,7 +34,7 @@ from coterie.broker.coordinator.records import (
 )
 from coterie.broker.coordinator.result import Record
 from coterie.errors import LogCorrupt
-from coterie.wire.schema import Struct
+from coterie.wire.schema import PRIVATE_TAG, Struct
 
 GOLDEN_FILE = Path(__file__).parent / "kafka_4_4_consumer_records.tsv"
 GROUP, MEMBER = "grüppe", "member-1"
@@ -271,6 +271,9 @@ def test_fields_of_the_kip_are_tagged_fields_after_kafkas_fields(
     assert value.startswith(untagged)
     assert len(value) > len(kafkas_value)
     assert value[len(untagged)] in {1, 3}
+    # The first tag is an unsigned varint above Kafka's tags.
+    first_tag = bytes([PRIVATE_TAG & 0x7F | 0x80, PRIVATE_TAG >> 7])
+    assert value[len(untagged) + 1 :].startswith(first_tag)
     assert decode_record(key, value) == record
 
 
