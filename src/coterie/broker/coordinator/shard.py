@@ -49,7 +49,6 @@ from coterie.broker.coordinator.client_side.computation import (
 from coterie.broker.coordinator.consumer import heartbeat as consumer_heartbeat
 from coterie.broker.coordinator.consumer import leave as consumer_leave
 from coterie.broker.coordinator.consumer import replay as consumer_replay
-from coterie.broker.coordinator.consumer.advance import handle_make_target
 from coterie.broker.coordinator.consumer.classic_members import (
     heartbeat_of_classic_member,
     join_of_classic_member,
@@ -65,7 +64,6 @@ from coterie.broker.coordinator.consumer.timers import (
     EndComputation,
     EndRevocation,
     ExpireMember,
-    MakeTarget,
     ResolveRegexes,
     timers_after_load,
 )
@@ -178,7 +176,6 @@ _HANDLERS: Final[Mapping[type, _Handler]] = {
     EndSyncPhase: lifecycle.handle_timer,
     ExpireMember: consumer_leave.handle_timer,
     EndRevocation: consumer_leave.handle_timer,
-    MakeTarget: handle_make_target,
     EndComputation: handle_end_computation,
     ResolveRegexes: resolve_regexes,
     ExpireOffsets: expire_offsets,

@@ -143,6 +143,8 @@ def test_a_classic_member_rejoins_after_its_target_is_computed() -> None:
     assert sync(driver, "c", 1).error == ErrorCode.NONE
     assert heartbeat(driver, "c", 1) == ErrorCode.NONE
     driver.advance(interval_ms)
+    assert heartbeat(driver, "c", 1) == ErrorCode.NONE
+    driver.heartbeat("m", 1)
     assert heartbeat(driver, "c", 1) == IN_PROGRESS
     assert rejoined(driver, "c").response.generation_id == 2
 

@@ -140,19 +140,6 @@ def test_a_first_member_without_topics_does_not_delay_the_next_target() -> None:
     assert received_assignment(sent) == {"foo": [0, 1, 2, 3, 4, 5]}
 
 
-def test_an_emptied_group_computes_no_target_after_the_interval() -> None:
-    driver = GroupDriver(settings=Settings())
-    driver.join("m")
-    driver.join("n")
-    assert ("target", "g") in driver.timers
-    driver.heartbeat("m", -1)
-    driver.heartbeat("n", -1)
-    before = len(driver.results)
-    driver.advance(driver.settings.group_consumer_assignment_interval_ms)
-    assert not any(result.records for result in driver.results[before:])
-    assert (driver.group.epoch, driver.group.assignment_epoch) == (4, 1)
-
-
 @pytest.mark.fact("H-10", "E11-06", "E7-39a")
 def test_a_failing_assignor_writes_nothing(driver: GroupDriver) -> None:
     def fails(spec: object) -> None:

@@ -15,11 +15,13 @@ from coterie.broker.coordinator.consumer.member import (
     STATIC_LEAVE_EPOCH,
 )
 from coterie.broker.coordinator.consumer.subscriptions import TopicsChanged
-from coterie.broker.coordinator.consumer.timers import MakeTarget
 from coterie.broker.coordinator.record_serde import encode_record
 from coterie.broker.coordinator.records import ConsumerGroupTargetAssignmentMetadataKey
 from coterie.broker.coordinator.result import Context, Record, Result
 from coterie.settings import Settings
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
 from tests.broker.coordinator.consumer.groups import (
     AT_ONCE,
     GroupDriver,
@@ -199,7 +201,9 @@ def test_a_join_or_leave_reads_and_writes_only_members_with_another_target(
     driver = planned_group("a", "b", "c")
     if epoch == LEAVE_EPOCH:
         driver.heartbeat("c", epoch)
-        request: Any = MakeTarget(driver.group_id)
+        request: Any = ConsumerGroupHeartbeatRequest(
+            group_id=driver.group_id, member_id="a", member_epoch=driver.group.epoch - 1
+        )
     else:
         driver.join("d")
         request = driver.last_sent

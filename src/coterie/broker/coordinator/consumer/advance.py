@@ -13,7 +13,6 @@ from typing import Final
 
 from coterie.broker.coordinator.client_side.computation import (
     delegate_target,
-    is_client_side,
     requests_assignment,
 )
 from coterie.broker.coordinator.consumer import timers
@@ -27,10 +26,7 @@ from coterie.broker.coordinator.consumer.reconcile import (
     reconcile,
 )
 from coterie.broker.coordinator.consumer.subscriptions import update_regex
-from coterie.broker.coordinator.consumer.target import make_target, make_target_if_due
-from coterie.broker.coordinator.consumer.timers import MakeTarget
-from coterie.broker.coordinator.result import Context, Result
-from coterie.broker.coordinator.state import State
+from coterie.broker.coordinator.consumer.target import make_target_if_due
 from coterie.types import TopicId
 
 _UNREVOKED: Final = MemberState.UNREVOKED_PARTITIONS
@@ -82,22 +78,6 @@ def refresh_group(draft: ConsumerDraft) -> None:
     assert not draft.is_touched, "a changed member needs advance()"
     _bump_if_needed(draft, needs_target=False)
     make_target_if_due(draft)
-
-
-def handle_make_target(state: State, request: MakeTarget, context: Context) -> Result:
-    """Compute the target that waited for the assignment interval (KIP-1263).
-
-    Raises:
-        ApiError: UNKNOWN_SERVER_ERROR: the assignor failed. The next heartbeat of any
-            member retries.
-    """
-    group = state.consumer_groups.get(request.group_id)
-    if group is None or not group.members:
-        return Result()
-    draft = ConsumerDraft(group, context)
-    if draft.epoch > draft.assignment_epoch and not is_client_side(draft):
-        make_target(draft)
-    return draft.result()
 
 
 def _needs_target(group: ConsumerGroup, before: Member, after: Member) -> bool:

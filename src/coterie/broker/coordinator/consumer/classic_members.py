@@ -300,11 +300,7 @@ def _replace_empty(
     made = join.handle(state, request, context)
     if not made.records:
         return made
-    cancel = timers.cancel_target(group.group_id)
-    return made._replace(
-        records=(*group_tombstones(group), *made.records),
-        timers=(cancel, *made.timers),
-    )
+    return made._replace(records=(*group_tombstones(group), *made.records))
 
 
 def _find_sender(

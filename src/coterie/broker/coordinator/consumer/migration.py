@@ -418,7 +418,6 @@ def _replace_timers_of_consumer_group(
     draft: ConsumerDraft, classic: ClassicGroup, gone: Collection[Member]
 ) -> None:
     group_id = draft.group_id
-    draft.set(timers.cancel_target(group_id))
     draft.set(timers.cancel_computation(group_id))
     for member_id in draft.group.members:
         draft.set(timers.cancel_rebalance(group_id, member_id))

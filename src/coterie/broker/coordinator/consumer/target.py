@@ -1,15 +1,16 @@
 """The target assignment of a group: its inputs, the assignor, and its records (E11).
 
-`build_target` and `group_spec` are pure. `make_target` writes a record 7 for each
-member whose target changed, and always a record 6 (E7-39, E7-40).
+`build_target` and `group_spec` are pure. `make_target_if_due` writes a record 7 for
+each member whose target changed, and always a record 6 (E7-39, E7-40).
 
 The `uniform` assignor visits all members. When only members joined or left since the
-newest target, `make_target` computes the same result from the group's plan, at the cost
-of these members.
+newest target, the same result is computed from the group's plan, at the cost of these
+members.
 
 A group that got a target within the last `group.consumer.assignment.interval.ms` waits
 for the next one, so that members that join at the same time share one run of the
-assignor (KIP-1263). Until then the group is Assigning and keeps its old target.
+assignor (KIP-1263). Until then the group is Assigning and keeps its old target; the
+first heartbeat of any member after the interval computes the new one.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ from coterie.broker.coordinator.assignors.spec import (
     TopicSpec,
 )
 from coterie.broker.coordinator.client_side.values import NO_DETAIL
-from coterie.broker.coordinator.consumer import timers
 from coterie.broker.coordinator.consumer.draft import ConsumerDraft, PlanSet
 from coterie.broker.coordinator.consumer.member import Member, Target
 from coterie.broker.coordinator.consumer.plan import TargetPlan, has_same_subscription
@@ -157,23 +157,15 @@ def make_target_if_due(draft: ConsumerDraft) -> None:
     Raises:
         ApiError: UNKNOWN_SERVER_ERROR: the assignor failed (E11-06).
     """
-    if draft.epoch <= draft.assignment_epoch:
-        return
     context, group = draft.context, draft.group
     interval_ms = context.environment.configs.assignment_interval_ms(group.group_id)
     due_ms = group.assigned_ms + interval_ms if group.assigned_ms else 0
-    if context.now_ms < due_ms:
-        draft.set(timers.target_timer(group.group_id, due_ms))
-    else:
-        make_target(draft)
+    if draft.epoch > draft.assignment_epoch and context.now_ms >= due_ms:
+        _make_target(draft)
 
 
-def make_target(draft: ConsumerDraft) -> None:
-    """Compute the target of the group epoch with the preferred assignor.
-
-    Raises:
-        ApiError: UNKNOWN_SERVER_ERROR: the assignor failed (E11-06).
-    """
+def _make_target(draft: ConsumerDraft) -> None:
+    """Compute the target of the group epoch with the preferred assignor."""
     group, context = draft.group, draft.context
     assert draft.epoch > draft.assignment_epoch, "an epoch has one target"
     assign = context.environment.assignors[draft.preferred_assignor()]
@@ -186,7 +178,6 @@ def make_target(draft: ConsumerDraft) -> None:
         if member_id in new.changed or draft.detail(member_id) != NO_DETAIL:
             draft.put_target(member_id, target)
     draft.put_target_epoch()
-    draft.set(timers.cancel_target(group.group_id))
 
 
 def target_input(draft: ConsumerDraft) -> TargetInput:

@@ -40,12 +40,6 @@ class EndRevocation(NamedTuple):
     member_epoch: int
 
 
-class MakeTarget(NamedTuple):
-    """The end of a group's assignment interval (KIP-1263)."""
-
-    group_id: GroupId
-
-
 class ResolveRegexes(NamedTuple):
     """The due resolution of a group's regular expressions.
 
@@ -133,16 +127,6 @@ def cancel_classic(group_id: GroupId, member_id: MemberId) -> tuple[CancelTimer,
     """Return the cancellations for a classic member that is removed or changes
     protocol."""
     return cancel_join(group_id, member_id), cancel_sync(group_id, member_id)
-
-
-def target_timer(group_id: GroupId, at_ms: int) -> Timer:
-    """Return the timer of the assignment interval, after which the next target is
-    computed."""
-    return Timer(("target", group_id), at_ms, MakeTarget(group_id))
-
-
-def cancel_target(group_id: GroupId) -> CancelTimer:
-    return CancelTimer(("target", group_id))
 
 
 def regex_timer(group_id: GroupId, at_ms: int, context: Context) -> Timer:
