@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from coterie.auth.acl import Operation, PermissionType, ResourceType
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest
@@ -199,3 +200,32 @@ def test_deleting_offsets_needs_delete_on_the_group_and_read_on_topics(
         lambda: delete_offsets(alice, group, seen, hidden) == expected,
         expected=str(expected),
     )
+
+
+def join_error(wire: WireClient, group: str, *topics: str) -> int:
+    """Join as a new member; return the error code."""
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=group,
+        member_id="m",
+        rebalance_timeout_ms=30_000,
+        subscribed_topic_names=[*topics],
+        topic_partitions=[],
+    )
+    error: int = wire.call(request, 1).error_code
+    return error
+
+
+@pytest.mark.fact("E7-02", "E7-03")
+def test_a_heartbeat_needs_read_on_the_group_and_describe_on_its_topics(
+    admin: WireClient, alice: WireClient, group: str
+) -> None:
+    seen, hidden = f"{group}-seen", f"{group}-hidden"
+    assert join_error(alice, group, seen) == GROUP_AUTHORIZATION_FAILED
+    allow(
+        admin,
+        (Operation.READ, ResourceType.GROUP, group),
+        (Operation.DESCRIBE, ResourceType.TOPIC, seen),
+    )
+    eventually(lambda: join_error(alice, group, seen) == 0, expected="a member")
+    for topics in ([hidden], [seen, hidden]):
+        assert join_error(alice, group, *topics) == TOPIC_AUTHORIZATION_FAILED
