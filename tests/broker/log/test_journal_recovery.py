@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.log import journal as journal_module
 from coterie.broker.log.checkpoint import Checkpointer, Moved
 from coterie.broker.log.journal import JournalLog, JournalPartition
 from coterie.broker.log.log import Log
@@ -215,11 +216,26 @@ def test_a_short_segment_is_found(tmp_path: Path, length: int) -> None:
         open_small(crashed)
 
 
+def test_the_directory_of_new_journals_is_synced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    synced: list[tuple[Path, int]] = []
+
+    def sync(directory: Path) -> None:
+        synced.append((directory, len(list(directory.glob("*.journal")))))
+
+    monkeypatch.setattr(journal_module, "sync_directory", sync)
+    open_small(tmp_path).close()
+    assert ((tmp_path / FIRST).parent, 2) in synced
+
+
 def test_a_missing_segment_is_found(tmp_path: Path) -> None:
     path = stored(tmp_path)
     path.unlink()
     log = open_small(tmp_path)
-    with pytest.raises(LogCorrupt, match=f"{path.name} .* the file is missing"):
+    with pytest.raises(
+        LogCorrupt, match=rf"{path.name} .* byte 0: the file is missing"
+    ):
         log.find_timestamp(PARTITION, 2)
     log.close()
 

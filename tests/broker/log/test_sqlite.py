@@ -274,6 +274,16 @@ def test_a_changed_row_is_found_at_start(tmp_path: Path, change: str) -> None:
         SqliteLog(tmp_path)
 
 
+@pytest.mark.parametrize("size", ["-1", "'text'", "0.5"])
+def test_a_changed_size_is_found_when_it_is_read(tmp_path: Path, size: str) -> None:
+    _write(tmp_path)
+    log = SqliteLog(tmp_path)
+    _change(tmp_path, f"UPDATE batches SET size_bytes = {size}")
+    with pytest.raises(LogCorrupt, match="the sizes of partition number 1"):
+        log.size_bytes(PARTITION)
+    log.close()
+
+
 def test_a_changed_value_is_found_when_it_is_read(tmp_path: Path) -> None:
     _write(tmp_path)
     _change(tmp_path, "UPDATE small_values SET value = x'00'")

@@ -288,6 +288,20 @@ def test_a_bug_in_one_partition_does_not_stop_the_cleaning_of_others(
     cleaner.stop()
 
 
+def test_a_stopped_cleaner_leaves_no_timer() -> None:
+    broker = FakeBroker(log_retention_check_interval_ms=INTERVAL_MS)
+    waiting = broker.scheduler.waiting
+    cleaner = LogCleaner(broker.data, broker.transactions)
+    cleaner.stop()
+    cleaner.start()
+    assert broker.scheduler.waiting == waiting
+    cleaner = LogCleaner(broker.data, broker.transactions)
+    cleaner.start()
+    assert broker.scheduler.waiting == waiting + 1
+    cleaner.stop()
+    assert broker.scheduler.waiting == waiting
+
+
 def content_starts(broker: FakeBroker) -> list[int]:
     parts = [part for part in broker.data.partitions() if part.name.topic == "a"]
     return [part.bounds().log_start_offset for part in parts]

@@ -51,6 +51,20 @@ def test_only_batches_after_the_saved_producer_state_are_read_at_restart(
     assert read == [20]
 
 
+def test_records_are_deleted_before_the_producer_state_is_loaded(
+    broker: FakeBroker,
+) -> None:
+    broker.restart()
+    partition = broker.data.partition("a", 0)
+    assert partition is not None
+    version = partition.version
+    broker.data.truncate(partition, 3)
+    broker.log.flush()
+    broker.loop.end_turn()
+    assert partition.version > version
+    assert send(broker, BATCHES) == BATCHES
+
+
 def test_saved_producer_state_is_deleted_with_its_topic(broker: FakeBroker) -> None:
     assert len(list(broker.log.items(PRODUCERS_SPACE))) == 1
     broker.data.stage([broker.catalog.delete_topic("a")])

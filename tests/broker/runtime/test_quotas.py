@@ -297,6 +297,18 @@ def test_connections_of_an_address_are_refused_above_its_rate() -> None:
     assert quotas.throttled[CONNECTION].total_ms == 2_000
 
 
+def test_idle_addresses_are_forgotten() -> None:
+    quotas = quotas_of()
+    configure(quotas.configured, {"ip": None}, connection_creation_rate=1)
+    for number in range(3_000):
+        later = NOW + number * 60_000
+        assert (
+            quotas.record_connection(f"10.0.{number // 250}.{number % 250}", later) == 0
+        )
+    assert quotas.sweeps > 0
+    assert quotas.meter_count < 3_000
+
+
 def test_connections_above_the_brokers_rate_are_accepted_one_after_the_other() -> None:
     quotas = quotas_of(Settings(max_connection_creation_rate=2))
     delays = [quotas.accept_delay_ms(NOW) for _ in range(23)]

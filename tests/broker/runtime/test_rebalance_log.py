@@ -211,6 +211,7 @@ def test_commits_and_stable_heartbeats_have_no_line(
     lines()
     for _ in range(3):
         heartbeat(client, "m", 1, topic_partitions=[])
+    heartbeat(client, "m", 1, rebalance_timeout_ms=7_000)
     commit = OffsetCommitRequest(
         group_id="other",
         topics=[

@@ -509,6 +509,7 @@ def test_groups_of_a_failed_round_are_written_by_the_next_round() -> None:
     assert "g" in world.driven("g").shard.changed
     assert world.driven("g").records_since_snapshot == 1
     world.disk_fails = None
+    assert rounds.snapshotter._round is None
     world.call(commit_request("h", 2), "h")
     rounds.snapshotter.write_all()
     world.flusher.flush()
