@@ -230,6 +230,16 @@ async def test_an_unexpected_exception_in_a_write_is_a_failed_write(
     flusher.close()
 
 
+def test_a_call_of_the_worker_before_its_write_ends_changes_nothing() -> None:
+    flusher = Flusher(MemoryLog(), Loop(), threaded=True)
+    assert flusher._writer is not None
+    flusher._taken = taken = object()  # type: ignore[assignment]
+    flusher._worker_done()
+    assert flusher._taken is taken
+    flusher._taken = None
+    flusher.close()
+
+
 @pytest.mark.asyncio
 async def test_flush_waits_for_the_worker() -> None:
     log = GatedLog()

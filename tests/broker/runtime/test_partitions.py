@@ -52,7 +52,7 @@ def test_only_batches_after_the_saved_producer_state_are_read_at_restart(
 
 
 def test_records_are_deleted_before_the_producer_state_is_loaded(
-    broker: FakeBroker,
+    broker: FakeBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.restart()
     partition = broker.data.partition("a", 0)
@@ -62,6 +62,7 @@ def test_records_are_deleted_before_the_producer_state_is_loaded(
     broker.log.flush()
     broker.loop.end_turn()
     assert partition.version > version
+    assert caplog.records == []
     assert send(broker, BATCHES) == BATCHES
 
 
