@@ -134,14 +134,23 @@ def test_a_producer_with_an_older_epoch_is_fenced(named: tuple[int, int]) -> Non
     assert code_of(caught) is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_fenced_producer_cannot_abort_the_transaction_of_a_newer_epoch() -> None:
+def test_a_fenced_producer_aborts_the_transaction_of_a_newer_epoch() -> None:
+    # The request is refused all the same, as Kafka refuses the client's retry.
     world = World()
     world.initialise()
     world.initialise()
     world.add()
-    with pytest.raises(ApiError):
+    assert world.claim == Claim("t", 100, 1)
+    step = world.initialise(100, 0)
+    assert step.error is ErrorCode.PRODUCER_FENCED
+    assert step.markers == Markers(100, 2, False, frozenset({PARTITION}))
+    assert world.current.state is TransactionState.COMPLETE_ABORT
+    # Without an open transaction there is nothing to abort.
+    with pytest.raises(ApiError) as caught:
         world.initialise(100, 0)
-    assert world.current.is_ongoing
+    assert code_of(caught) is ErrorCode.PRODUCER_FENCED
+    world.initialise(100, 1)
+    assert world.claim == Claim("t", 100, 2)
 
 
 def test_an_exhausted_epoch_assigns_a_new_producer_id() -> None:

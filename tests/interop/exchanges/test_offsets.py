@@ -9,6 +9,7 @@ import pytest
 
 from coterie.broker.coordinator.record_serde import decode_record
 from coterie.broker.coordinator.records import OffsetCommitValue
+from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -19,7 +20,13 @@ from coterie.wire.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from tests.broker.server.harness import WireClient
+from tests.real_clients.confluent_admin import create_topic
 from tests.support.waiting import eventually
 
 from .conftest import Connect
@@ -301,3 +308,66 @@ def test_a_commit_with_an_older_epoch_is_for_partitions_assigned_by_then(
     unknown = [(*new, {0: 6, 9: 6}), (*old, {0: 6})]
     assert codes(unknown) == [UNKNOWN_TOPIC_OR_PARTITION, *[STALE_MEMBER_EPOCH] * 2]
     assert codes(both, epoch=last.member_epoch) == [0, 0]
+
+
+def fetched(
+    wire: WireClient, group: str, topic: str, topic_id: bytes, version: int
+) -> list[tuple[int, int]]:
+    """Return offset and error code of partition 0 as OffsetFetch returns them."""
+    requested = OffsetFetchRequestTopics(
+        name="" if version >= 10 else topic,
+        topic_id=topic_id if version >= 10 else bytes(16),
+        partition_indexes=[0],
+    )
+    asked = OffsetFetchRequestGroup(group_id=group, topics=[requested])
+    [found] = wire.call(OffsetFetchRequest(groups=[asked]), version).groups
+    return [
+        (each.committed_offset, each.error_code)
+        for of_topic in found.topics
+        for each in of_topic.partitions
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.fact("E17-21", "H-100")
+def test_offsets_of_a_deleted_topic_are_not_those_of_its_successor(
+    wire: WireClient, group: str, topic: str, bootstrap: str
+) -> None:
+    old = topic_id(wire, topic)
+    commit(wire, group, {(topic, 0): 5})
+    assert fetched(wire, group, topic, old, 10) == [(5, 0)]
+    deletion = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=topic)], timeout_ms=10_000
+    )
+    assert [each.error_code for each in wire.call(deletion, 6).responses] == [0]
+    eventually(
+        lambda: fetched(wire, group, topic, old, 9) == [(-1, 0)],
+        expected="tombstones",
+    )
+    assert fetched(wire, group, topic, old, 10) == [(-1, UNKNOWN_TOPIC_ID)]
+    assert describe_classic(wire, group).group_state == "Empty"
+    create_topic(bootstrap, topic, partitions=1)
+    new = topic_id(wire, topic)
+    assert new != old
+    assert fetched(wire, group, topic, new, 10) == [(-1, 0)]
+    commit(wire, group, {(topic, 0): 8})
+    assert fetched(wire, group, topic, new, 10) == [(8, 0)]
+    assert fetched(wire, group, topic, old, 10) == [(-1, UNKNOWN_TOPIC_ID)]
+    assert fetched(wire, group, topic, old, 9) == [(8, 0)]
+
+
+def test_a_repeated_topic_or_partition_is_answered_each_time(
+    wire: WireClient, group: str, topic: str
+) -> None:
+    repeated = [(topic, b"", {0: 1}), (topic, b"", {0: 3})]
+    found = commit_to(wire, group, repeated)
+    assert found == [(topic, [(0, 0)]), (topic, [(0, 0)])]
+    assert fetched(wire, group, topic, b"", 9) == [(3, 0)]
+    # With an error anywhere, each topic is answered once.
+    found = commit_to(wire, group, [*repeated, (topic, b"", {9: 1})])
+    errors = [(9, UNKNOWN_TOPIC_OR_PARTITION), (0, 0), (0, 0)]
+    assert found == [(topic, errors)]
+    assert delete_from(wire, group, [(topic, [0, 0]), (topic, [0])]) == (
+        0,
+        [(topic, [(0, 0), (0, 0)]), (topic, [(0, 0)])],
+    )

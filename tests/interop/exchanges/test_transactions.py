@@ -190,3 +190,19 @@ def test_an_idempotent_producer_names_both_id_and_epoch_or_neither(
     found = init_producer_id(wire, None, *claim, version=version)
     assert found.error_code == code
     assert found.producer_epoch == (-1 if code else 0)
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_a_fenced_producer_aborts_the_transaction_of_its_successor(
+    wire: WireClient, group: str, version: int
+) -> None:
+    old = new_producer(wire, group)
+    new = new_producer(wire, group)
+    assert add_offsets(wire, new, group) == 0
+    found = init_producer_id(wire, group, old.id, old.epoch, version=version)
+    fenced = INVALID_PRODUCER_EPOCH if version < 4 else PRODUCER_FENCED
+    assert (found.error_code, found.producer_epoch) == (fenced, -1)
+    assert end_txn(wire, new, commit=True).error_code == INVALID_TXN_STATE
+    assert add_offsets(wire, new, group) == PRODUCER_FENCED
+    found = init_producer_id(wire, group, new.id, new.epoch, version=version)
+    assert (found.error_code, found.producer_epoch) == (0, new.epoch + 1)

@@ -112,12 +112,14 @@ class Markers(NamedTuple):
 class Transition(NamedTuple):
     """The result of a request: the new state of the transaction, the markers to append.
 
-    `is_change` is false for a retried request, for which no entry is written.
+    `is_change` is false for a retried request, for which no entry is written. `error`
+    is the response to a request that has an effect although it is refused.
     """
 
     transaction: Transaction
     markers: Markers | None = None
     is_change: bool = True
+    error: ErrorCode | None = None
 
 
 class Claim(NamedTuple):
@@ -168,7 +170,10 @@ class Transactions:
         The claim's producer id and epoch are -1 when the client has none yet. In Kafka
         the client retries after the abort; here the abort and the new epoch are one
         transition. The abort has an epoch of its own, which a producer that names its
-        epoch gets, and which fences any other. Raises ApiError PRODUCER_FENCED.
+        epoch gets, and which fences any other. As in Kafka, where epochs are compared
+        when the client retries, the request of a fenced producer has the abort too.
+
+        Raises ApiError PRODUCER_FENCED.
         """
         found = self._by_id.get(claim.transactional_id)
         if found is None:
@@ -184,13 +189,15 @@ class Transactions:
         _check_owner(found, claim)
         markers = None
         if found.is_ongoing:
-            if claim.producer_id != NO_PRODUCER_ID and (
-                claim.producer_epoch != found.producer_epoch
-            ):
-                raise ApiError(ErrorCode.PRODUCER_FENCED)
-            found, markers, _ = _abort(found, fresh_producer_id, now_ms)
-        found = replace(found, timeout_ms=timeout_ms)
-        bumped = _bump_at_init(found, claim, fresh_producer_id)
+            aborted = _abort(found, fresh_producer_id, now_ms)
+            found, markers = aborted.transaction, aborted.markers
+        try:
+            bumped = _bump_at_init(found, claim, fresh_producer_id)
+        except ApiError as error:
+            if markers is None:
+                raise
+            return Transition(found, markers, error=error.code)
+        bumped = replace(bumped, timeout_ms=timeout_ms)
         bumped = replace(
             bumped, state=TransactionState.EMPTY, partitions=frozenset(), started_ms=-1
         )

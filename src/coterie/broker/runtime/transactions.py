@@ -81,7 +81,10 @@ class TransactionPlane:
             fresh_producer_id=self.fresh_producer_id,
             now_ms=self._data.clock(),
         )
-        return self._apply(step)
+        transaction = self._apply(step)
+        if step.error is not None:
+            raise ApiError(step.error)
+        return transaction
 
     def add_partitions(
         self, claim: Claim, partitions: Collection[TopicPartition]
