@@ -75,8 +75,8 @@ class Generator:
         chance = self._chance
         if self._begin:
             return self._begin.pop()
-        if self._timeout_ms == TIMED_MS and chance.random() < 0.08:
-            return Wait(3 * TIMED_MS)
+        if self._timeout_ms == TIMED_MS and chance.random() < 0.06:
+            return Wait(6 * TIMED_MS)
         free = [each for each in self._cast.groups if not play.is_busy(each)]
         if not free:
             return Wait(30)

@@ -100,27 +100,31 @@ def _is_unknown_operation(found: Found, _: Sequence[Step]) -> bool:
     )
 
 
-def _joins_again(found: Found, kafka: ErrorCode, coterie: ErrorCode) -> bool:
-    """Return whether a heartbeat that joins with an instance id has these errors."""
+def _joins_again(found: Found) -> bool:
+    """Return whether the request is a heartbeat that joins with an instance id."""
     if found.step.api is not ApiKey.CONSUMER_GROUP_HEARTBEAT:
         return False
-    is_static = found.request.instance_id is not None
-    is_joining = found.request.member_epoch == 0
-    errors = (found.difference.kafka, found.difference.coterie)
-    return is_static and is_joining and errors == (kafka, coterie)
+    return found.request.instance_id is not None and found.request.member_epoch == 0
 
 
 def _becomes_static(found: Found, _: Sequence[Step]) -> bool:
-    return _joins_again(found, ErrorCode.NONE, ErrorCode.INVALID_REQUEST)
+    return _joins_again(found) and found.difference.coterie == ErrorCode.INVALID_REQUEST
 
 
 def _returns_by_its_id(found: Found, _: Sequence[Step]) -> bool:
-    return _joins_again(found, ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.NONE)
+    error = found.difference.kafka
+    return _joins_again(found) and error == ErrorCode.UNRELEASED_INSTANCE_ID
 
 
 def _fails_in_kafka(found: Found, steps: Sequence[Step]) -> bool:
-    fails = _joins_again(found, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE)
-    return fails and bool(_joins(found, steps))
+    fails = found.difference.kafka == ErrorCode.UNKNOWN_SERVER_ERROR
+    return fails and _joins_again(found) and bool(_joins(found, steps))
+
+
+def _is_uniform(found: Found, steps: Sequence[Step]) -> bool:
+    return "assignment" in found.difference.path and any(
+        getattr(step.request, "server_assignor", None) == "uniform" for step in steps
+    )
 
 
 def _has_only_epoch(found: Found, _: Sequence[Step]) -> bool:
@@ -221,6 +225,13 @@ KNOWN: Final[tuple[Known, ...]] = (
         "0",
         "Kafka's fault: it converts a member without a protocol.",
         _fails_in_kafka,
+    ),
+    Known(
+        "which partitions and which remainder a member gets of the assignor uniform",
+        "depends on hashes of ids",
+        "depends on the order of ids",
+        "Every balanced and sticky assignment is right.",
+        _is_uniform,
     ),
     Known(
         "upgrade of a classic group whose members name partitions that they own and "
