@@ -43,7 +43,7 @@ def stream(bootstrap: str, topic: str) -> Stream:
     return Stream(bootstrap, topic)
 
 
-@pytest.mark.fact("E20-02", "E20-44", "E20-45")
+@pytest.mark.fact("E20-02", "E20-44")
 def test_an_empty_group_may_change_its_protocol(
     bootstrap: str, group: str, topic: str, stream: Stream
 ) -> None:

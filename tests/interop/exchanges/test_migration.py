@@ -78,7 +78,7 @@ def protocols(*metadata: bytes) -> list[JoinGroupRequestProtocol]:
 # Joins of classic members to a consumer group.
 
 
-@pytest.mark.fact("E20-23")
+@pytest.mark.fact("E20-23a")
 def test_a_join_with_an_unknown_id_makes_a_new_member(here: Group) -> None:
     member = here.consumer()
     owned = subscription(here.topic, owned={here.topic: [0]})
@@ -89,7 +89,7 @@ def test_a_join_with_an_unknown_id_makes_a_new_member(here: Group) -> None:
     assert members == {member.id, "unheard-of"}
 
 
-@pytest.mark.fact("E20-24")
+@pytest.mark.fact("E20-24", "E20-24a")
 def test_a_join_is_answered_with_the_first_protocol_and_no_leader(here: Group) -> None:
     here.consumer()
     data = subscription(here.topic)
@@ -111,7 +111,7 @@ def test_a_member_without_an_id_gets_a_bare_one(here: Group) -> None:
     assert (static.error_code, len(static.member_id)) == (0, 22)
 
 
-@pytest.mark.fact("E20-21")
+@pytest.mark.fact("E20-21", "E20-21a")
 def test_only_the_first_protocol_of_a_join_is_read(here: Group) -> None:
     here.consumer()
     good = subscription(here.topic)
@@ -123,7 +123,7 @@ def test_only_the_first_protocol_of_a_join_is_read(here: Group) -> None:
     assert here.join("e", protocols=protocols(newer)).error_code == 0
 
 
-@pytest.mark.fact("E20-22")
+@pytest.mark.fact("E20-22a")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -149,7 +149,7 @@ def test_a_join_needs_a_protocol_of_all_classic_members(
 # Syncs, heartbeats and leaves of classic members in a consumer group.
 
 
-@pytest.mark.fact("E20-26", "E20-28")
+@pytest.mark.fact("E20-26", "E20-26a", "E20-26b", "E20-26c")
 def test_syncs_and_heartbeats_of_members_are_checked(here: Group) -> None:
     member = here.consumer(instance_id="m")
     joined = here.join(group_instance_id="c")
@@ -174,7 +174,7 @@ def test_syncs_and_heartbeats_of_members_are_checked(here: Group) -> None:
         assert early == ILLEGAL_GENERATION
 
 
-@pytest.mark.fact("E20-30")
+@pytest.mark.fact("E20-32", "E20-28")
 def test_a_leave_by_a_classic_member_computes_no_target(here: Group) -> None:
     here.target_at_once()
     member = here.consumer()
@@ -194,7 +194,7 @@ def test_a_leave_by_a_classic_member_computes_no_target(here: Group) -> None:
     eventually(computes, expected="a target that a consumer member's heartbeat makes")
 
 
-@pytest.mark.fact("E20-30")
+@pytest.mark.fact("E20-30", "E20-30a")
 def test_each_entry_of_a_leave_is_answered(here: Group) -> None:
     member = here.consumer(instance_id="m")
     here.join("c")
@@ -257,7 +257,7 @@ def test_a_static_member_that_left_commits_with_the_epoch_of_its_leave(
 # Downgrades.
 
 
-@pytest.mark.fact("E20-40", "E20-43")
+@pytest.mark.fact("E20-40a", "E20-43a")
 @pytest.mark.parametrize("version", [5, 9])
 def test_a_classic_member_replaces_the_last_static_one(
     here: Group, broker_kind: str, version: int
@@ -281,7 +281,7 @@ def test_a_classic_member_replaces_the_last_static_one(
     assert here.beat(member.id, member.epoch, group_instance_id="i") == FENCED_INSTANCE
 
 
-@pytest.mark.fact("E20-40")
+@pytest.mark.fact("E20-40a", "E20-43a")
 def test_the_last_static_member_switches_under_its_own_id(here: Group) -> None:
     member = here.consumer(instance_id="i")
     joined = here.join(member.id, group_instance_id="i")
@@ -292,7 +292,7 @@ def test_the_last_static_member_switches_under_its_own_id(here: Group) -> None:
     assert assigned(found.assignment) == {here.topic: ALL}
 
 
-@pytest.mark.fact("E20-43")
+@pytest.mark.fact("E20-43a")
 def test_a_replacement_with_other_topics_rebalances(here: Group) -> None:
     member = here.consumer(instance_id="i")
     joined = here.join("", "other", group_instance_id="i")
@@ -337,7 +337,7 @@ def test_a_leave_downgrades_a_group_of_classic_members(here: Group) -> None:
     assert (again.error_code, again.generation_id) == (0, epoch + 1)
 
 
-@pytest.mark.fact("E20-40", "E20-41")
+@pytest.mark.fact("E20-40", "E20-43")
 def test_a_leave_of_the_last_consumer_member_downgrades(here: Group) -> None:
     member = here.consumer()
     assert here.join("c").error_code == 0
@@ -350,7 +350,7 @@ def test_a_leave_of_the_last_consumer_member_downgrades(here: Group) -> None:
     assert refused.error_message == f"Group {here.id} is not a consumer group."
 
 
-@pytest.mark.fact("E20-41")
+@pytest.mark.fact("E20-41b")
 def test_an_undecodable_version_prevents_a_downgrade(here: Group) -> None:
     member = here.consumer(instance_id="m")
     good = subscription(here.topic)
@@ -375,6 +375,7 @@ def test_an_undecodable_version_prevents_a_downgrade(here: Group) -> None:
     assert {each.member_id for each in members} == {member.id, "c", "d"}
 
 
+@pytest.mark.fact("E20-41", "E20-30")
 def test_the_last_member_leaves_an_empty_consumer_group(here: Group) -> None:
     here.consumer()
     here.join("c")
@@ -387,7 +388,7 @@ def test_the_last_member_leaves_an_empty_consumer_group(here: Group) -> None:
 # Upgrades.
 
 
-@pytest.mark.fact("E20-10", "E20-14")
+@pytest.mark.fact("E20-10", "E20-14a", "E20-26d", "E20-25", "E20-31")
 def test_a_heartbeat_upgrades_a_classic_group(here: Group) -> None:
     whole = assigns({here.topic: ALL})
     classic = join_classic(here.wire, here.id, here.topic, assignment=whole)
@@ -409,7 +410,7 @@ def test_a_heartbeat_upgrades_a_classic_group(here: Group) -> None:
     assert len(assigned(found.assignment)[here.topic]) == 2
 
 
-@pytest.mark.fact("E20-14")
+@pytest.mark.fact("E20-14a")
 def test_an_upgrade_by_a_member_without_topics_keeps_the_epoch(here: Group) -> None:
     classic = join_classic(here.wire, here.id, here.topic)
     joined = here.rejoin("m", subscribed_topic_names=[])
@@ -436,14 +437,14 @@ def test_a_static_member_that_upgrades_keeps_epoch_and_assignment(here: Group) -
     assert here.beat(classic.id, classic.generation, **same) == FENCED_INSTANCE
 
 
-@pytest.mark.fact("E20-12")
+@pytest.mark.fact("E20-12a")
 def test_an_upgrade_reads_only_the_chosen_protocol(here: Group) -> None:
     good = subscription(here.topic)
     join_classic(here.wire, here.id, protocols=protocols(good, b"\0"))
     assert here.rejoin("m").error_code == 0
 
 
-@pytest.mark.fact("E20-11", "E20-12")
+@pytest.mark.fact("E20-12a")
 def test_upgrades_that_are_refused(here: Group) -> None:
     prefix = f"Cannot upgrade classic group {here.id} to consumer group because"
     malformed = f"{prefix} the embedded consumer protocol is malformed."

@@ -51,7 +51,7 @@ def joins(driver: GroupDriver, **fields: Any) -> Sent:
     return join(driver, **fields)
 
 
-@pytest.mark.fact("E20-23")
+@pytest.mark.fact("E20-23a")
 def test_an_unknown_member_id_makes_a_new_member(driver: GroupDriver) -> None:
     """Ignore the partitions that it reports, as Kafka does."""
     answer = joins(driver, member_id="gone", protocols=offers("foo", owned=TWO))
@@ -59,7 +59,7 @@ def test_an_unknown_member_id_makes_a_new_member(driver: GroupDriver) -> None:
     assert FOO not in driver.member("gone").assigned
 
 
-@pytest.mark.fact("E20-01")
+@pytest.mark.fact("E20-01b")
 @pytest.mark.parametrize("policy", ["disabled", "Disabled", "nonsense"])
 def test_no_classic_member_joins_when_migration_is_disabled(policy: str) -> None:
     driver = GroupDriver(settings=Settings(group_consumer_migration_policy=policy))
@@ -72,7 +72,7 @@ def test_no_classic_member_joins_when_migration_is_disabled(policy: str) -> None
     assert driver.groups["g"].protocol_type == "consumer"
 
 
-@pytest.mark.fact("E20-01")
+@pytest.mark.fact("E20-01b")
 @pytest.mark.parametrize("policy", ["upgrade", "downgrade", "bidirectional"])
 def test_classic_members_join_under_the_other_policies(policy: str) -> None:
     driver = GroupDriver(settings=Settings(group_consumer_migration_policy=policy))
@@ -81,7 +81,7 @@ def test_classic_members_join_under_the_other_policies(policy: str) -> None:
     assert driver.group.classic_count == 1
 
 
-@pytest.mark.fact("E20-21")
+@pytest.mark.fact("E20-21a")
 def test_only_the_subscription_of_the_first_protocol_is_read(
     driver: GroupDriver,
 ) -> None:
@@ -102,7 +102,7 @@ def test_a_member_that_switches_keeps_its_server_assignor(driver: GroupDriver) -
     assert driver.member("m").server_assignor == "range"
 
 
-@pytest.mark.fact("E20-24", "E20-31", "E6-19", "F5-20", "E8-11")
+@pytest.mark.fact("E6-19", "F5-20", "E8-11", "E20-24", "E20-24a", "E20-31")
 def test_a_classic_member_joins_immediately(driver: GroupDriver) -> None:
     answer = joins(driver, protocols=offers("foo", names=["range", "roundrobin"]))
     member_id = answer.response.member_id
@@ -140,7 +140,7 @@ def test_before_version_4_a_member_joins_without_an_id(driver: GroupDriver) -> N
     assert answer.response.member_id in driver.group.members
 
 
-@pytest.mark.fact("E8-11", "E20-29", "E8-11b")
+@pytest.mark.fact("E8-11", "E8-11b", "E20-29a", "E20-29b")
 def test_a_join_sets_timers_from_its_own_timeouts(driver: GroupDriver) -> None:
     answer = joins(driver, session_timeout_ms=7_000, rebalance_timeout_ms=8_000)
     member_id = answer.response.member_id
@@ -204,7 +204,7 @@ def test_a_full_group_accepts_a_rejoin_of_a_member() -> None:
     assert joins(driver, group_instance_id="j").error == full
 
 
-@pytest.mark.fact("H-139b", "E20-22")
+@pytest.mark.fact("H-139b", "E20-22a")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -222,7 +222,7 @@ def test_protocols_that_another_member_does_not_support_are_refused(
     assert not driver.wrote
 
 
-@pytest.mark.fact("E20-22")
+@pytest.mark.fact("E20-22a")
 def test_classic_members_are_counted_by_supported_protocol(
     driver: GroupDriver,
 ) -> None:
@@ -297,7 +297,7 @@ def owned_by_c() -> GroupDriver:
     return driver
 
 
-@pytest.mark.fact("H-141b", "E20-25", "E20-21")
+@pytest.mark.fact("H-141b", "E20-25a")
 def test_a_cooperative_member_revokes_and_rejoins(owned_by_c: GroupDriver) -> None:
     driver = owned_by_c
     assert heartbeat(driver, "c", 2) == ErrorCode.REBALANCE_IN_PROGRESS
@@ -313,7 +313,7 @@ def test_a_cooperative_member_revokes_and_rejoins(owned_by_c: GroupDriver) -> No
     assert received_assignment(driver.heartbeat("n", 3, owned={})) == TWO
 
 
-@pytest.mark.fact("E20-25")
+@pytest.mark.fact("E20-25a")
 def test_partitions_that_a_joining_member_owns_are_not_assigned_to_others(
     owned_by_c: GroupDriver,
 ) -> None:
@@ -425,7 +425,7 @@ def test_an_empty_consumer_group_becomes_a_classic_group() -> None:
     assert driver.reload().groups["g"].members == {}
 
 
-@pytest.mark.fact("H-132a", "E20-44", "E20-45")
+@pytest.mark.fact("H-132a", "E20-44")
 def test_converting_an_empty_group_keeps_its_offsets(driver: GroupDriver) -> None:
     assert driver.commit({("foo", 0): 3}, **_by("m", 1)) == {("foo", 0): 0}
     driver.heartbeat("m", -1)

@@ -58,7 +58,7 @@ def _owned(driver: GroupDriver, member_id: str) -> dict[str, Any]:
 # Heartbeats.
 
 
-@pytest.mark.fact("E20-28", "E8-11")
+@pytest.mark.fact("E8-11", "E20-28c")
 def test_a_heartbeat_only_extends_the_session(driver: GroupDriver) -> None:
     driver.advance(1_000)
     assert heartbeat(driver, "c", 3) == ErrorCode.NONE
@@ -80,7 +80,7 @@ def test_a_classic_member_behind_its_target_must_rejoin(driver: GroupDriver) -> 
     assert driver.timers["session", "g", "c"].fires_at_ms == driver.now_ms + 60_000
 
 
-@pytest.mark.fact("H-144b", "E20-28")
+@pytest.mark.fact("H-144b", "E20-28a")
 def test_a_classic_member_that_must_revoke_must_rejoin(driver: GroupDriver) -> None:
     driver.assigns({"m": {"foo": [0, 1, 2, 3, 4, 5]}})
     driver.join("n")
@@ -90,7 +90,7 @@ def test_a_classic_member_that_must_revoke_must_rejoin(driver: GroupDriver) -> N
     assert ("join", "g", "c") in driver.timers
 
 
-@pytest.mark.fact("H-144b", "E20-28")
+@pytest.mark.fact("H-144b", "E20-28a")
 def test_a_member_that_revokes_at_the_epoch_of_the_target_must_rejoin() -> None:
     """Expect the target of the new subscription only after the interval."""
     driver = GroupDriver(settings=Settings())
@@ -107,7 +107,7 @@ def test_a_member_that_revokes_at_the_epoch_of_the_target_must_rejoin() -> None:
     assert ("join", "g", "c") in driver.timers
 
 
-@pytest.mark.fact("H-144c", "E20-28")
+@pytest.mark.fact("H-144c", "E20-28b")
 def test_a_waiting_classic_member_must_rejoin_once_all_its_partitions_are_free(
     driver: GroupDriver,
 ) -> None:
@@ -185,7 +185,7 @@ def test_a_failing_assignor_does_not_affect_classic_members(
     assert ("session", "g", "c") in driver.timers
 
 
-@pytest.mark.fact("E20-28")
+@pytest.mark.fact("E20-26b")
 def test_a_classic_heartbeat_with_another_generation_is_refused(
     driver: GroupDriver,
 ) -> None:
@@ -213,7 +213,7 @@ def test_a_classic_member_that_does_not_rejoin_in_time_is_fenced(
     assert heartbeat(driver, "c", 3) == UNKNOWN
 
 
-@pytest.mark.fact("E20-29")
+@pytest.mark.fact("E20-29a")
 def test_a_classic_member_that_does_not_sync_in_time_is_fenced(
     driver: GroupDriver,
 ) -> None:
@@ -225,7 +225,7 @@ def test_a_classic_member_that_does_not_sync_in_time_is_fenced(
     assert {"c", "d"} <= driver.group.members.keys()
 
 
-@pytest.mark.fact("E20-29", "E8-11")
+@pytest.mark.fact("E8-11", "E20-29b")
 def test_a_classic_member_without_heartbeats_is_fenced(driver: GroupDriver) -> None:
     join(driver, "e", protocols=offers("foo"), session_timeout_ms=6_000)
     sync(driver, "e", driver.group.epoch)
@@ -237,7 +237,7 @@ def test_a_classic_member_without_heartbeats_is_fenced(driver: GroupDriver) -> N
 # Syncs.
 
 
-@pytest.mark.fact("H-142", "E20-26")
+@pytest.mark.fact("H-142", "E20-26e")
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_an_assignment_is_encoded_in_the_version_of_the_subscription(
     driver: GroupDriver, version: int
@@ -254,7 +254,7 @@ def test_an_assignment_is_encoded_in_the_version_of_the_subscription(
     assert not driver.wrote
 
 
-@pytest.mark.fact("H-143a", "H-143b", "H-143d", "E20-26")
+@pytest.mark.fact("H-143a", "H-143b", "H-143d", "E20-26", "E20-26a", "E20-26b")
 def test_a_classic_sync_with_wrong_ids_or_generation_is_refused(
     driver: GroupDriver,
 ) -> None:
@@ -267,7 +267,7 @@ def test_a_classic_sync_with_wrong_ids_or_generation_is_refused(
     assert sync(driver, "c", 2).error == ErrorCode.ILLEGAL_GENERATION
 
 
-@pytest.mark.fact("H-143c", "E20-26")
+@pytest.mark.fact("H-143c", "E20-26c")
 @pytest.mark.parametrize(
     "wrong", [{"protocol_type": "connect"}, {"protocol_name": "roundrobin"}]
 )
@@ -277,7 +277,7 @@ def test_a_sync_with_another_protocol_than_its_join_is_refused(
     assert sync(driver, "c", 3, **wrong).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-@pytest.mark.fact("H-143e", "E20-26", "E20-28")
+@pytest.mark.fact("H-143e", "E20-26d")
 def test_a_sync_of_a_member_behind_the_target_gets_rebalance_in_progress(
     driver: GroupDriver,
 ) -> None:
@@ -286,7 +286,7 @@ def test_a_sync_of_a_member_behind_the_target_gets_rebalance_in_progress(
     assert ("join", "g", "c") in driver.timers
 
 
-@pytest.mark.fact("E20-26", "E20-27")
+@pytest.mark.fact("E20-26d")
 def test_a_revoking_classic_member_receives_the_partitions_it_keeps(
     driver: GroupDriver,
 ) -> None:
@@ -306,7 +306,7 @@ def test_deleted_topics_are_not_assigned(driver: GroupDriver) -> None:
 # Leaving.
 
 
-@pytest.mark.fact("H-146", "E20-30", "E6-17")
+@pytest.mark.fact("H-146", "E6-17", "E20-30", "E20-30a")
 def test_members_that_leave_in_one_request_bump_the_epoch_once(
     driver: GroupDriver,
 ) -> None:
@@ -325,7 +325,7 @@ def test_members_that_leave_in_one_request_bump_the_epoch_once(
     assert {*driver.group.members} == {"m", "d"}
 
 
-@pytest.mark.fact("F6-07", "E20-30", "E6-17")
+@pytest.mark.fact("F6-07", "E6-17", "E20-30", "E20-30a")
 def test_an_admin_removes_members_of_both_protocols(driver: GroupDriver) -> None:
     driver.join("n", instance_id="i")
     epoch = driver.group.epoch

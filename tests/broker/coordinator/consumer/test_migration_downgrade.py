@@ -225,7 +225,7 @@ def test_committed_offsets_survive_a_protocol_change(driver: GroupDriver) -> Non
 # Conditions under which the group remains a consumer group.
 
 
-@pytest.mark.fact("E20-41", "E20-01")
+@pytest.mark.fact("E20-01a")
 @pytest.mark.parametrize("policy", ["disabled", "upgrade", "nonsense"])
 def test_a_migration_policy_can_forbid_the_conversion(policy: str) -> None:
     driver = group_of_three()
@@ -235,14 +235,14 @@ def test_a_migration_policy_can_forbid_the_conversion(policy: str) -> None:
     assert driver.group.epoch == 4
 
 
-@pytest.mark.fact("E20-01")
+@pytest.mark.fact("E20-01a")
 def test_a_migration_policy_can_allow_the_conversion() -> None:
     driver = group_of_three("downgrade")
     driver.heartbeat("m", -1, instance_id="i")
     assert is_rebalancing(driver)
 
 
-@pytest.mark.fact("H-138", "E20-41")
+@pytest.mark.fact("H-138", "E20-41a")
 def test_a_group_over_the_size_limit_is_not_converted() -> None:
     driver = group_of_three(group_max_size=1)
     driver.heartbeat("m", -1, instance_id="i")
@@ -252,7 +252,7 @@ def test_a_group_over_the_size_limit_is_not_converted() -> None:
     assert driver.group.classic_count == 3
 
 
-@pytest.mark.fact("E20-41")
+@pytest.mark.fact("E20-40")
 def test_a_group_with_other_consumer_members_is_not_downgraded(
     driver: GroupDriver,
 ) -> None:
@@ -263,14 +263,14 @@ def test_a_group_with_other_consumer_members_is_not_downgraded(
     assert {*driver.group.members} == {"n"}
 
 
-@pytest.mark.fact("E20-41", "E20-40")
+@pytest.mark.fact("E20-41")
 def test_an_empty_group_is_not_converted(driver: GroupDriver) -> None:
     leave(driver, "c", "d")
     driver.heartbeat("m", -1, instance_id="i")
     assert driver.group.members == {}
 
 
-@pytest.mark.fact("E20-41")
+@pytest.mark.fact("E20-41b")
 def test_a_group_with_a_malformed_subscription_is_not_downgraded(
     driver: GroupDriver,
 ) -> None:
@@ -315,7 +315,7 @@ def _classic_joins(driver: GroupDriver, *topics: str, **fields: Any) -> Sent:
     return join(driver, protocols=protocols, **fields)
 
 
-@pytest.mark.fact("H-137", "E20-40", "E20-43", "E9-05")
+@pytest.mark.fact("H-137", "E9-05", "E20-40a", "E20-43a")
 @pytest.mark.parametrize("has_left", [False, True])
 def test_replacing_the_last_consumer_member_needs_no_rebalance(
     driver: GroupDriver, has_left: bool
@@ -348,7 +348,7 @@ def test_replacing_the_last_consumer_member_needs_no_rebalance(
     assert driver.reload().groups["g"].state is GroupState.STABLE
 
 
-@pytest.mark.fact("E20-43")
+@pytest.mark.fact("E20-43a")
 @pytest.mark.parametrize("version", [5, 8])
 def test_the_version_of_the_join_does_not_matter(
     driver: GroupDriver, version: int
@@ -362,7 +362,7 @@ def test_the_version_of_the_join_does_not_matter(
     assert driver.groups["g"].state is GroupState.STABLE
 
 
-@pytest.mark.fact("E20-40", "E20-43")
+@pytest.mark.fact("E20-40a", "E20-43a")
 def test_the_last_consumer_member_may_switch_under_its_own_id(
     driver: GroupDriver,
 ) -> None:
@@ -403,7 +403,7 @@ def test_a_classic_member_that_leaves_others_of_its_protocol_downgrades_the_grou
     assert is_rebalancing(driver)
 
 
-@pytest.mark.fact("E20-43")
+@pytest.mark.fact("E20-43a")
 def test_the_only_member_does_not_lead_before_its_rebalance() -> None:
     driver = GroupDriver()
     driver.join("m", instance_id="i")
@@ -412,7 +412,7 @@ def test_the_only_member_does_not_lead_before_its_rebalance() -> None:
     assert driver.groups["g"].state is PREPARING
 
 
-@pytest.mark.fact("E20-43")
+@pytest.mark.fact("E20-43a")
 def test_a_due_refresh_of_changed_topics_makes_the_replacement_rebalance(
     driver: GroupDriver,
 ) -> None:
@@ -488,7 +488,7 @@ def test_partitions_that_another_member_owns_are_not_assigned(
     assert assigned(member.assignment) == {"foo": share}
 
 
-@pytest.mark.fact("E20-45")
+@pytest.mark.fact("E20-02")
 @pytest.mark.parametrize("policy", ["disabled", "bidirectional"])
 def test_an_empty_group_can_restart_with_the_other_protocol(policy: str) -> None:
     driver = GroupDriver(

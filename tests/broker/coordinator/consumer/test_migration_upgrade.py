@@ -63,7 +63,7 @@ def is_refused(sent: Sent) -> bool:
     return bool(sent.error == ErrorCode.GROUP_ID_NOT_FOUND)
 
 
-@pytest.mark.fact("E20-10", "E20-14", "E20-03", "E22-30", "E7-22", "E2-02a")
+@pytest.mark.fact("E22-30", "E7-22", "E2-02a", "E20-10", "E20-14", "E20-14a", "E20-03")
 def test_a_group_is_upgraded_in_one_batch(driver: GroupDriver) -> None:
     a, b = classic_group(driver, HALVES)
     answer = driver.join("m")
@@ -97,7 +97,7 @@ def test_an_upgrade_of_a_stable_group_keeps_all_assignments(
     assert driver.member("m").state is MemberState.UNRELEASED_PARTITIONS
 
 
-@pytest.mark.fact("E20-14")
+@pytest.mark.fact("E20-14a")
 def test_a_member_that_missed_an_aborted_generation_keeps_its_partitions(
     driver: GroupDriver,
 ) -> None:
@@ -143,7 +143,7 @@ def test_an_upgrade_in_the_sync_phase_makes_members_with_pending_syncs_rejoin(
     assert driver.member(b).assigned == {FOO: {3: 2, 4: 2, 5: 2}}
 
 
-@pytest.mark.fact("E20-14")
+@pytest.mark.fact("E20-10")
 def test_a_group_in_its_first_join_phase_is_upgraded(driver: GroupDriver) -> None:
     waits = join(driver, protocols=offers("foo"))
     assert received_assignment(driver.join("m")) == {"foo": [3, 4, 5]}
@@ -246,7 +246,7 @@ def test_committed_offsets_survive_a_protocol_change(driver: GroupDriver) -> Non
     assert driver.commit({("foo", 1): 6}, **asked) == {("foo", 1): 0}
 
 
-@pytest.mark.fact("H-130", "E20-01", "E20-11", "E7-22a")
+@pytest.mark.fact("H-130", "E7-22a", "E20-01")
 @pytest.mark.parametrize("name", ["disabled", "downgrade", "nonsense"])
 def test_a_migration_policy_can_forbid_the_conversion(name: str) -> None:
     driver = policy(name)
@@ -269,7 +269,7 @@ def test_a_group_of_another_protocol_type_is_not_upgraded(driver: GroupDriver) -
     assert is_refused(driver.join("m"))
 
 
-@pytest.mark.fact("E20-11")
+@pytest.mark.fact("E20-11a")
 def test_a_group_over_the_size_limit_is_not_converted() -> None:
     driver = policy("upgrade", group_consumer_max_size=1)
     classic_group(driver, HALVES)
@@ -277,14 +277,14 @@ def test_a_group_over_the_size_limit_is_not_converted() -> None:
     assert not driver.wrote
 
 
-@pytest.mark.fact("E20-11")
+@pytest.mark.fact("E20-11a")
 def test_a_group_at_the_size_limit_is_converted() -> None:
     driver = policy("upgrade", group_consumer_max_size=len(HALVES))
     classic_group(driver, HALVES)
     assert not is_refused(driver.join("m"))
 
 
-@pytest.mark.fact("E20-12")
+@pytest.mark.fact("E20-12a")
 def test_a_stable_group_with_a_malformed_subscription_is_not_upgraded(
     driver: GroupDriver,
 ) -> None:
@@ -293,7 +293,7 @@ def test_a_stable_group_with_a_malformed_subscription_is_not_upgraded(
     assert driver.groups["g"].members
 
 
-@pytest.mark.fact("E20-12")
+@pytest.mark.fact("E20-12a")
 @pytest.mark.parametrize("metadata", [b"", b"\0", b"\xff\xff", b"\0\1\0"])
 def test_a_group_with_a_malformed_subscription_is_not_upgraded(
     driver: GroupDriver, metadata: bytes
@@ -320,7 +320,6 @@ def test_user_data_of_a_custom_assignor_prevents_the_upgrade(
     assert is_refused(driver.join("m"))
 
 
-@pytest.mark.fact("E20-12")
 def test_user_data_of_kafkas_own_assignors_does_not_prevent_the_upgrade(
     driver: GroupDriver,
 ) -> None:
@@ -332,7 +331,6 @@ def test_user_data_of_kafkas_own_assignors_does_not_prevent_the_upgrade(
     assert driver.group.members.keys() == {leader, "m"}
 
 
-@pytest.mark.fact("E20-12")
 @pytest.mark.parametrize("name", ["range", "roundrobin", "sticky"])
 def test_a_setting_refuses_to_drop_any_user_data(
     driver: GroupDriver, name: str
@@ -362,7 +360,7 @@ def test_empty_user_data_never_prevents_the_upgrade() -> None:
     assert not driver.join("m").error
 
 
-@pytest.mark.fact("E20-14", "E15-03")
+@pytest.mark.fact("E15-03", "E20-14a")
 def test_an_upgraded_group_has_the_hash_of_its_topics(driver: GroupDriver) -> None:
     """Bump the epoch only for the subscription of the member that joins."""
     classic_group(driver, HALVES)
@@ -373,7 +371,7 @@ def test_an_upgraded_group_has_the_hash_of_its_topics(driver: GroupDriver) -> No
     assert driver.wrote_types.count("epoch") == 1
 
 
-@pytest.mark.fact("E20-12")
+@pytest.mark.fact("E20-12a")
 def test_only_the_chosen_protocol_has_to_be_decodable(driver: GroupDriver) -> None:
     bad = JoinGroupRequestProtocol(name="roundrobin", metadata=b"\0")
     (leader,) = joining_group(driver, 1, protocols=[*offers("foo"), bad])
