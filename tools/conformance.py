@@ -305,8 +305,11 @@ def heading(rows: Sequence[Row]) -> Iterator[str]:
         if version != UNCHECKED:
             yield f"Compared with Kafka {version}, by source or broker: {count} facts;"
             yield "each row names the place."
-    if checked[UNCHECKED]:
-        yield f"Not yet compared, with - as their source: {checked[UNCHECKED]}."
+    unchecked = [row.fact for row in rows if row.fact.checked == UNCHECKED]
+    if own := [fact for fact in unchecked if fact.source != UNCHECKED]:
+        yield f"Choices of Coterie, and fields of KIPs that Kafka lacks: {len(own)}."
+    if len(own) < len(unchecked):
+        yield f"Not yet compared, without a source: {len(unchecked) - len(own)}."
     runs = Counter(row.kafka for row in rows if row.kafka)
     for version, count in sorted(runs.items()):
         yield f"Proven by runs on Kafka {version}: {count}."

@@ -151,9 +151,17 @@ def test_the_page_counts_statuses_comparisons_and_runs() -> None:
     page = render(judged(PASSED, runs=ON_KAFKA), NO_MUTANTS)
     assert "**2 facts: 1 proven, 0 tested here, 0 different, 1 open.**" in page
     assert "Compared with Kafka 4.3.1, by source or broker: 1 facts" in page
-    assert "Not yet compared, with - as their source: 1." in page
+    assert "Not yet compared, without a source: 1." in page
+    assert "Choices of Coterie" not in page
     assert "Proven by runs on Kafka 4.3.1: 1." in page
     assert "| A.1 Requirements | 2 | 1 | 0 | 0 | 1 |" in page
+
+
+def test_the_page_counts_rows_that_have_no_version_of_kafka() -> None:
+    own = SECOND._replace(source="KIP-181")
+    page = render(judged(PASSED, facts=(FIRST, own)), NO_MUTANTS)
+    assert "and fields of KIPs that Kafka lacks: 1." in page
+    assert "Not yet compared" not in page
 
 
 def test_the_page_has_the_shares_of_mutants_killed() -> None:

@@ -115,7 +115,7 @@ def test_offsets_of_a_topic_need_describe_on_it(
         assert fetch(alice, group, None, version) == (0, {(seen, 0): (7, 0)})
 
 
-@pytest.mark.fact("B-10", "B-11", "B-13a", "B-13b", "B-13c")
+@pytest.mark.fact("B-10", "B-11", "B-12a", "B-13a", "B-13b", "B-13c")
 def test_finding_a_coordinator_needs_describe_on_the_key(
     admin: WireClient, alice: WireClient, group: str
 ) -> None:
@@ -144,6 +144,16 @@ def test_finding_a_coordinator_needs_describe_on_the_key(
     eventually(
         lambda: errors(TRANSACTION, other, group) == [refused, 0],
         expected="the coordinator of the transactional id",
+    )
+    old = alice.call(FindCoordinatorRequest(key=other), 3)
+    assert (old.error_code, old.error_message) == (
+        GROUP_AUTHORIZATION_FAILED,
+        "Group authorization failed.",
+    )
+    old = alice.call(FindCoordinatorRequest(key=other, key_type=TRANSACTION), 3)
+    assert (old.error_code, old.error_message) == (
+        refused,
+        "Transactional Id authorization failed.",
     )
     assert errors(SHARE, f"{group}:AAAAAAAAAAAAAAAAAAAAAQ:0") == [
         CLUSTER_AUTHORIZATION_FAILED
