@@ -162,12 +162,12 @@ def _schedule_resolution(draft: ConsumerDraft) -> None:
     group, now_ms = draft.group, draft.context.now_ms
     run = group.regex_schedule
     # Kafka's interval starts with a resolved expression: the first one need not wait.
-    at_ms = max(now_ms, run.earliest_ms) if group.regexes else now_ms
-    planned_ms = run.planned_ms
-    if planned_ms is not None and planned_ms <= at_ms < planned_ms + MIN_INTERVAL_MS:
+    if group.regexes and now_ms < run.earliest_ms:
         return
-    draft.set(timers.regex_timer(draft.group_id, at_ms, draft.context))
-    draft.make(RegexScheduleSet(draft.group_id, run._replace(planned_ms=at_ms)))
+    if run.planned_ms is not None and now_ms < run.planned_ms + MIN_INTERVAL_MS:
+        return
+    draft.set(timers.regex_timer(draft.group_id, now_ms, draft.context))
+    draft.make(RegexScheduleSet(draft.group_id, run._replace(planned_ms=now_ms)))
 
 
 def resolve_regexes(state: State, request: ResolveRegexes, context: Context) -> Result:
