@@ -422,6 +422,15 @@ def test_a_connected_static_member_can_change_its_protocol(
     assert not driver.group.classic_count
 
 
+def test_a_static_member_that_changes_its_protocol_before_it_synced_is_assigned(
+    driver: GroupDriver,
+) -> None:
+    """In Kafka it has no partitions until another member joins or leaves."""
+    driver.send(join_request(protocols=offers("foo"), group_instance_id="i"))
+    answer = driver.join("m", instance_id="i")
+    assert received_assignment(answer) == {"foo": [0, 1, 2, 3, 4, 5]}
+
+
 @pytest.mark.fact("E22-30", "E22-31")
 def test_an_upgraded_group_survives_a_restart(driver: GroupDriver) -> None:
     classic_group(driver, HALVES)

@@ -161,8 +161,11 @@ def _fill(
     for member in members:
         group.put_member(member)
     group.targets.update(targets)
-    topics = context.environment.topics
-    group.metadata_hash = hash_of_topics(group.topic_counts, topics)
+    if classic.state is GroupState.STABLE:
+        topics = context.environment.topics
+        group.metadata_hash = hash_of_topics(group.topic_counts, topics)
+    # Otherwise the first heartbeat bumps the epoch for the topics. In Kafka a static
+    # member that changes its protocol during a rebalance stays without partitions.
 
 
 def _targets(
