@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -54,6 +55,18 @@ def test_facts_are_listed_once_and_every_column_is_filled() -> None:
     facts = read_facts(FACTS.read_text(encoding="utf-8"))
     assert len(facts) == len({fact.id for fact in facts}) > 700
     assert all(all(fact) for fact in facts)
+
+
+SOURCE = re.compile(
+    r"-|exchange|Coterie|KIP-\d+|([\w-]+/)*\w+\.(java|scala|json)(:\d+)?"
+)
+
+
+def test_every_compared_statement_has_a_source() -> None:
+    facts = read_facts(FACTS.read_text(encoding="utf-8"))
+    assert [fact.id for fact in facts if not SOURCE.fullmatch(fact.source)] == []
+    compared = [fact for fact in facts if fact.checked != "-"]
+    assert [fact.id for fact in compared if fact.source == "-"] == []
 
 
 def test_every_area_contains_facts() -> None:
