@@ -248,9 +248,9 @@ REQUESTS: list[tuple[Any, int, str]] = [
         "group=audit-g resources=audit-t-0 count=1 results=NONE:1",
     ),
     (
-        DeleteGroupsRequest(groups_names=["audit-g"]),
+        DeleteGroupsRequest(groups_names=["audit-g", "none"]),
         2,
-        "results=GROUP_ID_NOT_FOUND:1 failed=audit-g:GROUP_ID_NOT_FOUND",
+        "results=NONE:1,GROUP_ID_NOT_FOUND:1 failed=none:GROUP_ID_NOT_FOUND",
     ),
     (
         DeleteTopicsRequest(topics=[DeleteTopicState(name="audit-t")]),
