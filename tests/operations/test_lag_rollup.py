@@ -47,6 +47,13 @@ def test_rates_cover_partitions_known_in_both_reports() -> None:
     assert consumption_rate(before, after, 1_000).read_per_s == 5.0
 
 
+def test_rates_leave_out_partitions_that_moved_back() -> None:
+    before = lag_of(t=(0, 10), reset=(9, 10), recreated=(2, 10))
+    after = lag_of(t=(5, 12), reset=(1, 10), recreated=(3, 4))
+    rate = consumption_rate(before, after, 1_000)
+    assert (rate.read_per_s, rate.written_per_s) == (5.0, 2.0)
+
+
 def test_a_rate_without_elapsed_time_or_offsets_is_unknown() -> None:
     assert consumption_rate(lag_of(t=(0, 9)), lag_of(t=(1, 9)), 0) == ConsumptionRate()
     assert (

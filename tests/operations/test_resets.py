@@ -137,6 +137,12 @@ def test_only_changed_offsets_are_written() -> None:
     }
 
 
+def test_without_offsets_nothing_is_written() -> None:
+    model = cluster()
+    assert not asyncio.run(write_offsets(model, "g", {})).values
+    assert model.calls == []
+
+
 def test_offsets_are_kept_when_a_member_joins_before_the_write() -> None:
     model = cluster()
     (reset,) = asyncio.run(plan_resets(model, {"g": ToLatest()}))

@@ -136,6 +136,13 @@ def test_a_group_whose_filter_fails_is_excluded_with_an_error() -> None:
     assert selected.errors == {"orders-us": refused}
 
 
+def test_without_commits_no_topic_is_described() -> None:
+    admin = cluster()
+    found = select(Selection(globs=("connect",), is_orphaned=True), admin)
+    assert found.ids == ()
+    assert "describe_topics" not in admin.calls
+
+
 def test_the_error_of_a_node_is_reported() -> None:
     admin = cluster()
     admin.node_errors[2] = ConnectionLost("down")

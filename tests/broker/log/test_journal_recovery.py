@@ -359,3 +359,39 @@ def test_a_partition_deleted_during_a_checkpoint_is_in_the_manifest_until_then(
     again = open_small(copy)
     assert list(again.partitions()) == [PARTITION]
     again.close()
+
+
+def test_a_process_killed_again_while_a_journal_is_moved_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, released = threading.Event(), threading.Event()
+    move = Checkpointer.move
+
+    def move_when_released(*arguments: Any) -> Moved:
+        started.set()
+        assert released.wait(60)
+        return move(*arguments)
+
+    monkeypatch.setattr(Checkpointer, "move", move_when_released)
+    copy, count = tmp_path / "data", 0
+    log = open_small(copy)
+    log.create(PARTITION)
+    for number in range(3):
+        while not started.is_set():
+            append(log, 200)
+            log.flush()
+            count += 1
+        for _ in range(2):  # into the other journal
+            append(log, 200)
+            log.flush()
+            count += 1
+        copy = image(copy, f"copy{number}")
+        released.set()
+        log.close()
+        released.clear()
+        started.clear()
+        log = open_small(copy)
+        assert len(contents(log)[0]) == count
+        assert started.wait(60), "both journals had writes"
+    released.set()
+    log.close()

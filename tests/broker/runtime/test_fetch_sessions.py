@@ -171,6 +171,7 @@ def test_sessions_are_bounded_until_the_least_recently_used_is_idle() -> None:
     planned(sessions, (0, 0), 1)
     planned(sessions, (0, 0), 1, now_ms=10)
     planned(sessions, (11, 1), now_ms=20)
+    assert IDLE_BEFORE_EVICTION_MS == 120_000, "as in Kafka"
     idle_ms = 10 + IDLE_BEFORE_EVICTION_MS
     refused = planned(sessions, (0, 0), 1, now_ms=idle_ms - 1)
     assert (refused.session_id, numbers(refused), len(sessions)) == (0, [1], 2)

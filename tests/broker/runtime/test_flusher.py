@@ -277,7 +277,7 @@ def after(seconds: float, writes: int = QUICK_WRITES_MIN) -> WritePace:
 
 
 FAST = after(0.0001)
-SLOW_S = (0.0021, 0.005, 0.05)
+SLOW_S = (QUICK_S, 0.0021, 0.005, 0.05)
 
 
 def test_a_new_disk_is_assumed_slow_until_measured() -> None:
@@ -288,8 +288,8 @@ def test_a_new_disk_is_assumed_slow_until_measured() -> None:
 
 @pytest.mark.parametrize("seconds", SLOW_S)
 def test_writes_to_a_slow_disk_use_the_worker_thread(seconds: float) -> None:
-    pace = after(seconds, 1_000)
-    assert not pace.fits_loop(staged())
+    for writes in (QUICK_WRITES_MIN, 1_000):
+        assert not after(seconds, writes).fits_loop(staged())
 
 
 def test_many_or_large_batches_use_the_worker_thread() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.broker.runtime import partitions
-from coterie.broker.runtime.partitions import PRODUCERS_SPACE, partition_key
+from coterie.broker.runtime.partitions import PRODUCERS_SPACE, Poll, partition_key
 from coterie.errors import LogCorrupt
 from coterie.wire.record_batch import Producer
 from tests.broker.server.apis.fake_broker import FakeBroker, batch_of, produce_request
@@ -93,3 +93,22 @@ def test_a_saved_producer_state_that_cannot_be_decoded_is_a_read_error() -> None
     broker.log.flush()
     with pytest.raises(LogCorrupt, match="the saved producer state cannot be decoded"):
         partition.last_stable_offset()
+
+
+def test_a_fetch_that_waits_ends_after_its_time(broker: FakeBroker) -> None:
+    partition = broker.data.partition("a", 0)
+    assert partition is not None
+    ended: list[bool] = []
+    poll = Poll(
+        [partition],
+        missing_bytes=1,
+        committed=False,
+        finished=lambda: ended.append(True),
+    )
+    poll.start(broker.scheduler, 500)
+    broker.scheduler.advance(0.499_9)
+    assert ended == []
+    assert partition.polls == {poll}
+    broker.scheduler.advance(0.000_2)
+    assert ended == [True]
+    assert partition.polls == set()

@@ -297,6 +297,18 @@ def test_connections_of_an_address_are_refused_above_its_rate() -> None:
     assert quotas.throttled[CONNECTION].total_ms == 2_000
 
 
+def test_the_limits_of_a_client_are_kept_until_quotas_change() -> None:
+    quotas = quotas_of()
+    configure(quotas.configured, {"client-id": None}, producer_byte_rate=1_000)
+    first = quotas.limits("u", "c", NOW)
+    assert quotas.limits("u", "c", NOW) is first
+    configure(quotas.configured, {"client-id": None}, producer_byte_rate=2_000)
+    changed = quotas.limits("u", "c", NOW)
+    assert changed.produce is not None
+    assert changed.produce.bound == 2_000
+    assert quotas.limits("u", "c", NOW) is changed
+
+
 def test_idle_addresses_are_forgotten() -> None:
     quotas = quotas_of()
     configure(quotas.configured, {"ip": None}, connection_creation_rate=1)
