@@ -38,7 +38,7 @@ def test_a_member_advances_without_waiting_for_the_others(members: Members) -> N
     assert members.described("n").member_epoch == members.epoch(2)
 
 
-@pytest.mark.fact("E1-02")
+@pytest.mark.fact("E1-02", "E7-20")
 def test_one_api_joins_subscribes_reports_assigns_and_leaves(
     members: Members, topic: str
 ) -> None:

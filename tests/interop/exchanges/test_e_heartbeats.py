@@ -60,6 +60,16 @@ def test_an_empty_classic_group_is_replaced(members: Members, topic: str) -> Non
     assert members.describe().group_state == "Stable"
 
 
+@pytest.mark.fact("E7-22a")
+def test_a_join_to_a_classic_group_that_cannot_be_upgraded_is_refused(
+    members: Members, topic: str
+) -> None:
+    join_classic(members.wire, members.group, topic, protocol_type="other")
+    assert members.join("m").error_code == GROUP_ID_NOT_FOUND
+    known = describe_classic(members.wire, members.group)
+    assert (known.group_state, known.protocol_type) == ("Stable", "other")
+
+
 @pytest.mark.fact("E7-23")
 def test_a_group_that_only_has_offsets_is_replaced(
     members: Members, topic: str
@@ -204,6 +214,21 @@ def test_a_heartbeat_reconciles_only_its_sender(members: Members, topic: str) ->
     assert members.described("m").member_epoch == members.epoch(1)
     assert members.owns("m") == {topic: [0, 1]}
     assert members.assigned(members.beat("m", members.epoch(1)))
+
+
+@pytest.mark.fact("E7-39")
+def test_the_preferred_assignor_computes_the_target(
+    members: Members, topic: str, new_topic: Callable[[str, int], str]
+) -> None:
+    one = members.add_topic(new_topic("one", 1))
+    two = members.add_topic(new_topic("two", 1))
+    members.join("m", one, two, server_assignor="range")
+    members.join("n", one, two, server_assignor="range")
+    assert members.targets("m") == {one: [0], two: [0]}
+    members.join("m", one, two, server_assignor="uniform")
+    members.join("n", one, two, topic, server_assignor="uniform")
+    assert len(members.targets("m")) == 2
+    assert members.targets("n") == {topic: [0, 1]}
 
 
 # The response.

@@ -128,7 +128,7 @@ def test_the_removal_of_a_regular_expression_bumps_the_epoch(
     assert members.describe().group_epoch == before + 1
 
 
-@pytest.mark.fact("E6-10", "E6-32a")
+@pytest.mark.fact("E6-10", "E6-32a", "E7-37b")
 def test_added_partitions_bump_the_epoch(members: Members, topic: str) -> None:
     before = members.join("m").member_epoch
     added = CreatePartitionsTopic(name=topic, count=3, assignments=None)
@@ -160,6 +160,25 @@ def test_a_deleted_topic_bumps_the_epoch(members: Members, topic: str) -> None:
     assigned_at(members, {})
     sent = members.beat("m", members.described("m").member_epoch, owned={})
     assert sent.member_epoch == members.describe().group_epoch == before + 1
+
+
+@pytest.mark.fact("E6-11b")
+def test_a_topic_that_is_created_again_bumps_the_epoch(
+    members: Members, topic: str, new_topic: NewTopic
+) -> None:
+    other = members.add_topic(new_topic("other", 1))
+    before = members.join("m", other).member_epoch
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=other)], timeout_ms=10_000
+    )
+    [result] = members.wire.call(request, 6).responses
+    assert result.error_code == 0
+    assert new_topic("other", 1) == other
+    old = members.topic_ids.pop(other)
+    members.topic_ids["deleted"] = old
+    members.add_topic(other)
+    assigned_at(members, {other: [0]})
+    assert members.describe().group_epoch > before
 
 
 @pytest.mark.fact("E6-13", "E6-20")

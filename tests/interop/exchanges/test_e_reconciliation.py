@@ -8,7 +8,7 @@ import pytest
 
 from tests.broker.server.harness import WireClient
 
-from .consumer_group import Members
+from .consumer_group import Members, set_group_config
 
 NewTopic = Callable[[str, int], str]
 
@@ -50,7 +50,7 @@ def test_a_stable_member_advances_to_an_equal_target(
     assert members.owns("m") == {topic: [0, 1]}
 
 
-@pytest.mark.fact("E5-02", "E5-06", "E3-06")
+@pytest.mark.fact("E5-02", "E5-05", "E5-06", "E3-06")
 def test_a_member_that_has_not_revoked_keeps_its_epoch(
     members: Members, topic: str
 ) -> None:
@@ -71,7 +71,7 @@ def test_a_member_that_has_revoked_reaches_the_epoch_of_the_target(
     assert members.owns("m") == {topic: [kept]}
 
 
-@pytest.mark.fact("E5-03", "E5-13")
+@pytest.mark.fact("E5-03", "E5-05a", "E5-13")
 def test_a_waiting_member_gets_a_partition_once_it_is_free(
     members: Members, topic: str
 ) -> None:
@@ -131,3 +131,38 @@ def test_a_member_gains_nothing_before_it_has_revoked(
     sent = members.beat("m", members.epoch(1), owned={})
     assert members.assigned(sent) == {other: [0, 1]}
     assert sent.member_epoch == members.epoch(2)
+
+
+@pytest.mark.fact("E5-05c", "E5-15")
+def test_a_topic_that_was_left_is_not_assigned_again_by_an_older_target(
+    members: Members, topic: str, new_topic: NewTopic
+) -> None:
+    other = members.add_topic(new_topic("other", 1))
+    name = "consumer.assignment.interval.ms"
+    set_group_config(members.wire, members.group, name, "15000")
+    members.join("m", topic, other)
+    sent = members.beat("m", members.epoch(1), subscribed_topic_names=[other])
+    assert members.assigned(sent) == {other: [0]}
+    for _ in range(2):
+        sent = members.beat("m", members.epoch(1), owned={other: [0]})
+        assert (sent.error_code, sent.assignment) == (0, None)
+    assert members.targets("m") == {topic: [0, 1], other: [0]}
+    assert members.owns("m") == {other: [0]}
+
+
+@pytest.mark.fact("E5-15a")
+def test_a_member_that_must_revoke_loses_a_topic_that_it_leaves(
+    members: Members, topic: str, new_topic: NewTopic
+) -> None:
+    other = members.add_topic(new_topic("other", 1))
+    members.join("m", topic, other)
+    sent = members.beat("m", members.epoch(1), subscribed_topic_names=[topic])
+    assert members.assigned(sent) == {topic: [0, 1]}
+    sent = members.beat("m", members.epoch(1), subscribed_topic_names=[])
+    assert members.assigned(sent) == {}
+    sent = members.beat("m", members.epoch(1), owned={other: [0]})
+    assert (sent.member_epoch, sent.assignment) == (members.epoch(1), None)
+    sent = members.beat("m", members.epoch(1), owned={topic: [0]})
+    assert (sent.member_epoch, sent.assignment) == (members.epoch(1), None)
+    sent = members.beat("m", members.epoch(1), owned={})
+    assert sent.member_epoch == members.epoch(3)
