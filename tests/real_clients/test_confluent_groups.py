@@ -35,7 +35,7 @@ def consumers(bootstrap: str, group: str, topic: str, strategy: str) -> Confluen
     )
 
 
-@pytest.mark.fact("G4-02", "G4-03", "G4-06", "E19-06", "E19-07")
+@pytest.mark.fact("G4-02", "G4-03", "G4-06")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_records_are_read_once_in_order_while_members_join_and_leave(
     bootstrap: str, group: str, topic: str, strategy: str
@@ -113,7 +113,6 @@ def test_the_partitions_of_a_crashed_member_are_reassigned(
         members.poll_until(lambda: len(set(members.records)) == 20 * PARTITIONS)
 
 
-@pytest.mark.fact("E19-13")
 def test_a_returning_static_member_causes_no_rebalance(
     bootstrap: str, group: str, topic: str
 ) -> None:

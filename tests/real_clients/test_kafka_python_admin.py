@@ -129,7 +129,7 @@ def test_groups_are_listed_with_filters(
     assert not named(types_filter=["consumer"])
 
 
-@pytest.mark.fact("E19-11")
+@pytest.mark.fact("E19-11a")
 def test_an_admin_removes_a_member_by_its_instance_id(
     admin: KafkaAdminClient, bootstrap: str, group: str, topic: str
 ) -> None:

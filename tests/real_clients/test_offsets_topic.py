@@ -114,7 +114,7 @@ def test_a_deleted_group_leaves_tombstones(
     assert gone[-1] == (GROUP_METADATA, None)
 
 
-@pytest.mark.fact("E19-15", "E22-32")
+@pytest.mark.fact("E22-32")
 def test_a_completed_rebalance_writes_group_metadata(
     bootstrap: str, group: str, topic: str
 ) -> None:

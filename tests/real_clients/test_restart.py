@@ -67,7 +67,6 @@ def test_topics_records_and_offsets_survive_a_restart(
 
 
 @pytest.mark.slow
-@pytest.mark.fact("E19-17")
 @KILL
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_continues_after_a_server_restart(

@@ -172,6 +172,7 @@ ERRORS: dict[str, Case] = {
 }
 
 
+@pytest.mark.fact("E19-02", "E19-02a", "E19-02b")
 @pytest.mark.parametrize("version", range(10))
 @pytest.mark.parametrize("case", ERRORS)
 def test_an_error_of_join_group_has_the_member_id_and_no_protocol(
@@ -188,6 +189,7 @@ def test_an_error_of_join_group_has_the_member_id_and_no_protocol(
     )
 
 
+@pytest.mark.fact("E19-03")
 @pytest.mark.parametrize("version", [4, 6, 7, 9])
 def test_member_id_required_has_no_protocol(
     wire: WireClient, group: str, version: int
@@ -252,7 +254,7 @@ def test_a_null_member_id_closes_the_connection(
 # The protocol of a generation.
 
 
-@pytest.mark.fact("E19-06")
+@pytest.mark.fact("E19-06a")
 @pytest.mark.parametrize(
     ("offered", "selected"),
     [
@@ -340,7 +342,7 @@ def test_a_member_of_a_consumer_group_may_leave_twice_in_one_request(
     assert _leave(wire, group, leaving, version) == leaving
 
 
-@pytest.mark.fact("E19-11")
+@pytest.mark.fact("E19-11", "E19-11b", "E19-11c")
 def test_a_member_of_a_classic_group_may_leave_once(
     connect: Connect, wire: WireClient, group: str
 ) -> None:

@@ -32,7 +32,7 @@ SUBSCRIPTION = ConsumerProtocolSubscription(
 )
 
 
-@pytest.mark.fact("E19-19")
+@pytest.mark.fact("E19-19", "E19-19a", "E19-19b")
 def test_each_version_of_a_subscription_adds_a_field() -> None:
     bodies = [many(text("t")) + NULL_ARRAY]
     bodies.append(bodies[-1] + many(text("t") + many(int32(3))))
@@ -41,7 +41,6 @@ def test_each_version_of_a_subscription_adds_a_field() -> None:
     assert [encode(SUBSCRIPTION, version) for version in range(4)] == bodies
 
 
-@pytest.mark.fact("E19-19")
 @pytest.mark.parametrize("version", range(4))
 @pytest.mark.parametrize("cls", MESSAGES, ids=label)
 def test_kio_decodes_and_encodes_the_same_message(

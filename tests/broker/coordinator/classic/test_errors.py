@@ -26,7 +26,7 @@ RETURNED = [
 ]
 
 
-@pytest.mark.fact("E19-18")
+@pytest.mark.fact("E19-18", "E19-18a", "E19-18b")
 @pytest.mark.parametrize(("code", "returned"), RETURNED)
 def test_log_errors_are_translated_to_coordinator_errors(
     code: int, returned: int
@@ -57,7 +57,7 @@ def test_a_refused_join_echoes_the_member_id_if_its_own_fields_are_wrong(
     assert join.refuse(request, CONTEXT, code).member_id == echoed
 
 
-@pytest.mark.fact("H-121a")
+@pytest.mark.fact("H-121a", "E19-10f")
 def test_classic_heartbeats_succeed_while_the_shard_loads() -> None:
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert heartbeat.refuse(HeartbeatRequest(), CONTEXT, loading).error_code == 0

@@ -76,6 +76,7 @@ def test_the_protocol_with_most_votes_is_selected() -> None:
     assert group.select_protocol() == "sticky"
 
 
+@pytest.mark.fact("E19-06a")
 def test_of_protocols_with_the_same_votes_the_first_of_a_hash_map_is_selected() -> None:
     one = member("a", roundrobin=b"", range=b"")
     other = member("b", range=b"", roundrobin=b"")
@@ -138,7 +139,6 @@ def test_a_new_group_is_simple_until_a_member_is_pending() -> None:
     assert not group.is_simple
 
 
-@pytest.mark.fact("E19-19")
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_subscribed_topics_are_decoded_from_every_subscription_version(
     version: int,

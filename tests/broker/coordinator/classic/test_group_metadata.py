@@ -173,7 +173,6 @@ def test_a_rebalance_in_flight_is_lost_on_restart() -> None:
     assert set(loaded.groups["g"].members) == set(ids)
 
 
-@pytest.mark.fact("E19-19")
 def test_a_loaded_group_has_its_subscribed_topics() -> None:
     state = ClassicState()
     replay(state, KEY, value(stored(subscription=subscription("a", "b"))))

@@ -37,14 +37,14 @@ def test_heartbeats_between_join_and_sync_succeed(driver: Driver) -> None:
     assert [heartbeat(driver, member_id) for member_id in ids] == [0, 0]
 
 
-@pytest.mark.fact("E19-10")
+@pytest.mark.fact("E19-10a")
 def test_heartbeats_report_a_rebalance(driver: Driver) -> None:
     ids = stable_group(driver)
     join(driver)
     assert [heartbeat(driver, member_id) for member_id in ids] == [27, 27]
 
 
-@pytest.mark.fact("E19-10")
+@pytest.mark.fact("E19-10b")
 def test_the_session_is_refreshed_while_a_rebalance_is_prepared(driver: Driver) -> None:
     (member_id,) = stable_group(driver, 1)
     join(driver)
@@ -64,7 +64,6 @@ def test_a_heartbeat_keeps_the_session_alive(driver: Driver) -> None:
     assert heartbeat(driver, member_id) == 25
 
 
-@pytest.mark.fact("E19-10")
 def test_a_heartbeat_only_sets_the_session_timer(driver: Driver) -> None:
     ids = stable_group(driver, 10)
     heartbeat(driver, ids[3])
@@ -78,12 +77,12 @@ def test_a_heartbeat_only_sets_the_session_timer(driver: Driver) -> None:
     assert (result.changes, result.records, result.replies) == ((), (), ())
 
 
-@pytest.mark.fact("E19-10")
+@pytest.mark.fact("E19-10c")
 def test_an_unknown_group_returns_unknown_member_id(driver: Driver) -> None:
     assert heartbeat(driver, "unknown") == 25
 
 
-@pytest.mark.fact("E19-10")
+@pytest.mark.fact("E19-10c")
 def test_an_empty_group_returns_unknown_member_id(driver: Driver) -> None:
     ids = stable_group(driver)
     leave(driver, *ids)
@@ -91,20 +90,20 @@ def test_an_empty_group_returns_unknown_member_id(driver: Driver) -> None:
     assert heartbeat(driver, ids[0], generation=2) == 25
 
 
-@pytest.mark.fact("E19-10")
+@pytest.mark.fact("E19-10c")
 def test_an_unknown_member_is_refused(driver: Driver) -> None:
     stable_group(driver)
     assert heartbeat(driver, "unknown") == 25
 
 
-@pytest.mark.fact("E19-10")
+@pytest.mark.fact("E19-10d")
 @pytest.mark.parametrize("generation", [0, 2, -1])
 def test_a_wrong_generation_is_illegal(driver: Driver, generation: int) -> None:
     ids = stable_group(driver)
     assert heartbeat(driver, ids[0], generation) == 22
 
 
-@pytest.mark.fact("E19-10")
+@pytest.mark.fact("E19-10e")
 def test_a_dead_group_responds_coordinator_not_available(driver: Driver) -> None:
     (member_id,) = stable_group(driver, 1)
     driver.groups["g"].state = GroupState.DEAD

@@ -33,7 +33,7 @@ def test_an_empty_group_id_is_invalid(driver: Driver) -> None:
     assert driver.groups == {}
 
 
-@pytest.mark.fact("E19-02", "H-120b")
+@pytest.mark.fact("H-120b", "E19-02a")
 @pytest.mark.parametrize("timeout_ms", [5_999, 1_800_001, 0, -1])
 def test_a_session_timeout_outside_the_bounds_is_refused(
     driver: Driver, timeout_ms: int
@@ -41,7 +41,7 @@ def test_a_session_timeout_outside_the_bounds_is_refused(
     assert join(driver, session_timeout_ms=timeout_ms).error == 26
 
 
-@pytest.mark.fact("E19-02")
+@pytest.mark.fact("E19-02a")
 @pytest.mark.parametrize("timeout_ms", [6_000, 1_800_000])
 def test_a_session_timeout_on_the_bounds_is_accepted(
     driver: Driver, timeout_ms: int
@@ -60,7 +60,7 @@ def test_a_join_is_refused_when_the_id_of_the_new_member_would_be_too_long(
     assert driver.groups == {}
 
 
-@pytest.mark.fact("E19-02")
+@pytest.mark.fact("E19-02b")
 @pytest.mark.parametrize("fields", [{"protocol_type": ""}, {"protocols": []}])
 def test_a_member_without_protocols_is_refused(
     driver: Driver, fields: dict[str, Any]
@@ -96,13 +96,13 @@ def test_the_error_of_a_classic_group_has_the_member_id(
     assert (sent.error, sent.response.member_id) == (23, member_id)
 
 
-@pytest.mark.fact("E19-02")
+@pytest.mark.fact("E19-02b")
 def test_a_protocol_type_other_than_the_groups_is_refused(driver: Driver) -> None:
     joining_group(driver, 1)
     assert join(driver, protocol_type="connect").error == 23
 
 
-@pytest.mark.fact("E19-02", "E19-06")
+@pytest.mark.fact("E19-02b")
 def test_a_member_without_a_protocol_common_to_all_members_is_refused(
     driver: Driver,
 ) -> None:
@@ -134,7 +134,7 @@ def test_from_version_4_a_new_member_must_rejoin_with_its_id(driver: Driver) -> 
     assert list(driver.groups["g"].pending_members) == ["billing-id1"]
 
 
-@pytest.mark.fact("E19-03", "F6-09")
+@pytest.mark.fact("F6-09", "E19-03b")
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_before_version_4_a_new_member_joins_immediately(
     driver: Driver, version: int
@@ -144,7 +144,6 @@ def test_before_version_4_a_new_member_joins_immediately(
     assert list(driver.groups["g"].members) == ["client-id1"]
 
 
-@pytest.mark.fact("E19-03")
 def test_a_pending_member_becomes_a_member_when_it_rejoins(driver: Driver) -> None:
     member_id = driver.send(join_request()).response.member_id
     assert driver.send(join_request(member_id)).parked
@@ -171,7 +170,7 @@ def test_the_metadata_of_all_protocols_of_a_member_is_limited(
     assert driver.send(joining).error == code
 
 
-@pytest.mark.fact("E19-03")
+@pytest.mark.fact("E19-03a")
 def test_a_pending_member_is_dropped_after_its_session_timeout(driver: Driver) -> None:
     member_id = driver.send(join_request()).response.member_id
     driver.advance(SESSION_MS - 1)
@@ -206,7 +205,6 @@ def test_the_first_join_writes_the_group_as_empty(driver: Driver) -> None:
     assert record.value_version == 3
 
 
-@pytest.mark.fact("E19-15")
 def test_replaying_the_record_of_a_new_group_keeps_its_pending_join(
     driver: Driver,
 ) -> None:
@@ -217,7 +215,6 @@ def test_replaying_the_record_of_a_new_group_keeps_its_pending_join(
     assert len(group.joins) == 1
 
 
-@pytest.mark.fact("E19-15")
 def test_a_join_to_an_existing_empty_group_writes_nothing(driver: Driver) -> None:
     leave(driver, *stable_group(driver))
     written = len(driver.log)
@@ -225,7 +222,7 @@ def test_a_join_to_an_existing_empty_group_writes_nothing(driver: Driver) -> Non
     assert len(driver.log) == written
 
 
-@pytest.mark.fact("E19-01", "E19-04")
+@pytest.mark.fact("E19-04")
 def test_the_first_rebalance_waits_for_the_initial_delay(driver: Driver) -> None:
     first = join(driver)
     assert driver.groups["g"].state is GroupState.PREPARING_REBALANCE
@@ -236,7 +233,7 @@ def test_the_first_rebalance_waits_for_the_initial_delay(driver: Driver) -> None
     assert driver.groups["g"].state is GroupState.COMPLETING_REBALANCE
 
 
-@pytest.mark.fact("E19-04")
+@pytest.mark.fact("E19-04a")
 def test_a_join_during_the_initial_delay_extends_it(driver: Driver) -> None:
     first = join(driver)
     driver.advance(2_000)
@@ -249,7 +246,7 @@ def test_a_join_during_the_initial_delay_extends_it(driver: Driver) -> None:
     assert [first.error, second.error] == [0, 0]
 
 
-@pytest.mark.fact("E19-04")
+@pytest.mark.fact("E19-04b")
 def test_the_delay_is_extended_up_to_the_rebalance_timeout_only(driver: Driver) -> None:
     joins = [join(driver, rebalance_timeout_ms=7_000)]
     for _ in range(6):
@@ -281,7 +278,6 @@ def test_only_the_leader_receives_the_members(driver: Driver) -> None:
     assert follower.members == []
 
 
-@pytest.mark.fact("E19-07")
 def test_the_response_has_generation_and_protocol(driver: Driver) -> None:
     sent = join(driver)
     driver.advance(3_000)
@@ -291,7 +287,7 @@ def test_the_response_has_generation_and_protocol(driver: Driver) -> None:
     assert not sent.response.skip_assignment
 
 
-@pytest.mark.fact("E19-07")
+@pytest.mark.fact("E19-07a")
 def test_every_rebalance_increments_the_generation(driver: Driver) -> None:
     leader, follower = stable_group(driver)
     join(driver, leader)
@@ -299,7 +295,6 @@ def test_every_rebalance_increments_the_generation(driver: Driver) -> None:
     assert sent.response.generation_id == 2
 
 
-@pytest.mark.fact("E19-07")
 def test_the_generation_after_the_int32_maximum_is_zero(driver: Driver) -> None:
     (member_id,) = stable_group(driver, 1)
     driver.groups["g"].generation = 2**31 - 1
@@ -342,7 +337,6 @@ def test_a_join_reason_is_accepted(driver: Driver) -> None:
     assert join(driver, reason="a new pod").parked
 
 
-@pytest.mark.fact("E19-05")
 def test_a_new_member_starts_a_rebalance_of_a_stable_group(driver: Driver) -> None:
     ids = stable_group(driver)
     newcomer = join(driver)
@@ -351,7 +345,7 @@ def test_a_new_member_starts_a_rebalance_of_a_stable_group(driver: Driver) -> No
     assert [heartbeat(driver, member_id) for member_id in ids] == [27, 27]
 
 
-@pytest.mark.fact("E19-05")
+@pytest.mark.fact("E19-05c")
 def test_the_join_phase_ends_when_all_members_have_joined(driver: Driver) -> None:
     ids = stable_group(driver)
     newcomer = join(driver)

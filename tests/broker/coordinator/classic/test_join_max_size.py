@@ -27,14 +27,13 @@ def test_a_full_group_refuses_new_members(driver: Driver) -> None:
     assert [heartbeat(driver, member_id) for member_id in ids] == [0, 0]
 
 
-@pytest.mark.fact("E19-12")
 def test_the_members_of_a_full_group_may_rejoin(driver: Driver) -> None:
     leader, follower = stable_group(driver, 2)
     assert join(driver, follower).error == 0
     assert join(driver, leader).parked
 
 
-@pytest.mark.fact("E19-12")
+@pytest.mark.fact("E19-12a")
 def test_pending_members_over_the_limit_are_refused_when_they_join(
     driver: Driver,
 ) -> None:
@@ -49,7 +48,7 @@ def test_pending_members_over_the_limit_are_refused_when_they_join(
     assert [sent.error for sent in joins[:2]] == [0, 0]
 
 
-@pytest.mark.fact("E19-12")
+@pytest.mark.fact("E19-12b")
 def test_the_last_members_to_join_an_oversized_group_are_removed() -> None:
     driver = Driver()
     ids = stable_group(driver, 4)
@@ -61,7 +60,6 @@ def test_the_last_members_to_join_an_oversized_group_are_removed() -> None:
     assert list(driver.groups["g"].members) == ids[:2]
 
 
-@pytest.mark.fact("E19-12")
 def test_a_member_with_a_pending_join_may_join_again(driver: Driver) -> None:
     joins = [driver.send(join_request(), version=3) for _ in range(2)]
     member_id = next(iter(driver.groups["g"].members))
@@ -74,7 +72,7 @@ def test_an_unknown_member_id_in_a_full_group_is_refused(driver: Driver) -> None
     assert join(driver, "unknown").error == 81
 
 
-@pytest.mark.fact("E19-17")
+@pytest.mark.fact("E19-17a")
 def test_a_loaded_group_over_the_limit_rebalances() -> None:
     driver = Driver()
     ids = stable_group(driver, 3)
@@ -84,7 +82,7 @@ def test_a_loaded_group_over_the_limit_rebalances() -> None:
     assert heartbeat(loaded, ids[0]) == 27
 
 
-@pytest.mark.fact("E19-17")
+@pytest.mark.fact("E19-17a")
 def test_a_loaded_group_within_the_limit_stays_stable(driver: Driver) -> None:
     ids = stable_group(driver, 2)
     loaded = driver.reload()

@@ -30,7 +30,7 @@ def test_a_leader_that_rejoins_a_stable_group_starts_a_rebalance(
     assert heartbeat(driver, follower) == 27
 
 
-@pytest.mark.fact("E19-14")
+@pytest.mark.fact("E19-14a")
 def test_a_rejoin_of_a_follower_with_new_metadata_starts_a_rebalance(
     driver: Driver,
 ) -> None:
@@ -39,7 +39,7 @@ def test_a_rejoin_of_a_follower_with_new_metadata_starts_a_rebalance(
     assert driver.groups["g"].state is GroupState.PREPARING_REBALANCE
 
 
-@pytest.mark.fact("E19-14")
+@pytest.mark.fact("E19-14b")
 def test_a_rejoin_of_a_follower_with_unchanged_metadata_returns_the_generation(
     driver: Driver,
 ) -> None:
@@ -57,7 +57,7 @@ def test_a_rejoin_of_the_only_member_completes_immediately(driver: Driver) -> No
     assert join(driver, leader).response.generation_id == 2
 
 
-@pytest.mark.fact("E19-14")
+@pytest.mark.fact("E19-14c")
 def test_a_repeated_join_of_a_leader_gets_the_same_response(driver: Driver) -> None:
     leader, _ = joining_group(driver)
     sent = join(driver, leader)
@@ -66,6 +66,7 @@ def test_a_repeated_join_of_a_leader_gets_the_same_response(driver: Driver) -> N
     assert len(sent.response.members) == 2
 
 
+@pytest.mark.fact("E19-14c")
 def test_a_repeated_join_of_a_follower_gets_the_same_response(driver: Driver) -> None:
     _, follower = joining_group(driver)
     sent = join(driver, follower)
@@ -117,7 +118,7 @@ def test_dynamic_members_that_do_not_rejoin_in_time_are_removed(driver: Driver) 
     assert list(driver.groups["g"].members) == [ids[0]]
 
 
-@pytest.mark.fact("E19-05")
+@pytest.mark.fact("E19-05d")
 def test_the_longest_rebalance_timeout_of_the_members_applies(driver: Driver) -> None:
     join(driver, rebalance_timeout_ms=10_000, session_timeout_ms=100_000)
     late = join(driver, rebalance_timeout_ms=30_000, session_timeout_ms=100_000)
@@ -134,7 +135,6 @@ def test_the_longest_rebalance_timeout_of_the_members_applies(driver: Driver) ->
     assert rejoined.error == 0
 
 
-@pytest.mark.fact("E19-05")
 def test_a_leader_that_does_not_rejoin_is_replaced(driver: Driver) -> None:
     leader, follower = stable_group(driver, session_timeout_ms=100_000)
     sent = join(driver, follower, protocols=protocols(range=b"other"))
@@ -159,7 +159,7 @@ def test_a_new_generation_cancels_the_join_timer(driver: Driver) -> None:
     assert ("join", "g") not in driver.timers
 
 
-@pytest.mark.fact("E19-05")
+@pytest.mark.fact("E19-05a")
 def test_static_members_that_do_not_rejoin_are_kept(driver: Driver) -> None:
     ids = stable_group(driver, static=True, session_timeout_ms=100_000)
     sent = join(
@@ -174,7 +174,7 @@ def test_static_members_that_do_not_rejoin_are_kept(driver: Driver) -> None:
     assert {member.member_id for member in sent.response.members} == set(ids)
 
 
-@pytest.mark.fact("E19-05")
+@pytest.mark.fact("E19-05b")
 def test_a_join_phase_without_joins_is_extended(driver: Driver) -> None:
     ids = stable_group(driver, static=True, session_timeout_ms=200_000)
     newcomer = join(driver, session_timeout_ms=200_000)
@@ -195,7 +195,6 @@ def test_a_join_phase_without_joins_is_extended(driver: Driver) -> None:
     assert [sent.error for sent in joins] == [0, 0]
 
 
-@pytest.mark.fact("E19-01")
 def test_a_dead_group_responds_coordinator_not_available(driver: Driver) -> None:
     leader, _ = stable_group(driver)
     driver.groups["g"].state = GroupState.DEAD

@@ -49,7 +49,6 @@ def test_restarting_a_static_member_of_a_stable_group_starts_no_rebalance(
     assert follower not in group.members
 
 
-@pytest.mark.fact("E19-13")
 def test_each_restart_of_a_static_member_gets_a_new_member_id(driver: Driver) -> None:
     stable_group(driver, static=True)
     ids = [restart(driver, 1).response.member_id for _ in range(3)]
@@ -57,7 +56,7 @@ def test_each_restart_of_a_static_member_gets_a_new_member_id(driver: Driver) ->
     assert all(member_id.startswith("i1-") for member_id in ids)
 
 
-@pytest.mark.fact("E19-13", "E22-32")
+@pytest.mark.fact("E22-32", "E19-13a")
 def test_restarting_a_static_member_of_a_stable_group_writes_a_record(
     driver: Driver,
 ) -> None:
@@ -72,7 +71,6 @@ def test_restarting_a_static_member_of_a_stable_group_writes_a_record(
     assert replaced.assignment == follower.upper().encode()
 
 
-@pytest.mark.fact("E19-13")
 def test_the_new_member_id_gets_the_assignment_of_the_old_member_id(
     driver: Driver,
 ) -> None:
@@ -82,7 +80,7 @@ def test_the_new_member_id_gets_the_assignment_of_the_old_member_id(
     assert sent.response.assignment == follower.upper().encode()
 
 
-@pytest.mark.fact("E19-13")
+@pytest.mark.fact("E19-13b")
 def test_the_old_member_id_is_fenced_after_a_static_member_restarts(
     driver: Driver,
 ) -> None:
@@ -93,7 +91,7 @@ def test_the_old_member_id_is_fenced_after_a_static_member_restarts(
     assert sync(driver, follower, group_instance_id="i1").error == 82
 
 
-@pytest.mark.fact("E19-13")
+@pytest.mark.fact("E19-13c")
 def test_from_version_9_a_restarted_leader_skips_the_assignment(
     driver: Driver,
 ) -> None:
@@ -104,7 +102,7 @@ def test_from_version_9_a_restarted_leader_skips_the_assignment(
     assert len(sent.response.members) == 2
 
 
-@pytest.mark.fact("E19-13")
+@pytest.mark.fact("E19-13c")
 def test_from_version_9_a_restarted_follower_does_not_skip_the_assignment(
     driver: Driver,
 ) -> None:
@@ -115,7 +113,7 @@ def test_from_version_9_a_restarted_follower_does_not_skip_the_assignment(
     assert sent.response.members == []
 
 
-@pytest.mark.fact("E19-13")
+@pytest.mark.fact("E19-13d")
 def test_before_version_9_a_restarted_leader_gets_its_old_member_id_as_leader(
     driver: Driver,
 ) -> None:
@@ -127,7 +125,7 @@ def test_before_version_9_a_restarted_leader_gets_its_old_member_id_as_leader(
     assert driver.groups["g"].leader_id == sent.response.member_id
 
 
-@pytest.mark.fact("E19-13")
+@pytest.mark.fact("E19-13e")
 def test_restarting_a_static_member_with_another_protocol_starts_a_rebalance(
     driver: Driver,
 ) -> None:
@@ -155,7 +153,7 @@ def test_restarting_a_static_member_between_join_and_sync_starts_a_rebalance(
     assert driver.groups["g"].state is GroupState.PREPARING_REBALANCE
 
 
-@pytest.mark.fact("E19-13")
+@pytest.mark.fact("E19-13b")
 def test_a_pending_sync_of_the_old_member_id_is_fenced(driver: Driver) -> None:
     _, follower = joining_group(driver, static=True)
     waiting = sync(driver, follower, group_instance_id="i1")
@@ -163,7 +161,7 @@ def test_a_pending_sync_of_the_old_member_id_is_fenced(driver: Driver) -> None:
     assert waiting.error == 82
 
 
-@pytest.mark.fact("E19-13")
+@pytest.mark.fact("E19-13b")
 def test_a_pending_join_of_the_old_member_id_is_fenced(driver: Driver) -> None:
     first = join(driver, group_instance_id="i0")
     second = join(driver, group_instance_id="i0")

@@ -46,7 +46,7 @@ def test_pending_joins_fail_when_the_shard_is_unloaded(driver: Driver) -> None:
     assert not driver.parked
 
 
-@pytest.mark.fact("E19-16")
+@pytest.mark.fact("E19-16a")
 def test_pending_syncs_fail_when_the_shard_is_unloaded(driver: Driver) -> None:
     _, follower = joining_group(driver)
     waiting = sync(driver, follower)
@@ -54,7 +54,7 @@ def test_pending_syncs_fail_when_the_shard_is_unloaded(driver: Driver) -> None:
     assert waiting.error == 16
 
 
-@pytest.mark.fact("E19-16", "E19-01")
+@pytest.mark.fact("E19-16b")
 def test_a_group_of_an_unloaded_shard_is_dead(driver: Driver) -> None:
     (member_id,) = stable_group(driver, 1)
     resign(driver)

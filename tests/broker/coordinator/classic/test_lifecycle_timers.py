@@ -54,7 +54,7 @@ def test_a_group_is_empty_when_all_sessions_have_expired(driver: Driver) -> None
     assert driver.timers == {}
 
 
-@pytest.mark.fact("E19-05")
+@pytest.mark.fact("E19-05a")
 def test_a_static_member_is_removed_at_the_end_of_its_session(driver: Driver) -> None:
     ids = stable_group(driver, static=True)
     driver.advance(SESSION_MS - 1)
@@ -136,7 +136,6 @@ def test_a_follower_that_never_syncs_is_removed_from_a_stable_group(
     assert heartbeat(driver, follower) == 25
 
 
-@pytest.mark.fact("E19-09")
 def test_the_sync_timer_does_nothing_when_all_members_have_synced(
     driver: Driver,
 ) -> None:
@@ -146,7 +145,6 @@ def test_the_sync_timer_does_nothing_when_all_members_have_synced(
     assert [heartbeat(driver, member_id) for member_id in ids] == [0, 0]
 
 
-@pytest.mark.fact("E19-09")
 def test_a_late_sync_of_a_stable_group_is_accepted(driver: Driver) -> None:
     leader, follower = joining_group(driver, session_timeout_ms=200_000)
     sync(driver, leader)

@@ -192,7 +192,6 @@ def durable(group: ClassicGroup) -> object:
     )
 
 
-@pytest.mark.fact("E19-01", "E19-08")
 @pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(STEPS, max_size=30), st.sampled_from([2, 100]))

@@ -29,7 +29,7 @@ def driver() -> Driver:
     return Driver()
 
 
-@pytest.mark.fact("E19-08")
+@pytest.mark.fact("E19-08a")
 def test_followers_wait_for_the_leaders_sync(driver: Driver) -> None:
     leader, *followers = joining_group(driver, 3)
     waiting = [sync(driver, member_id) for member_id in followers]
@@ -83,7 +83,7 @@ def test_a_completed_sync_writes_the_generation(driver: Driver) -> None:
     )
 
 
-@pytest.mark.fact("E19-08")
+@pytest.mark.fact("E19-08b")
 def test_members_missing_from_the_leaders_sync_get_an_empty_assignment(
     driver: Driver,
 ) -> None:
@@ -95,7 +95,6 @@ def test_members_missing_from_the_leaders_sync_get_an_empty_assignment(
     assert "stranger" not in driver.groups["g"].members
 
 
-@pytest.mark.fact("E19-08")
 def test_a_late_sync_of_a_follower_gets_its_response_immediately(
     driver: Driver,
 ) -> None:
@@ -162,7 +161,6 @@ def test_a_sync_in_the_join_phase_is_refused(driver: Driver) -> None:
     assert sync(driver, leader).error == 27
 
 
-@pytest.mark.fact("E19-08")
 def test_a_pending_sync_keeps_its_member_in_the_group(driver: Driver) -> None:
     leader, follower = joining_group(driver)
     waiting = sync(driver, follower)
