@@ -74,7 +74,7 @@ def deleted(admin: AdminClient, group: str) -> int | None:
     return None if error is None else int(error.args[0].code())
 
 
-@pytest.mark.fact("E16-10", "E29-02")
+@pytest.mark.fact("E29-02")
 def test_a_consumer_group_is_described(
     admin: AdminClient, group: str, join: Join
 ) -> None:

@@ -159,7 +159,7 @@ def codes(results: Results[Any, Any]) -> set[ErrorCode]:
     return found
 
 
-@pytest.mark.fact("C-13", "E16-12", "E29-02")
+@pytest.mark.fact("C-13", "E29-02", "E16-12a")
 async def test_a_consumer_group_is_described_with_epochs(
     stage: Stage, admin: AdminClient, group: GroupId
 ) -> None:

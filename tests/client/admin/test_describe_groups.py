@@ -91,7 +91,7 @@ async def only_member(*args: Any) -> MemberDescription:
 # The API that is used.
 
 
-@pytest.mark.fact("E16-12")
+@pytest.mark.fact("E16-12", "E16-12a")
 async def test_groups_that_are_not_consumer_groups_use_describe_groups() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         coordinators.consumer_groups = {"new"}
@@ -118,7 +118,6 @@ async def test_unsupported_version_of_a_group_falls_back_to_describe_groups() ->
         assert group.type is GroupType.CLASSIC
 
 
-@pytest.mark.fact("E16-12")
 @pytest.mark.parametrize("versions", [KAFKA_0_11, KAFKA_2_8])
 async def test_consumer_group_describe_is_not_sent_to_an_old_broker(
     versions: Any,
@@ -297,7 +296,7 @@ def owned(*partitions: int) -> of_consumers.DescribedAssignment:
     return of_consumers.DescribedAssignment(topic_partitions=[topic])
 
 
-@pytest.mark.fact("C-13", "E16-12", "E29-02")
+@pytest.mark.fact("C-13", "E29-02")
 @pytest.mark.parametrize(
     ("version", "member_type", "is_classic"),
     [(0, 0, None), (1, -1, None), (1, 0, True), (1, 1, False)],

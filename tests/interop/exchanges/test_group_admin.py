@@ -102,7 +102,7 @@ def test_a_consumer_group_is_no_classic_group(wire: WireClient, group: str) -> N
 # ConsumerGroupDescribe.
 
 
-@pytest.mark.fact("E16-04", "E16-05")
+@pytest.mark.fact("E16-04", "E16-05", "E16-04a")
 @pytest.mark.parametrize("version", [0, 1])
 def test_consumer_groups_are_described_with_an_error_for_each(
     wire: WireClient, group: str, version: int

@@ -17,7 +17,13 @@ from tests.broker.server.harness import WireClient
 from tests.interop.sasl_listener import SaslListener
 from tests.support.waiting import eventually
 
-from .members import Partition, commit_errors, describe_classic
+from .consumer_group import Members
+from .members import (
+    Partition,
+    commit_errors,
+    describe_classic,
+    describe_consumer,
+)
 from .test_offset_delete import delete as delete_offsets
 from .test_offset_fetch import content, fetch, request_of
 
@@ -175,6 +181,35 @@ def test_describing_a_group_needs_describe_on_it(
         group: 0,
         f"{group}-2": GROUP_AUTHORIZATION_FAILED,
     }
+
+
+@pytest.mark.fact("E16-06", "E16-06a", "E16-06b", "E27-03")
+def test_describing_a_consumer_group_needs_describe_on_its_assigned_topics(
+    admin: WireClient, alice: WireClient, group: str
+) -> None:
+    topic = f"{group}-seen"
+    members = Members(admin, f"{group}-c")
+    members.add_topic(topic)
+    members.join("m", topic, f"{group}-nowhere")
+    found = describe_consumer(alice, f"{group}-c")
+    assert (found.error_code, found.members) == (GROUP_AUTHORIZATION_FAILED, [])
+    allow(admin, (Operation.DESCRIBE, ResourceType.GROUP, f"{group}-c"))
+    eventually(
+        lambda: (
+            describe_consumer(alice, f"{group}-c").error_code
+            == TOPIC_AUTHORIZATION_FAILED
+        ),
+        expected="the right to the group",
+    )
+    found = describe_consumer(alice, f"{group}-c")
+    assert (found.group_state, found.members) == ("", [])
+    allow(admin, (Operation.DESCRIBE, ResourceType.TOPIC, topic))
+    eventually(
+        lambda: describe_consumer(alice, f"{group}-c").error_code == 0,
+        expected="the right to the assigned topic",
+    )
+    [member] = describe_consumer(alice, f"{group}-c").members
+    assert set(member.subscribed_topic_names) == {topic, f"{group}-nowhere"}
 
 
 @pytest.mark.fact("D-34")

@@ -235,7 +235,7 @@ def test_consumer_group_describe_requests_groups_and_operations() -> None:
     assert encode(request, 0) == few(short("g")) + b"\1" + NO_TAGS
 
 
-@pytest.mark.fact("E16-02", "E16-13")
+@pytest.mark.fact("E16-02")
 def test_consumer_group_describe_v0_has_epochs_and_both_assignments() -> None:
     response = ConsumerGroupDescribeResponse(groups=[CONSUMER_GROUP])
     assert encode(response, 0) == described_consumer_group(b"")

@@ -239,7 +239,7 @@ def describe_consumer_group(
     Raises:
         ApiError: GROUP_ID_NOT_FOUND, also for a classic group (E16-04);
             TOPIC_AUTHORIZATION_FAILED when DESCRIBE on one of the group's topics is
-            denied; the response then has only the error (E16-06).
+            denied; the response then has only the error (E16-06a).
     """
     group_id = request.group_id
     group = state.consumer_groups.get(group_id)
@@ -284,8 +284,8 @@ def refuse_describe_consumer_group(
 
 
 def _described_topics(described: DescribedConsumerGroup) -> Iterator[TopicName]:
+    # Kafka's `KafkaApis.handleConsumerGroupDescribe` checks no subscribed topics.
     for member in described.members:
-        yield from member.subscribed_topic_names
         for assignment in (member.assignment, member.target_assignment):
             for topic in assignment.topic_partitions:
                 yield topic.topic_name

@@ -222,7 +222,7 @@ OF_GROUPS = [
         [(0, 1)],
         {group(DESCRIBE, "c"): [(NO_GROUP, 0)], topic(DESCRIBE): [(NO_TOPIC, 0)]},
         1,
-        facts=("E16-06", "F5-29", "E27-03"),
+        facts=("E16-06", "E16-06a", "F5-29", "E27-03"),
     ),
     Row(
         "ListGroups",
