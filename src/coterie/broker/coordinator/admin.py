@@ -9,7 +9,7 @@
   in bytes, which stays hidden until the group is stable (C-23).
 - ConsumerGroupDescribe, key 69, for one consumer group. v1 has the type of each member
   (KIP-1099). The response has only the name of the preferred assignor, as in Apache
-  Kafka (E16-13).
+  Kafka (E16-02).
 - DeleteGroups, key 42, for one group and its offsets (KIP-229). v3 has an error message
   for each group (KIP-1331).
 """

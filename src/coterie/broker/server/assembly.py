@@ -197,7 +197,7 @@ class _TopicChanges:
     def add(self, change: TopicChange) -> None:
         """Add a change of the catalog.
 
-        A deleted topic's committed offsets are deleted (E17-18); groups that subscribe
+        A deleted topic's committed offsets are deleted (E17-21); groups that subscribe
         to a changed topic refresh their metadata (E15-04).
         """
         before, after = change

@@ -1,6 +1,6 @@
 """Gold table expiry_forecast: the expiration time of each committed offset.
 
-The rules are those of Kafka's OffsetExpirationCondition (E17-18), applied to the
+The rules are those of Kafka's OffsetExpirationCondition (E17-18a to E17-18h), applied to the
 current groups; the first rule that matches applies:
 
 | group | basis | the retention time begins with |

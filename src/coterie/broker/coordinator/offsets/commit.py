@@ -234,7 +234,7 @@ def _check_transaction(
 
 
 def _error_of_version(code: ErrorCode, context: Context) -> ErrorCode:
-    """Return the error, or its replacement below v6 (E17-15)."""
+    """Return the error, or its replacement below v6 (E17-15f)."""
     if code in _SINCE_V6 and context.api_version < TXN_GROUP_NOT_FOUND_SINCE:
         return ErrorCode.ILLEGAL_GENERATION
     return code

@@ -77,7 +77,7 @@ def check_transactional_commit(
     """Check a transactional commit, of any version, like `check_commit`.
 
     A commit from a producer older than KIP-447 has no member id and is accepted, as in
-    a classic group (E17-12, E17-15).
+    a classic group (E17-12e).
 
     Raises:
         ApiError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION.
