@@ -2,7 +2,7 @@
 
 OffsetDelete, key 47, deletes the offsets that an admin client specifies (KIP-496).
 
-When an offset expires depends on its group (E17-18a to E17-18h, `OffsetExpirationCondition`):
+When an offset expires depends on its group (E17-18, `OffsetExpirationCondition`):
 
 | group                                            | the retention time counts from   |
 | ------------------------------------------------ | -------------------------------- |
