@@ -7,7 +7,7 @@ name, whatever the expression, and RE2 refuses expressions that would take longe
 A heartbeat with an expression gets its response immediately. A timer resolves all
 expressions of the group against one version of the topics, writes the matches (record
 16), and bumps the group epoch if they changed (E14-05, E14-07). A group has one
-resolution at a time, and at most one in ten seconds (E14-06d).
+resolution at a time, and at most one in ten seconds (E14-06).
 
 A change of topics only makes the subscribed groups refresh their metadata at the next
 heartbeat of any member, which bumps the epoch once if the hash changed (E15-04,
