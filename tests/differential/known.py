@@ -230,14 +230,14 @@ KNOWN: Final[tuple[Known, ...]] = (
         "one now",
         "0, and it is static",
         "42",
-        "Later Kafka refuses it: other members may rely on the instance id.",
+        "Kafka's fault: the member gets an empty target and keeps its old index.",
         _becomes_static,
     ),
     Known(
         "heartbeat at epoch 0 of a static member with its own member id",
         "111",
         "0",
-        "Later Kafka accepts it: the process may have missed the first response.",
+        "Kafka's fault: a member that missed the first response cannot join.",
         _returns_by_its_id,
     ),
     Known(
@@ -266,12 +266,12 @@ KNOWN: Final[tuple[Known, ...]] = (
         "first group epoch of a new consumer group",
         "2",
         "1",
-        "Kafka 4.3 bumps the epoch once too often; earlier and later Kafka has 1. The "
-        "comparison accepts a constant shift.",
+        "As Kafka 4.2 and before; clients do not depend on it. The comparison accepts a "
+        "constant shift.",
     ),
     Known(
-        "static classic member that has not synced becomes one of the consumer protocol "
-        "with the same topics",
+        "static classic member that has not synced becomes a member of the consumer "
+        "protocol with the same topics",
         "nothing assigned until the next bump",
         "assigned at once",
         "Kafka's fault: its partitions stay unread.",
