@@ -266,8 +266,8 @@ KNOWN: Final[tuple[Known, ...]] = (
         "first group epoch of a new consumer group",
         "2",
         "1",
-        "As Kafka 4.2 and before; clients do not depend on it. The comparison accepts a "
-        "constant shift.",
+        "As Kafka 4.2 and before; clients do not depend on it. The comparison takes "
+        "a constant shift for equal.",
     ),
     Known(
         "static classic member that has not synced becomes a member of the consumer "
@@ -281,6 +281,24 @@ KNOWN: Final[tuple[Known, ...]] = (
         "the target gives it partitions that it cannot take",
         "an empty target",
         "Kafka's fault: the partitions stay unread until the next target.",
+    ),
+    Known(
+        "flexible request with tagged fields out of order or twice",
+        "read",
+        "closes the connection",
+        "KIP-482 requires an ascending order.",
+    ),
+    Known(
+        "ApiVersions of an unknown version with malformed tagged fields",
+        "closes the connection",
+        "35 in the format of version 0",
+        "The client learns what it may send.",
+    ),
+    Known(
+        "FindCoordinator for a share group",
+        "a node, or 15",
+        "42",
+        "There are no share groups.",
     ),
     Known(
         "upgrade of a classic group whose members name partitions that they own and "
