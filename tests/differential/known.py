@@ -301,6 +301,56 @@ KNOWN: Final[tuple[Known, ...]] = (
         "There are no share groups.",
     ),
     Known(
+        "DeleteGroups v3 (KIP-1331)",
+        "not served: 0 to 2",
+        "served: it has error messages",
+        "Later Kafka has it; the comparison sends 0 to 2.",
+    ),
+    Known(
+        "TxnOffsetCommit under another transactional id, after the producer's first one",
+        "0",
+        "49 (42 for an empty id in v5)",
+        "Kafka verifies the first write of a transaction only.",
+    ),
+    Known(
+        "InitProducerId with its own id and epoch 32765 while a transaction is open",
+        "-1",
+        "epoch 32766",
+        "Kafka's fault.",
+    ),
+    Known(
+        "configurations of one broker; a broker setting given with its default value",
+        "of this broker; source 4",
+        "of every node; source 5",
+        "The nodes of a process share their settings, and keep no origin of values.",
+    ),
+    Known(
+        "configurations of client metrics and of broker loggers",
+        "accepted",
+        "42",
+        "There is no client telemetry, and there are no such loggers.",
+    ),
+    Known(
+        "broker settings that only Kafka has (log.retention.hours), that are unset, or "
+        "whose defaults come from Java (JKS, GSSAPI)",
+        "null, or Java's default",
+        "empty, or the default that docs/connecting.md names",
+        "The settings are those of the own server.",
+    ),
+    Known(
+        "max.connections*, ssl.*, sasl.enabled.mechanisms and "
+        "group.consumer.assignment.interval.ms; transaction.max.timeout.ms",
+        "dynamic; read-only",
+        "read-only; dynamic",
+        "As the own server can change them at run time.",
+    ),
+    Known(
+        "session time-out of classic members in a consumer group after a restart",
+        "the group's",
+        "their own",
+        "Kafka's fault: see E8-06b.",
+    ),
+    Known(
         "upgrade of a classic group whose members name partitions that they own and "
         "their last assignments do not contain",
         "the partitions are free",
