@@ -307,7 +307,7 @@ KNOWN: Final[tuple[Known, ...]] = (
         "Later Kafka has it; the comparison sends 0 to 2.",
     ),
     Known(
-        "TxnOffsetCommit under another transactional id, after the producer's first one",
+        "TxnOffsetCommit under another transactional id, not the first one",
         "0",
         "49 (42 for an empty id in v5)",
         "Kafka verifies the first write of a transaction only.",
@@ -319,7 +319,7 @@ KNOWN: Final[tuple[Known, ...]] = (
         "Kafka's fault.",
     ),
     Known(
-        "configurations of one broker; a broker setting given with its default value",
+        "configurations of one broker; a broker setting with its default value",
         "of this broker; source 4",
         "of every node; source 5",
         "The nodes of a process share their settings, and keep no origin of values.",
