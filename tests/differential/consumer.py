@@ -114,7 +114,7 @@ def _odd(draw: Draw) -> dict[str, Any]:
     """Return a heartbeat of a member that is behind, ahead, unknown or another."""
     chance = draw.chance
     actor = draw.some_actor()
-    other = chance.choice(list(draw.cast.groups))
+    other = draw.other_actor()
     partitions = chance.choice(([0], [0, 1], [7], []))
     topic = chance.choice(("t1", "t2", "none"))
     owned = [TopicPartitions(topic_id=ref("topic", topic), partitions=partitions)]

@@ -116,10 +116,17 @@ class Draw:
     timeout_ms: int
 
     def some_actor(self) -> str:
-        """Return an actor, most often the one whose turn it is."""
+        """Return an actor of the group, most often the one whose turn it is."""
         if self.chance.random() < 0.9:
             return self.actor
-        return self.chance.choice(list(self.cast.groups))
+        return self.other_actor()
+
+    def other_actor(self) -> str:
+        """Return any actor of the group: epochs of two groups are not comparable."""
+        groups = self.cast.groups
+        return self.chance.choice(
+            [each for each in groups if groups[each] == self.group]
+        )
 
     def version(self, request: type[Message]) -> int:
         """Draw a version, most often the newest."""

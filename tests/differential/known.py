@@ -129,6 +129,43 @@ def _is_uniform(found: Found, steps: Sequence[Step]) -> bool:
     )
 
 
+def _is_upgrade(found: Found, steps: Sequence[Step]) -> bool:
+    """Return whether a heartbeat to a group of classic members differs in its epoch, or
+    fails in Kafka."""
+    if found.step.api is not ApiKey.CONSUMER_GROUP_HEARTBEAT:
+        return False
+    has_failed = found.difference.kafka == ErrorCode.UNKNOWN_SERVER_ERROR
+    is_epoch = found.difference.kind == ".member_epoch"
+    return bool(_joins(found, steps)) and (has_failed or is_epoch)
+
+
+def _is_downgrade(found: Found, steps: Sequence[Step]) -> bool:
+    """Return whether a static member may have made a consumer group a classic one."""
+    if len({step.api for step in steps} & _JOINS) < len(_JOINS):
+        return False
+    leads = found.step.api is ApiKey.JOIN_GROUP and found.difference.kind in {
+        ".leader",
+        ".members",
+        ".protocol_name",
+        ".skip_assignment",
+    }
+    state = found.difference.kind.endswith(".group_state")
+    return leads or (state and found.difference.kafka == "Stable")
+
+
+def _is_early_rebalance(found: Found, _: Sequence[Step]) -> bool:
+    errors = (found.difference.kafka, found.difference.coterie)
+    is_heartbeat = found.step.api is ApiKey.HEARTBEAT
+    return is_heartbeat and errors == (0, ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def _is_failed_upgrade(found: Found, steps: Sequence[Step]) -> bool:
+    if found.difference != ("answer", "response", "nothing"):
+        return False
+    failed = found.responses[0].error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    return failed and ApiKey.CONSUMER_GROUP_HEARTBEAT in {step.api for step in steps}
+
+
 def _is_permuted(found: Found, steps: Sequence[Step]) -> bool:
     """Return whether members of a group of both protocols have each other's parts."""
     is_mixed = len({step.api for step in steps} & _JOINS) == len(_JOINS)
@@ -349,6 +386,69 @@ KNOWN: Final[tuple[Known, ...]] = (
         "the group's",
         "their own",
         "Kafka's fault: see E8-06b.",
+    ),
+    Known(
+        "heartbeat joins a classic group before its first generation",
+        "-1; pending joins get 27",
+        "upgraded",
+        "Kafka's fault: it reads a protocol name that is not set.",
+        _is_upgrade,
+    ),
+    Known(
+        "heartbeat upgrades a classic group that is not Stable, with the same topics",
+        "no bump",
+        "the epoch is bumped",
+        "Kafka's fault: members without partitions get none until the next bump.",
+        _is_upgrade,
+    ),
+    Known(
+        "last static consumer member joins by the classic protocol",
+        'leader "", no members; Stable',
+        "leads, knows the members; rebalances if a member has not reconciled",
+        "Nobody reacts to changed topics in Kafka's group; two members may own a "
+        "partition.",
+        _is_downgrade,
+    ),
+    Known(
+        "downgrade while members have not reconciled: DescribeGroups, the next upgrade",
+        "the members' targets",
+        "what they own",
+        "A partition could get two owners.",
+        _is_permuted,
+    ),
+    Known(
+        "consumer group of classic members only, with changed topics: Heartbeat",
+        "0 until a member joins",
+        "27",
+        "Partitions would stay unread.",
+        _is_early_rebalance,
+    ),
+    Known(
+        "upgrade with user data of range, roundrobin, sticky or cooperative-sticky",
+        "69",
+        "upgraded",
+        "The data is disposable; group.consumer.migration.drop.user.data=false does as "
+        "Kafka, also in the comparison.",
+    ),
+    Known(
+        "upgrade that fails while joins or syncs wait",
+        "they get 27",
+        "they wait on",
+        "A failed request has no effect.",
+        _is_failed_upgrade,
+    ),
+    Known(
+        "upgrade or downgrade with contradictory assignments or subscriptions",
+        "-1",
+        "69, or without what does not exist",
+        "Kafka's fault: unhandled exceptions.",
+        _is_upgrade,
+    ),
+    Known(
+        "time-outs of members that changed their protocol",
+        "stale ones still fence",
+        "only those of the new protocol",
+        "Kafka's fault.",
     ),
     Known(
         "upgrade of a classic group whose members name partitions that they own and "

@@ -48,6 +48,10 @@ _KAFKA_ONLY: Final = {
     "group.coordinator.append.linger.ms": "0",
     "auto.create.topics.enable": "false",
 }
+_COTERIE_ONLY: Final = {
+    "log.flush.sync": "false",
+    "group.consumer.migration.drop.user.data": "false",
+}
 _LOADING: Final = {14, 15, 16}
 _LOAD_S: Final = 60.0
 
@@ -176,7 +180,7 @@ class Coterie:
         self._process = self._start()
 
     def _start(self) -> ServerProcess:
-        settings = {**SETTINGS, _POLICY: self._policy, "log.flush.sync": "false"}
+        settings = {**SETTINGS, **_COTERIE_ONLY, _POLICY: self._policy}
         words = [f"{name}={value}" for name, value in settings.items()]
         return start_with_sasl(self._directory, *words, data=self._directory / "data")
 
