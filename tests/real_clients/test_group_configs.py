@@ -73,7 +73,7 @@ def test_librdkafka_describes_and_alters_group_configurations(
     )
 
 
-@pytest.mark.fact("E21-07")
+@pytest.mark.fact("E21-06a", "E21-07")
 @pytest.mark.parametrize(("name", "value"), [(SESSION, "1"), ("no.such", "50000")])
 def test_librdkafka_gets_the_error_of_an_invalid_group_configuration(
     admin: AdminClient, group: str, name: str, value: str
@@ -97,7 +97,7 @@ def test_kafka_python_describes_and_alters_group_configurations(
     )
 
 
-@pytest.mark.fact("E21-04")
+@pytest.mark.fact("E21-04b")
 def test_librdkafka_replaces_all_configurations_of_a_group(
     admin: AdminClient, group: str
 ) -> None:

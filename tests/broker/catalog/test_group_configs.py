@@ -34,7 +34,7 @@ def configs() -> GroupConfigs:
     return GroupConfigs(Settings(group_consumer_session_timeout_ms=46_000))
 
 
-@pytest.mark.fact("E21-06")
+@pytest.mark.fact("E21-06", "E21-12b")
 def test_an_unset_group_config_has_the_brokers_setting(
     configs: GroupConfigs,
 ) -> None:
@@ -47,6 +47,7 @@ def test_an_unset_group_config_has_the_brokers_setting(
     assert configs.heartbeat_interval_ms("other") == 5_000
 
 
+@pytest.mark.fact("E21-05", "E21-12b")
 def test_each_of_the_three_configurations_is_set_and_unset(
     configs: GroupConfigs,
 ) -> None:
@@ -89,7 +90,7 @@ def test_every_change_increases_the_version(configs: GroupConfigs) -> None:
     assert versions == sorted(set(versions))
 
 
-@pytest.mark.fact("E21-06", "E21-07")
+@pytest.mark.fact("E21-06a", "E21-07", "E21-12")
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
@@ -129,7 +130,7 @@ def test_an_invalid_config_is_refused_by_name(
     assert says in str(refused.value.message)
 
 
-@pytest.mark.fact("E21-05", "F5-15", "I-10", "E21-12")
+@pytest.mark.fact("F5-15", "I-10", "E21-07")
 @pytest.mark.parametrize(
     "name",
     [
@@ -172,7 +173,7 @@ def test_configs_of_other_types_of_groups_are_stored(
     assert configs.session_timeout_ms("g") == before
 
 
-@pytest.mark.fact("E21-06")
+@pytest.mark.fact("E21-06b")
 def test_the_session_timeout_must_exceed_the_servers_heartbeat_interval() -> None:
     configs = GroupConfigs(
         Settings(
@@ -191,7 +192,7 @@ def test_the_session_timeout_must_exceed_the_servers_heartbeat_interval() -> Non
     assert configs.alter("g", {SESSION: "6001", HEARTBEAT: "6000"}).value
 
 
-@pytest.mark.fact("E21-07")
+@pytest.mark.fact("E21-07b")
 def test_the_empty_group_id_is_refused(configs: GroupConfigs) -> None:
     with pytest.raises(ApiError) as refused:
         configs.alter("", {SESSION: "50000"})

@@ -31,7 +31,7 @@ async def admin() -> AsyncIterator[AdminClient]:
             yield admin
 
 
-@pytest.mark.fact("E21-10", "E21-04")
+@pytest.mark.fact("E21-02", "E21-04a", "E21-10")
 async def test_a_group_is_configured_before_it_exists(admin: AdminClient) -> None:
     assert await admin.list_config_resources({ConfigResourceType.GROUP}) == ()
     before = (await admin.describe_configs([GROUP])).one(GROUP)
@@ -48,7 +48,7 @@ async def test_a_group_is_configured_before_it_exists(admin: AdminClient) -> Non
     assert await admin.list_config_resources({ConfigResourceType.GROUP}) == (GROUP,)
 
 
-@pytest.mark.fact("E21-07")
+@pytest.mark.fact("E21-06a", "E21-07", "E21-07b")
 async def test_an_invalid_group_configuration_is_rejected(admin: AdminClient) -> None:
     for changes, words in (
         ({"no.such": "1"}, "Unknown group config name: no.such"),

@@ -7,6 +7,12 @@ from typing import Any
 
 import pytest
 
+from coterie.wire.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
+from coterie.wire.messages.delete_groups import DeleteGroupsRequest
 from coterie.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -18,6 +24,12 @@ from coterie.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResource,
 )
 from tests.broker.server.harness import WireClient
+from tests.interop.exchanges.members import (
+    alter_group,
+    heartbeat,
+    join_consumer,
+    leave_consumer,
+)
 from tests.support.waiting import eventually
 
 TOPIC, BROKER, GROUP = 2, 4, 32
@@ -141,6 +153,7 @@ def test_a_topic_has_the_brokers_configurations_as_synonyms(
     eventually(lambda: altered() == changed, expected="another policy")
 
 
+@pytest.mark.fact("E21-06", "E21-10")
 def test_a_group_has_the_brokers_configurations_as_synonyms(
     wire: WireClient, group: str
 ) -> None:
@@ -236,6 +249,7 @@ def test_a_resource_that_cannot_be_described_has_an_error(
     assert result.error_message == message
 
 
+@pytest.mark.fact("E21-07a")
 @pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize("how", [SET, APPEND, SUBTRACT])
 def test_a_null_value_is_an_invalid_request(
@@ -251,6 +265,7 @@ def test_a_null_value_is_an_invalid_request(
     assert found == (INVALID_REQUEST, text)
 
 
+@pytest.mark.fact("E21-07")
 def test_an_unknown_configuration_can_be_deleted_but_not_set(
     wire: WireClient, group: str, topic: str
 ) -> None:
@@ -277,7 +292,7 @@ def test_values_are_checked_before_the_topic(wire: WireClient) -> None:
     assert found[0] == INVALID_CONFIG
 
 
-@pytest.mark.fact("E21-12")
+@pytest.mark.fact("E21-12", "E21-04", "E21-04a")
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
@@ -344,7 +359,7 @@ def test_configurations_of_share_and_streams_groups_are_stored(
     assert own() == (shown, GROUP_CONFIG)
 
 
-@pytest.mark.fact("E21-06", "E21-07")
+@pytest.mark.fact("E21-06a", "E21-06b")
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -378,3 +393,91 @@ def test_a_value_out_of_range_is_an_invalid_configuration(
 ) -> None:
     sets = [(name, SET, value) for name, value in changes]
     assert alter(wire, GROUP, group, *sets) == (INVALID_CONFIG, message)
+
+
+@pytest.mark.fact("E21-01", "E21-02", "E21-02a", "E21-05", "E21-08", "E21-12b")
+def test_configurations_are_older_and_younger_than_their_group(
+    wire: WireClient, group: str, topic: str
+) -> None:
+    alter_group(
+        wire,
+        group,
+        consumer_heartbeat_interval_ms=1_500,
+        consumer_session_timeout_ms=9_000,
+        consumer_assignment_interval_ms=0,
+    )
+    member = join_consumer(wire, group, topic)
+    found = heartbeat(wire, group, member.id, member.epoch)
+    assert (found.error_code, found.heartbeat_interval_ms) == (0, 1_500)
+    alter_group(wire, group, consumer_heartbeat_interval_ms=1_600)
+    eventually(
+        lambda: (
+            heartbeat(wire, group, member.id, member.epoch).heartbeat_interval_ms
+            == 1_600
+        ),
+        expected="the changed interval",
+    )
+    leave_consumer(wire, group, member.id)
+    [deleted] = wire.call(DeleteGroupsRequest(groups_names=[group]), 2).results
+    assert deleted.error_code == 0
+    shown = sources(describe(wire, GROUP, group))
+    own = {name: each[0] for name, each in shown.items() if each[1] == GROUP_CONFIG}
+    assert own == {
+        "consumer.assignment.interval.ms": "0",
+        "consumer.heartbeat.interval.ms": "1600",
+        SESSION: "9000",
+    }
+
+
+@pytest.mark.fact("E21-04b")
+def test_alter_configs_replaces_the_configurations_of_a_group(
+    wire: WireClient, group: str
+) -> None:
+    alter_group(wire, group, consumer_heartbeat_interval_ms=1_500)
+    change = AlterConfigsResource(
+        resource_type=GROUP,
+        resource_name=group,
+        configs=[AlterableConfig(name=SESSION, value="9000")],
+    )
+    [answer] = wire.call(AlterConfigsRequest(resources=[change]), 2).responses
+    assert answer.error_code == 0, answer
+
+    def own() -> dict[str, str]:
+        shown = sources(describe(wire, GROUP, group))
+        return {name: each[0] for name, each in shown.items() if each[1] == 8}
+
+    eventually(lambda: own() == {SESSION: "9000"}, expected="replaced configurations")
+
+
+@pytest.mark.fact("E21-07b", "E21-07c")
+def test_the_error_of_a_group_leaves_other_groups_alone(
+    wire: WireClient, group: str
+) -> None:
+    other = f"{group}-2"
+    resources = [
+        IncrementalAlterConfigsResource(
+            resource_type=GROUP,
+            resource_name=name,
+            configs=[
+                IncrementalAlterableConfig(name=key, config_operation=SET, value=value)
+                for key, value in changes
+            ],
+        )
+        for name, changes in (
+            (group, [("consumer.assignment.interval.ms", "5"), (SESSION, "1")]),
+            ("", [(SESSION, "9000")]),
+            (other, [(SESSION, "9000")]),
+        )
+    ]
+    request = IncrementalAlterConfigsRequest(resources=resources)
+    errors = {
+        each.resource_name: each.error_code for each in wire.call(request, 1).responses
+    }
+    assert errors == {group: INVALID_CONFIG, "": INVALID_REQUEST, other: 0}
+
+    def own(name: str) -> dict[str, str]:
+        shown = sources(describe(wire, GROUP, name))
+        return {key: each[0] for key, each in shown.items() if each[1] == GROUP_CONFIG}
+
+    eventually(lambda: own(other) == {SESSION: "9000"}, expected="the other group")
+    assert own(group) == {}

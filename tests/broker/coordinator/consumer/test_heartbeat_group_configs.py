@@ -31,7 +31,7 @@ def test_a_changed_heartbeat_interval_is_in_the_next_response() -> None:
     assert driver.heartbeat("m", 1).response.heartbeat_interval_ms == 5_000
 
 
-@pytest.mark.fact("H-66b", "E21-08", "E8-01")
+@pytest.mark.fact("H-66b", "E8-01", "E21-08a")
 def test_a_changed_session_timeout_applies_to_the_next_timer() -> None:
     driver = GroupDriver(
         settings=replace(AT_ONCE, group_consumer_session_timeout_ms=50_000)

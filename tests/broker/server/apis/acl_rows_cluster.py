@@ -138,7 +138,7 @@ ROWS: Final = [
         {"g": 0},
         {group(DESCRIBE_CONFIGS): {"g": NO_GROUP}},
         4,
-        facts=("E21-09", "E27-12"),
+        facts=("E21-09a", "E27-12"),
     ),
     Row(
         "DescribeConfigs of a broker",

@@ -98,7 +98,7 @@ def test_alter_configs_replaces_a_topics_configs(version: int) -> None:
         assert own(server, TOPIC, "t", ConfigSource.DYNAMIC_TOPIC) == {}
 
 
-@pytest.mark.fact("E21-04")
+@pytest.mark.fact("E21-04", "E21-04a", "E21-04b")
 def test_a_groups_configs_are_set_by_either_api_and_have_type_32_and_source_8() -> None:
     with InProcessServer() as server:
         change = SingleChange(name=HEARTBEAT, config_operation=0, value="7000")

@@ -52,6 +52,7 @@ def test_a_missing_group_has_the_default_configs() -> None:
     assert not any(config.read_only or config.is_sensitive for config in configs)
 
 
+@pytest.mark.fact("E21-04", "E21-04a")
 def test_group_resource_type_and_source_are_kafkas_numbers() -> None:
     assert (GROUP, ConfigSource.GROUP) == (32, 8)
 
@@ -84,7 +85,7 @@ def test_synonyms_of_a_group_config_are_the_broker_settings_as_in_kafka() -> Non
     assert synonyms() == [(SESSION, "50000", ConfigSource.GROUP), *below]
 
 
-@pytest.mark.fact("E21-07")
+@pytest.mark.fact("E21-07", "E21-07a", "E21-07b", "E21-07c")
 @pytest.mark.parametrize(
     ("name", "change", "code"),
     [
@@ -105,7 +106,7 @@ def test_an_invalid_change_refuses_all_changes_of_its_resource(
     assert value_of(broker, HEARTBEAT) == ("5000", ConfigSource.DEFAULT)
 
 
-@pytest.mark.fact("E21-07")
+@pytest.mark.fact("E21-07c")
 def test_each_resource_has_its_own_result(broker: FakeBroker) -> None:
     resources = [
         IncrementalAlterConfigsResource(
@@ -130,12 +131,11 @@ def test_each_resource_has_its_own_result(broker: FakeBroker) -> None:
     assert value_of(broker) == ("50000", ConfigSource.GROUP)
 
 
-@pytest.mark.fact("E21-07")
 def test_describing_a_group_with_an_empty_name_is_refused(broker: FakeBroker) -> None:
     assert configs_of(broker, GROUP, "").error_code == ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.fact("E21-09")
+@pytest.mark.fact("E21-09", "E21-09a")
 def test_group_configs_need_operations_on_the_group(broker: FakeBroker) -> None:
     change = (SESSION, SET, "50000")
     refused = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -151,7 +151,7 @@ def test_group_configs_need_operations_on_the_group(broker: FakeBroker) -> None:
     assert checks(("DESCRIBE_CONFIGS", "g"), ("READ", "g")) == (30, 0)
 
 
-@pytest.mark.fact("E21-09")
+@pytest.mark.fact("E21-09", "E21-09a")
 def test_the_authorizer_is_called_for_the_group_resource(broker: FakeBroker) -> None:
     checks: list[tuple[str, str, str]] = []
 
@@ -169,7 +169,7 @@ def test_the_authorizer_is_called_for_the_group_resource(broker: FakeBroker) -> 
     ]
 
 
-@pytest.mark.fact("E21-01", "E21-02")
+@pytest.mark.fact("E21-01")
 def test_group_configs_survive_a_restart(broker: FakeBroker) -> None:
     alter(broker, GROUP, "g", (SESSION, SET, "50000"))
     [(key, value)] = broker.log.items(space_of(EntryKind.GROUP_CONFIG))

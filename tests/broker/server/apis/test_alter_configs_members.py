@@ -67,7 +67,7 @@ def join(server: InProcessServer) -> int:
     return interval_ms
 
 
-@pytest.mark.fact("E21-01", "E21-02", "E21-03", "D-20")
+@pytest.mark.fact("D-20", "E21-01", "E21-02", "E21-02a")
 def test_group_configs_do_not_depend_on_the_existence_of_the_group() -> None:
     with InProcessServer() as server:
         configure(server, "7000")

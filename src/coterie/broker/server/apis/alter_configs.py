@@ -195,7 +195,7 @@ def _alter_group(
     call: Call, group_id: GroupId, configs: Sequence[IncrementalAlterableConfig]
 ) -> Sequence[Entry]:
     # Any node can change a group's configuration: it is not part of the state of the
-    # group's coordinator (E21-03).
+    # group's coordinator (E21-01).
     if not call.authorize_group(Operation.ALTER_CONFIGS, group_id):
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     catalog = call.node.broker.catalog
