@@ -150,7 +150,7 @@ def test_each_tombstone_removes_only_the_state_of_its_record(state: State) -> No
     assert group.assignment_epoch == UNASSIGNED
 
 
-@pytest.mark.fact("E22-44", "E15-02", "E15-01")
+@pytest.mark.fact("E22-44")
 def test_partition_metadata_records_of_older_kafka_are_decoded_and_ignored(
     state: State,
 ) -> None:

@@ -56,7 +56,7 @@ def made(driver: GroupDriver, name: str) -> None:
     driver.fire(TopicsChanged((name,), (name,)))
 
 
-@pytest.mark.fact("E14-05", "H-02", "E6-12", "E6-06a")
+@pytest.mark.fact("E14-05", "H-02", "E6-12", "E6-06a", "E14-05a", "E14-05b")
 def test_a_join_completes_before_its_expression_is_resolved(
     driver: GroupDriver,
 ) -> None:
@@ -99,7 +99,7 @@ def test_all_expressions_are_resolved_in_one_run(driver: GroupDriver) -> None:
     assert about == {(40, driver.now_ms)}
 
 
-@pytest.mark.fact("E14-10")
+@pytest.mark.fact("E14-10", "E14-10a")
 def test_a_shared_regular_expression_is_removed_with_its_last_member(
     driver: GroupDriver,
 ) -> None:
@@ -120,7 +120,7 @@ def test_a_shared_regular_expression_is_removed_with_its_last_member(
     assert not driver.state.topic_index
 
 
-@pytest.mark.fact("E14-10")
+@pytest.mark.fact("E14-10a")
 def test_a_regular_expression_is_removed_with_a_fenced_member(
     driver: GroupDriver,
 ) -> None:
@@ -134,7 +134,7 @@ def test_a_regular_expression_is_removed_with_a_fenced_member(
     assert topics_of(driver) == {"bar": ["bar"]}
 
 
-@pytest.mark.fact("E14-12", "E14-10", "E6-06b")
+@pytest.mark.fact("E14-12", "E6-06b", "E14-10a")
 def test_an_empty_expression_removes_the_subscription(driver: GroupDriver) -> None:
     join(driver, "foo-.*", topics=["bar"])
     resolve(driver)
@@ -165,7 +165,7 @@ def test_an_invalid_regular_expression_is_refused_without_a_change(
     assert driver.member().topic_regex == "foo-1"
 
 
-@pytest.mark.fact("E14-06", "E14-10", "E6-06a")
+@pytest.mark.fact("E6-06a", "E14-05b")
 def test_a_changed_expression_revokes_all_topics_and_then_resolves(
     driver: GroupDriver,
 ) -> None:
@@ -250,7 +250,7 @@ def test_a_heartbeat_of_any_member_resolves_a_replaced_expression(
     assert topics_of(driver) == {"foo-2": ["foo-2"]}
 
 
-@pytest.mark.fact("E6-12", "E14-06")
+@pytest.mark.fact("E6-12", "E14-06a")
 def test_a_created_topic_is_matched(driver: GroupDriver) -> None:
     join(driver, "foo-.*")
     resolve(driver)
@@ -266,7 +266,7 @@ def test_a_created_topic_is_matched(driver: GroupDriver) -> None:
     assert driver.group.regexes["foo-.*"].version == 41
 
 
-@pytest.mark.fact("E14-06")
+@pytest.mark.fact("E14-06a")
 def test_a_created_topic_without_a_match_writes_nothing(driver: GroupDriver) -> None:
     join(driver, "foo-.*")
     resolve(driver)
@@ -280,7 +280,7 @@ def test_a_created_topic_without_a_match_writes_nothing(driver: GroupDriver) -> 
     assert ("regex", "g") not in driver.timers
 
 
-@pytest.mark.fact("E14-06")
+@pytest.mark.fact("E14-06c", "E14-06d")
 def test_resolutions_do_not_overlap_and_are_ten_seconds_apart(
     driver: GroupDriver,
 ) -> None:
@@ -301,7 +301,7 @@ def test_resolutions_do_not_overlap_and_are_ten_seconds_apart(
     assert topics_of(driver).keys() == {"foo-.*", "b.*"}
 
 
-@pytest.mark.fact("E14-06")
+@pytest.mark.fact("E14-06b")
 def test_expressions_are_resolved_again_after_the_refresh_interval(
     driver: GroupDriver,
 ) -> None:

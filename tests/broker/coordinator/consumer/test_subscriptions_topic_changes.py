@@ -34,7 +34,7 @@ def test_a_created_topic_must_be_listed_as_changed() -> None:
         send_change(GroupDriver(), "foo", created=("bar",))
 
 
-@pytest.mark.fact("H-12", "E6-11", "E15-04", "E15-09")
+@pytest.mark.fact("H-12", "E6-11", "E15-04", "E15-09", "E15-04a")
 def test_a_topic_created_later_is_assigned(driver: GroupDriver) -> None:
     assert received_assignment(driver.join("m", ["new"])) == {}
     assert driver.group.epoch == 1
@@ -51,7 +51,7 @@ def test_a_topic_created_later_is_assigned(driver: GroupDriver) -> None:
     assert (left.error, left.response.member_epoch) == (0, -1)
 
 
-@pytest.mark.fact("E6-10", "E22-24", "E6-32", "E6-30", "E7-37b")
+@pytest.mark.fact("E6-10", "E22-24", "E6-32", "E6-30", "E7-37b", "E15-08")
 def test_added_partitions_are_assigned_and_the_epoch_is_bumped_once(
     driver: GroupDriver,
 ) -> None:
@@ -109,7 +109,7 @@ def test_a_recreated_topic_is_a_new_topic(driver: GroupDriver) -> None:
     assert sum(held) == 3
 
 
-@pytest.mark.fact("E6-14", "E15-03")
+@pytest.mark.fact("E6-14", "E15-03d")
 def test_changed_racks_of_partitions_bump_the_epoch(driver: GroupDriver) -> None:
     driver.topics.racks["bar"] = [["a"], ["b"], ["c"]]
     driver.join("m", ["bar"])

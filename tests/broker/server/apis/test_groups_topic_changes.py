@@ -116,7 +116,7 @@ def grow(server: InProcessServer, name: str, partitions: int) -> None:
     assert [topic.error_code for topic in grown.results] == [0]
 
 
-@pytest.mark.fact("H-12", "E6-11", "E15-04")
+@pytest.mark.fact("H-12", "E6-11", "E15-04a")
 def test_a_topic_created_later_is_assigned(server: InProcessServer) -> None:
     client = Client(server)
     answer = client.join("later")
@@ -188,7 +188,7 @@ def test_a_config_change_causes_no_rebalance(server: InProcessServer) -> None:
     assert group.refresh.deadline_ms == 0
 
 
-@pytest.mark.fact("E14-05", "E6-12", "E14-06")
+@pytest.mark.fact("E6-12", "E14-06a")
 def test_topics_that_match_a_regular_expression_are_added_and_removed(
     server: InProcessServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
