@@ -89,14 +89,13 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.fact("E13-40", "E13-44")
+@pytest.mark.fact("E13-42")
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda each: type(each).__name__)
 def test_encoded_private_fields_are_decoded(message: Message) -> None:
     data = encode(message, 0)
     assert decode(type(message), 0, data) == (message, len(data))
 
 
-@pytest.mark.fact("E13-40")
 def test_messages_without_private_fields_have_kafkas_layout() -> None:
     request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m")
     assert encode(request, 1).endswith(b"\0")
@@ -161,7 +160,7 @@ def test_fields_that_the_kip_181_draft_rejected_do_not_exist() -> None:
     assert not [each for each in names if "received" in each or "added" in each]
 
 
-@pytest.mark.fact("E13-40")
+@pytest.mark.fact("E13-40", "E13-40b")
 @pytest.mark.parametrize("key", PRIVATE)
 def test_private_api_keys_do_not_overlap_kafkas(key: ApiKey) -> None:
     assert key >= 2**14

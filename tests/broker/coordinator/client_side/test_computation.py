@@ -98,7 +98,7 @@ def test_installing_a_target_for_an_older_epoch_requests_another_computation(
     assert not driver.beat("n").response.should_compute_assignment
 
 
-@pytest.mark.fact("E13-08", "E8-09", "E13-10")
+@pytest.mark.fact("E13-08", "E8-09", "E13-10", "E13-08a")
 def test_a_member_that_exceeds_the_computation_timeout_is_skipped(
     driver: Computing,
 ) -> None:
@@ -116,7 +116,6 @@ def test_a_member_that_exceeds_the_computation_timeout_is_skipped(
     assert not driver.install("n", {"n": {"foo": [0]}}).error
 
 
-@pytest.mark.fact("E13-08")
 def test_after_all_members_were_skipped_the_first_member_computes_again(
     driver: Computing,
 ) -> None:
@@ -224,7 +223,7 @@ def test_a_member_without_assignors_may_join_during_a_computation(
     assert late.error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.fact("E13-40", "E13-41", "I-07")
+@pytest.mark.fact("E13-41", "I-07")
 def test_client_side_assignors_are_ignored_when_disabled() -> None:
     driver = Computing()
     sent = driver.enter("m")
@@ -237,7 +236,7 @@ def test_client_side_assignors_are_ignored_when_disabled() -> None:
 # Preconditions of prepare and install requests.
 
 
-@pytest.mark.fact("E13-34")
+@pytest.mark.fact("E13-34", "E13-08a")
 def test_install_checks_follow_the_order_of_the_kip(driver: Computing) -> None:
     driver.enter("m")
     driver.enter("n")

@@ -33,7 +33,7 @@ def computes(driver: Computing, who: str, **fields: Any) -> bool:
     return computes
 
 
-@pytest.mark.fact("E13-08", "E13-34")
+@pytest.mark.fact("E13-34")
 def test_a_computation_of_a_member_that_left_and_rejoined_is_refused(
     driver: Computing,
 ) -> None:
@@ -46,7 +46,7 @@ def test_a_computation_of_a_member_that_left_and_rejoined_is_refused(
     assert not driver.wrote
 
 
-@pytest.mark.fact("E13-08", "E13-10")
+@pytest.mark.fact("E13-10")
 @pytest.mark.parametrize("how", ["leaves", "expires"])
 def test_the_computation_timeout_of_a_removed_member_is_cancelled(
     driver: Computing, how: str
@@ -77,7 +77,7 @@ def test_another_member_computes_while_a_static_member_is_absent(
     assert computes(driver, "n"), "n is the only member left"
 
 
-@pytest.mark.fact("E9-14", "E13-42")
+@pytest.mark.fact("E9-14")
 def test_a_replacing_static_member_takes_over_the_computation(
     driver: Computing,
 ) -> None:
@@ -102,7 +102,6 @@ def test_the_first_member_of_a_group_with_only_offsets_can_compute(
     assert not driver.state.classic_groups
 
 
-@pytest.mark.fact("E13-11")
 def test_clearing_an_assignor_error_is_reported_without_new_partitions(
     driver: Computing,
 ) -> None:
@@ -118,7 +117,7 @@ def test_clearing_an_assignor_error_is_reported_without_new_partitions(
     assert (assignment.error, assignment.metadata_bytes) == (0, b"")
 
 
-@pytest.mark.fact("E13-11", "E12-02")
+@pytest.mark.fact("E12-02")
 def test_a_server_side_assignment_clears_the_assignor_error(driver: Computing) -> None:
     driver.enter("m")
     driver.prepare("m")

@@ -276,7 +276,7 @@ def test_features_are_listed_from_version_3_on(server: InProcessServer) -> None:
     assert server.call(ApiVersionsRequest(), 2).finalized_features == []
 
 
-@pytest.mark.fact("E13-40")
+@pytest.mark.fact("E13-40a")
 def test_private_apis_are_listed_when_enabled() -> None:
     settings = Settings(group_consumer_client_assignors_enable=True)
     with InProcessServer(settings=settings) as server:

@@ -105,7 +105,7 @@ def test_a_member_computes_the_assignment_of_its_group(
     assert answer.assignment.metadata_bytes == b"hello"
 
 
-@pytest.mark.fact("E13-40")
+@pytest.mark.fact("E13-40b")
 def test_an_invalid_assignment_has_a_private_error_code(
     server: InProcessServer,
 ) -> None:
@@ -124,7 +124,7 @@ def test_client_side_assignment_needs_read_on_the_group() -> None:
         assert server.authorizer.checks[-1] == (*READ, "yes")
 
 
-@pytest.mark.fact("E13-40", "I-07")
+@pytest.mark.fact("I-07", "E13-40a")
 def test_disabled_client_side_assignment_is_unsupported() -> None:
     with InProcessServer(settings=OFF) as server:
         joined = join(server)
