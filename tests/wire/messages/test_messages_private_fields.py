@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.wire.api import ADVERTISED, PRIVATE, ApiKey, api_of
+from coterie.wire.api import ADVERTISED, PRIVATE, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_heartbeat import (
