@@ -194,7 +194,7 @@ EARLY_ACCESS = {
 @pytest.mark.fact("K-10b")
 @pytest.mark.parametrize("name", EARLY_ACCESS)
 def test_records_of_the_3_7_early_access_go_to_quarantine(name: str) -> None:
-    """Their values have another layout with the same version (E13-43)."""
+    """Their values have another layout with the same version."""
     key, value = EARLY_ACCESS[name]
     assert reason((key, bytes.fromhex(value))) == ["bad_value"]
 
