@@ -27,7 +27,7 @@ FETCH_S: Final = 600.0
 _CLUSTER_ID: Final = "Y290ZXJpZWludGVyb3BzMQ"
 _CONTROLLER: Final = "CONTROLLER"
 # A small heap and the C1 compiler start fast and leave the cores to the tests.
-_JVM: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM: Final = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _LOG: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel"
 _GROUP_COMMAND: Final = Path(__file__).with_name("GroupCommand.java")
 
