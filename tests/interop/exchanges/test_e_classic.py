@@ -386,8 +386,10 @@ def test_the_waiting_sync_of_a_replaced_id_is_fenced(
         join_request(group, group_instance_id=instance_id) for instance_id in ("i", "j")
     ]
     _, follower = join_all(*((connect(), each) for each in requests))
-    follower.wire.send(sync_request(group, follower), 5)
-    wire.send(join_request(group, group_instance_id=instance_of(follower)), 9)
+    instance_id = instance_of(follower)
+    sync = sync_request(group, follower, group_instance_id=instance_id)
+    follower.wire.send(sync, 5)
+    wire.send(join_request(group, group_instance_id=instance_id), 9)
     assert follower.wire.receive().error_code == FENCED_INSTANCE_ID
 
 
