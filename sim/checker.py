@@ -1,9 +1,10 @@
 """The invariants of a world. Checked after each step: the state is consistent
-(testing/invariants.py); epochs do not decrease; no member is removed too early; the
-server logs no bug. Checked with each request: the owned partitions of members
-(ownership.py), their commits (commits.py), and the responses of the heartbeat memo
-(memo.py). Checked from time to time and at the end: a replay of the log gives the live
-state, even after compaction (durability.py), and acknowledged commits can be fetched.
+(testing/invariants.py); epochs do not decrease; no member is removed too early, or
+stays although it does not revoke; the server logs no bug. Checked with each request:
+the owned partitions of members (ownership.py), their commits (commits.py), and the
+responses of the heartbeat memo (memo.py). Checked from time to time and at the end:
+a replay of the log gives the live state, even after compaction (durability.py), and
+acknowledged commits can be fetched.
 """
 
 from __future__ import annotations
@@ -157,6 +158,7 @@ class Checker:
         if known.version != driven.version:
             known.version = driven.version
             self._check(known, state, cause)
+        self._ownership.check_overdue(state, self._environment.clock.now_ms)
         if server.is_quiet(driven):
             known.durable = known.live
 

@@ -178,6 +178,16 @@ def _slow_callback(world: World) -> None:
         member.note("'s next callback takes", member.slow_callback_ms, "ms")
 
 
+def _keep_partitions(world: World) -> None:
+    """Make a member ignore that it must revoke partitions. Only the server ends this,
+    also after the last fault.
+    """
+    member = _some_member(world)
+    if isinstance(member, ConsumerMember):
+        member.keeps_partitions = True
+        member.note("keeps its partitions from now on")
+
+
 def _subscribe(world: World) -> None:
     member = _some_member(world)
     if isinstance(member, ConsumerMember) and not member.is_hanging:
@@ -316,6 +326,7 @@ _KINDS: Final[tuple[Callable[[World], None], ...]] = (
     _leave,
     _hang,
     _slow_callback,
+    _keep_partitions,
     _subscribe,
     _change_subscription_twice,
     _start_or_stop,

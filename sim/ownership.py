@@ -32,6 +32,8 @@ from sim.topics import TopicIdPartition, Topics
 
 _Key = tuple[GroupId, MemberId]
 _LEAVES: Final = 0
+_OVERDUE_MS: Final = 1_000
+"""The time by which the removal of a member may lag behind its timeout."""
 
 
 @dataclass(slots=True)
@@ -53,6 +55,8 @@ class Ownership:
         self._in_group: dict[GroupId, frozenset[MemberId]] = {}
         self._reported: dict[_Key, set[TopicIdPartition]] = {}
         self._terms: dict[_Key, _Term] = {}
+        self._must_revoke: dict[_Key, int] = {}
+        """The latest end of the revocation of members that must revoke."""
         self._generations: dict[GroupId, int] = {}
         """The generations of classic groups."""
         self._preparing_ms: dict[GroupId, int] = {}
@@ -208,7 +212,27 @@ class Ownership:
             self._preparing_ms.pop(group_id, None)
             for key in [key for key in self._terms if key[0] == group_id]:
                 del self._terms[key]
+            for key in [key for key in self._must_revoke if key[0] == group_id]:
+                del self._must_revoke[key]
         assert now_ms >= 0
+
+    def check_overdue(self, state: State, now_ms: int) -> None:
+        """Raise Broken when a member had a whole rebalance timeout to revoke its
+        partitions, has not done so, and is still in the group (E8-03).
+        """
+        for key, ends_ms in [*self._must_revoke.items()]:
+            group_id, member_id = key
+            group = state.consumer_groups.get(group_id)
+            if group is None:
+                continue
+            member = group.members.get(member_id)
+            if member is None or member.state is not MemberState.UNREVOKED_PARTITIONS:
+                del self._must_revoke[key]
+            elif now_ms > ends_ms + _OVERDUE_MS:
+                raise Broken(
+                    f"{group_id}: {member_id} has not revoked its partitions, and is "
+                    f"in the group {now_ms - ends_ms} ms after its rebalance timeout"
+                )
 
     def _check_group(self, group: ConsumerGroup, cause: Any, now_ms: int) -> None:
         group_id = group.group_id
@@ -230,7 +254,10 @@ class Ownership:
             term = self._terms[key] = _Term(now_ms + timeout_ms)
         if member.state is not MemberState.UNREVOKED_PARTITIONS:
             term.revocation_ends_ms = None
-        elif term.revocation_ends_ms is None:
+            return
+        if member.classic is None:
+            self._must_revoke[key] = now_ms + member.rebalance_timeout_ms
+        if term.revocation_ends_ms is None:
             term.revocation_ends_ms = now_ms + member.rebalance_timeout_ms
 
     def _check_removal(

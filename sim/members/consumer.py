@@ -66,6 +66,8 @@ class ConsumerMember(Member):
         self._is_in_flight = False
         self._next: Event | None = None
         self._callback: object = None
+        self.keeps_partitions = False
+        """Whether it ignores that it must revoke partitions, until it is fenced."""
         self.computing = Computing(self) if config.computes else None
 
     @property
@@ -218,6 +220,7 @@ class ConsumerMember(Member):
     def _fenced(self) -> None:
         """Drop all partitions and rejoin with the same member id (E7-72)."""
         self.phase = Phase.FENCED
+        self.keeps_partitions = False
         self.epoch = 0
         self.target = frozenset()
         self.revoke_partitions(self.owned, "loses")
@@ -239,6 +242,9 @@ class ConsumerMember(Member):
             self._is_report_due = False
             return
         surplus = frozenset(self.owned - self.target)
+        if surplus and self.keeps_partitions:
+            self._is_report_due = False
+            return
         if surplus:
             self.phase = Phase.RECONCILING
             self._is_report_due = False
