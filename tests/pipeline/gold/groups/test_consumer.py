@@ -263,6 +263,33 @@ def test_a_session_whose_first_records_were_compacted_has_a_lower_bound() -> Non
     assert history.group["state"] == "Stable"
 
 
+@pytest.mark.parametrize("first", [1, 2])
+def test_the_first_epoch_after_a_gap_is_1_or_2(first: int) -> None:
+    """Start at 2 as Apache Kafka does since 4.3."""
+    log = GroupLog().gap()
+    log.batch(member("a"), epoch(first), target(first), current("a", first, (0,)))
+    log.batch(member("b"), epoch(first + 1))
+    causes = [row["cause"] for row in log.replay().rebalances]
+    assert causes == ["first", "joined"]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [member("a"), epoch(3)],
+        [epoch(2)],
+        [current("a", 1, (0,)), epoch(2), member("b")],
+        [member("a"), member("b"), epoch(2)],
+    ],
+    ids=["later", "no member", "member before", "two members"],
+)
+def test_an_epoch_after_a_gap_without_its_only_member_may_be_later(
+    records: list[Fields],
+) -> None:
+    history = GroupLog().gap().batch(*records).replay()
+    assert history.rebalances[0]["cause"] == "unknown"
+
+
 def test_a_first_assignment_without_a_gap_is_exact() -> None:
     history = _two_members(GroupLog().gap()).replay()
     assert not any(row["is_lower_bound"] for row in history.sessions)

@@ -155,10 +155,8 @@ def _cause(group: GroupState, record: Record) -> str:
     if group.conversion:
         return group.conversion
     if group.epoch is None:
-        # The first epoch of a group is 1. If the first record in the log has a higher
-        # epoch after a gap, earlier epochs may be missing.
-        is_later = record.gap_offset is not None and (record.group_epoch or 0) > 1
-        return "unknown" if is_later else "first"
+        may_lack_epochs = record.gap_offset is not None and not _is_first(group, record)
+        return "unknown" if may_lack_epochs else "first"
     cause = membership_cause(
         [session.member_id for session in changes.joined],
         [session.member_id for session in changes.left],
@@ -173,6 +171,16 @@ def _cause(group: GroupState, record: Record) -> str:
     if changes.metadata:
         return "metadata_changed"
     return "assignor_or_leader_changed" if changes.assignor else "unknown"
+
+
+def _is_first(group: GroupState, record: Record) -> bool:
+    """Return whether the epoch is the first of its group, though it is after a gap."""
+    # The first epoch is 1, and 2 since Apache Kafka 4.3 (ModernGroup). A log does not
+    # name its writer: 2 is the first if the only member is new, without an assignment.
+    if record.group_epoch != 2 or len(group.members) != 1:
+        return (record.group_epoch or 0) <= 1
+    [member] = group.members.values()
+    return member.epoch is None and member.session in group.changes.joined
 
 
 def _partition_metadata(group: GroupState, record: Record) -> None:
