@@ -14,8 +14,10 @@ from coterie.wire.error_codes import ErrorCode
 from tests.differential.classic import MISLEADING
 from tests.differential.generate import TIMED_MS
 from tests.differential.play import Found
-from tests.differential.steps import Step
+from tests.differential.servers import ADMIN
+from tests.differential.steps import Ref, Step
 
+_COMMITS: Final = {ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT}
 _JOINS: Final = {ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT}
 
 Matcher = Callable[[Found, Sequence[Step]], bool]
@@ -46,14 +48,41 @@ def _is_repeated(found: Found, _: Sequence[Step]) -> bool:
     return len(set(names)) < len(names)
 
 
-def _is_abandoned(found: Found, _: Sequence[Step]) -> bool:
+def _is_abandoned(found: Found, steps: Sequence[Step]) -> bool:
     if found.difference != ("answer", "nothing", "response"):
         return False
     response = found.responses[1]
-    return response.error_code in {
+    if response.error_code in {
         ErrorCode.REBALANCE_IN_PROGRESS,
         ErrorCode.UNKNOWN_MEMBER_ID,
-    }
+    }:
+        return True
+    return any(
+        isinstance(step.request.member_id, Ref)
+        and step.request.member_id.of != step.actor
+        for step in _joins(found, steps)
+    )
+
+
+def _names_topic_twice(found: Found, _: Sequence[Step]) -> bool:
+    if found.step.user == ADMIN or found.step.api not in _COMMITS:
+        return False
+    names = [(topic.name, topic.topic_id) for topic in found.request.topics]
+    return found.difference.path == ".topics" and len(set(names)) < len(names)
+
+
+def _is_tie(found: Found, _: Sequence[Step]) -> bool:
+    return found.difference.kind == ".groups.assignor_name"
+
+
+def _joins_without_topics(found: Found, steps: Sequence[Step]) -> bool:
+    is_assignment = "assignment" in found.difference.path
+    return is_assignment and any(
+        step.api is ApiKey.CONSUMER_GROUP_HEARTBEAT
+        and step.request.member_epoch == 0
+        and step.request.subscribed_topic_names == []
+        for step in steps
+    )
 
 
 def _joins(found: Found, steps: Sequence[Step]) -> Sequence[Step]:
@@ -178,11 +207,12 @@ def _is_permuted(found: Found, steps: Sequence[Step]) -> bool:
 
 
 def _parts(response: Any) -> list[str]:
-    """Return what the members of described groups have, without the members."""
+    """Return which partitions are together in described groups, no matter who has them."""
     return sorted(
-        repr((group["group_id"], member["target_assignment"]))
+        repr((group["group_id"], topic))
         for group in response["groups"]
         for member in group["members"]
+        for topic in member["target_assignment"]["topic_partitions"]
     )
 
 
@@ -238,6 +268,21 @@ KNOWN: Final[tuple[Known, ...]] = (
         "25",
         "Kafka's fault: it removes the group from memory without a record.",
         _is_lost,
+    ),
+    Known(
+        "commit that names a topic twice and is refused for the group's sake",
+        "the topic twice",
+        "once",
+        "As in other responses with errors.",
+        _names_topic_twice,
+        is_final=False,
+    ),
+    Known(
+        "consumer group whose members prefer two assignors equally often",
+        "one of them by its hash",
+        "the one that the broker lists first",
+        "The choice can be configured.",
+        _is_tie,
     ),
     Known(
         "OffsetFetch with a member epoch and a null member id",
@@ -318,6 +363,7 @@ KNOWN: Final[tuple[Known, ...]] = (
         "the target gives it partitions that it cannot take",
         "an empty target",
         "Kafka's fault: the partitions stay unread until the next target.",
+        _joins_without_topics,
     ),
     Known(
         "flexible request with tagged fields out of order or twice",
