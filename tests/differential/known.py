@@ -207,7 +207,7 @@ def _is_permuted(found: Found, steps: Sequence[Step]) -> bool:
 
 
 def _parts(response: Any) -> list[str]:
-    """Return which partitions are together in described groups, no matter who has them."""
+    """Return which partitions are together in described groups."""
     return sorted(
         repr((group["group_id"], topic))
         for group in response["groups"]
@@ -520,13 +520,6 @@ KNOWN: Final[tuple[Known, ...]] = (
         "waits for the rebalance time-out",
         "the rebalance completes",
         "Kafka's fault: it looks at the group before it removes the member.",
-    ),
-    Known(
-        "ConsumerGroupDescribe of a member that subscribes to a topic without having a "
-        "partition of it, which the principal may not describe",
-        "the group",
-        "29",
-        "The subscription would show the topic's name.",
     ),
     Known(
         "regular expression with a group name twice",
