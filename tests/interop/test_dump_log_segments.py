@@ -25,7 +25,7 @@ from .kafka import JARS, dump_segments
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.fact("E22-05", "K-01a")
+@pytest.mark.fact("K-01a")
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_every_batch_and_record_equals_kafkas_dump(
     codec: Codec, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -84,7 +84,7 @@ def neighbours(bootstrap: str, group: str) -> list[tuple[bytes, bytes | None]]:
     return found
 
 
-@pytest.mark.fact("B-16a", "E22-01")
+@pytest.mark.fact("B-16a", "E22-01a", "E22-01b")
 @pytest.mark.parametrize("suffix", ["plain", "ärger", "日本", "🦀🦀", "a" * 200])
 def test_a_group_is_in_the_offsets_partition_that_java_computes(
     bootstrap: str, group: str, topic: str, suffix: str
@@ -114,7 +114,7 @@ def test_a_deleted_group_leaves_tombstones(
     assert gone[-1] == (GROUP_METADATA, None)
 
 
-@pytest.mark.fact("E22-32")
+@pytest.mark.fact("E22-32a")
 def test_a_completed_rebalance_writes_group_metadata(
     bootstrap: str, group: str, topic: str
 ) -> None:

@@ -161,7 +161,7 @@ def test_a_consumer_group_with_an_absent_static_member_is_not_deleted() -> None:
     assert driver.delete_group().error == 68
 
 
-@pytest.mark.fact("D-12", "D-15a", "D-15b", "E22-29")
+@pytest.mark.fact("D-12", "D-15a", "D-15b", "E22-29a", "E22-29b")
 def test_an_empty_consumer_group_is_deleted_in_one_batch() -> None:
     driver = GroupDriver()
     driver.join("m")

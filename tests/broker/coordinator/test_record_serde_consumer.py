@@ -168,14 +168,23 @@ RECORDS = {
 
 
 @pytest.mark.fact(
-    "E22-01", "E22-02", "E22-03", "E2-01", "E2-02", "E2-02a", "E2-03", "E2-03a", "E2-04"
+    "E22-01a",
+    "E22-01b",
+    "E22-02",
+    "E22-03",
+    "E2-01",
+    "E2-02",
+    "E2-02a",
+    "E2-03",
+    "E2-03a",
+    "E2-04",
 )
 @pytest.mark.parametrize("name", RECORDS)
 def test_encoded_records_equal_kafkas_bytes(name: str) -> None:
     assert encode_record(RECORDS[name]) == GOLDEN[name]
 
 
-@pytest.mark.fact("E22-01", "E22-02", "E22-03")
+@pytest.mark.fact("E22-01a", "E22-01b", "E22-02", "E22-03")
 @pytest.mark.parametrize("name", RECORDS)
 def test_records_written_by_kafka_are_decoded(name: str) -> None:
     assert decode_record(*GOLDEN[name]) == RECORDS[name]
@@ -190,13 +199,13 @@ def test_every_type_has_a_golden_record() -> None:
     assert written == TYPES.keys() - {0, 1, 2}
 
 
-@pytest.mark.fact("E22-04")
+@pytest.mark.fact("E22-04a")
 @pytest.mark.parametrize("record_type", [b"\0\x0a", b"\0\x09", b"\0\x11", b"\xff\xff"])
 def test_a_record_of_another_type_is_ignored(record_type: bytes) -> None:
     assert decode_record(record_type + b"whatever", b"\0\0") is None
 
 
-@pytest.mark.fact("E22-04")
+@pytest.mark.fact("E22-04b")
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_truncated_record_is_corrupt(name: str) -> None:
     key, value = GOLDEN[name]
@@ -208,7 +217,7 @@ def test_a_truncated_record_is_corrupt(name: str) -> None:
             decode_record(key, value[:end])
 
 
-@pytest.mark.fact("E22-04")
+@pytest.mark.fact("E22-04b")
 def test_a_value_of_a_later_version_is_corrupt() -> None:
     key, value = GOLDEN["group-epoch"]
     assert value is not None

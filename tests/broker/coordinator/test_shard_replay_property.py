@@ -313,7 +313,6 @@ def _transactions(history: History) -> tuple[set[int], list[int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.fact("E22-46", "E22-47")
 @settings(max_examples=150, deadline=None)
 @given(st.lists(steps, max_size=25))
 def test_replaying_the_log_restores_the_state(taken: list[tuple[Any, ...]]) -> None:
@@ -322,7 +321,6 @@ def test_replaying_the_log_restores_the_state(taken: list[tuple[Any, ...]]) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.fact("E22-46")
 @settings(max_examples=150, deadline=None)
 @given(st.lists(steps, max_size=25), st.data())
 def test_replaying_any_compacted_log_restores_the_state(
@@ -332,7 +330,7 @@ def test_replaying_any_compacted_log_restores_the_state(
 
 
 @pytest.mark.slow
-@pytest.mark.fact("E22-46", "E20-03")
+@pytest.mark.fact("E20-03")
 @settings(max_examples=200, deadline=None)
 @given(st.lists(migrations, min_size=10, max_size=40), st.data())
 def test_replay_equals_live_state_when_groups_change_their_protocol(

@@ -17,7 +17,7 @@ from coterie.wire.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
-from coterie.wire.record_batch import read_header
+from coterie.wire.record_batch import decode_records, read_header
 from tests.broker.coordinator.driver import Topics
 from tests.broker.runtime.world import (
     Caller,
@@ -108,6 +108,17 @@ def test_a_shard_without_unflushed_writes_responds_immediately() -> None:
     assert len(world.submit(fetch_request(other), other)) == 1
 
 
+def test_a_record_has_the_time_of_its_write() -> None:
+    world = World()
+    world.loop.advance(1.5)
+    world.call(consumer_join("m"), "g", 1)
+    [batch] = world.log.read(world.driven("g").where, 0, 1 << 30)
+    header = read_header(batch)
+    times = {record.timestamp_ms for record in decode_records(batch, header)}
+    assert times == {world.loop.now_ms}
+
+
+@pytest.mark.fact("E22-06f")
 def test_a_batch_outside_transactions_has_no_producer() -> None:
     world = World()
     world.call(consumer_join("m"), "g", 1)

@@ -239,7 +239,6 @@ def sharing() -> World:
     return world
 
 
-@pytest.mark.fact("E22-46")
 def test_a_consumer_group_is_loaded_from_a_snapshot(sharing: World) -> None:
     world = sharing
     assert heartbeat(world, "m", 1, *range(10)) == 1

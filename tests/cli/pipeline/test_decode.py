@@ -63,7 +63,7 @@ def decode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> DecodeCommand:
     return DecodeCommand(tmp_path, capsys)
 
 
-@pytest.mark.fact("K-01a", "K-01b", "E22-04")
+@pytest.mark.fact("K-01a", "K-01b")
 def test_every_record_is_decoded(decode: DecodeCommand) -> None:
     found = decode.document()
     assert decode.code == 0

@@ -12,7 +12,7 @@ from tests.broker.server.harness import WireClient
 
 from .consumer_group import Members
 from .log_records import end_of_log, records_of
-from .members import join_classic
+from .members import join_classic, join_request, leave_classic
 
 REPLACED = ["-8", "-7", "-5", "5", "7", "8"]
 
@@ -50,6 +50,10 @@ class Log:
         [found] = [value for word, value in self._records if word == kind]
         return found
 
+    def newest(self, kind: str) -> Any:
+        """Return the value of the last record of a type in the last step."""
+        return [value for word, value in self._records if word == kind][-1]
+
 
 @pytest.fixture
 def members(wire: WireClient, group: str, topic: str) -> Members:
@@ -63,7 +67,9 @@ def log(members: Members) -> Log:
     return Log(members)
 
 
-@pytest.mark.fact("E7-38", "E2-01", "E2-02", "E2-03", "E2-03a", "E2-04", "E2-07")
+@pytest.mark.fact(
+    "E22-20", "E7-38", "E2-01", "E2-02", "E2-03", "E2-03a", "E2-04", "E2-07"
+)
 def test_a_join_writes_the_member_its_epoch_and_its_target(
     log: Log, topic: str, new_topic: Callable[[str, int], str]
 ) -> None:
@@ -87,7 +93,7 @@ def test_a_join_writes_the_member_its_epoch_and_its_target(
     assert current.partitions_pending_revocation == []
 
 
-@pytest.mark.fact("E7-36", "E5-14")
+@pytest.mark.fact("E22-23", "E22-25", "E7-36", "E5-14")
 def test_a_member_is_written_when_a_field_changed(log: Log, topic: str) -> None:
     members = log.members
     members.join("m", rack_id="r")
@@ -139,7 +145,7 @@ def test_a_revocation_keeps_the_epoch_as_the_previous_one(log: Log, topic: str) 
     assert pending.partitions == [1 - kept]
 
 
-@pytest.mark.fact("E7-63", "E7-63d", "E9-05", "E9-05a")
+@pytest.mark.fact("E22-28", "E7-63", "E7-63d", "E9-05", "E9-05a")
 def test_a_static_member_leaves_and_is_replaced(log: Log) -> None:
     members = log.members
     members.join("m", instance_id="i")
@@ -165,3 +171,34 @@ def test_a_classic_member_is_written_with_its_protocols(log: Log, topic: str) ->
     classic = log.value("5").classic_member_metadata
     assert classic.session_timeout_ms == 30_000
     assert [each.name for each in classic.supported_protocols] == ["range"]
+
+
+@pytest.mark.fact("E22-26", "E22-33")
+def test_the_target_of_an_emptied_group_keeps_its_epoch(log: Log) -> None:
+    members = log.members
+    members.join("m")
+    log.step()
+    members.beat("m", -1)
+    assert log.step() == ["-8", "-7", "-5", "3"]
+    left = members.describe()
+    assert left.group_epoch == members.epoch(2)
+    assert left.assignment_epoch == members.epoch(1)
+
+
+@pytest.mark.fact("E22-32a", "E22-32b", "E22-32c")
+def test_a_classic_group_is_written_when_it_is_stable_or_empty(
+    wire: WireClient, log: Log, group: str, topic: str
+) -> None:
+    static = {"group_instance_id": "i"}
+    member = join_classic(wire, group, topic, assignment=b"abc", **static)
+    assert log.step()[-1] == "2"
+    [written] = log.newest("2").members
+    assert (written.member_id, written.assignment) == (member.id, b"abc")
+    returned = wire.call(join_request(group, topic, **static), 9)
+    assert returned.generation_id == member.generation
+    assert log.step() == ["2"]
+    [written] = log.value("2").members
+    assert (written.member_id, written.assignment) == (returned.member_id, b"abc")
+    leave_classic(wire, group, returned.member_id)
+    assert log.step() == ["2"]
+    assert log.value("2").members == []

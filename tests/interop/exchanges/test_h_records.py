@@ -80,7 +80,7 @@ def first(wire: WireClient, group: str, topic: str) -> Beating:
     return Beating(wire, group, topic).owning(2)
 
 
-@pytest.mark.fact("H-20", "K-01a")
+@pytest.mark.fact("E22-01a", "E22-01b", "H-20", "K-01a")
 def test_the_first_join_writes_the_group(
     wire: WireClient, group: str, since: Position, first: Beating
 ) -> None:
@@ -93,7 +93,7 @@ def test_the_first_join_writes_the_group(
     assert (current.previous_member_epoch, current.state) == (0, STABLE)
 
 
-@pytest.mark.fact("H-21a")
+@pytest.mark.fact("E22-22", "H-21a")
 def test_a_changed_subscription_writes_a_new_target(
     wire: WireClient, group: str, topic: str, new_topic: Callable[[str, int], str]
 ) -> None:
@@ -110,7 +110,7 @@ def test_a_changed_subscription_writes_a_new_target(
     assert [value.epoch for value in written.values(3)] == [epoch + 1]
 
 
-@pytest.mark.fact("H-22", "H-32", "K-06a")
+@pytest.mark.fact("E22-21a", "E22-21b", "H-22", "H-32", "K-06a")
 def test_a_join_writes_the_targets_that_changed(
     wire: WireClient, group: str, topic: str, first: Beating
 ) -> None:
@@ -134,7 +134,7 @@ def test_a_join_writes_the_targets_that_changed(
     assert [value.topic_partitions for value in written.values(7)] == [[]]
 
 
-@pytest.mark.fact("H-23", "H-33", "K-06c")
+@pytest.mark.fact("E22-26", "E22-02", "H-23", "H-33", "K-06c")
 def test_a_leave_deletes_the_records_of_the_member(
     wire: WireClient, group: str, topic: str, first: Beating
 ) -> None:
@@ -158,7 +158,7 @@ def test_an_equal_target_writes_its_epoch_only(
     assert Written(wire, group, before).types == ["5", "3", "6", "8"]
 
 
-@pytest.mark.fact("H-73b", "K-06b")
+@pytest.mark.fact("E22-27", "H-73b", "K-06b")
 def test_a_temporary_leave_writes_one_record(
     wire: WireClient, group: str, topic: str
 ) -> None:
@@ -233,7 +233,7 @@ def test_an_empty_consumer_group_is_replaced(
     assert Written(wire, group, before).types == ["-6", "-3", "2"]
 
 
-@pytest.mark.fact("K-07d")
+@pytest.mark.fact("E22-29b", "K-07d")
 def test_a_downgrade_deletes_the_consumer_group(
     wire: WireClient, group: str, topic: str, first: Beating
 ) -> None:

@@ -60,7 +60,7 @@ def test_tombstones_of_offsets_precede_those_of_the_group(
     ]
 
 
-@pytest.mark.fact("D-15a")
+@pytest.mark.fact("E22-29a", "D-15a")
 def test_a_deleted_consumer_group_ends_with_its_own_tombstones(
     wire: WireClient, group: str, topic: str
 ) -> None:

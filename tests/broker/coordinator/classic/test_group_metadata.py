@@ -122,7 +122,6 @@ def test_a_tombstone_of_an_unknown_group_is_ignored() -> None:
     assert state.classic_groups == {}
 
 
-@pytest.mark.fact("E22-46")
 def test_the_last_record_of_a_group_restores_its_whole_state() -> None:
     driver = Driver()
     ids = stable_group(driver)

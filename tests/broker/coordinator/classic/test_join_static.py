@@ -56,7 +56,7 @@ def test_each_restart_of_a_static_member_gets_a_new_member_id(driver: Driver) ->
     assert all(member_id.startswith("i1-") for member_id in ids)
 
 
-@pytest.mark.fact("E22-32", "E19-13a")
+@pytest.mark.fact("E22-32c", "E19-13a")
 def test_restarting_a_static_member_of_a_stable_group_writes_a_record(
     driver: Driver,
 ) -> None:

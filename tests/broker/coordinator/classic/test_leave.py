@@ -30,7 +30,7 @@ def test_the_remaining_members_rebalance_when_a_member_leaves(driver: Driver) ->
     assert heartbeat(driver, follower) == 25
 
 
-@pytest.mark.fact("E22-32", "E19-15a")
+@pytest.mark.fact("E22-32b", "E19-15a")
 def test_a_group_is_empty_after_its_last_member_leaves(driver: Driver) -> None:
     ids = stable_group(driver)
     written = len(driver.log)

@@ -44,7 +44,7 @@ def test_a_member_whose_session_expires_is_removed_and_the_others_rebalance(
     assert heartbeat(driver, follower) == 25
 
 
-@pytest.mark.fact("E22-32")
+@pytest.mark.fact("E22-32b")
 def test_a_group_is_empty_when_all_sessions_have_expired(driver: Driver) -> None:
     stable_group(driver)
     driver.advance(SESSION_MS + REBALANCE_MS)

@@ -54,7 +54,7 @@ def test_all_syncs_complete_when_the_assignments_are_written(
     assert result.response is not None
 
 
-@pytest.mark.fact("E22-32", "E19-08")
+@pytest.mark.fact("E22-32a", "E19-08")
 def test_a_completed_sync_writes_the_generation(driver: Driver) -> None:
     leader, follower = joining_group(driver, protocols=protocols(range=b"sub"))
     written = len(driver.log)

@@ -210,7 +210,7 @@ def test_each_new_assignment_needs_the_next_group_epoch(driver: GroupDriver) -> 
     assert epochs == [0, 1, 1, 2, 3]
 
 
-@pytest.mark.fact("H-22", "E22-21", "E7-40", "E4-04", "E7-38")
+@pytest.mark.fact("H-22", "E22-21a", "E22-21b", "E7-40", "E4-04", "E7-38")
 def test_a_join_writes_the_targets_that_changed(driver: GroupDriver) -> None:
     driver.join("m")
     sent = driver.join("n")

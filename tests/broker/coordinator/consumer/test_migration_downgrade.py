@@ -134,7 +134,7 @@ def test_a_classic_member_leaving_with_the_last_consumer_member_is_removed(
     assert {*driver.groups["g"].members} == {"c"}
 
 
-@pytest.mark.fact("E20-42", "E22-30", "E20-03")
+@pytest.mark.fact("E20-42", "E20-03")
 def test_a_downgrade_is_written_in_one_batch(driver: GroupDriver) -> None:
     shares = {"c": held(driver, "c"), "d": held(driver, "d")}
     driver.heartbeat("m", -1, instance_id="i")

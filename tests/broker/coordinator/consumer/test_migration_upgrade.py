@@ -63,7 +63,7 @@ def is_refused(sent: Sent) -> bool:
     return bool(sent.error == ErrorCode.GROUP_ID_NOT_FOUND)
 
 
-@pytest.mark.fact("E22-30", "E7-22", "E2-02a", "E20-10", "E20-14", "E20-14a", "E20-03")
+@pytest.mark.fact("E7-22", "E2-02a", "E20-10", "E20-14", "E20-14a", "E20-03")
 def test_a_group_is_upgraded_in_one_batch(driver: GroupDriver) -> None:
     a, b = classic_group(driver, HALVES)
     answer = driver.join("m")
@@ -431,7 +431,6 @@ def test_a_static_member_that_changes_its_protocol_before_it_synced_is_assigned(
     assert received_assignment(answer) == {"foo": [0, 1, 2, 3, 4, 5]}
 
 
-@pytest.mark.fact("E22-30", "E22-31")
 def test_an_upgraded_group_survives_a_restart(driver: GroupDriver) -> None:
     classic_group(driver, HALVES)
     driver.join("m")

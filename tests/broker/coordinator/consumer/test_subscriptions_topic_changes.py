@@ -60,6 +60,7 @@ def test_added_partitions_are_assigned_and_the_epoch_is_bumped_once(
     driver.topics.counts["bar"] = 5
     send_change(driver, "bar")
     assert received_assignment(driver.heartbeat("m", 1)) == {"bar": [0, 1, 2, 3, 4]}
+    assert driver.wrote_types == ["epoch", "target", "target-epoch", "current"]
     assert driver.group.epoch == 2
     assert received_assignment(driver.heartbeat("m", 2)) is None
     assert not driver.wrote

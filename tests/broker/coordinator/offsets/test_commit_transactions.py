@@ -35,7 +35,7 @@ def test_the_records_belong_to_the_producers_transaction(driver: ShardDriver) ->
     assert (record.value_version, record.value.topic_id) == (4, bytes(16))
 
 
-@pytest.mark.fact("E22-47", "E17-16a")
+@pytest.mark.fact("E22-47a", "E17-16a")
 def test_a_commit_marker_commits_pending_offsets(driver: ShardDriver) -> None:
     driver.commit({T0: 1})
     driver.txn_commit({T0: 5, T1: 6})
@@ -44,7 +44,7 @@ def test_a_commit_marker_commits_pending_offsets(driver: ShardDriver) -> None:
     assert driver.reloaded().offsets() == {T0: 5, T1: 6}
 
 
-@pytest.mark.fact("E22-47", "E17-16b")
+@pytest.mark.fact("E22-47b", "E17-16b")
 def test_an_abort_marker_drops_pending_offsets(driver: ShardDriver) -> None:
     driver.commit({T0: 1})
     driver.txn_commit({T0: 5, T1: 6})

@@ -322,7 +322,7 @@ def test_the_retention_time_of_a_commit_applies_in_a_consumer_group() -> None:
     assert driver.offsets() == {}
 
 
-@pytest.mark.fact("E17-20", "E22-29", "H-99b")
+@pytest.mark.fact("E17-20", "E22-29a", "E22-29b", "H-99b")
 def test_an_empty_consumer_group_is_deleted_with_its_last_offset() -> None:
     driver = GroupDriver()
     driver.join("m", ["foo"])

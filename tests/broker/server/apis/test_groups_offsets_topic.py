@@ -24,7 +24,7 @@ def server() -> Iterator[InProcessServer]:
         yield server
 
 
-@pytest.mark.fact("E22-06")
+@pytest.mark.fact("E22-06a", "E22-06b", "E22-06c")
 def test_the_offsets_topic_is_compacted_in_segments_of_100_mib(
     server: InProcessServer,
 ) -> None:
@@ -40,7 +40,7 @@ def test_the_offsets_topic_is_compacted_in_segments_of_100_mib(
     assert found["compression.type"] == "producer"
 
 
-@pytest.mark.fact("E22-06")
+@pytest.mark.fact("E22-06e")
 def test_the_offsets_topic_has_one_partition_per_shard_and_three_replicas(
     server: InProcessServer,
 ) -> None:
@@ -49,4 +49,9 @@ def test_the_offsets_topic_has_one_partition_per_shard_and_three_replicas(
     assert topic.is_internal
     assert len(topic.partitions) == SHARDS
     assert {len(each.replica_nodes) for each in topic.partitions} == {3}
+    assert Settings().offsets_topic_num_partitions == 50
+
+
+@pytest.mark.fact("E22-06d")
+def test_the_offsets_topic_has_50_partitions_by_default() -> None:
     assert Settings().offsets_topic_num_partitions == 50

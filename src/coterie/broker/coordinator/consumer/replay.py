@@ -212,6 +212,7 @@ def _replay_tombstone(state: State, group: ConsumerGroup, key: Message) -> None:
                 group.remove_member(member_id)
                 state.topic_index.subscribe(group.group_id, member, None)
         case ConsumerGroupTargetAssignmentMetadataKey():
+            assert not group.targets, f"{group.group_id} has targets"
             group.assignment_epoch = UNASSIGNED
             group.plan = None
             group.assigned_ms = 0
