@@ -77,7 +77,7 @@ def test_a_heartbeat_of_version_0_needs_a_member_id_unless_it_joins(
 
 
 @blanks
-@pytest.mark.fact("E7-15")
+@pytest.mark.fact("E7-15", "E10-02a")
 @pytest.mark.parametrize("epoch", [0, 1, -1, -2])
 def test_a_heartbeat_of_version_1_needs_a_member_id(
     wire: WireClient, group: str, epoch: int, blank: str
@@ -159,7 +159,7 @@ def test_an_epoch_below_minus_two_is_refused(
     assert refusal == (INVALID_REQUEST, "MemberEpoch is invalid.")
 
 
-@pytest.mark.fact("E7-14")
+@pytest.mark.fact("E7-14", "E12-05")
 @pytest.mark.parametrize("fields", [JOIN, STAY])
 def test_an_unknown_server_assignor_is_refused(
     wire: WireClient, group: str, fields: dict[str, Any]

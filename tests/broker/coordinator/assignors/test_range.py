@@ -7,10 +7,16 @@ from hypothesis import given
 
 from coterie.broker.coordinator.assignors.range import assign
 from coterie.broker.coordinator.assignors.spec import GroupSpec
-from tests.broker.coordinator.assignors.specs import check, group, groups, named
+from tests.broker.coordinator.assignors.specs import (
+    check,
+    group,
+    groups,
+    named,
+    racked_groups,
+)
 
 
-@pytest.mark.fact("H-161", "E11-20", "E11-21")
+@pytest.mark.fact("H-161", "E11-20a", "E11-21", "E11-21a")
 def test_each_topic_is_divided_into_ranges() -> None:
     spec = group({"a": 3, "b": 2}, {"m": "ab", "n": "ab"})
     assert named(assign(spec)) == {
@@ -64,6 +70,14 @@ def test_previous_assignments_are_ignored(spec: GroupSpec) -> None:
         for member_id, member in spec.members.items()
     }
     assert named(assign(GroupSpec(forgotten, spec.topics))) == named(result)
+
+
+@pytest.mark.fact("E11-47")
+@given(spec=racked_groups(alike=True))
+def test_racks_make_no_difference(spec: GroupSpec) -> None:
+    members = {each: one._replace(rack_id=None) for each, one in spec.members.items()}
+    topics = {each: one._replace(racks=()) for each, one in spec.topics.items()}
+    assert named(assign(GroupSpec(members, topics))) == named(assign(spec))
 
 
 @pytest.mark.fact("E11-27", "H-160b")

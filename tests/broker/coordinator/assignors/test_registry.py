@@ -40,7 +40,7 @@ def test_assignors_are_found_by_kafkas_class_names() -> None:
     assert offered["range"] is range_assignor.assign
 
 
-@pytest.mark.fact("E12-08")
+@pytest.mark.fact("E12-08a")
 @pytest.mark.parametrize("twice", ["uniform", f"{JAVA}UniformAssignor"])
 def test_a_duplicate_assignor_name_is_refused(twice: str) -> None:
     with pytest.raises(SettingError, match=r"group\.consumer\.assignors .*twice"):

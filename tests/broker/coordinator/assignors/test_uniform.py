@@ -7,6 +7,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 
+from coterie.broker.coordinator.assignors import uniform_mixed
 from coterie.broker.coordinator.assignors.spec import GroupSpec
 from coterie.broker.coordinator.assignors.survey import size_of
 from coterie.broker.coordinator.assignors.uniform import assign
@@ -47,8 +48,9 @@ def least_moves(spec: GroupSpec) -> int:
     )
 
 
-@pytest.mark.fact("E11-40", "E11-41", "E11-42", "E11-43", "E11-46", "H-165", "H-166")
+@pytest.mark.fact("E11-41", "E11-42", "E11-43", "E11-46", "H-165", "H-166")
 @given(spec=groups(alike=True))
+@pytest.mark.fact("E11-41", "E11-42", "E11-43", "E11-46")
 def test_assignments_are_balanced_and_sticky(spec: GroupSpec) -> None:
     result = assign(spec)
     check(spec, result)
@@ -57,7 +59,7 @@ def test_assignments_are_balanced_and_sticky(spec: GroupSpec) -> None:
     assert found.moved == found.moves_needed == least_moves(spec)
 
 
-@pytest.mark.fact("E11-44", "E11-45", "E11-46")
+@pytest.mark.fact("E11-45", "E11-46")
 @given(spec=groups(alike=False))
 def test_no_single_move_improves_the_balance(
     spec: GroupSpec,
@@ -141,6 +143,54 @@ def test_a_member_keeps_no_partitions_of_an_unsubscribed_topic() -> None:
     assert quality(spec, result) == (0, 2, 1, 1.0)
 
 
+@pytest.mark.fact("E11-44", "E11-44a")
+def test_topics_with_most_partitions_per_subscriber_are_assigned_first() -> None:
+    spec = group({"a": 2, "b": 4}, {"m": "ab", "n": "a", "o": "ab"})
+    assert named(assign(spec)) == {
+        "m": {"b": [0, 1]},
+        "n": {"a": [0, 1]},
+        "o": {"b": [2, 3]},
+    }
+    # As many partitions per subscriber: the topic with fewer subscribers is first.
+    spec = group({"a": 3, "b": 1}, {"m": "ab", "n": "a", "o": "a"})
+    assert named(assign(spec))["m"] == {"a": [2], "b": [0]}
+
+
+@pytest.mark.fact("E11-44b")
+@pytest.mark.parametrize("rounds", [1, 16])
+def test_the_balance_ends_after_16_rounds(
+    monkeypatch: pytest.MonkeyPatch, rounds: int
+) -> None:
+    """Count the rounds over the topics when each of them moves a partition."""
+    assert uniform_mixed.ROUNDS_MAX == 16
+    monkeypatch.setattr(uniform_mixed, "ROUNDS_MAX", rounds)
+    asked: list[object] = []
+
+    def never_even(_: object, topic: object) -> int:
+        asked.append(topic)
+        return 1
+
+    monkeypatch.setattr(uniform_mixed._Balance, "_even_out", never_even)
+    owned = {"m": {"a": range(4), "b": range(4)}}
+    assign(group({"a": 4, "b": 4}, {"m": "ab", "n": "b", "o": "a"}, owned))
+    assert len(asked) == 2 * rounds
+
+
+@pytest.mark.fact("E11-43")
+def test_the_members_with_most_partitions_keep_one_more() -> None:
+    owned = {"m": {"a": [0, 1]}, "n": {"a": [2, 3, 4]}}
+    spec = group({"a": 7}, {"m": "a", "n": "a", "o": "a"}, owned)
+    assert named(assign(spec))["n"] == {"a": [2, 3, 4]}
+
+
+@pytest.mark.fact("E11-47")
+@given(spec=racked_groups(alike=True))
+def test_racks_make_no_difference(spec: GroupSpec) -> None:
+    members = {each: one._replace(rack_id=None) for each, one in spec.members.items()}
+    topics = {each: one._replace(racks=()) for each, one in spec.topics.items()}
+    assert named(assign(GroupSpec(members, topics))) == named(assign(spec))
+
+
 @pytest.mark.fact("H-168")
 def test_members_beyond_the_partition_count_get_no_partitions() -> None:
     spec = group({"a": 2, "b": 1}, {"l": "a", "m": "ab", "n": "ab", "o": "a", "p": "b"})
@@ -161,7 +211,7 @@ def test_a_member_without_topics_gets_no_partitions_and_the_others_are_balanced(
     assert [size_of(result[member]) for member in "lmn"] == [0, 3, 3]
 
 
-@pytest.mark.fact("E11-44", "E11-45")
+@pytest.mark.fact("E11-44a", "E11-45")
 def test_topics_with_few_subscribers_are_balanced() -> None:
     spec = group({"a": 4, "b": 2}, {"m": "a", "n": "ab", "o": "b"})
     result = assign(spec)

@@ -27,7 +27,7 @@ def restart(driver: Driver, instance: int, **options: Any) -> Sent:
     return join(driver, group_instance_id=f"i{instance}", **options)
 
 
-@pytest.mark.fact("E10-07")
+@pytest.mark.fact("E10-07a")
 def test_a_new_static_member_joins_immediately(driver: Driver) -> None:
     sent = join(driver, group_instance_id="pod-1")
     assert sent.parked

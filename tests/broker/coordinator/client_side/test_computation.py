@@ -32,7 +32,7 @@ def settled(driver: Computing) -> Computing:
     return driver
 
 
-@pytest.mark.fact("E13-01", "E13-02", "E12-01", "E4-02", "F5-01")
+@pytest.mark.fact("E13-01", "E13-02", "E4-02", "F5-01", "E12-01")
 def test_a_joining_member_is_requested_to_compute_the_assignment(
     driver: Computing,
 ) -> None:
@@ -170,7 +170,7 @@ def test_any_change_of_the_client_assignors_bumps_the_group_epoch_once(
     assert settled.group.epoch == before + bumps
 
 
-@pytest.mark.fact("E13-13", "E12-05")
+@pytest.mark.fact("E13-13", "E12-05a")
 @pytest.mark.parametrize(
     "bad",
     [
@@ -192,7 +192,7 @@ def test_duplicate_client_assignor_names_are_refused(driver: Computing) -> None:
         assert driver.enter("m", offers=offers).error == ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.fact("E12-01")
+@pytest.mark.fact("E12-01a")
 def test_the_most_preferred_common_assignor_is_selected(driver: Computing) -> None:
     driver.enter("m", offers=[offer("a"), offer("b")])
     driver.enter("n", offers=[offer("b"), offer("a")])

@@ -151,7 +151,7 @@ def test_removing_an_unknown_member_does_nothing() -> None:
     assert group.members.keys() == {"m"}
 
 
-@pytest.mark.fact("E12-02", "E12-03")
+@pytest.mark.fact("E12-02", "E12-03", "E12-03a")
 @pytest.mark.parametrize(
     ("named", "preferred"),
     [

@@ -127,7 +127,7 @@ def test_an_unknown_server_assignor_is_refused(fields: dict[str, Any]) -> None:
 
 
 @blanks
-@pytest.mark.fact("E7-15", "E10-02")
+@pytest.mark.fact("E7-15", "E10-02a")
 @pytest.mark.parametrize("fields", [JOIN, STAY])
 def test_from_version_1_a_join_needs_a_member_id(
     fields: dict[str, Any], blank: str

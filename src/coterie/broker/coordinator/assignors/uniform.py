@@ -2,7 +2,7 @@
 
 With equal subscriptions sizes differ by one at most, and a partition moves only when no
 assignment of these sizes could keep it: the members that had more than others get the
-one extra partition. Apache Kafka assigns in member order and may move more (E11-43).
+one extra partition (E11-43).
 With different subscriptions `uniform_mixed` balances as far as they allow.
 """
 
