@@ -410,6 +410,57 @@ def test_a_heartbeat_upgrades_a_classic_group(here: Group) -> None:
     assert len(assigned(found.assignment)[here.topic]) == 2
 
 
+@pytest.mark.fact("E20-25a", "E20-26d", "E20-26e", "E20-28a")
+def test_a_cooperative_member_revokes_before_it_gets_the_epoch(here: Group) -> None:
+    topic = here.topic
+    whole = assigns({topic: ALL})
+    classic = join_classic(here.wire, here.id, topic, assignment=whole)
+    epoch = here.rejoin("m").member_epoch
+    owns_all = protocols(subscription(topic, owned={topic: ALL}, version=3))
+    joined = here.join(classic.id, protocols=owns_all)
+    assert (joined.error_code, joined.generation_id) == (0, classic.generation)
+    synced = here.sync(classic.id, classic.generation)
+    assert (synced.error_code, synced.assignment[:2]) == (0, b"\0\3")
+    kept = assigned(synced.assignment)[topic]
+    assert len(kept) == 2
+    assert here.beat(classic.id, classic.generation) == REBALANCE
+    again = here.join(classic.id, protocols=owns_all)
+    assert again.generation_id == classic.generation
+    owns_kept = protocols(subscription(topic, owned={topic: kept}, version=1))
+    revoked = here.join(classic.id, protocols=owns_kept)
+    assert revoked.generation_id == epoch
+    synced = here.sync(classic.id, epoch)
+    assert synced.assignment[:2] == b"\0\1"
+    assert assigned(synced.assignment)[topic] == kept
+    assert here.beat(classic.id, epoch) == 0
+
+
+@pytest.mark.fact("E20-28b", "E20-31")
+def test_a_classic_member_joins_again_when_its_partitions_are_free(
+    here: Group,
+) -> None:
+    here.target_at_once()
+    consumer = here.consumer()
+    joined = here.join("c")
+    assert joined.error_code == 0
+    synced = here.sync("c", joined.generation_id)
+    assert assigned(synced.assignment).get(here.topic, []) == []
+    assert here.beat("c", joined.generation_id) == 0
+    told = heartbeat(here.wire, here.id, consumer.id, consumer.epoch)
+    assert told.assignment is not None
+    kept = told.assignment.topic_partitions
+    assert here.beat("c", joined.generation_id) == 0
+    released = heartbeat(
+        here.wire, here.id, consumer.id, told.member_epoch, topic_partitions=kept
+    )
+    assert released.error_code == 0
+    assert here.beat("c", joined.generation_id) == REBALANCE
+    rejoined = here.join("c")
+    found = here.sync("c", rejoined.generation_id)
+    assert len(assigned(found.assignment)[here.topic]) == 2
+    assert here.beat("c", rejoined.generation_id) == 0
+
+
 @pytest.mark.fact("E20-14a")
 def test_an_upgrade_by_a_member_without_topics_keeps_the_epoch(here: Group) -> None:
     classic = join_classic(here.wire, here.id, here.topic)
