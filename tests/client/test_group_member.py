@@ -39,7 +39,7 @@ def member_of(
     )
 
 
-@pytest.mark.fact("E7-78", "E25-08")
+@pytest.mark.fact("E7-78", "E25-08a", "E25-08b")
 async def test_a_member_joins_acknowledges_revokes_commits_and_leaves() -> None:
     recorded = RecordedCallbacks()
     recorded.commits = dict.fromkeys(of("orders", 0), 42)
@@ -92,7 +92,7 @@ async def test_a_static_member_leaves_temporarily_by_default(
         assert recorded.owned == of("orders")
 
 
-@pytest.mark.fact("E7-72", "E10-06", "E25-07")
+@pytest.mark.fact("E7-72", "E10-06", "E25-07b")
 async def test_a_fenced_member_loses_its_partitions_and_rejoins_with_its_id() -> None:
     recorded = RecordedCallbacks()
     async with ScriptedBroker() as broker:

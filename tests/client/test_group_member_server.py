@@ -107,7 +107,7 @@ async def quiet(member: GroupMember) -> None:
         await member._notifier.wait_until(lambda: member.state is MemberState.STABLE)
 
 
-@pytest.mark.fact("E25-07", "E25-08")
+@pytest.mark.fact("E25-07a", "E25-07c", "E25-08a", "E25-08b")
 async def test_a_second_member_gets_half_of_the_partitions_until_it_leaves(
     stage: Stage,
 ) -> None:

@@ -45,6 +45,13 @@ def test_the_joining_heartbeat_is_sent_immediately_with_all_fields() -> None:
     assert script.member.state is MemberState.JOINING
 
 
+@pytest.mark.fact("E25-02a")
+def test_no_server_assignor_is_sent_by_default() -> None:
+    script = MembershipScript()
+    script.member.join()
+    assert script.sent().server_assignor is None
+
+
 @pytest.mark.fact("E7-77", "E7-78")
 def test_an_empty_first_assignment_is_acknowledged_immediately() -> None:
     script = MembershipScript()

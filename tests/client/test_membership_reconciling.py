@@ -8,7 +8,7 @@ from coterie.client.member_states import Assign, MemberState, Revoke
 from tests.client.membership_script import NAMES, OTHER, MembershipScript, listed, owned
 
 
-@pytest.mark.fact("E25-07")
+@pytest.mark.fact("E25-07a", "E25-07c")
 def test_only_added_partitions_are_assigned_and_removed_ones_revoked() -> None:
     script = MembershipScript()
     script.joined(5, owned(0, 1, 2))

@@ -24,7 +24,7 @@ def consumers(bootstrap: str, group: str, topic: str) -> Iterator[ConfluentGroup
         yield members
 
 
-@pytest.mark.fact("E7-72", "E10-06", "E25-07")
+@pytest.mark.fact("E7-72", "E10-06", "E25-07a", "E25-07c")
 def test_a_removed_member_rejoins_with_its_member_id(
     consumers: ConfluentGroup, bootstrap: str, group: str
 ) -> None:

@@ -62,7 +62,7 @@ def test_a_member_commits_and_fetches_in_each_of_its_epochs(
     assert set(committed_offsets(bootstrap, group)) == set(everything(topic))
 
 
-@pytest.mark.fact("E25-08")
+@pytest.mark.fact("E25-08a", "E25-08b")
 def test_auto_commit_commits_before_revocation_and_before_leaving(
     consumers: ConfluentGroup, bootstrap: str, group: str, topic: str
 ) -> None:

@@ -31,7 +31,7 @@ def consumers(
     return ConfluentGroup(bootstrap, group, topic, group_protocol="consumer", **config)
 
 
-@pytest.mark.fact("G4-07", "E25-01")
+@pytest.mark.fact("G4-07")
 def test_records_are_read_once_in_order_while_members_join_and_leave(
     bootstrap: str, group: str, topic: str
 ) -> None:
@@ -48,7 +48,7 @@ def test_records_are_read_once_in_order_while_members_join_and_leave(
     assert members.offsets_read() == {p: list(range(100)) for p in ALL}
 
 
-@pytest.mark.fact("G4-07", "E25-04")
+@pytest.mark.fact("G4-07")
 @pytest.mark.parametrize(
     "setting",
     [
@@ -70,7 +70,7 @@ def test_librdkafka_refuses_settings_of_the_classic_protocol(
     assert next(iter(setting)) in str(refused.value)
 
 
-@pytest.mark.fact("E6-01", "E25-07")
+@pytest.mark.fact("E6-01", "E25-07a", "E25-07c")
 def test_a_second_member_gets_half_of_the_partitions_and_no_other_moves(
     bootstrap: str, group: str, topic: str
 ) -> None:

@@ -366,7 +366,7 @@ class GroupMember:
     async def _commit_last(
         self, offsets: Mapping[TopicPartition, Offset] | None
     ) -> None:
-        """Commit before the revocation is reported (E25-08). A failed commit does not
+        """Commit before the revocation is reported (E25-08a). A failed commit does not
         delay the revocation: the next owner reads some records again."""
         if not offsets:
             return

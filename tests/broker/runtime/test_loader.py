@@ -188,7 +188,6 @@ def join_and_sync(world: World, group_id: str) -> SyncGroupRequest:
     )
 
 
-@pytest.mark.fact("E23-06")
 def test_a_sync_group_whose_record_is_too_large_gets_one_error_response() -> None:
     world = World(shard_count=1, settings=Settings(message_max_bytes=200))
     answers = world.submit(join_and_sync(world, "g"), "g", 2)

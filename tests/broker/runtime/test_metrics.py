@@ -62,7 +62,7 @@ def watched() -> Watched:
     return Watched()
 
 
-@pytest.mark.fact("E26-02", "E6-31", "E6-31a")
+@pytest.mark.fact("E6-31", "E6-31a")
 def test_an_epoch_bump_by_a_heartbeat_is_counted(watched: Watched) -> None:
     watched.join("m")
     watched.join("n")
@@ -89,7 +89,7 @@ def test_a_rebalance_lasts_until_all_members_are_stable(watched: Watched) -> Non
     assert watched.metrics.partitions_moved == 3
 
 
-@pytest.mark.fact("E26-01")
+@pytest.mark.fact("E26-01a")
 def test_partitions_assigned_before_the_start_do_not_count_as_moved() -> None:
     before = Watched()
     before.join("m")

@@ -34,7 +34,7 @@ from tests.broker.runtime.world import (
 # Durability.
 
 
-@pytest.mark.fact("E23-03", "E1-05")
+@pytest.mark.fact("E23-03a", "E1-05")
 def test_a_write_gets_its_response_once_it_is_durable() -> None:
     world = World()
     before = world.writes
@@ -149,7 +149,7 @@ def test_growth_listeners_are_called_once_records_are_durable() -> None:
     assert size_bytes == world.log.size_bytes(where)
 
 
-@pytest.mark.fact("E23-06")
+@pytest.mark.fact("E23-06a")
 def test_the_records_of_one_request_are_one_batch() -> None:
     world = World()
     request = commit_request("g", 5)
@@ -190,7 +190,7 @@ def test_a_failed_flush_fails_every_commit_of_its_batch() -> None:
     assert world.offset("g") == 5
 
 
-@pytest.mark.fact("E23-06")
+@pytest.mark.fact("E23-06b")
 def test_a_batch_over_message_max_bytes_fails_and_changes_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -231,7 +231,7 @@ def test_repeated_commits_of_a_group_are_plain(
 # Loading.
 
 
-@pytest.mark.fact("E23-02")
+@pytest.mark.fact("E23-02a")
 def test_requests_to_a_loading_shard_get_coordinator_load_in_progress() -> None:
     world = World(starts=False)
     world.start()
@@ -261,7 +261,7 @@ def test_requests_before_start_get_coordinator_not_available() -> None:
     assert join.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-@pytest.mark.fact("E23-10")
+@pytest.mark.fact("E23-10a")
 def test_acknowledged_commits_survive_a_kill() -> None:
     world = World()
     for at in range(30):
@@ -276,7 +276,7 @@ def test_unflushed_commits_are_lost_by_a_kill() -> None:
     assert world.reopened().offset("g") == -1
 
 
-@pytest.mark.fact("E23-10", "E23-15")
+@pytest.mark.fact("E23-10b", "E23-15")
 def test_a_member_without_heartbeats_after_a_restart_is_removed() -> None:
     world = World()
     joined: list[Any] = world.submit(join_request("g"), "g", 3)
@@ -352,7 +352,7 @@ def test_a_topic_deletion_is_broadcast_to_all_shards(while_loading: bool) -> Non
     assert {world.offset(name) for name in names} == {-1}
 
 
-@pytest.mark.fact("E23-06")
+@pytest.mark.fact("E23-06c")
 def test_an_event_with_many_records_is_written_in_several_batches() -> None:
     world = World(shard_count=1, topics=Topics({"t": 3_000}))
     request = commit_request("g", 5)

@@ -43,7 +43,7 @@ def test_a_join_whose_write_fails_leaves_no_member() -> None:
     assert world.call(consumer_join("n"), "g", 1).member_epoch == 2
 
 
-@pytest.mark.fact("E23-13")
+@pytest.mark.fact("E23-13", "E23-03b")
 @pytest.mark.parametrize(
     ("error", "code"),
     [
@@ -102,7 +102,7 @@ def test_a_read_that_waits_for_a_failed_write_fails() -> None:
     assert answers[0].error_code == ErrorCode.NOT_COORDINATOR
 
 
-@pytest.mark.fact("E23-09", "E23-13")
+@pytest.mark.fact("E23-09")
 @pytest.mark.pure
 def test_a_slow_write_fails_its_requests_with_a_timeout() -> None:
     world = World()
@@ -176,7 +176,7 @@ def test_writes_before_a_bug_are_kept_and_get_responses(
     assert world.offset("g") == 5
 
 
-@pytest.mark.fact("E23-02")
+@pytest.mark.fact("E23-02b")
 def test_a_shard_that_fails_to_load_responds_not_coordinator_and_retries(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

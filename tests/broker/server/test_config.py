@@ -156,7 +156,7 @@ def refusal(**values: object) -> str:
     return str(refused.value)
 
 
-@pytest.mark.fact("E24-01")
+@pytest.mark.fact("E24-01a", "E24-01b")
 @pytest.mark.parametrize(
     "what", ["session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"]
 )
@@ -180,7 +180,7 @@ def test_the_bounds_of_a_range_are_valid() -> None:
         assert settings.group_consumer_session_timeout_ms == value
 
 
-@pytest.mark.fact("E24-01")
+@pytest.mark.fact("E24-01c")
 @pytest.mark.parametrize("session", [15_000, 14_999])
 def test_the_session_timeout_must_exceed_the_heartbeat_interval(session: int) -> None:
     error_text = refusal(
@@ -192,13 +192,13 @@ def test_the_session_timeout_must_exceed_the_heartbeat_interval(session: int) ->
     assert f"group.consumer.session.timeout.ms ({session})" in error_text
 
 
-@pytest.mark.fact("E24-01")
+@pytest.mark.fact("E24-01d")
 @pytest.mark.parametrize("none", ["", " , ", []])
 def test_an_empty_list_of_assignors_is_refused(none: object) -> None:
     assert "group.consumer.assignors must name" in refusal(assignors=none)
 
 
-@pytest.mark.fact("E24-01")
+@pytest.mark.fact("E24-01e")
 @pytest.mark.parametrize("twice", ["range,uniform, range", ["range", "range"]])
 def test_a_repeated_assignor_is_refused(twice: object) -> None:
     assert refusal(assignors=twice) == "group.consumer.assignors names 'range' twice"

@@ -45,7 +45,7 @@ def heartbeat(server: ThreadServer, member_id: str, epoch: int) -> None:
         assert client.call(request, 1).error_code == 0
 
 
-@pytest.mark.fact("E26-01")
+@pytest.mark.fact("E26-01b")
 def test_groups_are_counted_by_protocol_and_state(server: ThreadServer) -> None:
     before = scrape(server)
     assert before[KAFKA + 'group_count{protocol="consumer"}'] == 0

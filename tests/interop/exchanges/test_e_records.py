@@ -68,7 +68,7 @@ def log(members: Members) -> Log:
 
 
 @pytest.mark.fact(
-    "E22-20", "E7-38", "E2-01", "E2-02", "E2-03", "E2-03a", "E2-04", "E2-07"
+    "E25-05", "E22-20", "E7-38", "E2-01", "E2-02", "E2-03", "E2-03a", "E2-04", "E2-07"
 )
 def test_a_join_writes_the_member_its_epoch_and_its_target(
     log: Log, topic: str, new_topic: Callable[[str, int], str]

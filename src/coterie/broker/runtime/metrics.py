@@ -1,6 +1,6 @@
 """Counters of the coordinator (E26).
 
-Results are counted when they are written; a replay at load counts nothing (E26-01).
+Results are counted when they are written; a replay at load counts nothing (E26-01a).
 With metrics enabled the partitions assigned to each consumer group member are tracked
 too, and during a rebalance which member revoked a partition and when. A server without
 metrics tracks nothing.

@@ -449,7 +449,7 @@ class Runtime:
         """Apply the changes, replay the records and stage them as one batch.
 
         Raises ApiError, before anything has changed, when the batch is too large
-        (E23-06).
+        (E23-06b).
         """
         offset = self._log.bounds(driven.where).next_offset
         producer = Producer(result.producer_id, result.producer_epoch)

@@ -33,7 +33,7 @@ def partition_for(key: str, partition_count: int) -> int:
 
 
 class Phase(Enum):
-    """The phase of a shard (E23-02)."""
+    """The phase of a shard (E23-02a)."""
 
     LOADING = "loading"
     ACTIVE = "active"

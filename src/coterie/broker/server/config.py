@@ -1,7 +1,7 @@
 """Broker settings from a TOML file and the command line, validated before start-up.
 
 An error contains the setting's name, the value, and the valid values. Kafka's checks
-between settings are applied (E24-01). A Kafka setting that would have no effect here is
+between settings are applied. A Kafka setting that would have no effect here is
 refused with the reason.
 """
 

@@ -27,6 +27,13 @@ def test_a_full_group_refuses_new_members(driver: Driver) -> None:
     assert [heartbeat(driver, member_id) for member_id in ids] == [0, 0]
 
 
+@pytest.mark.fact("E24-02")
+def test_the_limit_of_consumer_groups_does_not_apply() -> None:
+    driver = Driver(settings=Settings(group_consumer_max_size=1))
+    ids = stable_group(driver, 2)
+    assert [heartbeat(driver, member_id) for member_id in ids] == [0, 0]
+
+
 def test_the_members_of_a_full_group_may_rejoin(driver: Driver) -> None:
     leader, follower = stable_group(driver, 2)
     assert join(driver, follower).error == 0

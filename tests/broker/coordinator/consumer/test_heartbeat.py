@@ -83,7 +83,7 @@ def test_the_assignment_is_returned_when_changed_or_requested(
     assert not driver.wrote
 
 
-@pytest.mark.fact("H-09a", "H-09b", "E7-24", "E24-02")
+@pytest.mark.fact("H-09a", "H-09b", "E7-24")
 def test_a_full_group_refuses_a_join() -> None:
     driver = GroupDriver(
         settings=replace(AT_ONCE, group_consumer_max_size=1),

@@ -131,7 +131,9 @@ def test_a_member_waiting_for_free_partitions_has_no_rebalance_timeout() -> None
     assert ("rebalance", "g", "n") not in driver.timers
 
 
-@pytest.mark.fact("H-65a", "H-65b", "E8-06", "E15-06", "E6-18", "E23-10", "E8-06a")
+@pytest.mark.fact(
+    "H-65a", "H-65b", "E8-06", "E15-06", "E6-18", "E23-10b", "E23-10c", "E8-06a"
+)
 def test_loading_restarts_every_timeout() -> None:
     driver = to_be_revoked()
     driver.advance(5_000)
