@@ -202,7 +202,7 @@ def test_a_host_matches_in_every_spelling_of_its_address(
         assert allowed is (holds is (permission is PermissionType.ALLOW))
 
 
-@pytest.mark.fact("D-31", "F4-02")
+@pytest.mark.fact("D-31")
 def test_delete_does_not_imply_describe_by_the_rule_of_the_kip_229_text() -> None:
     for implies in True, False:
         authorizer = deciding(allow(Operation.DELETE), delete_implies_describe=implies)

@@ -105,7 +105,7 @@ def test_a_group_whose_members_left_is_empty(
     assert not found.members
 
 
-@pytest.mark.fact("E28-01", "E28-04", "H-115b")
+@pytest.mark.fact("E28-04", "H-115b")
 def test_groups_are_listed_by_state_and_type(
     admin: AdminClient, bootstrap: str, group: str, topic: str
 ) -> None:

@@ -115,7 +115,7 @@ def test_a_group_description_has_the_members_partitions(
     assert sorted(owned[0]["partitions"]) == list(range(PARTITIONS))
 
 
-@pytest.mark.fact("E28-01", "E28-02", "E28-05")
+@pytest.mark.fact("E28-02", "E28-05")
 def test_groups_are_listed_with_filters(
     admin: KafkaAdminClient, group: str, member: KafkaPythonMember
 ) -> None:

@@ -60,7 +60,7 @@ def partitions(assignment: Any) -> dict[str, list[int]]:
     return {topic.topic_name: topic.partitions for topic in assignment.topic_partitions}
 
 
-@pytest.mark.fact("E16-02", "F5-23")
+@pytest.mark.fact("E16-02")
 def test_a_description_has_every_field(driver: GroupDriver) -> None:
     driver.join(
         "m",
@@ -91,7 +91,7 @@ def test_without_a_preferred_assignor_the_first_configured_one_is_described(
     assert describe(driver).assignor_name == "uniform"
 
 
-@pytest.mark.fact("F6-02", "E16-10")
+@pytest.mark.fact("E16-10")
 def test_partitions_pending_revocation_are_described_as_assigned(
     driver: GroupDriver,
 ) -> None:
@@ -148,7 +148,7 @@ def test_a_classic_group_is_not_found(driver: GroupDriver) -> None:
     )
 
 
-@pytest.mark.fact("F5-29", "E16-06a")
+@pytest.mark.fact("E16-06a")
 @pytest.mark.parametrize("hidden", ["foo", "bar"])
 def test_describing_a_group_without_permission_for_one_of_its_topics_is_refused(
     driver: GroupDriver, hidden: str

@@ -50,7 +50,6 @@ def test_every_group_is_listed_with_state_and_type(driver: ShardDriver) -> None:
     ]
 
 
-@pytest.mark.fact("E28-01")
 @pytest.mark.parametrize(
     ("version", "state", "kind"),
     [(0, "", ""), (3, "", ""), (4, "Stable", ""), (5, "Stable", "classic")],
@@ -99,7 +98,6 @@ def test_both_filters_must_match(driver: ShardDriver) -> None:
     assert listed(driver, "Stable", types=("consumer",)) == set()
 
 
-@pytest.mark.fact("E28-05")
 def test_a_rebalancing_group_is_listed_in_its_phase(driver: ShardDriver) -> None:
     join(driver)
     assert listed(driver, "PreparingRebalance") == {"g"}
@@ -113,7 +111,6 @@ def test_a_group_without_members_keeps_its_protocol_type(driver: ShardDriver) ->
     assert listed(driver, "Empty") == {"g", "simple"}
 
 
-@pytest.mark.fact("E28-06")
 def test_an_error_response_lists_no_groups(driver: ShardDriver) -> None:
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     refusal = driver.shard.refuse(
@@ -132,7 +129,7 @@ def about(driver: GroupDriver, version: int = 5, **filters: list[str]) -> set[st
     }
 
 
-@pytest.mark.fact("E28-02", "E28-05", "H-116a", "H-116b")
+@pytest.mark.fact("E28-02", "H-116a", "H-116b")
 def test_a_consumer_group_is_listed_with_its_current_state() -> None:
     driver = GroupDriver()
     driver.join("m")

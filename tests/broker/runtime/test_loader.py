@@ -93,7 +93,7 @@ def test_a_shard_with_requests_is_loaded_next() -> None:
     assert others == {Phase.LOADING}
 
 
-@pytest.mark.fact("H-154a", "E30-04")
+@pytest.mark.fact("H-154a", "E30-04a")
 def test_a_record_of_an_unknown_type_is_skipped_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

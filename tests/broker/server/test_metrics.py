@@ -63,7 +63,7 @@ def test_groups_are_counted_by_protocol_and_state(server: ThreadServer) -> None:
     assert left[KAFKA + "consumer_group_rebalance_count_total"] == 1
 
 
-@pytest.mark.fact("F5-16", "I-08")
+@pytest.mark.fact("I-08")
 def test_renamed_partition_metrics_have_both_names(server: ThreadServer) -> None:
     now = scrape(server, "/")
     for state in ("loading", "active", "failed"):

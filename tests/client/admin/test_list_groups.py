@@ -42,7 +42,7 @@ async def test_list_groups_is_sent_to_every_broker() -> None:
         assert coordinators.count(ListGroupsRequest) == 3
 
 
-@pytest.mark.fact("E28-01", "E29-01")
+@pytest.mark.fact("E29-01")
 @pytest.mark.parametrize(
     ("versions", "state", "kind"),
     [
@@ -63,7 +63,7 @@ async def test_a_listing_has_the_fields_of_the_brokers_version(
         assert group == GroupListing("g", "consumer", state, kind, 0)
 
 
-@pytest.mark.fact("E28-01", "E29-01")
+@pytest.mark.fact("E29-01")
 async def test_list_groups_filters_are_sent_with_the_names_that_kafka_uses() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         await admin.list_groups(
@@ -74,13 +74,14 @@ async def test_list_groups_filters_are_sent_with_the_names_that_kafka_uses() -> 
         assert request.types_filter == ["consumer"]
 
 
-@pytest.mark.fact("E28-07")
+@pytest.mark.fact("E28-07", "E28-07a")
 @pytest.mark.parametrize(
     ("versions", "filters"),
     [
         (KAFKA_0_11, {"states": [GroupState.STABLE]}),
         (KAFKA_0_11, {"types": [GroupType.CLASSIC]}),
         (KAFKA_2_8, {"types": [GroupType.CLASSIC]}),
+        (KAFKA_2_8, {"types": [GroupType.CONSUMER]}),
         (KAFKA_2_8, {"states": [GroupState.STABLE], "types": [GroupType.CLASSIC]}),
     ],
 )
@@ -107,7 +108,6 @@ async def test_states_are_filtered_from_version_4_on() -> None:
         assert request.states_filter == ["Stable"]
 
 
-@pytest.mark.fact("E28-06")
 async def test_a_loading_broker_is_retried() -> None:
     async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
         coordinators.brokers[0].answers[ApiKey.LIST_GROUPS] = in_turn(

@@ -121,7 +121,7 @@ def test_the_versions_that_a_client_needs_are_advertised(
     assert missing == set()
 
 
-@pytest.mark.fact("G4-13")
+@pytest.mark.fact("G4-13", "F6-08")
 def test_the_lowest_versions_are_those_of_old_clients(
     advertised: dict[int, tuple[int, int]],
 ) -> None:

@@ -197,7 +197,7 @@ def test_a_first_member_without_topics_does_not_delay_the_next_target(
     assert subscribed.member_epoch == member.epoch + 1
 
 
-@pytest.mark.fact("E6-07", "F6-03")
+@pytest.mark.fact("E6-07")
 def test_another_assignor_bumps_no_epoch(
     wire: WireClient, group: str, known_topic: str
 ) -> None:
@@ -207,7 +207,7 @@ def test_another_assignor_bumps_no_epoch(
     assert (described.assignor_name, described.group_epoch) == ("range", member.epoch)
 
 
-@pytest.mark.fact("E2-08", "F6-04")
+@pytest.mark.fact("E2-08")
 def test_the_target_of_an_emptied_group_lags_behind_its_epoch(
     wire: WireClient, group: str, known_topic: str
 ) -> None:

@@ -82,7 +82,7 @@ def group(admin: WireClient, name: str) -> str:
     return group
 
 
-@pytest.mark.fact("A-30", "A-31", "A-32", "A-50a")
+@pytest.mark.fact("A-30", "A-31", "A-32", "A-50a", "E27-07")
 @pytest.mark.parametrize("version", range(1, 10))
 def test_offsets_of_a_group_need_describe_on_it(
     alice: WireClient, group: str, version: int
@@ -99,7 +99,7 @@ def test_offsets_of_a_group_need_describe_on_it(
         assert fetch(alice, group, {}, version) == (0, {})
 
 
-@pytest.mark.fact("A-50b", "A-50c")
+@pytest.mark.fact("A-50b", "A-50c", "E27-07")
 @pytest.mark.parametrize("version", [1, 2, 7, 8, 9])
 def test_offsets_of_a_topic_need_describe_on_it(
     admin: WireClient, alice: WireClient, group: str, version: int
@@ -121,7 +121,7 @@ def test_offsets_of_a_topic_need_describe_on_it(
         assert fetch(alice, group, None, version) == (0, {(seen, 0): (7, 0)})
 
 
-@pytest.mark.fact("B-10", "B-11", "B-12a", "B-13a", "B-13b", "B-13c")
+@pytest.mark.fact("B-10", "B-11", "B-12a", "B-13a", "B-13b", "B-13c", "E27-11")
 def test_finding_a_coordinator_needs_describe_on_the_key(
     admin: WireClient, alice: WireClient, group: str
 ) -> None:
@@ -166,7 +166,7 @@ def test_finding_a_coordinator_needs_describe_on_the_key(
     ]
 
 
-@pytest.mark.fact("C-25a")
+@pytest.mark.fact("C-25a", "E27-03")
 def test_describing_a_group_needs_describe_on_it(
     admin: WireClient, alice: WireClient, group: str
 ) -> None:
@@ -212,7 +212,7 @@ def test_describing_a_consumer_group_needs_describe_on_its_assigned_topics(
     assert set(member.subscribed_topic_names) == {topic, f"{group}-nowhere"}
 
 
-@pytest.mark.fact("D-34")
+@pytest.mark.fact("D-34", "E27-09")
 def test_deleting_a_group_needs_delete_on_it(
     admin: WireClient, alice: WireClient, group: str
 ) -> None:
@@ -228,7 +228,7 @@ def test_deleting_a_group_needs_delete_on_it(
     eventually(is_deleted, expected="the deletion of the group")
 
 
-@pytest.mark.fact("D-51a", "D-51b")
+@pytest.mark.fact("D-51a", "D-51b", "E27-08")
 def test_deleting_offsets_needs_delete_on_the_group_and_read_on_topics(
     admin: WireClient, alice: WireClient, group: str
 ) -> None:
@@ -260,7 +260,7 @@ def join_error(wire: WireClient, group: str, *topics: str) -> int:
     return error
 
 
-@pytest.mark.fact("E7-02", "E7-03")
+@pytest.mark.fact("E7-02", "E7-03", "E27-01")
 def test_a_heartbeat_needs_read_on_the_group_and_describe_on_its_topics(
     admin: WireClient, alice: WireClient, group: str
 ) -> None:

@@ -314,7 +314,7 @@ def _described_member(
 def _owned(member: Member) -> Target:
     """Return the member's partitions, including those it has yet to revoke.
 
-    Until it has revoked them no other member owns them (F6-02, E16-10).
+    Until it has revoked them no other member owns them (E16-10).
     """
     owned: dict[TopicId, frozenset[int]] = {}
     for assigned in (member.assigned, member.pending_revocation):

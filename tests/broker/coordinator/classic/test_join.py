@@ -134,7 +134,7 @@ def test_from_version_4_a_new_member_must_rejoin_with_its_id(driver: Driver) -> 
     assert list(driver.groups["g"].pending_members) == ["billing-id1"]
 
 
-@pytest.mark.fact("F6-09", "E19-03b")
+@pytest.mark.fact("E19-03b")
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_before_version_4_a_new_member_joins_immediately(
     driver: Driver, version: int

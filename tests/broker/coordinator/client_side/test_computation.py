@@ -32,7 +32,7 @@ def settled(driver: Computing) -> Computing:
     return driver
 
 
-@pytest.mark.fact("E13-01", "E13-02", "E4-02", "F5-01", "E12-01")
+@pytest.mark.fact("E13-01", "E13-02", "E4-02", "E12-01")
 def test_a_joining_member_is_requested_to_compute_the_assignment(
     driver: Computing,
 ) -> None:

@@ -102,7 +102,7 @@ def test_a_member_that_switches_keeps_its_server_assignor(driver: GroupDriver) -
     assert driver.member("m").server_assignor == "range"
 
 
-@pytest.mark.fact("E6-19", "F5-20", "E8-11", "E20-24", "E20-24a", "E20-31")
+@pytest.mark.fact("E6-19", "E8-11", "E20-24", "E20-24a", "E20-31")
 def test_a_classic_member_joins_immediately(driver: GroupDriver) -> None:
     answer = joins(driver, protocols=offers("foo", names=["range", "roundrobin"]))
     member_id = answer.response.member_id
@@ -235,7 +235,7 @@ def test_classic_members_are_counted_by_supported_protocol(
     assert driver.group.classic_protocols == {"a": 1, "b": 2}
 
 
-@pytest.mark.fact("E20-21", "F5-19")
+@pytest.mark.fact("E20-21")
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_every_version_of_a_subscription_is_decoded(
     driver: GroupDriver, version: int

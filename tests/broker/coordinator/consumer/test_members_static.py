@@ -146,7 +146,6 @@ def test_joining_with_an_instance_id_in_use_returns_unreleased_instance_id(
     assert driver.heartbeat("m", 1, instance_id="i").error == ErrorCode.NONE
 
 
-@pytest.mark.fact("F6-10")
 def test_a_static_member_can_repeat_its_join_with_the_same_instance_id(
     driver: GroupDriver,
 ) -> None:

@@ -79,7 +79,7 @@ def is_rebalancing(driver: GroupDriver) -> bool:
     return group.state is PREPARING
 
 
-@pytest.mark.fact("H-136a", "E20-40", "E20-43", "E7-64", "F5-27")
+@pytest.mark.fact("H-136a", "E20-40", "E20-43", "E7-64")
 def test_a_group_is_downgraded_when_its_last_consumer_member_leaves(
     driver: GroupDriver,
 ) -> None:
@@ -118,7 +118,7 @@ def test_a_rebalance_timeout_of_the_last_consumer_member_downgrades_the_group(
     assert driver.groups["g"].generation == 4
 
 
-@pytest.mark.fact("E20-40", "F6-07")
+@pytest.mark.fact("E20-40")
 def test_removing_the_last_consumer_member_downgrades_the_group(
     driver: GroupDriver,
 ) -> None:

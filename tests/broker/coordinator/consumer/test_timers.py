@@ -146,7 +146,7 @@ def test_loading_restarts_every_timeout() -> None:
     assert loaded.shard.state.consumer_groups["g"].is_refresh_due(loaded.now_ms)
 
 
-@pytest.mark.fact("E4-02", "F5-26", "E20-32", "E3-02b", "E4-01a")
+@pytest.mark.fact("E4-02", "E20-32", "E3-02b", "E4-01a")
 def test_simultaneous_joins_share_one_target_computation() -> None:
     driver = GroupDriver(settings=IN_A_SECOND)
     assert received_assignment(driver.join("m")) == {"foo": [0, 1, 2, 3, 4, 5]}

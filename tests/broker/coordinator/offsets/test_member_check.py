@@ -165,7 +165,7 @@ def test_a_commit_with_a_newer_or_negative_member_epoch_is_stale(
     assert driver.offsets() == {}
 
 
-@pytest.mark.fact("E17-05", "F6-05")
+@pytest.mark.fact("E17-05")
 @pytest.mark.parametrize("version", [9, 10])
 @pytest.mark.parametrize(
     ("epoch", "partitions", "answers"),
@@ -198,7 +198,7 @@ def test_an_older_epoch_commits_only_partitions_assigned_by_that_epoch(
     assert driver.offsets() == expected
 
 
-@pytest.mark.fact("E17-05", "F6-05")
+@pytest.mark.fact("E17-05")
 def test_a_commit_in_flight_during_an_epoch_bump_is_accepted() -> None:
     driver = GroupDriver()
     driver.assigns({"m": {"foo": [0, 1, 2, 3]}})
@@ -313,7 +313,7 @@ def test_below_version_6_a_producer_gets_illegal_generation(
     assert txn_commit(driver, 5, version=version) == [0] * 4
 
 
-@pytest.mark.fact("F6-06", "E17-15f")
+@pytest.mark.fact("E17-15f")
 def test_from_version_6_a_producer_gets_stale_member_epoch(driver: GroupDriver) -> None:
     assert txn_commit(driver, 6, version=6) == [STALE] * 4
     assert txn_commit(driver, 4, version=6) == [STALE] * 4

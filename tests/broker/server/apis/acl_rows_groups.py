@@ -137,7 +137,7 @@ OF_MEMBERS = [
         25,
         {group(READ, "c"): NO_GROUP, topic(DESCRIBE): NO_TOPIC},
         1,
-        facts=("E7-03", "F5-29", "E27-01"),
+        facts=("E7-03", "E27-01"),
     ),
     Row(
         "PrepareAssignment",
@@ -222,7 +222,7 @@ OF_GROUPS = [
         [(0, 1)],
         {group(DESCRIBE, "c"): [(NO_GROUP, 0)], topic(DESCRIBE): [(NO_TOPIC, 0)]},
         1,
-        facts=("E16-06", "E16-06a", "F5-29", "E27-03"),
+        facts=("E16-06", "E16-06a", "E27-03"),
     ),
     Row(
         "ListGroups",
@@ -235,7 +235,7 @@ OF_GROUPS = [
         {group(DESCRIBE): (0, {"c"}), group(DESCRIBE, "c"): (0, {"g"})},
         5,
         alternatives=((cluster(DESCRIBE),),),
-        facts=("E27-04",),
+        facts=("E27-04", "E27-04a"),
     ),
     Row(
         "DeleteGroups",
@@ -316,7 +316,7 @@ OF_TRANSACTIONS = [
             topic(READ, "u"): {"t": 0, "u": NO_TOPIC},
         },
         3,
-        facts=("E27-06",),
+        facts=("E27-06", "E27-06a"),
     ),
     Row(
         "EndTxn",

@@ -262,7 +262,7 @@ def test_group_version_is_0_when_the_consumer_protocol_is_disabled() -> None:
     assert [each.name for each in finalized] == ["transaction.version"]
 
 
-@pytest.mark.fact("E30-01", "E30-02", "F5-17")
+@pytest.mark.fact("E30-02")
 def test_features_are_listed_from_version_3_on(server: InProcessServer) -> None:
     named = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     newest = server.call(named, 4)

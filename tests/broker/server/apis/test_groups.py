@@ -470,7 +470,7 @@ CONSUMER_JOIN = ConsumerGroupHeartbeatRequest(
 )
 
 
-@pytest.mark.fact("E28-08", "E23-16", "H-115a")
+@pytest.mark.fact("E23-16", "H-115a")
 @pytest.mark.parametrize(("join", "version"), [(JOIN, 4), (CONSUMER_JOIN, 1)])
 def test_list_groups_waits_until_its_groups_are_durable(
     server: InProcessServer, join: Message, version: int

@@ -48,7 +48,7 @@ def describe(server: InProcessServer, *group_ids: str, **options: Any) -> Any:
     return server.call(request, 1).groups
 
 
-@pytest.mark.fact("E16-05", "F6-11", "H-113a", "H-113b", "E16-05a")
+@pytest.mark.fact("E16-05", "H-113a", "H-113b", "E16-05a")
 def test_each_described_group_has_its_own_result(server: InProcessServer) -> None:
     names = [server.group_in(shard) for shard in range(4)]
     for name in names:
@@ -90,7 +90,7 @@ def test_describing_a_group_without_describe_permission_is_refused() -> None:
         assert groups[0].members == []
 
 
-@pytest.mark.fact("F5-29", "E16-06a")
+@pytest.mark.fact("E16-06a")
 def test_describing_a_group_needs_describe_on_its_members_topics(
     server: InProcessServer,
 ) -> None:

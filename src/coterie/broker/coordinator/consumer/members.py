@@ -133,7 +133,7 @@ def _static(
         _check_keeps_instance(draft, member_id)
         return Sender(member_id, None)
     if holder.member_id == member_id:
-        return Sender(member_id, holder)  # the response to its join was lost (F6-10)
+        return Sender(member_id, holder)  # the response to its join was lost (E9-04)
     if holder.classic is None and holder.epoch != STATIC_LEAVE_EPOCH:
         raise ApiError(
             ErrorCode.UNRELEASED_INSTANCE_ID,

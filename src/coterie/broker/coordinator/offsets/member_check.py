@@ -39,7 +39,7 @@ class OlderEpoch(NamedTuple):
     def covers(self, topic_id: TopicId, partition: int) -> bool:
         """Return whether the member has owned the partition since the older epoch.
 
-        A partition that the member has yet to revoke counts too (E17-05, F6-05).
+        A partition that the member has yet to revoke counts too (E17-05).
         """
         member = self.member
         return any(

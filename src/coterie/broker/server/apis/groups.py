@@ -190,7 +190,7 @@ def describe_groups(call: Call) -> None:
 
 
 def describe_consumer_groups(call: Call) -> None:
-    """Describe each group, repeated ids once, by a request to its own shard (F6-11)."""
+    """Describe each group, repeated ids once, by a request to its shard (E16-05a)."""
     group_ids = list(dict.fromkeys(call.request.group_ids))
 
     def done(groups: Sequence[DescribedConsumerGroup]) -> None:
