@@ -38,13 +38,15 @@ class Collector:
 def mentioned(root: Path = TESTS) -> dict[str, set[str]]:
     """Return the test files that may carry the mark of each fact, from their text.
 
-    A file of data counts for the test files beside it, as scenarios do.
+    A file of data or a module with a table of cases counts for the test files beside
+    it.
     """
     files: dict[str, set[str]] = {}
     for path in sorted(root.rglob("*")):
         if path.suffix not in TEXT or "__pycache__" in path.parts:
             continue
-        beside = path.parent.glob("test_*.py") if path.suffix != ".py" else [path]
+        is_test = path.name.startswith("test_") and path.suffix == ".py"
+        beside = [path] if is_test else path.parent.glob("test_*.py")
         names = {each.relative_to(root.parent).as_posix() for each in beside}
         tests = {name for name in names if "/test_" in name}
         for fact in set(ID.findall(path.read_text(encoding="utf-8"))):

@@ -13,6 +13,10 @@ from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequ
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.list_groups import ListGroupsRequest
+from coterie.wire.messages.sync_group import SyncGroupRequest
 from tests.broker.server.harness import WireClient
 from tests.interop.sasl_listener import SaslListener
 from tests.support.waiting import eventually
@@ -23,6 +27,8 @@ from .members import (
     commit_errors,
     describe_classic,
     describe_consumer,
+    join_consumer,
+    join_request,
 )
 from .test_offset_delete import delete as delete_offsets
 from .test_offset_fetch import content, fetch, request_of
@@ -274,3 +280,41 @@ def test_a_heartbeat_needs_read_on_the_group_and_describe_on_its_topics(
     eventually(lambda: join_error(alice, group, seen) == 0, expected="a member")
     for topics in ([hidden], [seen, hidden]):
         assert join_error(alice, group, *topics) == TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.fact("E27-05")
+def test_classic_members_need_read_on_the_group(alice: WireClient, group: str) -> None:
+    leaver = MemberIdentity(member_id="m")
+    for request, version in (
+        (join_request(group, "t"), 9),
+        (SyncGroupRequest(group_id=group, generation_id=1, member_id="m"), 4),
+        (HeartbeatRequest(group_id=group, generation_id=1, member_id="m"), 4),
+        (LeaveGroupRequest(group_id=group, members=[leaver]), 5),
+    ):
+        assert alice.call(request, version).error_code == GROUP_AUTHORIZATION_FAILED
+
+
+@pytest.mark.fact("E27-04", "E27-04a")
+def test_groups_without_describe_are_not_listed(
+    admin: WireClient, alice: WireClient, group: str
+) -> None:
+    seen, hidden = f"{group}-seen", f"{group}-hidden"
+    join_consumer(admin, seen)
+    join_consumer(admin, hidden)
+    allow(admin, (Operation.DESCRIBE, ResourceType.GROUP, seen))
+
+    def listed(wire: WireClient) -> set[str]:
+        response = wire.call(ListGroupsRequest(), 5)
+        assert response.error_code == 0
+        return {each.group_id for each in response.groups}
+
+    eventually(lambda: seen in listed(alice), expected="the right to the group")
+    assert hidden not in listed(alice)
+    assert {seen, hidden} <= listed(admin)
+
+
+@pytest.mark.fact("E27-06")
+def test_commits_need_read_on_the_group(alice: WireClient, group: str) -> None:
+    zero = (group, 0)
+    errors = commit_errors(alice, group, {zero: 5})
+    assert errors == {zero: GROUP_AUTHORIZATION_FAILED}

@@ -50,7 +50,8 @@ class Row:
     to the result when all needed operations but this one are granted. Operations in
     `given` are always granted. Each element of `alternatives` is sufficient instead of
     the needed operations. A row with `leaves_topics` or `settings` has a separate
-    server. The tests of each missing operation prove `facts`.
+    server. The tests of missing and of alternative operations prove
+    `facts`.
     """
 
     title: str

@@ -61,7 +61,12 @@ def cases() -> list[Any]:
 
 def others() -> list[Any]:
     return [
-        pytest.param(row, rights, id=row.title)
+        pytest.param(
+            row,
+            rights,
+            id=row.title,
+            marks=[pytest.mark.fact(*row.facts)] if row.facts else [],
+        )
         for row in ROWS
         for rights in row.alternatives
     ]

@@ -266,8 +266,11 @@ def test_group_version_is_0_when_the_consumer_protocol_is_disabled() -> None:
 def test_features_are_listed_from_version_3_on(server: InProcessServer) -> None:
     named = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     newest = server.call(named, 4)
-    supported = {each.name: each.min_version for each in newest.supported_features}
-    assert supported == {"group.version": 0, "transaction.version": 0}
+    supported = {
+        each.name: (each.min_version, each.max_version)
+        for each in newest.supported_features
+    }
+    assert supported == {"group.version": (0, 1), "transaction.version": (0, 2)}
     finalized = {
         each.name: each.max_version_level for each in newest.finalized_features
     }
