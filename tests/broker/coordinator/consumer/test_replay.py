@@ -8,7 +8,11 @@ import pytest
 
 from coterie.broker.coordinator.classic.group import ClassicGroup
 from coterie.broker.coordinator.consumer.group import UNASSIGNED, ResolvedRegex
-from coterie.broker.coordinator.consumer.member import Member, MemberState
+from coterie.broker.coordinator.consumer.member import (
+    ClassicMemberInfo,
+    Member,
+    MemberState,
+)
 from coterie.broker.coordinator.consumer.record_builders import (
     current_record,
     epoch_record,
@@ -82,6 +86,32 @@ def test_a_current_assignment_may_precede_its_member_record(state: State) -> Non
     replay(state, VALUES["member"])
     member = state.consumer_groups["g"].members["m"]
     assert (member.epoch, member.topic_names) == (1, ("foo",))
+
+
+def test_the_last_record_of_a_classic_member_has_its_subscription(
+    state: State,
+) -> None:
+    first = MEMBER._replace(
+        rebalance_timeout_ms=2_000,
+        classic=ClassicMemberInfo(
+            session_timeout_ms=5_000, protocols=(("range", b"foo"),)
+        ),
+    )
+    second = first._replace(
+        topic_names=("bar", "baz"),
+        rebalance_timeout_ms=3_000,
+        classic=ClassicMemberInfo(
+            session_timeout_ms=6_000, protocols=(("range", b"bar"), ("sticky", b"baz"))
+        ),
+    )
+    replay(state, member_record("g", first))
+    assert state.consumer_groups["g"].members["m"] == first
+    replay(state, member_record("g", second))
+    group = state.consumer_groups["g"]
+    assert group.members["m"] == second
+    assert group.topic_counts == {"bar": 1, "baz": 1}
+    assert group.classic_protocols == {"range": 1, "sticky": 1}
+    check(state)
 
 
 @pytest.mark.fact("E22-41a", "E22-41b", "H-150")

@@ -266,6 +266,46 @@ def test_a_created_topic_is_matched(driver: GroupDriver) -> None:
     assert driver.group.regexes["foo-.*"].version == 41
 
 
+def test_members_lose_the_only_topic_of_an_expression(driver: GroupDriver) -> None:
+    join(driver, "foo-2", "m")
+    join(driver, "foo-2", "n")
+    resolve(driver)
+    driver.settled("m", "n")
+    epoch = driver.group.epoch
+    assert all(member.assigned for member in driver.group.members.values())
+    driver.advance(TEN_S)
+    del driver.topics.counts["foo-2"]  # without notifying the shard
+    made(driver, "elsewhere")
+    driver.heartbeat("m", epoch)
+    assert resolve(driver) == ["RegularExpression", "Metadata"]
+    assert topics_of(driver) == {"foo-2": []}
+    assert driver.group.epoch == epoch + 1
+    driver.settled("m", "n")
+    assert not any(member.assigned for member in driver.group.members.values())
+
+
+def test_a_member_loses_the_only_topic_that_it_may_describe(
+    driver: GroupDriver,
+) -> None:
+    """The topics of the group stay the same, as another member subscribes by name."""
+    driver.join("n", ["foo-2"])
+    join(driver, "foo-2", "m")
+    resolve(driver)
+    driver.settled("m", "n")
+    epoch = driver.group.epoch
+    assert driver.member("m").assigned
+    driver.advance(TEN_S)
+    driver.may_describe = lambda name: name != "foo-2"
+    made(driver, "elsewhere")
+    driver.heartbeat("m", epoch)
+    assert resolve(driver) == ["RegularExpression", "Metadata"]
+    assert topics_of(driver) == {"foo-2": []}
+    assert driver.group.epoch == epoch + 1
+    driver.settled("m", "n")
+    assert not driver.member("m").assigned
+    assert sum(map(len, driver.member("n").assigned.values())) == 2
+
+
 @pytest.mark.fact("E14-06a")
 def test_a_created_topic_without_a_match_writes_nothing(driver: GroupDriver) -> None:
     join(driver, "foo-.*")

@@ -1,12 +1,15 @@
-"""OffsetFetch for many groups: the size of the response."""
+"""OffsetFetch of each version: the size of the response, and stable offsets."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from coterie.broker.coordinator.offsets import fetch
 from coterie.broker.server.apis import committed_offsets
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -15,7 +18,13 @@ from coterie.wire.messages.offset_commit import (
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
+)
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
 )
 from tests.broker.server.apis.in_process_server import InProcessServer
 
@@ -69,3 +78,57 @@ def test_a_topic_with_many_partitions_must_not_repeat_them(
             topic = OffsetFetchRequestTopics(name="t", partition_indexes=indexes)
             group = OffsetFetchRequestGroup(group_id="g", topics=[topic])
             assert codes(server, group) == [code]
+
+
+def commit_in_transaction(server: InProcessServer) -> None:
+    """Commit an offset of t-0 in a transaction that stays open."""
+    init = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
+    producer = server.call(init, 5)
+    partition = TxnOffsetCommitRequestPartition(
+        partition_index=0, committed_offset=9, committed_metadata=""
+    )
+    commit = TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[partition])],
+    )
+    [topic] = server.call(commit, 5).topics
+    assert topic.partitions[0].error_code == 0
+
+
+def fetched(server: InProcessServer, version: int, *, stable: bool) -> dict[int, Any]:
+    """Return the error code and offset of t-0 and t-1, fetched with a version."""
+    request = OffsetFetchRequest(require_stable=stable)
+    if version < 8:
+        request.group_id = "g"
+        request.topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
+    else:
+        asked = OffsetFetchRequestTopics(partition_indexes=[0, 1])
+        if version < 10:
+            asked.name = "t"
+        else:
+            asked.topic_id = server.topic_id("t")
+        request.groups = [OffsetFetchRequestGroup(group_id="g", topics=[asked])]
+    response = server.call(request, version)
+    [topic] = response.topics if version < 8 else response.groups[0].topics
+    return {
+        each.partition_index: (each.error_code, each.committed_offset)
+        for each in topic.partitions
+    }
+
+
+@pytest.mark.parametrize("version", [7, 8, 9, 10])
+def test_only_partitions_with_an_open_transaction_are_unstable(version: int) -> None:
+    with InProcessServer() as server:
+        partitions = [
+            OffsetCommitRequestPartition(partition_index=each, committed_offset=5)
+            for each in (0, 1)
+        ]
+        topic = OffsetCommitRequestTopic(name="t", partitions=partitions)
+        server.call(OffsetCommitRequest(group_id="g", topics=[topic]), 9)
+        commit_in_transaction(server)
+        assert fetched(server, version, stable=False) == {0: (0, 5), 1: (0, 5)}
+        unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
+        assert fetched(server, version, stable=True) == {0: (unstable, -1), 1: (0, 5)}
