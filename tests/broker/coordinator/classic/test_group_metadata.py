@@ -176,3 +176,25 @@ def test_a_loaded_group_has_its_subscribed_topics() -> None:
     state = ClassicState()
     replay(state, KEY, value(stored(subscription=subscription("a", "b"))))
     assert state.classic_groups["g"].subscribed_topics() == frozenset({"a", "b"})
+
+
+def test_the_last_record_of_a_member_has_its_subscription() -> None:
+    state = ClassicState()
+    replay(state, KEY, value(stored(subscription=subscription("a"))))
+    group = state.classic_groups["g"]
+    assert group.subscribed_topics() == frozenset({"a"})
+    replay(state, KEY, value(stored(subscription=subscription("b"))))
+    group = state.classic_groups["g"]
+    assert group.subscribed_topics() == frozenset({"b"})
+    assert group.members["m"].metadata("range") == subscription("b")
+
+
+def test_a_restarted_static_member_subscribes_from_the_next_generation_on() -> None:
+    """A loaded group has the newer subscription at once, as in Kafka."""
+    driver = Driver()
+    stable_group(driver, static=True)
+    other = protocols(range=subscription("u"))
+    sent = join(driver, group_instance_id="i1", protocols=other)
+    assert sent.response.generation_id == 1
+    assert driver.groups["g"].subscribed_topics() == frozenset({"t"})
+    assert driver.reload().groups["g"].subscribed_topics() == frozenset({"t", "u"})

@@ -132,14 +132,18 @@ def _group(
         generation=value.generation,
         leader_id=value.leader,
     )
+    is_current = live is not None and live.generation == value.generation
     for stored in value.members:
         known = live.members.get(stored.member_id) if live else None
-        group.add(_member(stored, value.protocol or "", known))
+        member = _member(stored, value.protocol or "", known)
+        is_current &= known is not None and known.protocols == member.protocols
+        group.add(member)
     assert group.leader_id is not None or not group.members
     group.choose_protocol(value.protocol)
-    if live is not None and live.subscriptions is not None and group.members:
-        group.subscriptions = live.subscriptions  # no new generation has started
     if live is not None:
+        if is_current and live.subscriptions is not None and group.members:
+            # It has not started a generation, and is not loaded from several records.
+            group.subscriptions = live.subscriptions
         group.pending_members = live.pending_members
         group.unsynced = live.unsynced
     return group
