@@ -190,7 +190,7 @@ def test_the_last_record_of_a_member_has_its_subscription() -> None:
 
 
 def test_a_restarted_static_member_subscribes_from_the_next_generation_on() -> None:
-    """A loaded group has the newer subscription at once, as in Kafka."""
+    """Give a loaded group the newer subscription at once, as Kafka does."""
     driver = Driver()
     stable_group(driver, static=True)
     other = protocols(range=subscription("u"))

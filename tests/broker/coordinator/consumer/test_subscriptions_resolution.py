@@ -287,7 +287,7 @@ def test_members_lose_the_only_topic_of_an_expression(driver: GroupDriver) -> No
 def test_a_member_loses_the_only_topic_that_it_may_describe(
     driver: GroupDriver,
 ) -> None:
-    """The topics of the group stay the same, as another member subscribes by name."""
+    """Keep the topics of the group: another member subscribes by name."""
     driver.join("n", ["foo-2"])
     join(driver, "foo-2", "m")
     resolve(driver)
