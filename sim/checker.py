@@ -15,6 +15,7 @@ from traceback import extract_tb
 from typing import Any
 
 from coterie.broker.coordinator.admin import DeleteGroup
+from coterie.broker.coordinator.offsets.fetch import FetchOffsets
 from coterie.broker.coordinator.state import State
 from coterie.broker.runtime.deferred import Respond
 from coterie.broker.runtime.shards import DrivenShard, Phase
@@ -28,6 +29,11 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
 )
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from coterie.wire.plain_commit import read_plain_commit
 from sim.broken import Broken, BugRecorder
 from sim.commits import Ledger
@@ -38,6 +44,7 @@ from sim.memo import Memos
 from sim.network import Call
 from sim.ownership import Ownership, is_sign_of_life
 from sim.server import Server, ServerEnvironment
+from sim.transactions import Transaction
 
 
 def _ignore(response: object) -> None: ...
@@ -91,7 +98,13 @@ class Checker:
 
     # Requests to the server.
 
-    def serve(self, server: Server, call: Call, answer: Respond) -> None:
+    def serve(
+        self,
+        server: Server,
+        call: Call,
+        answer: Respond,
+        transaction: Transaction | None = None,
+    ) -> None:
         """Submit a request to the server, and check its effects."""
         request = call.request
         driven = server.runtime.shards[server.runtime.shard_of(call.group_id)]
@@ -99,8 +112,10 @@ class Checker:
         watched: Callable[[Any], object] = _ignore
         if state is not None:
             self._ownership.request_received(request)
-        if isinstance(request, OffsetCommitRequest):
-            watched = self.ledger.handled(state, request)
+        if isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest):
+            watched = self.ledger.handled(state, request, transaction)
+        elif isinstance(request, FetchOffsets):
+            watched = self.ledger.fetched(request)
         elif isinstance(request, DeleteGroup) and driven.index in self._shards:
             self.ledger.forget(request.group_id, None)
             self._shards[driven.index].forget(request.group_id)
@@ -201,7 +216,11 @@ class Checker:
 
 
 def _as_received(request: Any, version: int, respond: Respond) -> tuple[Any, Respond]:
-    """Return a commit as the server decodes it: a plain one, if it can be."""
+    """Return a commit as the server decodes it: a plain one, if it can be; and the
+    callback for an encoded response.
+    """
+    if isinstance(request, FetchOffsets):
+        return request, lambda response: respond(_fetched(response, version))
     if not isinstance(request, OffsetCommitRequest):
         return request, respond
     frame = encode(request, version)
@@ -213,3 +232,10 @@ def _as_received(request: Any, version: int, respond: Respond) -> tuple[Any, Res
         respond(response)
 
     return plain or request, respond_decoded
+
+
+def _fetched(group: Any, version: int) -> OffsetFetchResponseGroup:
+    """Return the response to a fetch with decoded partitions."""
+    frame = encode(OffsetFetchResponse(groups=[group]), version)
+    response, _ = decode(OffsetFetchResponse, version, frame)
+    return response.groups[0]

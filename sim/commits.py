@@ -1,7 +1,9 @@
 """Check that acknowledged commits can be fetched and that a fenced member cannot
 commit. Commits are ordered as the server handled them. An acknowledged offset is the
 committed offset until a later commit. A commit without a response, because the server
-was killed or the request timed out, may be durable or not.
+was killed or the request timed out, may be durable or not. The offsets of a transaction
+are pending until it ends: a fetch never returns them, and one of stable offsets returns
+an error in place of the committed offset.
 """
 
 from __future__ import annotations
@@ -13,12 +15,16 @@ from typing import Any, Final, NamedTuple
 
 from coterie.broker.coordinator.consumer.group import ConsumerGroup
 from coterie.broker.coordinator.consumer.member import Member
+from coterie.broker.coordinator.offsets.fetch import FetchOffsets
 from coterie.broker.coordinator.state import State
 from coterie.types import GroupId, TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitRequest
+from coterie.wire.messages.offset_fetch import OffsetFetchResponseGroup
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from sim.broken import Broken
 from sim.topics import TopicIdPartition, Topics
+from sim.transactions import Transaction
 
 
 class Place(NamedTuple):
@@ -41,8 +47,39 @@ class Fate(Enum):
 class _Write:
     offset: int | None
     fate: Fate = Fate.UNDECIDED
+    transaction: Transaction | None = None
+    may_be_deleted: bool = False
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether no fetch may return it: its transaction has not committed."""
+        return self.transaction is not None and not self.transaction.commits
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it has replaced all earlier commits."""
+        is_over = self.transaction is None or (
+            self.transaction.is_over and not self.may_be_deleted
+        )
+        return self.fate is Fate.ACKNOWLEDGED and is_over
+
+    @property
+    def may_be_pending(self) -> bool:
+        """Whether it may be part of a transaction that has not ended."""
+        return self.transaction is not None and not self.transaction.is_over
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it must be part of an open transaction."""
+        return (
+            self.transaction is not None
+            and self.transaction.is_open
+            and self.fate is Fate.ACKNOWLEDGED
+            and not self.may_be_deleted
+        )
 
 
+_Commit = OffsetCommitRequest | TxnOffsetCommitRequest
 _MAY_HAVE_HAPPENED: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
@@ -54,12 +91,19 @@ class Ledger:
         self._writes: dict[Place, list[_Write]] = {}
 
     def handled(
-        self, state: State | None, request: OffsetCommitRequest
+        self,
+        state: State | None,
+        request: _Commit,
+        transaction: Transaction | None = None,
     ) -> Callable[[Any], None]:
         """Handle a commit; return the callback for its response. `state` is None when
         the state of the group is unknown."""
         written = [
-            (place, self._append(place, offset), _verdict(state, request, part))
+            (
+                place,
+                self._append(place, _Write(offset, transaction=transaction)),
+                _verdict(state, request, part),
+            )
             for place, part, offset in self._named(request)
         ]
 
@@ -87,7 +131,37 @@ class Ledger:
         """Record that the offsets of a group, or of a topic, are being deleted."""
         for place, writes in self._writes.items():
             if place.group_id == group_id or place.topic == topic:
+                for write in writes:
+                    write.may_be_deleted = True
                 writes.append(_Write(None))
+
+    def fetched(
+        self, request: FetchOffsets
+    ) -> Callable[[OffsetFetchResponseGroup], None]:
+        """Handle a fetch; return the callback that checks its response."""
+        expected = {
+            place: _Expected.of(writes, stable=request.require_stable)
+            for place, writes in self._writes.items()
+            if place.group_id == request.group.group_id
+        }
+
+        def answered(group: OffsetFetchResponseGroup) -> None:
+            if group.error_code:
+                return
+            found = {
+                Place(group.group_id, topic.name, each.partition_index): each
+                for topic in group.topics
+                for each in topic.partitions
+            }
+            for place, each in found.items():
+                offset = None if each.committed_offset < 0 else each.committed_offset
+                want = expected.get(place, _Expected([None]))
+                want.check(place, offset, ErrorCode(each.error_code))
+            if request.group.topics is None:
+                for place in expected.keys() - found.keys():
+                    _check_readable(place, None, expected[place].offsets)
+
+        return answered
 
     def check(self, group_id: GroupId, state: State) -> None:
         """Raise Broken unless fetched offsets equal the acknowledged ones."""
@@ -95,16 +169,9 @@ class Ledger:
             if place.group_id == group_id:
                 committed = state.offsets.stored.get(*place)
                 offset = None if committed is None else committed.offset
-                allowed = _readable(writes)
-                if offset not in allowed:
-                    raise Broken(
-                        f"{place}: {offset} is committed, acknowledged was {allowed[0]}"
-                        f", and what else may be is {allowed[1:]}"
-                    )
+                _check_readable(place, offset, _readable(writes))
 
-    def _named(
-        self, request: OffsetCommitRequest
-    ) -> Iterator[tuple[Place, TopicIdPartition, int]]:
+    def _named(self, request: _Commit) -> Iterator[tuple[Place, TopicIdPartition, int]]:
         topics = self._topics
         for topic in request.topics:
             name = topic.name or topics.names[topic.topic_id]
@@ -114,8 +181,7 @@ class Ledger:
                 place = Place(request.group_id, name, partition)
                 yield place, (topic_id or b"", partition), each.committed_offset
 
-    def _append(self, place: Place, offset: int) -> _Write:
-        write = _Write(offset)
+    def _append(self, place: Place, write: _Write) -> _Write:
         self._writes.setdefault(place, []).append(write)
         return write
 
@@ -123,8 +189,10 @@ class Ledger:
         writes = self._writes[place]
         if code is ErrorCode.NONE:
             write.fate = Fate.ACKNOWLEDGED
-            if write in writes:
-                del writes[: writes.index(write)]
+            if write in writes and write.transaction is None:
+                at = writes.index(write)
+                pending = [each for each in writes[:at] if each.may_be_pending]
+                writes[:at] = pending
         elif code is not _MAY_HAVE_HAPPENED:
             write.fate = Fate.REFUSED
             if write in writes:
@@ -135,10 +203,49 @@ def _readable(writes: list[_Write]) -> list[int | None]:
     """Return the last acknowledged commit and the uncertain ones after it."""
     allowed: list[int | None] = []
     for write in reversed(writes):
+        if write.is_hidden:
+            continue
         allowed.insert(0, write.offset)
-        if write.fate is Fate.ACKNOWLEDGED:
+        if write.is_certain:
             return allowed
     return [None, *allowed]
+
+
+def _check_readable(
+    place: Place, offset: int | None, allowed: list[int | None]
+) -> None:
+    if offset not in allowed:
+        raise Broken(
+            f"{place}: {offset} is committed, acknowledged was {allowed[0]}"
+            f", and what else may be is {allowed[1:]}"
+        )
+
+
+class _Expected(NamedTuple):
+    """What a fetch may return for a place."""
+
+    offsets: list[int | None]
+    may_be_unstable: bool = False
+    is_unstable: bool = False
+
+    @classmethod
+    def of(cls, writes: list[_Write], *, stable: bool) -> _Expected:
+        """Return what a fetch that is handled now may return."""
+        return cls(
+            _readable(writes),
+            stable and any(write.may_be_pending for write in writes),
+            stable and any(write.is_pending for write in writes),
+        )
+
+    def check(self, place: Place, offset: int | None, code: ErrorCode) -> None:
+        """Raise Broken unless the fetched offset or error is correct."""
+        if code is ErrorCode.UNSTABLE_OFFSET_COMMIT:
+            if not self.may_be_unstable:
+                raise Broken(f"{place} is reported as unstable and is stable")
+            return
+        if self.is_unstable:
+            raise Broken(f"{place}: {offset} is reported as stable; one is pending")
+        _check_readable(place, offset, self.offsets)
 
 
 class _Verdict(Enum):
@@ -147,9 +254,7 @@ class _Verdict(Enum):
     UNKNOWN = "it depends"
 
 
-def _verdict(
-    state: State | None, request: OffsetCommitRequest, part: TopicIdPartition
-) -> _Verdict:
+def _verdict(state: State | None, request: _Commit, part: TopicIdPartition) -> _Verdict:
     """Return whether the member may commit for the partition, by the assignments in the
     state.
     """
@@ -178,9 +283,7 @@ def _by_epoch(member: Member, epoch: int, part: TopicIdPartition) -> _Verdict:
     return _Verdict.UNKNOWN if epoch < member.epoch and had_it else _Verdict.FENCED
 
 
-def _judge(
-    request: OffsetCommitRequest, place: Place, verdict: _Verdict, code: ErrorCode
-) -> None:
+def _judge(request: _Commit, place: Place, verdict: _Verdict, code: ErrorCode) -> None:
     who = f"{request.member_id} at {request.generation_id_or_member_epoch}"
     if code is ErrorCode.NONE and verdict is _Verdict.FENCED:
         raise Broken(f"{place}: {who} is fenced and has committed")

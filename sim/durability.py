@@ -16,19 +16,23 @@ from coterie.broker.coordinator.shard import Shard
 from coterie.broker.coordinator.state import State
 from coterie.broker.log.log import Log, LogPartition
 from coterie.settings import Settings
-from coterie.wire.record_batch import decode_records, read_header
+from coterie.wire.record_batch import decode_marker, decode_records, read_header
 from sim.broken import Broken
 
 _READ_BYTES = 1 << 20
 
 
 class Entry(NamedTuple):
-    """A record in the log; `batch` is the base offset of its batch."""
+    """A record in the log; `batch` is the base offset of its batch. A transaction
+    marker has no record.
+    """
 
     batch: int
     key: bytes
-    record: Record
+    record: Record | None
     origin: Origin
+    commits: bool = False
+    """Whether a marker is a COMMIT."""
 
 
 def read_log(log: Log, where: LogPartition) -> list[Entry]:
@@ -42,12 +46,19 @@ def _entries(log: Log, where: LogPartition) -> Iterator[Entry]:
         for batch in batches:
             header = read_header(batch)
             at = header.last_offset + 1
+            base, who = header.base_offset, (header.producer_id, header.producer_epoch)
+            if header.is_control:
+                marker = decode_marker(decode_records(batch, header)[0])
+                assert marker is not None
+                origin = Origin(base, header.max_timestamp_ms, *who)
+                yield Entry(base, b"", None, origin, marker.commit)
+                continue
             for found in decode_records(batch, header):
                 record = decode_record(found.key, found.value)
                 assert record is not None
                 assert found.key is not None
-                origin = Origin(found.offset, found.timestamp_ms)
-                yield Entry(header.base_offset, found.key, record, origin)
+                origin = Origin(found.offset, found.timestamp_ms, *who)
+                yield Entry(base, found.key, record, origin)
 
 
 def replayed(entries: Sequence[Entry], settings: Settings) -> State:
@@ -57,17 +68,28 @@ def replayed(entries: Sequence[Entry], settings: Settings) -> State:
     shard = Shard(settings)
     for entry in entries:
         try:
-            shard.replay(entry.record, entry.origin)
+            _replay(shard, entry)
         except AssertionError as error:
             where = f"offset {entry.origin.log_offset}: {entry.record}"
             raise Broken(f"the log cannot be replayed: {where}: {error}") from error
     return shard.state
 
 
+def _replay(shard: Shard, entry: Entry) -> None:
+    at, _, producer_id, producer_epoch = entry.origin
+    if entry.record is not None:
+        shard.replay(entry.record, entry.origin)
+        return
+    shard.replay_marker(
+        producer_id, producer_epoch, commit=entry.commits, log_offset=at
+    )
+
+
 def compacted(entries: Sequence[Entry], rng: Random) -> list[Entry]:
     """Return the records that remain after some runs of a log cleaner. Each run covers
     the batches up to a random one, drops superseded records, and may stop earlier.
-    After a complete last run, tombstones may be removed too.
+    After a complete last run, tombstones may be removed too. Nothing from the start of
+    the first open transaction on is changed, and markers stay.
     """
     left = list(entries)
     bases = sorted({entry.batch for entry in entries})
@@ -75,22 +97,65 @@ def compacted(entries: Sequence[Entry], rng: Random) -> list[Entry]:
         if not bases:
             return left
         stopped_at, until = sorted((rng.choice(bases), rng.choice(bases)))
-        left = _cleaned(left, stopped_at, until)
+        left = _cleaned(left, stopped_at, _stable(left, until))
     if rng.random() < 0.5:
-        left = _cleaned(left, bases[-1] + 1, bases[-1] + 1)
+        until = _stable(left, bases[-1] + 1)
+        left = _cleaned(left, until, until)
         if rng.random() < 0.5:
-            left = [entry for entry in left if entry.record.value is not None]
+            left = [entry for entry in left if not _is_tombstone(entry, until)]
     return left
 
 
+def _is_tombstone(entry: Entry, until: int) -> bool:
+    record = entry.record
+    return entry.batch < until and record is not None and record.value is None
+
+
+def _stable(entries: Sequence[Entry], until: int) -> int:
+    """Return the end of the part before `until` without any transaction that is still
+    open at that end.
+    """
+    while True:
+        begun: dict[int, int] = {}
+        for entry in entries:
+            if entry.batch < until and entry.origin.producer_id >= 0:
+                if entry.record is None:
+                    begun.pop(entry.origin.producer_id, None)
+                else:
+                    begun.setdefault(entry.origin.producer_id, entry.batch)
+        if not begun:
+            return until
+        until = min(begun.values())
+
+
+def _aborted(entries: Sequence[Entry]) -> set[int]:
+    """Return the offsets of the records of aborted transactions."""
+    aborted: set[int] = set()
+    pending: dict[int, list[int]] = {}
+    for entry in entries:
+        producer_id = entry.origin.producer_id
+        if entry.record is not None:
+            pending.setdefault(producer_id, []).append(entry.origin.log_offset)
+        else:
+            ended = pending.pop(producer_id, [])
+            aborted.update(() if entry.commits else ended)
+    return aborted
+
+
 def _cleaned(entries: Sequence[Entry], stopped_at: int, until: int) -> list[Entry]:
+    stopped_at = min(stopped_at, until)
+    aborted = _aborted(entries)
     newest = {
-        entry.key: entry.origin.log_offset for entry in entries if entry.batch < until
+        entry.key: entry.origin.log_offset
+        for entry in entries
+        if entry.batch < until and entry.origin.log_offset not in aborted
     }
     return [
         entry
         for entry in entries
-        if entry.batch >= stopped_at or entry.origin.log_offset == newest.get(entry.key)
+        if entry.batch >= stopped_at
+        or entry.record is None
+        or entry.origin.log_offset == newest.get(entry.key)
     ]
 
 

@@ -280,6 +280,17 @@ def _admin(world: World, request: Any, group_id: GroupId, version: int) -> None:
 def _nothing() -> None: ...
 
 
+def _transact(world: World) -> None:
+    """Run a transaction that commits offsets to some of the groups."""
+    groups = [group.group_id for group in world.plan.groups]
+    members = [slot.member for slot in world.slots if slot.member is not None]
+    world.producers.transact(groups, members)
+
+
+def _fetch_offsets(world: World) -> None:
+    world.producers.fetch(world.rng.choice(world.plan.groups).group_id)
+
+
 def _delete_group(world: World) -> None:
     group_id = world.rng.choice(world.plan.groups).group_id
     _admin(world, DeleteGroup(group_id), group_id, 2)
@@ -335,6 +346,9 @@ _KINDS: Final[tuple[Callable[[World], None], ...]] = (
     _break_computation,
     _break_computation,
     _break_assignors,
+    _transact,
+    _transact,
+    _fetch_offsets,
     _delete_group,
     _describe_group,
     _remove_member,

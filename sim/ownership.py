@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState
 from coterie.broker.coordinator.consumer.group import ConsumerGroup
+from coterie.broker.coordinator.consumer.member import STATIC_LEAVE_EPOCH, MemberState
 from coterie.broker.coordinator.consumer.member import Member as GroupMember
-from coterie.broker.coordinator.consumer.member import MemberState
 from coterie.broker.coordinator.state import State
 from coterie.types import GroupId, MemberId
 from coterie.wire.messages.consumer_group_heartbeat import (
@@ -226,7 +226,8 @@ class Ownership:
             if group is None:
                 continue
             member = group.members.get(member_id)
-            if member is None or member.state is not MemberState.UNREVOKED_PARTITIONS:
+            must_revoke = member is not None and _must_revoke(member)
+            if not must_revoke:
                 del self._must_revoke[key]
             elif now_ms > ends_ms + _OVERDUE_MS:
                 raise Broken(
@@ -255,7 +256,7 @@ class Ownership:
         if member.state is not MemberState.UNREVOKED_PARTITIONS:
             term.revocation_ends_ms = None
             return
-        if member.classic is None:
+        if _must_revoke(member):
             self._must_revoke[key] = now_ms + member.rebalance_timeout_ms
         if term.revocation_ends_ms is None:
             term.revocation_ends_ms = now_ms + member.rebalance_timeout_ms
@@ -283,6 +284,17 @@ def is_sign_of_life(request: Any) -> bool:
     return (
         isinstance(request, ConsumerGroupHeartbeatRequest)
         and request.member_epoch >= _LEAVES
+    )
+
+
+def _must_revoke(member: GroupMember) -> bool:
+    """Return whether a member has a rebalance timer. A static member that left
+    temporarily has only its session.
+    """
+    return (
+        member.state is MemberState.UNREVOKED_PARTITIONS
+        and member.classic is None
+        and member.epoch != STATIC_LEAVE_EPOCH
     )
 
 

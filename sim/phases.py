@@ -65,6 +65,7 @@ def _calm_down(world: World) -> None:
     world.server_environment.assignors_fail = False
     world.disk.death = None
     world.disk.failures = ()
+    world.producers.end_all()
     for slot in world.slots:
         if slot.member is not None:
             slot.member.resume()

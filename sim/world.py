@@ -16,6 +16,7 @@ from coterie.broker.runtime.deferred import Respond
 from coterie.broker.runtime.shards import DrivenShard
 from coterie.types import GroupId, TopicName
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from sim.broken import BugRecorder
 from sim.checker import Checker
 from sim.clock import Clock
@@ -27,6 +28,7 @@ from sim.network import Call, Network
 from sim.plan import GroupPlan, Kind, Protocol, draw_plan
 from sim.server import Server, ServerEnvironment
 from sim.topics import Topics
+from sim.transactions import Producers, Transaction
 from sim.transcript import Transcript
 
 _DOWN_MS_MAX: Final = 2_000
@@ -83,6 +85,7 @@ class World:
             self.transcript,
             self.checker,
         )
+        self.producers = Producers(self.environment, lambda: self.server)
         self.slots = [
             Slot(config, _protocol_of(group, self.rng))
             for group in self.plan.groups
@@ -120,7 +123,13 @@ class World:
     def serve(self, call: Call, answer: Respond) -> None:
         """Submit a request to the server."""
         assert self.server is not None
-        self.checker.serve(self.server, call, answer)
+        transaction: Transaction | None = None
+        if isinstance(call.request, TxnOffsetCommitRequest):
+            shard = self.server.runtime.shard_of(call.group_id)
+            transaction = self.producers.admit(call.request, shard)
+            if transaction is None:
+                return
+        self.checker.serve(self.server, call, answer, transaction)
 
     def driven(self, group_id: GroupId) -> DrivenShard | None:
         """Return a group's shard while the server is running."""
