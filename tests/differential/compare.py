@@ -17,7 +17,7 @@ from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
 from coterie.wire.schema import PRIVATE_TAG, Message, Struct
 from tests.differential.steps import Bindings
 
-_IGNORED: Final = {"throttle_time_ms", "port", "error_message"}
+_IGNORED: Final = {"throttle_time_ms", "port", "error_message", "documentation"}
 """What depends on the machine; messages are compared by `tests/interop`."""
 _EPOCHS: Final = {"member_epoch", "group_epoch", "assignment_epoch", "generation_id"}
 _ASSIGNMENTS: Final = {"assignment", "member_assignment"}
@@ -88,6 +88,8 @@ def canonical(value: Any, bindings: Bindings, play: str) -> Any:
 def _field(name: str, value: Any, bindings: Bindings, play: str) -> Any:
     if name == "producer_id" and value >= 0:
         return bindings.names.get(value, "<producer ?>")
+    if name == "topic_id" and any(value):
+        return bindings.names.get(value, "<topic ?>")
     if name in _ASSIGNMENTS and isinstance(value, bytes):
         return _assigned(value)
     return canonical(value, bindings, play)

@@ -71,6 +71,11 @@ def _names_topic_twice(found: Found, _: Sequence[Step]) -> bool:
     return found.difference.path == ".topics" and len(set(names)) < len(names)
 
 
+def _needs_new_ids(found: Found, _: Sequence[Step]) -> bool:
+    is_loading = found.difference.kafka == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return found.step.api is ApiKey.INIT_PRODUCER_ID and is_loading
+
+
 def _is_tie(found: Found, _: Sequence[Step]) -> bool:
     return found.difference.kind == ".groups.assignor_name"
 
@@ -394,6 +399,13 @@ KNOWN: Final[tuple[Known, ...]] = (
         "0",
         "49 (42 for an empty id in v5)",
         "Kafka verifies the first write of a transaction only.",
+    ),
+    Known(
+        "InitProducerId when a block of 1,000 producer ids is used up",
+        "14, while the next block is fetched",
+        "0",
+        "There is no other broker to ask for a block.",
+        _needs_new_ids,
     ),
     Known(
         "InitProducerId with its own id and epoch 32765 while a transaction is open",

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie.broker.coordinator.classic.group import GroupState
+from coterie.broker.coordinator.classic.group import ClassicGroup, GroupState
 from coterie.broker.coordinator.classic.heartbeat import session_of
 from coterie.broker.coordinator.classic.timers import ExpireSession, commit_timers
 from coterie.broker.coordinator.result import Session, Timer
@@ -112,6 +112,8 @@ def test_a_dead_group_responds_coordinator_not_available(driver: Driver) -> None
 
 @pytest.mark.fact("H-120a")
 def test_an_empty_group_id_is_invalid(driver: Driver) -> None:
+    assert heartbeat(driver, "m", group_id="") == 24
+    driver.groups[""] = ClassicGroup("")  # from a commit without a group id
     assert heartbeat(driver, "m", group_id="") == 24
 
 

@@ -31,10 +31,11 @@ def handle(state: HasGroups, request: HeartbeatRequest, context: Context) -> Res
         ApiError: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
             ILLEGAL_GENERATION, COORDINATOR_NOT_AVAILABLE.
     """
+    if not request.group_id:  # a group without a name may have offsets
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
     group = state.classic_groups.get(request.group_id)
     if group is None:
-        unknown = ErrorCode.UNKNOWN_MEMBER_ID
-        raise ApiError(unknown if request.group_id else ErrorCode.INVALID_GROUP_ID)
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     if group.state is _DEAD:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     member = group.checked_member(request.member_id, request.group_instance_id)

@@ -8,7 +8,6 @@ and `getOrMaybeSubscribeStaticConsumerMember` (E7.5, E9).
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from coterie.broker.coordinator.client_side.values import ClientAssignor
@@ -31,8 +30,6 @@ from coterie.wire.messages.consumer_group_heartbeat import (
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
-
-_NO_PARTITIONS: Collection[int] = ()
 
 
 def check_member_epoch(member: Member, epoch: int, owned: Owned | None) -> None:
@@ -59,10 +56,10 @@ def check_member_epoch(member: Member, epoch: int, owned: Owned | None) -> None:
 def _all_assigned(owned: Owned | None, assigned: AssignedPartitions) -> bool:
     if owned is None:
         return False
+    # A topic without partitions must be assigned, too: Kafka's `isSubset`.
     return all(
-        partition in assigned.get(topic, _NO_PARTITIONS)
+        topic in assigned and all(each in assigned[topic] for each in partitions)
         for topic, partitions in owned.items()
-        for partition in partitions
     )
 
 
