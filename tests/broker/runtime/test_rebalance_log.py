@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.coordinator.consumer.record_builders import epoch_record
+from coterie.broker.coordinator.consumer.replay import replay
+from coterie.broker.coordinator.result import Result
+from coterie.broker.coordinator.state import State
 from coterie.broker.runtime import rebalance_log
-from coterie.broker.runtime.rebalance_log import RebalanceLog
+from coterie.broker.runtime.rebalance_log import RebalanceLog, groups_before
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
 )
@@ -202,6 +206,29 @@ def test_a_rebalance_is_over_when_the_last_member_leaves(
     started, ended = lines()
     assert started["reason"] == "member m left"
     assert (ended["outcome"], ended["members_after"]) == ("empty", 0)
+
+
+def test_a_rebalance_lasts_until_no_newer_epoch_is_in_progress(
+    client: WireClient, lines: Lines
+) -> None:
+    for member_id in ("m", "n", "o"):
+        heartbeat(client, member_id, 0)
+    lines()
+    heartbeat(client, "m", 1)
+    heartbeat(client, "n", 2)
+    [ended] = lines()
+    assert (ended["epoch_before"], ended["epoch_after"]) == (1, 3)
+    assert (ended["members_before"], ended["members_after"]) == (1, 3)
+
+
+def test_a_record_of_an_unchanged_epoch_starts_no_rebalance(lines: Lines) -> None:
+    state = State()
+    replay(state, epoch_record("g", 1, 5))
+    result = Result(records=(epoch_record("g", 1, 6),))
+    before = groups_before(state, result)
+    replay(state, *result.records)
+    RebalanceLog().observe(state, None, result, before, now_ms=0)
+    assert lines() == []
 
 
 def test_commits_and_stable_heartbeats_have_no_line(

@@ -69,6 +69,22 @@ def test_a_repeated_topic_is_answered_until_the_response_is_too_large(
             assert codes(server, group) == [code]
 
 
+def test_one_byte_beyond_the_limit_is_the_end_of_a_response(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = OffsetFetchRequestTopics(name="t", partition_indexes=[0])
+    group = OffsetFetchRequestGroup(group_id="g", topics=[topic] * 2)
+    with server_with_offset() as server:
+        found = []
+        for limit in range(100, 150):
+            monkeypatch.setattr(fetch, "RESPONSE_BYTES_MAX", limit)
+            found += codes(server, group)
+    # A partition: 4 bytes of index, 8 of offset, 4 of leader epoch, 101 of metadata, 2
+    # of error code, 1 of tags. A response of exactly the limit may go on.
+    size = 4 + 8 + 4 + 101 + 2 + 1
+    assert found == [INVALID] * (size - 100) + [0] * (150 - size)
+
+
 def test_a_topic_with_many_partitions_must_not_repeat_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
