@@ -29,6 +29,7 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
 )
+from coterie.wire.messages.offset_delete import OffsetDeleteRequest
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -114,6 +115,8 @@ class Checker:
             self._ownership.request_received(request)
         if isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest):
             watched = self.ledger.handled(state, request, transaction)
+        elif isinstance(request, OffsetDeleteRequest):
+            watched = self.ledger.deleted(request)
         elif isinstance(request, FetchOffsets):
             watched = self.ledger.fetched(request)
         elif isinstance(request, DeleteGroup) and driven.index in self._shards:

@@ -20,6 +20,7 @@ from coterie.broker.coordinator.state import State
 from coterie.types import GroupId, TopicName
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitRequest
+from coterie.wire.messages.offset_delete import OffsetDeleteRequest
 from coterie.wire.messages.offset_fetch import OffsetFetchResponseGroup
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from sim.broken import Broken
@@ -134,6 +135,29 @@ class Ledger:
                 for write in writes:
                     write.may_be_deleted = True
                 writes.append(_Write(None))
+
+    def deleted(self, request: OffsetDeleteRequest) -> Callable[[Any], None]:
+        """Handle an OffsetDelete; return the callback for its response."""
+        written: dict[Place, _Write] = {}
+        for topic in request.topics:
+            for each in topic.partitions:
+                place = Place(request.group_id, topic.name, each.partition_index)
+                for write in self._writes.get(place, ()):
+                    write.may_be_deleted = True
+                written[place] = self._append(place, _Write(None))
+
+        def answered(response: Any) -> None:
+            codes = {
+                (topic.name, each.partition_index): ErrorCode(each.error_code)
+                for topic in response.topics
+                for each in topic.partitions
+            }
+            for place, write in written.items():
+                whole = ErrorCode(response.error_code)
+                code = whole or codes[place.topic, place.partition]
+                self._settle(place, write, ErrorCode(code))
+
+        return answered
 
     def fetched(
         self, request: FetchOffsets

@@ -16,6 +16,11 @@ from coterie.broker.coordinator.offsets.deletion import DeletedTopic, TopicsDele
 from coterie.errors import LogError, LogFull
 from coterie.types import GroupId
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from sim.configs import GroupConfig
 from sim.disk import Death
 from sim.members.computing import Flaw
@@ -296,6 +301,16 @@ def _delete_group(world: World) -> None:
     _admin(world, DeleteGroup(group_id), group_id, 2)
 
 
+def _delete_offsets(world: World) -> None:
+    """Delete the offsets of a topic as an admin client."""
+    group_id = world.rng.choice(world.plan.groups).group_id
+    partitions = [OffsetDeleteRequestPartition(partition_index=0)]
+    topic = OffsetDeleteRequestTopic(
+        name=world.rng.choice(TOPICS), partitions=partitions
+    )
+    _admin(world, OffsetDeleteRequest(group_id=group_id, topics=[topic]), group_id, 0)
+
+
 def _describe_group(world: World) -> None:
     group_id = world.rng.choice(world.plan.groups).group_id
     kind = world.rng.choice((DescribeConsumerGroup, DescribeGroup))
@@ -350,6 +365,7 @@ _KINDS: Final[tuple[Callable[[World], None], ...]] = (
     _transact,
     _fetch_offsets,
     _delete_group,
+    _delete_offsets,
     _describe_group,
     _remove_member,
     _configure,
