@@ -339,7 +339,10 @@ KNOWN: Final[tuple[Known, ...]] = (
         "which partitions and which remainder a member gets of the assignor uniform",
         "depends on hashes of ids",
         "depends on the order of ids",
-        "Every balanced and sticky assignment is right.",
+        "Every balanced and sticky assignment is right. Means of 60 random groups with "
+        "different subscriptions (`tests/differential/balance.py`): spread 1.92 in "
+        "Kafka and 1.93 in Coterie; partitions that move needlessly when a member "
+        "leaves 0.57 and 0.53, when it joins again 0.28 and 0.25.",
         _is_uniform,
     ),
     Known(
