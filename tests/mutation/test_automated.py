@@ -113,7 +113,7 @@ def test_mutants_are_killed_or_equivalent_or_survive(
     statuses = {result.mutant: result.status for result in results}
     assert statuses.pop(chosen[0]) == EQUIVALENT
     assert set(statuses.values()) <= {KILLED, SURVIVED}
-    assert list(statuses.values()).count(KILLED) > 5
+    assert list(statuses.values()).count(KILLED) > 2
 
 
 def test_figures_of_other_packages_are_kept(
