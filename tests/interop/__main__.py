@@ -32,10 +32,12 @@ from tools.conformance import FACTS, read_facts
 from tools.kafka_runs import RUNS, faults, merged, read_runs, runs_of, write_runs
 
 TESTS: Final = str(Path(__file__).parent)
+EXCHANGES: Final = str(Path(__file__).with_name("exchanges"))
 MEMBERS: Final = "tests/client/test_group_member_server.py"
 PLANS: Final = "tests/operations/test_operations_on_server.py"
 FOREIGN_BROKER: Final = "COTERIE_TEST_BOOTSTRAP"
 INTEROP_FACTS: Final = "interop-facts.json"
+EXCHANGES_FACTS: Final = "exchanges-facts.json"
 MEMBERS_FACTS: Final = "members-facts.json"
 RECORD: Final = "--record"
 SELECTING: Final = ("-k", "-m", "--lf", "--last-failed", "--deselect", "tests/")
@@ -77,21 +79,28 @@ def _run(jars: Path, arguments: list[str], folder: Path) -> int:
             **addresses,
         }
         facts = f"--fact-results={folder / INTEROP_FACTS}"
-        interop = _pytest([TESTS, facts, *arguments], environment)
+        # Exchanges leave groups and transactions that tests of the whole log would see.
+        apart = f"--ignore={EXCHANGES}"
+        interop = _pytest([TESTS, apart, facts, *arguments], environment)
+        facts = f"--fact-results={folder / EXCHANGES_FACTS}"
+        exchanges = _pytest([EXCHANGES, facts, *arguments], environment)
         environment[FOREIGN_BROKER] = node.addresses["PLAIN"]
         facts = f"--fact-results={folder / MEMBERS_FACTS}"
         members = _pytest([MEMBERS, PLANS, facts], environment)
-    return interop or members
+    return interop or exchanges or members
 
 
 def check_runs(folder: Path, kafka: str, *, record: bool) -> int:
     """Record the facts shown on Kafka, or compare them with the recorded ones."""
-    interop, members = (
+    interop, exchanges, members = (
         json.loads((folder / name).read_text(encoding="utf-8"))
-        for name in (INTEROP_FACTS, MEMBERS_FACTS)
+        for name in (INTEROP_FACTS, EXCHANGES_FACTS, MEMBERS_FACTS)
     )
     now = merged(
-        runs_of(interop, kafka, all_on_kafka=False),
+        merged(
+            runs_of(interop, kafka, all_on_kafka=False),
+            runs_of(exchanges, kafka, all_on_kafka=False),
+        ),
         runs_of(members, kafka, all_on_kafka=True),
     )
     if record:
