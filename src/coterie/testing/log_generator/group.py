@@ -181,12 +181,12 @@ class Group(ABC):
 
     def _apply_assignment(self, member: Member, owned: set[PartitionRef]) -> None:
         """Set a member's partitions. A partition stays owned until the member
-        acknowledges its revocation.
+        acknowledges its revocation, and when it gets the partition back before.
         """
         truth, now_ms = self.world.truth, self.world.now_ms
-        member.revoking |= member.owned - owned
-        for partition in sorted(owned - member.owned):
+        for partition in sorted(owned - member.owned - member.revoking):
             truth.start_ownership(self.group_id, partition, member.member_id, now_ms)
+        member.revoking = (member.revoking | member.owned) - owned
         member.owned = owned
 
     def _acknowledge_revocation(self, member: Member) -> None:
