@@ -156,7 +156,7 @@ class ClassicGroup(Group):
             assigned = self.decode_assignment(sent.response.assignment)
             member.revoking = member.owned - assigned
             has_revoked |= bool(member.revoking)
-            self._acknowledge_revocation(member)
+            self._end_revoked(member, member.revoking)
         for member, sent in syncs:
             assigned = self.decode_assignment(sent.response.assignment)
             self._apply_assignment(member, assigned)

@@ -80,8 +80,11 @@ class ConsumerGroup(Group):
         raise AssertionError(f"{self.group_id} does not become stable")
 
     def _heartbeat_once(self, member: Member) -> None:
+        acknowledged = set(member.revoking)
         response = self._heartbeat(member, epoch=member.epoch)
         self._apply_response(member, response)
+        # A revoked partition may come back in the response that it is acknowledged by.
+        self._end_revoked(member, acknowledged & member.revoking)
 
     def _heartbeat(self, member: Member, *, epoch: int) -> Any:
         """Send a heartbeat. Its owned partitions acknowledge the revocation of all
@@ -98,8 +101,6 @@ class ConsumerGroup(Group):
             subscribed_topic_regex=self.regex if is_full else None,
             topic_partitions=_by_topic_id(member.owned) if epoch >= 0 else None,
         )
-        if epoch > 0:
-            self._acknowledge_revocation(member)
         member.resends_subscription = False
         return self._send(request, member)
 
@@ -167,7 +168,7 @@ class MixedGroup(ConsumerGroup):
         assert synced.error_code == 0, synced
         assigned = self._classic.decode_assignment(synced.assignment)
         self._apply_assignment(member, assigned)
-        self._acknowledge_revocation(member)
+        self._end_revoked(member, member.revoking)
 
     def go_back(self) -> Script:
         """Remove the members of the consumer protocol, which downgrades the group."""

@@ -189,11 +189,12 @@ class Group(ABC):
         member.revoking = (member.revoking | member.owned) - owned
         member.owned = owned
 
-    def _acknowledge_revocation(self, member: Member) -> None:
+    def _end_revoked(self, member: Member, partitions: set[PartitionRef]) -> None:
+        """End the ownership of partitions whose revocation was acknowledged."""
         truth, now_ms = self.world.truth, self.world.now_ms
-        for partition in sorted(member.revoking):
+        for partition in sorted(partitions):
             truth.end_ownership(self.group_id, partition, now_ms, "revoked")
-        member.revoking = set()
+        member.revoking = member.revoking - partitions
 
 
 class Commits:
