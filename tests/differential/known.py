@@ -290,6 +290,12 @@ KNOWN: Final[tuple[Known, ...]] = (
         _is_tie,
     ),
     Known(
+        "JoinGroup with an unknown member id and owned partitions, to a consumer group",
+        "0: a new member",
+        "25",
+        "The member was removed; its partitions may have another owner already.",
+    ),
+    Known(
         "OffsetFetch with a member epoch and a null member id",
         "-1",
         "25",

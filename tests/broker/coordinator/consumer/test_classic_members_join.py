@@ -53,10 +53,17 @@ def joins(driver: GroupDriver, **fields: Any) -> Sent:
 
 @pytest.mark.fact("E20-23a")
 def test_an_unknown_member_id_makes_a_new_member(driver: GroupDriver) -> None:
-    """Ignore the partitions that it reports, as Kafka does."""
-    answer = joins(driver, member_id="gone", protocols=offers("foo", owned=TWO))
+    answer = joins(driver, member_id="gone")
     assert (answer.error, answer.response.member_id) == (0, "gone")
-    assert FOO not in driver.member("gone").assigned
+
+
+def test_a_removed_member_that_owns_partitions_does_not_join(
+    driver: GroupDriver,
+) -> None:
+    """Differ from Kafka, where they would have two owners for a moment."""
+    answer = joins(driver, member_id="gone", protocols=offers("foo", owned=TWO))
+    assert answer.error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert "gone" not in driver.group.members
 
 
 @pytest.mark.fact("E20-01b")

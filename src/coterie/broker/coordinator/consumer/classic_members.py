@@ -48,6 +48,7 @@ from coterie.broker.coordinator.consumer.members import (
     replace_static_member,
     short_uuid,
     static_member,
+    unknown_member,
 )
 from coterie.broker.coordinator.consumer.migration import (
     MIGRATING,
@@ -327,6 +328,11 @@ def _join(
     context, group_id, replaced = draft.context, draft.group_id, sender.replaced
     subscription = _subscription(request)
     known = sender.before
+    owns = any(topic.partitions for topic in subscription.owned_partitions)
+    if known is None and replaced is None and request.member_id and owns:
+        # A removed member must revoke its partitions first, as they may have another
+        # owner. Kafka lets it join, and two members own a partition for a moment.
+        raise unknown_member(draft, sender.member_id)
     # A static member may also switch to the classic protocol under its own member id.
     holder = known if request.group_instance_id is not None else None
     last = replaced or holder
