@@ -22,6 +22,8 @@ _NEWEST: Final = {ApiKey.DELETE_GROUPS: 2}
 """Where Kafka 4.3.1 serves older versions only."""
 _TWISTED: Final = 0.08
 _TEXTS: Final = ("", " ", "%g1", "%g2", "none", "a" * 300, "\xe9", "range")
+_NAMES: Final = ("", "%", "%g1", "%g2", "%none", "%\xe9", "%" + "a" * 250)
+"""Names of groups and transactional ids, which no other play has."""
 _NUMBERS: Final = (-3, -2, -1, 0, 1, 2, 3, 100, 32_767)
 _LARGE: Final = (2**31 - 1, -(2**31))
 # No 1, which is an earlier epoch in Kafka and may be the first one here.
@@ -181,6 +183,8 @@ def _odd(owner: Struct, name: str, version: int, chance: Random) -> Any:
     declared = owner.FIELDS[name]
     value = getattr(owner, name)
     odd: tuple[Any, ...]
+    if name in {"group_id", "transactional_id", "key"}:
+        return chance.choice(_NAMES)
     if isinstance(value, list):
         odd = ([], value + value, value[:1])
     elif declared.kind in {"array", "struct"}:

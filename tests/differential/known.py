@@ -71,6 +71,14 @@ def _names_topic_twice(found: Found, _: Sequence[Step]) -> bool:
     return found.difference.path == ".topics" and len(set(names)) < len(names)
 
 
+def _owns_after_removal(found: Found, steps: Sequence[Step]) -> bool:
+    if found.step.api is not ApiKey.JOIN_GROUP:
+        return False
+    errors = (found.difference.kafka, found.difference.coterie)
+    is_mixed = ApiKey.CONSUMER_GROUP_HEARTBEAT in {step.api for step in steps}
+    return is_mixed and errors == (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID)
+
+
 def _needs_new_ids(found: Found, _: Sequence[Step]) -> bool:
     is_loading = found.difference.kafka == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return found.step.api is ApiKey.INIT_PRODUCER_ID and is_loading
@@ -294,6 +302,7 @@ KNOWN: Final[tuple[Known, ...]] = (
         "0: a new member",
         "25",
         "The member was removed; its partitions may have another owner already.",
+        _owns_after_removal,
     ),
     Known(
         "OffsetFetch with a member epoch and a null member id",

@@ -12,6 +12,7 @@ import pytest
 from coterie.broker.log.checkpoint import _FileSystem
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(
     ("platform", "release", "is_supported"),
     [

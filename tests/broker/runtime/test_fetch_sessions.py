@@ -120,6 +120,7 @@ def test_the_last_occurrence_of_a_partition_counts() -> None:
     assert partition.request.fetch_offset == 9
 
 
+@pytest.mark.pure
 def test_an_incremental_request_changes_the_offset_of_a_partition() -> None:
     sessions = sessions_of()
     plan = planned(sessions, (0, 0), 1, 2)

@@ -230,6 +230,7 @@ async def test_an_unexpected_exception_in_a_write_is_a_failed_write(
     flusher.close()
 
 
+@pytest.mark.pure
 def test_a_call_of_the_worker_before_its_write_ends_changes_nothing() -> None:
     flusher = Flusher(MemoryLog(), Loop(), threaded=True)
     assert flusher._writer is not None
