@@ -71,6 +71,17 @@ def _names_topic_twice(found: Found, _: Sequence[Step]) -> bool:
     return found.difference.path == ".topics" and len(set(names)) < len(names)
 
 
+def _is_resolved_later(found: Found, steps: Sequence[Step]) -> bool:
+    has_regex = any(
+        getattr(step.request, "subscribed_topic_regex", None) is not None
+        for step in steps
+    )
+    path = found.difference.path
+    epochs = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH}
+    is_epoch = path.endswith("epoch") or found.difference.kafka in epochs
+    return has_regex and (is_epoch or "assignment" in path)
+
+
 def _owns_after_removal(found: Found, steps: Sequence[Step]) -> bool:
     if found.step.api is not ApiKey.JOIN_GROUP:
         return False
@@ -550,6 +561,13 @@ KNOWN: Final[tuple[Known, ...]] = (
         "waits for the rebalance time-out",
         "the rebalance completes",
         "Kafka's fault: it looks at the group before it removes the member.",
+    ),
+    Known(
+        "when a changed regular expression is resolved and bumps the epoch",
+        "in the background, every 10 s at most",
+        "beside the heartbeat, as often",
+        "Depends on time; the exchanges of expressions are played on both.",
+        _is_resolved_later,
     ),
     Known(
         "regular expression with a group name twice",

@@ -69,6 +69,11 @@ class Run:
         self.known: Counter[Known] = Counter()
         self._seen: Counter[tuple[str, ...]] = Counter()
 
+    @property
+    def unexplained_count(self) -> int:
+        """How many sequences ended with an unexplained difference that came again."""
+        return self._seen.total()
+
     def sequence(self, requests: int) -> None:
         """Draw and play one sequence; shrink what is unexplained."""
         self._sequences += 1
