@@ -87,7 +87,6 @@ def test_a_description_has_no_state_that_is_not_durable(ends: str) -> None:
         assert fetched.topics[0].partitions[0].committed_offset == 5
 
 
-@pytest.mark.fact("E23-05")
 def test_an_error_response_waits_for_earlier_writes() -> None:
     world = World()
     world.submit(commit_request("g", 5), "g")
