@@ -66,7 +66,12 @@ def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
     """The broker under test; each kind is started once per session."""
-    if request.param == "kafka":
+    yield from brokers(request.param)
+
+
+def brokers(kind: str) -> Iterator[Broker]:
+    """Yield the running node of Kafka, or a new server of Coterie."""
+    if kind == "kafka":
         yield Broker("kafka", os.environ[KAFKA])
         return
     with start_server(settings={name: BASE[name] for name in SHARED}) as server:

@@ -14,7 +14,7 @@ import pytest
 
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.server.harness import WireClient
-from tests.interop.conftest import Broker
+from tests.interop.conftest import KINDS, Broker, brokers
 from tests.support.waiting import eventually
 
 Connect: TypeAlias = Callable[[], WireClient]
@@ -23,6 +23,13 @@ Connect: TypeAlias = Callable[[], WireClient]
 def open_client(bootstrap: str) -> WireClient:
     host, _, port = bootstrap.rpartition(":")
     return WireClient(host, int(port))
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """The broker under test: on Coterie one of its own, as exchanges leave groups and
+    transactions that tests of the whole log would see."""
+    yield from brokers(request.param)
 
 
 @pytest.fixture(scope="session")

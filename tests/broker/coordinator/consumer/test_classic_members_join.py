@@ -57,6 +57,11 @@ def test_an_unknown_member_id_makes_a_new_member(driver: GroupDriver) -> None:
     assert (answer.error, answer.response.member_id) == (0, "gone")
 
 
+def test_a_protocol_may_have_an_empty_name(driver: GroupDriver) -> None:
+    answer = joins(driver, protocols=offers("foo", names=[""]))
+    assert (answer.error, answer.response.protocol_name) == (0, "")
+
+
 def test_a_removed_member_that_owns_partitions_does_not_join(
     driver: GroupDriver,
 ) -> None:

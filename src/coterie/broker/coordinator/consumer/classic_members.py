@@ -392,11 +392,10 @@ def _downgrade(
 def _response(
     member_id: MemberId, generation: int, protocol_name: str
 ) -> JoinGroupResponse:
-    assert protocol_name, "a protocol without a name"
     return JoinGroupResponse(
         generation_id=generation,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
-        protocol_name=protocol_name or None,
+        protocol_name=protocol_name,
         leader="",  # no leader: no member gets the list of members (E20-24)
         member_id=member_id,
     )
