@@ -81,7 +81,6 @@ class Play:
         self.found: list[Found] = []
         self.responses: list[tuple[Step, Any]] = []
         self.steps: list[Step] = []
-        self.played = 0
         self._joins = 0
         self._servers = servers
         self._connections: dict[str, tuple[Connection, Connection]] = {}
@@ -99,15 +98,14 @@ class Play:
         """Play one action; differences are added to `found`."""
         if isinstance(action, Wait):
             _pause(action.wait_ms)
-            self._collect(None, _QUIET_S)
+            self._collect(None)
         elif isinstance(action, Restart):
             self._restart()
         elif not self.is_busy(action.actor):
             self._send(at, action)
-            self._collect(action, _RESPONSE_S)
+            self._collect(action)
             if action.settle_ms:
                 _pause(action.settle_ms)
-        self.played += 1
 
     def close(self) -> None:
         """Close all connections."""
@@ -149,7 +147,7 @@ class Play:
             self._joins += 1
         return f"{step.actor}.{self._joins:03}"
 
-    def _collect(self, step: Step | None, within_s: float) -> None:
+    def _collect(self, step: Step | None) -> None:
         """Receive until the step is answered or waits for others on both servers, and
         no other request is answered by one server only."""
         while self._flights:
@@ -160,7 +158,7 @@ class Play:
             elif one_sided:
                 patience = _ONE_SIDED_S
             elif flight or step is None:
-                patience = min(_QUIET_S, within_s)
+                patience = _QUIET_S
             else:
                 patience = _OTHERS_S
             if not self._receive(patience):

@@ -57,6 +57,7 @@ class Run:
     ) -> None:
         self._servers = servers
         self._seed = seed
+        self._restarts_left = restarts
         self._restarts = restarts
         self._topics = list(_created(servers))
         for server in servers:
@@ -89,43 +90,39 @@ class Run:
             action = Restart() if at == restart_at else generator.next(play)
             actions.append(action)
             play.play(at, action)
-            if self._unexplained(play):
+            if self._ends(play):
                 break
         else:
             for probe in probes():
                 actions.append(probe)
                 play.play(len(actions) - 1, probe)
-        found = self._unexplained(play, count=True)
         play.close()
-        self.sent += play.played
-        if found and found.difference.path != "known":
-            self._shrink(found, actions, number)
+        self.sent += len(play.steps)
+        for found in play.found:
+            explanation = known(found, play.steps)
+            if explanation is None:
+                self._shrink(found, actions, number)
+                return
+            self.known[explanation] += 1
+            if explanation.is_final:
+                return
 
     def _restart_at(self, requests: int, chance: Random) -> int | None:
         """Return where to restart, so that restarts are spread over the run."""
         due = self.sent * (self._restarts + 1) // requests
-        if due <= self._restarts and due > getattr(self, "_restarted", 0):
-            self._restarted = due
-            return chance.randrange(10, 30)
-        return None
+        if not self._restarts_left or due <= self._restarts - self._restarts_left:
+            return None
+        self._restarts_left -= 1
+        return chance.randrange(10, 30)
 
     def _play(self) -> Play:
         self._plays += 1
         return Play(self._servers, f"d{self._seed}-{self._plays}-", self._topics)
 
-    def _unexplained(self, play: Play, *, count: bool = False) -> Found | None:
-        """Return the first difference that ends the sequence."""
-        for found in play.found:
-            explanation = known(found, play.steps)
-            if explanation is None:
-                return found
-            if count:
-                self.known[explanation] += 1
-            if explanation.is_final:
-                return found._replace(
-                    difference=found.difference._replace(path="known")
-                )
-        return None
+    def _ends(self, play: Play) -> bool:
+        """Return whether the servers' states differ from here on, or may differ."""
+        explanations = (known(each, play.steps) for each in play.found)
+        return any(each is None or each.is_final for each in explanations)
 
     def _shrink(self, found: Found, actions: Sequence[Action], number: str) -> None:
         """Drop actions while the same difference remains."""
