@@ -35,7 +35,7 @@ from .members import (
     leave_consumer,
     subscription,
 )
-from .transactions import Producer, fetch, offsets
+from .transactions import Transactions, fetch, offsets
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 OFFSET_METADATA_TOO_LARGE = 12
@@ -130,7 +130,7 @@ def test_commits_to_a_consumer_group_need_its_members_epoch(
     stranger: dict[str, Any] = {"member_id": "m", "epoch": member.epoch}
     assert commit_errors(wire, group, {zero: 5}, **newer) == {zero: STALE_MEMBER_EPOCH}
     assert commit_errors(wire, group, {zero: 5}) == {zero: UNKNOWN_MEMBER_ID}
-    producer = Producer(wire, group)
+    producer = Transactions(wire, group)
     producer.begin(group)
     errors = producer.commit_errors(group, {zero: 5}, **newer)
     assert errors == {zero: ILLEGAL_GENERATION}
@@ -182,7 +182,7 @@ def test_long_metadata_refuses_its_own_partition(
 def test_a_producer_with_a_generation_cannot_commit_to_a_missing_group(
     wire: WireClient, group: str, topic: str
 ) -> None:
-    producer = Producer(wire, group)
+    producer = Transactions(wire, group)
     producer.begin(group)
     zero = (topic, 0)
     errors = producer.commit_errors(group, {zero: 5}, member_id="m", epoch=1)
@@ -193,7 +193,7 @@ def test_a_producer_with_a_generation_cannot_commit_to_a_missing_group(
 def test_a_plain_commit_after_a_transactional_one_wins(
     wire: WireClient, group: str, topic: str
 ) -> None:
-    producer = Producer(wire, group)
+    producer = Transactions(wire, group)
     producer.commit(group, {(topic, 0): 5, (topic, 1): 6})
     commit(wire, group, {(topic, 0): 100})
     producer.end(commit=True)
@@ -205,7 +205,7 @@ def test_a_plain_commit_after_a_transactional_one_wins(
 def test_a_tombstone_removes_the_offsets_of_all_open_transactions(
     wire: WireClient, group: str, topic: str
 ) -> None:
-    producers = [Producer(wire, f"{group}-{number}") for number in range(2)]
+    producers = [Transactions(wire, f"{group}-{number}") for number in range(2)]
     for number, producer in enumerate(producers):
         producer.commit(group, {(topic, 0): 5 + number, (topic, 1): 7})
     assert delete(wire, group, (topic, 0)) == {(topic, 0): 0}
@@ -223,7 +223,7 @@ def test_a_stable_fetch_reports_pending_offsets(
 ) -> None:
     zero, one = (topic, 0), (topic, 1)
     commit(wire, group, {zero: 1})
-    producer = Producer(wire, group)
+    producer = Transactions(wire, group)
     producer.commit(group, {zero: 5, one: 6})
     both = {topic: [0, 1]}
     assert offsets(wire, group, stable=True) == {zero: UNSTABLE}
@@ -303,7 +303,7 @@ def test_the_deletion_of_a_topic_deletes_its_offsets(
     mine: dict[str, Any] = {"member_id": member.id, "epoch": member.epoch}
     commit(wire, group, {(topic, 0): 5}, **mine)
     commit(wire, other, {(topic, 1): 6})
-    producer = Producer(wire, group)
+    producer = Transactions(wire, group)
     producer.commit(other, {(topic, 0): 7})
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=topic)], timeout_ms=30_000

@@ -30,7 +30,7 @@ from .members import (
     leave_classic,
     leave_consumer,
 )
-from .transactions import Producer
+from .transactions import Transactions
 
 FIRST_JOIN = ["5", "3", "7", "6", "8"]
 """Member, group epoch, its target, epoch of the target, its assignment."""
@@ -200,7 +200,7 @@ def test_a_commit_with_a_retention_time_has_version_1(
 def test_the_deletion_of_a_pending_offset_writes_a_tombstone(
     wire: WireClient, group: str, topic: str
 ) -> None:
-    producer = Producer(wire, group)
+    producer = Transactions(wire, group)
     producer.commit(group, {(topic, 0): 5})
     before = end_of_log(wire, group)
     of_topic = OffsetDeleteRequestTopic(

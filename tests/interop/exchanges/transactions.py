@@ -6,53 +6,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
 )
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from coterie.wire.schema import Message
 from tests.broker.server.harness import WireClient
-from tests.support.waiting import eventually
+from tests.interop.exchanges.producers import (
+    add_offsets,
+    end_txn,
+    new_producer,
+    txn_commit,
+)
 
 from .members import Partition
 
-RETRIABLE = {14, 15, 16, 51}
-"""Loading and missing coordinators; a transaction whose end is under way."""
 
-
-class Producer:
-    """A producer with one transaction after another; the first has begun."""
+class Transactions:
+    """The transactions of one producer on a connection, one after another, in the
+    versions before KIP-890."""
 
     def __init__(self, wire: WireClient, transactional_id: str) -> None:
         self.wire = wire
-        self.transactional_id = transactional_id
-        init = InitProducerIdRequest(
-            transactional_id=transactional_id, transaction_timeout_ms=60_000
-        )
-        made = self._call(init, 4)
-        assert made.error_code == 0, made
-        self.id, self.epoch = made.producer_id, made.producer_epoch
+        self._producer = new_producer(wire, transactional_id, version=4)
 
     def begin(self, group: str) -> None:
         """Add the group's partition of __consumer_offsets to the transaction."""
-        request = AddOffsetsToTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=self.id,
-            producer_epoch=self.epoch,
-            group_id=group,
-        )
-        answer = self._call(request, 3)
-        assert answer.error_code == 0, answer
+        assert add_offsets(self.wire, self._producer, group, version=3) == 0
 
     def commit_errors(
         self,
@@ -63,28 +44,20 @@ class Producer:
         epoch: int = -1,
     ) -> dict[Partition, int]:
         """Send a TxnOffsetCommit v3; return the error code of each partition."""
-        by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        by_topic: dict[str, dict[int, int]] = {}
         for (topic, index), offset in offsets.items():
-            each = TxnOffsetCommitRequestPartition(
-                partition_index=index, committed_offset=offset, committed_metadata=""
-            )
-            by_topic.setdefault(topic, []).append(each)
-        request = TxnOffsetCommitRequest(
-            transactional_id=self.transactional_id,
-            group_id=group,
-            producer_id=self.id,
-            producer_epoch=self.epoch,
+            by_topic.setdefault(topic, {})[index] = offset
+        answers = txn_commit(
+            self.wire,
+            self._producer,
+            group,
+            by_topic.items(),
+            version=3,
             generation_id_or_member_epoch=epoch,
             member_id=member_id,
-            topics=[
-                TxnOffsetCommitRequestTopic(name=name, partitions=partitions)
-                for name, partitions in by_topic.items()
-            ],
         )
         return {
-            (topic.name, each.partition_index): each.error_code
-            for topic in self.wire.call(request, 3).topics
-            for each in topic.partitions
+            (topic, index): code for topic, codes in answers for index, code in codes
         }
 
     def commit(
@@ -97,25 +70,8 @@ class Producer:
 
     def end(self, *, commit: bool) -> None:
         """End the transaction; its markers may be written later."""
-        request = EndTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=self.id,
-            producer_epoch=self.epoch,
-            committed=commit,
-        )
-        answer = self._call(request, 3)
-        assert answer.error_code == 0, answer
-
-    def _call(self, request: Message, version: int) -> Any:
-        answer: Any = None
-
-        def answered() -> bool:
-            nonlocal answer
-            answer = self.wire.call(request, version)
-            return answer.error_code not in RETRIABLE
-
-        eventually(answered, expected="an answer of the transaction coordinator")
-        return answer
+        ended = end_txn(self.wire, self._producer, commit=commit, version=3)
+        assert ended.error_code == 0, ended
 
 
 def fetch(
