@@ -37,7 +37,7 @@ class Memos:
         broker = SimpleNamespace(
             flusher=server.flusher,
             authorizer=SimpleNamespace(version=0),
-            clock=server.clock,
+            data=SimpleNamespace(clock=server.clock),
             catalog=SimpleNamespace(
                 group_configs=server.environment.configs,
                 client_quotas=SimpleNamespace(version=0),

@@ -21,6 +21,7 @@ from coterie.broker.runtime.partitions import Partition
 from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import DrivenShard, Phase
 from coterie.broker.runtime.snapshots import Snapshots
+from coterie.broker.runtime.system import Timekeeping
 from coterie.errors import LogError
 from coterie.settings import Settings
 from coterie.types import LogOffset, TopicPartition
@@ -163,7 +164,7 @@ class Server:
                 new_uuid=environment.new_uuid,
             ),
             scheduler=self.loop,
-            clock=self.clock,
+            timekeeping=Timekeeping(self.clock, self.clock, self.loop),
         )
         self._compacting: set[int] = set()
         self._snapshotting: set[int] = set()

@@ -21,7 +21,11 @@ from coterie.broker.runtime.loader import Loader
 from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import DrivenShard, Phase
 from coterie.broker.runtime.snapshots import Snapshots
-from coterie.broker.runtime.system import random_member_suffix, random_uuid
+from coterie.broker.runtime.system import (
+    Timekeeping,
+    random_member_suffix,
+    random_uuid,
+)
 from coterie.errors import LogError
 from coterie.settings import Settings
 from coterie.wire.codec import NO_LIMIT, decode, encode
@@ -162,7 +166,7 @@ class World:
                 new_uuid=random_uuid,
             ),
             scheduler=self.loop,
-            clock=self.clock,
+            timekeeping=Timekeeping(self.clock, self.clock, self.loop),
         )
         self.runtime.make_shard = self.make_shard
         self.runtime.on_growth(lambda *grown: self.grown.append(grown))

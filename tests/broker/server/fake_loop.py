@@ -154,6 +154,7 @@ class FakeServer:
             ),
             quotas=Quotas(Settings(), quotas),
             clock=lambda: 0,
+            data=SimpleNamespace(clock=lambda: 0),
             counts=Counts(),
         )
         self.node = SimpleNamespace(broker=broker)

@@ -33,7 +33,7 @@ from coterie.broker.runtime.partitions import (
     Partition,
     partition_key,
 )
-from coterie.broker.runtime.system import Clocks, Scheduler
+from coterie.broker.runtime.system import Scheduler, Timekeeping
 from coterie.errors import ApiError, LogCorrupt, LogError
 from coterie.types import LogOffset, TopicId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
@@ -56,7 +56,7 @@ class Appended(NamedTuple):
 class DataPlane:
     """The partitions of all topics, shared by all nodes of a process.
 
-    `run_in_worker` decodes large batches.
+    Fetches wait in `scheduler`. `run_in_worker` decodes large batches.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class DataPlane:
         flusher: Flusher,
         catalog: Catalog,
         *,
-        clocks: Clocks,
+        timekeeping: Timekeeping,
         scheduler: Scheduler,
         run_in_worker: RunInWorker = run_inline,
     ) -> None:
         self.log = log
         self.catalog = catalog
-        self.clock, self.wall_clock = clocks
+        self.clock, self.wall_clock, self.timer_scheduler = timekeeping
         self.scheduler = scheduler
         self.run_in_worker = run_in_worker
         self._flusher = flusher

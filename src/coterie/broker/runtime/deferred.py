@@ -35,10 +35,11 @@ _CHECKS_PER_TIMEOUT: Final = 5
 class _Write:
     """The responses that wait for one write, and the partitions it extends."""
 
-    __slots__ = ("growth", "responses", "since_ms")
+    __slots__ = ("checks", "growth", "responses")
 
-    def __init__(self, since_ms: int) -> None:
-        self.since_ms = since_ms
+    def __init__(self) -> None:
+        self.checks = 0
+        """The number of times that a check found the write in progress."""
         self.responses: list[tuple[PendingRequest, Struct | bytes]] = []
         self.growth: dict[LogPartition, int] = {}
 
@@ -55,7 +56,6 @@ class DeferredResponses:
         self,
         flusher: Flusher,
         scheduler: Scheduler,
-        clock: Callable[[], int],
         *,
         timeout_ms: int,
         fail: Callable[[PendingRequest, LogError | TimeoutError], None],
@@ -63,7 +63,6 @@ class DeferredResponses:
     ) -> None:
         self._flusher = flusher
         self._scheduler = scheduler
-        self._clock = clock
         self._timeout_ms = timeout_ms
         self._fail = fail
         self._notify_growth = notify_growth
@@ -77,7 +76,7 @@ class DeferredResponses:
         assert sequence > self._flusher.durable_sequence
         write = self._writes.get(sequence)
         if write is None:
-            write = self._writes[sequence] = _Write(self._clock())
+            write = self._writes[sequence] = _Write()
             self._schedule_check()
             self._flusher.when_durable(lambda error: self._complete(sequence, error))
         write.growth[where] = write.growth.get(where, 0) + size_bytes
@@ -102,9 +101,9 @@ class DeferredResponses:
         The write may still succeed; the client receives an error and retries.
         """
         self._is_check_scheduled = False
-        expired_ms = self._clock() - self._timeout_ms
         for write in self._writes.values():
-            if write.since_ms <= expired_ms:
+            write.checks += 1
+            if write.checks > _CHECKS_PER_TIMEOUT:
                 responses, write.responses = write.responses, []
                 for pending, _ in responses:
                     self._fail(pending, TimeoutError("the disk takes too long"))

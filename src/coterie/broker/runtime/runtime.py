@@ -53,7 +53,7 @@ from coterie.broker.runtime.shards import (
     partition_for,
     session_renewal,
 )
-from coterie.broker.runtime.system import Scheduler
+from coterie.broker.runtime.system import Scheduler, Timekeeping
 from coterie.broker.runtime.timers import Timers, TimerTable
 from coterie.errors import ApiError, LogError, LogFull
 from coterie.types import GroupId, ProducerId, TopicId, TopicName
@@ -107,7 +107,8 @@ class Caller(Protocol):
 class Runtime:
     """The shards of a process, their requests, events and failures.
 
-    `make_shard` returns an empty shard; tests replace it.
+    Retries and the timeouts of writes wait in `scheduler`. `make_shard` returns an
+    empty shard; tests replace it.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Runtime:
         environment: CoordinatorEnvironment,
         *,
         scheduler: Scheduler,
-        clock: Callable[[], int],
+        timekeeping: Timekeeping,
     ) -> None:
         self._log = log
         self._flusher = flusher
@@ -126,12 +127,11 @@ class Runtime:
         self._environment = environment
         self._settings = environment.settings
         self._scheduler = scheduler
-        self._clock = clock
-        self._timers = Timers(scheduler, clock)
+        self._clock = timekeeping.steady
+        self._timers = Timers(timekeeping.scheduler, timekeeping.steady)
         self._deferred = DeferredResponses(
             flusher,
             scheduler,
-            clock,
             timeout_ms=environment.settings.offsets_commit_timeout_ms,
             fail=self._fail_unwritten,
             notify_growth=self._notify_growth,

@@ -79,15 +79,18 @@ def wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Clocks(NamedTuple):
-    """Two clocks in ms since the epoch.
+class Timekeeping(NamedTuple):
+    """The time of groups, offsets, logs and transactions.
 
     `steady` never steps back, for timeouts; `wall` is the system time, which the
-    timestamps of records are compared with.
+    timestamps of records are compared with. Both are in ms since the epoch. The delays
+    of `scheduler` are times of `steady`. What belongs to connections, such as quotas
+    and the waits of fetches, uses the event loop and `steady_clock` instead.
     """
 
     steady: Callable[[], int]
     wall: Callable[[], int]
+    scheduler: Scheduler
 
 
 def random_uuid() -> bytes:

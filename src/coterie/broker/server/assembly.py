@@ -37,7 +37,7 @@ from coterie.broker.runtime.runtime import Runtime
 from coterie.broker.runtime.shards import Phase
 from coterie.broker.runtime.snapshots import Snapshots, Snapshotter
 from coterie.broker.runtime.system import (
-    Clocks,
+    Timekeeping,
     random_member_suffix,
     random_session_id,
     random_topic_id,
@@ -59,6 +59,8 @@ _SECRET: Final = b"secret"
 class Assembly:
     """A broker and its background work. It has to be created inside a running loop.
 
+    `timekeeping` replaces the time of the machine, except for connections.
+
     Raises LogError when the log cannot be read, and SettingError for settings that do
     not fit the number of nodes.
     """
@@ -70,6 +72,7 @@ class Assembly:
         *,
         node_count: int = 1,
         authorizer: Authorizer | None = None,
+        timekeeping: Timekeeping | None = None,
     ) -> None:
         racks = settings.broker_rack
         if racks and len(racks) != node_count:
@@ -79,6 +82,7 @@ class Assembly:
             )
         loop = asyncio.get_running_loop()
         clock = steady_clock()
+        time = timekeeping or Timekeeping(clock, wall_clock, loop)
         flusher = Flusher(log, loop, threaded=not isinstance(log, MemoryLog))
         acls = authorizer if isinstance(authorizer, AclAuthorizer) else None
         catalog = Catalog(settings, range(1, node_count + 1), acls)
@@ -87,7 +91,7 @@ class Assembly:
             log,
             flusher,
             catalog,
-            clocks=Clocks(clock, wall_clock),
+            timekeeping=time,
             scheduler=loop,
             run_in_worker=self._decoder.run,
         )
@@ -108,10 +112,10 @@ class Assembly:
                 ),
                 new_id=random_member_suffix,
                 new_uuid=random_uuid,
-                wall_ahead_ms=lambda: wall_clock() - clock(),
+                wall_ahead_ms=lambda: time.wall() - time.steady(),
             ),
             scheduler=loop,
-            clock=clock,
+            timekeeping=time,
         )
         self._snapshotter = Snapshotter(self._snapshots, flusher, runtime.shards, loop)
         runtime.on_growth(data.notify_growth)

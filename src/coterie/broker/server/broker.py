@@ -79,7 +79,8 @@ class Counts:
 class Broker:
     """The parts that all nodes of a process share.
 
-    `clock` returns ms since the epoch and never steps back. `acls` is the authorizer
+    `clock` returns ms since the epoch and never steps back; it is for connections, and
+    the clocks of groups, logs and transactions are `data`'s. `acls` is the authorizer
     when it decides by ACL bindings. `secret` is random, and stored in the log.
     """
 

@@ -66,7 +66,7 @@ class HeartbeatMemo:
         self._authorizer = broker.authorizer
         self._configs = broker.catalog.group_configs
         self._quotas = broker.catalog.client_quotas
-        self._clock = broker.clock
+        self._clock = broker.data.clock
         self._counts = broker.counts.heartbeats
         self._stored: dict[bytes, _Stored] = {}
 

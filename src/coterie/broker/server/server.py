@@ -16,6 +16,7 @@ from coterie.auth.authorizer import Authorizer
 from coterie.broker.log.log import Log
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.log.stores import open_log
+from coterie.broker.runtime.system import Timekeeping
 from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.audit import AuditLog
 from coterie.broker.server.broker import Node
@@ -66,9 +67,16 @@ class ServerPlan:
 class Server:
     """A running server. `start` and `stop` are called in the same event loop."""
 
-    def __init__(self, plan: ServerPlan, authorizer: Authorizer | None = None) -> None:
+    def __init__(
+        self,
+        plan: ServerPlan,
+        authorizer: Authorizer | None = None,
+        *,
+        timekeeping: Timekeeping | None = None,
+    ) -> None:
         self._plan = plan
         self._authorizer = authorizer
+        self._timekeeping = timekeeping
         self._listener: Listener | None = None
         self._assembly: Assembly | None = None
         self._endpoint: Endpoint | None = None
@@ -107,6 +115,7 @@ class Server:
             node_count=plan.node_count,
             authorizer=self._authorizer
             or choose_authorizer(plan.settings, [plan.host]),
+            timekeeping=self._timekeeping,
         )
         self._assembly = assembly
         handlers = AuditLog().wrap(HANDLERS)

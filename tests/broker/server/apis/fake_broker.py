@@ -20,7 +20,7 @@ from coterie.broker.protocol.sasl import Authentication
 from coterie.broker.runtime.data import DataPlane
 from coterie.broker.runtime.fetch_sessions import FetchSessions
 from coterie.broker.runtime.flusher import Flusher
-from coterie.broker.runtime.system import Clocks
+from coterie.broker.runtime.system import Timekeeping
 from coterie.broker.runtime.transactions import TransactionPlane
 from coterie.broker.server.broker import Broker, Counts, Node
 from coterie.broker.server.call import Call
@@ -235,7 +235,7 @@ class FakeBroker:
             self.log,
             self.flusher,
             self.catalog,
-            clocks=Clocks(self.clock, self.wall_clock),
+            timekeeping=Timekeeping(self.clock, self.wall_clock, self.scheduler),
             scheduler=self.scheduler,
         )
         self.data.load()

@@ -295,7 +295,7 @@ def describe_quorum(call: Call) -> None:
 
 def _quorum(call: Call) -> QuorumPartition:
     broker = call.node.broker
-    now_ms = broker.clock()
+    now_ms = broker.data.clock()
     controller_id = broker.nodes[0].node_id
     voter = QuorumReplica(
         replica_id=controller_id,

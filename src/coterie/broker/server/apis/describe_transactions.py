@@ -242,7 +242,7 @@ def _matching_transactions(call: Call, pattern: str | None) -> list[Transaction]
     request: ListTransactionsRequest = call.request
     broker = call.node.broker
     states, producer_ids = set(request.state_filters), set(request.producer_id_filters)
-    now_ms = broker.clock()
+    now_ms = broker.data.clock()
     found = [
         each
         for each in broker.catalog.transactions
