@@ -52,7 +52,7 @@ quick: $(READY) ## run the tests that take under a quarter of a second each
 
 compiled: $(READY) ## build a wheel with a compiled core; run fast and client tests on it
 	@rm -rf build/wheel build/compiled build/lib build/bdist.*
-	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation \
+	@COTERIE_COMPILED=1 $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation \
 	  --wheel-dir build/wheel .
 	@$(BIN)/python -m pip install --quiet --no-deps --no-index \
 	  --target build/compiled build/wheel/coterie-*.whl

@@ -1,9 +1,10 @@
-"""Build wheels with a compiled core; pyproject.toml has everything else.
+"""Build wheels: their files in share/, and on request a compiled core; pyproject.toml
+has everything else.
 
-`pip wheel .` compiles the modules of COMPILED to C with mypyc. Editable installs and
-source distributions are pure Python. Environment variables:
+`pip wheel .` and `pip install .` give pure Python for every platform, without a C
+compiler. Manual pages and completion files are generated. Environment variables:
 
-    COTERIE_PURE=1         build a pure Python wheel, without mypy and a C compiler
+    COTERIE_COMPILED=1     compile the modules of COMPILED to C with mypyc
     COTERIE_OPT_LEVEL=0    optimization level of the C compiler; default 2
     COTERIE_BUILD=PATH     directory for generated source; default build/mypyc
 
@@ -23,7 +24,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, ExecError, PlatformError
 
 ROOT = Path(__file__).resolve().parent
-PURE = os.environ.get("COTERIE_PURE", "") not in ("", "0")
+COMPILE = os.environ.get("COTERIE_COMPILED", "") not in ("", "0")
 BUILD = Path(os.environ.get("COTERIE_BUILD", ROOT / "build" / "mypyc")).resolve()
 MYPY = "mypy>=2.4.1,<2.5"
 
@@ -74,7 +75,7 @@ MESSAGES = (
     ),
     "coterie.broker.coordinator.records",
 )
-HINT = "COTERIE_PURE=1 builds a wheel without compiling"
+HINT = "without COTERIE_COMPILED=1 the wheel is pure Python"
 
 
 def compiled_extensions() -> list[Extension]:
@@ -193,10 +194,27 @@ class BuildExt(build_ext):
             raise SystemExit(f"the C compiler failed: {error}; {HINT}") from None
 
 
-# setuptools runs this file several times: only the build of a wheel has to compile.
-compiles = not PURE and "bdist_wheel" in sys.argv
+def share_files() -> list[tuple[str, list[str]]]:
+    """Generate the files of share/; return them in setuptools' form, by directory."""
+    sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+    try:
+        write_share = import_module("tools.man_pages").write_share
+    finally:
+        del sys.path[:2]
+    source = ROOT / "build" / "share"
+    shutil.rmtree(source, ignore_errors=True)
+    by_directory = {}
+    for file in write_share(source):
+        target = f"share/{file.parent.relative_to(source).as_posix()}"
+        by_directory.setdefault(target, []).append(os.path.relpath(file, ROOT))
+    return list(by_directory.items())
+
+
+# setuptools runs this file several times: only the build of a wheel has to generate.
+is_wheel = "bdist_wheel" in sys.argv
 setup(
-    ext_modules=compiled_extensions() if compiles else [],
+    ext_modules=compiled_extensions() if COMPILE and is_wheel else [],
+    data_files=share_files() if is_wheel else [],
     cmdclass={"build_ext": BuildExt},
-    setup_requires=[] if PURE else [MYPY],
+    setup_requires=[MYPY] if COMPILE else [],
 )

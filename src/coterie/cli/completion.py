@@ -41,6 +41,7 @@ complete -o default -o nosort -F _coterie coterie
 """
 
 _ZSH: Final = r"""
+#compdef coterie
 _coterie() {
     local -a found
     found=("${(@f)$(coterie complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
@@ -51,7 +52,12 @@ _coterie() {
         _files
     fi
 }
-compdef _coterie coterie
+# Loaded from $fpath this file is the function; from `source` it registers one.
+if [[ ${funcstack[1]} == _coterie ]]; then
+    _coterie "$@"
+else
+    compdef _coterie coterie
+fi
 """
 
 _FISH: Final = r"""
@@ -62,16 +68,20 @@ end
 complete -c coterie -a '(__coterie_complete)'
 """
 
-_SCRIPTS: Final = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+SCRIPTS: Final = {
+    shell: script.lstrip()
+    for shell, script in (("bash", _BASH), ("zsh", _ZSH), ("fish", _FISH))
+}
+"""The completion script of each shell, which a wheel installs too."""
 
 
 def _declare_shell(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=tuple(_SCRIPTS), help="name of the shell")
+    parser.add_argument("shell", choices=tuple(SCRIPTS), help="name of the shell")
 
 
 def print_script(options: argparse.Namespace) -> int:
     """Print the completion script of a shell."""
-    sys.stdout.write(_SCRIPTS[options.shell].lstrip())
+    sys.stdout.write(SCRIPTS[options.shell])
     return 0
 
 
