@@ -23,12 +23,12 @@ _POLL_S: Final = 1.0
 class LoopThread:
     """A daemon thread that runs an event loop until `close`."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "coterie-client") -> None:
         self.is_closed = False
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         self._thread = threading.Thread(
-            target=self._loop.run_forever, name="coterie-client", daemon=True
+            target=self._loop.run_forever, name=name, daemon=True
         )
         self._thread.start()
 

@@ -178,6 +178,19 @@ class Flusher:
         if failed:
             raise failed[0]
 
+    def abandon(self) -> None:
+        """Complete the write in progress, drop everything else that is staged, and call
+        no callback: nothing may be answered any more."""
+        if self._taken is not None:
+            assert self._writer is not None
+            error, _ = self._writer.wait()
+            (self._log.abandon if error else self._log.settle)(self._taken)
+            self._taken = None
+        self._in_flight.clear()
+        self._waiting.clear()
+        if self._log.has_staged():
+            self._log.abandon(self._log.take())
+
     def close(self) -> None:
         """Stop the worker thread. No write may be in progress."""
         assert self._taken is None

@@ -170,6 +170,17 @@ class Assembly:
         broker.flusher.close()
         broker.log.close()
 
+    def abort(self) -> None:
+        """Close the log without the writes that are still staged."""
+        broker = self.broker
+        self._log_cleaner.stop()
+        self._decoder.close()
+        broker.flusher.abandon()
+        broker.runtime.stop()
+        broker.flusher.abandon()
+        broker.flusher.close()
+        broker.log.close()
+
     def _compaction_bound(self, where: LogPartition) -> LogOffset | None:
         """Return the offset from which compaction has to keep all records.
 

@@ -47,11 +47,21 @@ UNCOUNTED_BYTES: Final = 4_096
 
 
 class Connections:
-    """The open connections of a server, and the limits that they share."""
+    """The open connections of a server, and the limits that they share.
+
+    Without `has_fast_paths`, a handler gets every request, even those whose response is
+    stored.
+    """
 
     def __init__(
-        self, settings: Settings, handlers: Mapping[int, Handler], security: Security
+        self,
+        settings: Settings,
+        handlers: Mapping[int, Handler],
+        security: Security,
+        *,
+        has_fast_paths: bool = True,
     ) -> None:
+        self.has_fast_paths = has_fast_paths
         self.settings = settings
         self.handlers = handlers
         self.security = security
@@ -156,12 +166,13 @@ class ClientConnection(asyncio.Protocol):
             produce_bytes_max=settings.socket_request_max_bytes,
             elements_max=settings.socket_request_max_elements,
             fast_path=self._heartbeats.respond,
-            fast_path_prefixes=HEARTBEAT_FRONTS,
+            fast_path_prefixes=HEARTBEAT_FRONTS if connections.has_fast_paths else (),
             sasl=self.sasl,
         )
-        fetches = OffsetFetchPath(node, self, connections.fetches)
-        self._connection.fetch_path = fetches.respond
-        self._connection.waiting_fetch = fetches.take_waiting
+        if connections.has_fast_paths:
+            fetches = OffsetFetchPath(node, self, connections.fetches)
+            self._connection.fetch_path = fetches.respond
+            self._connection.waiting_fetch = fetches.take_waiting
         self._in_flight_max = settings.max_in_flight_requests_per_connection
         self._request_timeout_s = settings.connection_request_timeout_ms / 1000
         self._output_bytes_max = settings.connection_write_buffer_max_bytes

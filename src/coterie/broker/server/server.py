@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from coterie.auth.authorizer import Authorizer
 from coterie.broker.log.log import Log
@@ -20,6 +20,7 @@ from coterie.broker.runtime.system import Timekeeping
 from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.audit import AuditLog
 from coterie.broker.server.broker import Node
+from coterie.broker.server.call import Handler
 from coterie.broker.server.client_connection import Connections
 from coterie.broker.server.dispatch import HANDLERS
 from coterie.broker.server.listener import Listener
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from coterie.broker.server.health import Health
 
 _LOGGER = logging.getLogger(__name__)
+
+Handlers: TypeAlias = Mapping[int, Handler]
+"""The handlers by API key."""
 
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
 """Requests create many short-lived objects without cycles, so the collector runs less
@@ -50,7 +54,8 @@ class ServerPlan:
     `directory` is None for a log in memory. Node 1 listens on `port`, further nodes on
     the ports after it, or all on free ports when it is 0. `metrics_port` serves metrics
     to Prometheus on the same host; None disables them. `protocol` is the security
-    protocol of all nodes. `config` is the file of the settings, if any.
+    protocol of all nodes. `config` is the file of the settings, if any. `ports` has the
+    port of each node, for a server that starts again on free ports it had before.
     """
 
     settings: Settings
@@ -62,10 +67,15 @@ class ServerPlan:
     metrics_port: int | None = None
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     config: Path | None = None
+    ports: tuple[int, ...] = ()
 
 
 class Server:
-    """A running server. `start` and `stop` are called in the same event loop."""
+    """A running server. `start` and `stop` are called in the same event loop.
+
+    `wrap_handlers` returns the handlers to use instead of those it is given. All
+    requests then pass through them: the paths that respond without a handler are off.
+    """
 
     def __init__(
         self,
@@ -73,9 +83,11 @@ class Server:
         authorizer: Authorizer | None = None,
         *,
         timekeeping: Timekeeping | None = None,
+        wrap_handlers: Callable[[Handlers], Handlers] | None = None,
     ) -> None:
         self._plan = plan
         self._authorizer = authorizer
+        self._wrap_handlers = wrap_handlers
         self._timekeeping = timekeeping
         self._listener: Listener | None = None
         self._assembly: Assembly | None = None
@@ -119,7 +131,15 @@ class Server:
         )
         self._assembly = assembly
         handlers = AuditLog().wrap(HANDLERS)
-        self._listener = Listener(Connections(plan.settings, handlers, security))
+        if self._wrap_handlers is not None:
+            handlers = self._wrap_handlers(handlers)
+        connections = Connections(
+            plan.settings,
+            handlers,
+            security,
+            has_fast_paths=self._wrap_handlers is None,
+        )
+        self._listener = Listener(connections)
         try:
             self._create_users(passwords)
             await self._listen(self._listener)
@@ -137,6 +157,8 @@ class Server:
             node = Node(at + 1, host, 0, self.assembly.broker, plan.protocol)
             self.nodes.append(node)
             port = plan.port + at if plan.port else 0
+            if plan.ports:
+                port = plan.ports[at]
             node.port = await listener.listen(node, plan.host, port)
 
     def _credential(
@@ -225,21 +247,35 @@ class Server:
 
     async def stop(self) -> None:
         """Stop accepting, make everything durable, and close the log."""
+        connections = self._close_sockets()
+        try:
+            self.assembly.stop()
+        finally:
+            connections.close()
+            if len(connections):
+                await asyncio.sleep(_DRAIN_S)
+                connections.abort()  # clients that do not consume their responses
+            await asyncio.sleep(0)  # asyncio closes their sockets in the next iteration
+            connections.security.close()
+
+    async def abort(self) -> None:
+        """Stop as a killed process does: reset every connection, and drop what is not
+        durable yet. The log can then be opened again."""
+        connections = self._close_sockets()
+        connections.abort()
+        self.assembly.abort()
+        await asyncio.sleep(0)  # asyncio closes the sockets in the next iteration
+        connections.security.close()
+
+    def _close_sockets(self) -> Connections:
+        """Stop listening; return the connections, which stay open."""
         assert self._listener is not None
         self._listener.close()
         if self._health is not None:
             self._health.stop()
         if self._endpoint is not None:
             self._endpoint.close()
-        try:
-            self.assembly.stop()
-        finally:
-            connections = self._listener.connections
-            connections.close()
-            await asyncio.sleep(_DRAIN_S)
-            connections.abort()  # clients that do not consume their responses
-            await asyncio.sleep(0)  # asyncio closes their sockets in the next iteration
-            connections.security.close()
+        return self._listener.connections
 
 
 async def serve(plan: ServerPlan, ready: Callable[[str], None]) -> None:

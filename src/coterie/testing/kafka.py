@@ -1,0 +1,200 @@
+"""A Kafka server for tests, in the process of the tests.
+
+    with Kafka() as kafka:
+        consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, ...})
+
+It is Coterie's server, which speaks Kafka's protocol on a socket, in a thread of its
+own: every client library connects to it as to any broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from coterie.broker.log.log import Log
+from coterie.broker.log.memory import MemoryLog
+from coterie.broker.server.config import make_settings
+from coterie.broker.server.server import Handlers, Server, ServerPlan
+from coterie.client.loop_thread import LoopThread
+
+T = TypeVar("T")
+
+SETTINGS: Final[Mapping[str, object]] = {"group.initial.rebalance.delay.ms": 0}
+"""The settings that differ from Kafka's defaults: a classic group does not wait 3 s for
+further members before its first rebalance."""
+
+
+class Kafka:
+    """A Kafka server; `start` and `close` it, or use it as a context manager.
+
+    `data` is the directory of its log; without one it is kept in memory until `close`.
+    `nodes` is the number of Kafka nodes that the server presents. `port` is the first
+    node's, 0 for free ports. `settings` are Kafka's, by name. Any thread may use it.
+
+    Raises SettingError for invalid settings, before anything is started.
+    """
+
+    def __init__(
+        self,
+        *,
+        data: Path | str | None = None,
+        nodes: int = 1,
+        port: int = 0,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        self._plan = ServerPlan(
+            settings=make_settings({**SETTINGS, **(settings or {})}),
+            host="127.0.0.1",
+            port=port,
+            directory=Path(data) if data is not None else None,
+            node_count=nodes,
+        )
+        self._server: Server | None = None
+        self._thread: LoopThread | None = None
+        self._log: Log | None = None
+        self._resumed: threading.Event | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the server is started, and was not closed or killed since."""
+        return self._server is not None
+
+    @property
+    def server(self) -> Server:
+        """The running server. Its objects belong to its thread: see `call`.
+
+        Raises RuntimeError when it is not running.
+        """
+        if self._server is None:
+            raise RuntimeError("this Kafka is not running: call start() or restart()")
+        return self._server
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all nodes, as in "127.0.0.1:40001,127.0.0.1:40002".
+
+        They stay the same after `kill` and `restart`."""
+        if not self._plan.ports:
+            raise RuntimeError("this Kafka has no address before start()")
+        return ",".join(f"{self._plan.host}:{port}" for port in self._plan.ports)
+
+    def start(self) -> None:
+        """Start the server.
+
+        Raises LogError, OSError for a port in use, and RuntimeError when it is running.
+        """
+        if self._server is not None:
+            raise RuntimeError("this Kafka is already running")
+        thread = LoopThread("coterie-kafka")
+        server = Server(self._plan, wrap_handlers=self._wrap_handlers)
+        try:
+            thread.wait(server.start(self._log or self._new_log()))
+        except BaseException:
+            thread.close()
+            raise
+        ports = tuple(node.port for node in server.nodes)
+        self._plan = replace(self._plan, ports=ports)
+        self._thread, self._server = thread, server
+
+    def close(self) -> None:
+        """Stop the server cleanly: responses are sent, files are closed, and the thread
+        ends. A log in memory is lost. May be called again."""
+        if self._server is not None:
+            self.resume()
+            self._end(Server.stop)
+        self._log = None
+
+    def kill(self) -> None:
+        """Stop as `kill -9` does: reset connections, lose what is not durable yet.
+
+        `restart` starts again with the rest, on the same ports."""
+        self.resume()
+        log = self.server.assembly.broker.log
+        self._end(Server.abort)
+        self._log = log.reopen() if isinstance(log, MemoryLog) else None
+
+    def restart(self) -> None:
+        """Start again on the same ports, after a clean stop if it is running; what was
+        durable is kept, in memory as well."""
+        if self._server is not None:
+            self.resume()
+            log = self.server.assembly.broker.log
+            self._end(Server.stop)
+            self._log = log.reopen() if isinstance(log, MemoryLog) else None
+        self.start()
+
+    def pause(self) -> None:
+        """Stop responding, as a process that gets SIGSTOP: sockets stay open and accept
+        connections, and nothing is answered until `resume`."""
+        if self._resumed is not None:
+            return
+        paused, self._resumed = threading.Event(), threading.Event()
+        resumed = self._resumed
+
+        def block() -> None:
+            paused.set()
+            resumed.wait()
+
+        async def schedule() -> None:
+            # Two iterations from now, after this coroutine's result was passed on.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, block)
+
+        assert self._thread is not None
+        self._thread.wait(schedule())
+        paused.wait()
+
+    def resume(self) -> None:
+        """Respond again after `pause`."""
+        if self._resumed is not None:
+            self._resumed.set()
+            self._resumed = None
+
+    def call(self, function: Callable[[Server], T]) -> T:
+        """Call a function with the server in the server's thread; return its result.
+
+        Raises what it raises, and RuntimeError while paused or not running.
+        """
+        server = self.server
+        if self._resumed is not None:
+            raise RuntimeError("this Kafka is paused: call resume() first")
+
+        async def run() -> T:
+            return function(server)
+
+        assert self._thread is not None
+        return self._thread.wait(run())
+
+    def _new_log(self) -> Log | None:
+        """Return a log in memory, or None: the server opens the directory."""
+        return MemoryLog() if self._plan.directory is None else None
+
+    def _wrap_handlers(self, handlers: Handlers) -> Handlers:
+        return handlers
+
+    def _end(self, how: Callable[[Server], Coroutine[Any, Any, None]]) -> None:
+        server, thread = self.server, self._thread
+        assert thread is not None
+        self._server = self._thread = None
+        try:
+            thread.wait(how(server))
+        finally:
+            thread.close()
