@@ -18,7 +18,7 @@ SEEDS ?= 1-10000
 # More arguments for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
 
-.PHONY: help setup demo test interop differential quick compiled check format bench fuzz faults sim mutants conformance lock versions spark42 clean
+.PHONY: help setup demo test interop differential quick compiled dist check format bench fuzz faults sim mutants conformance lock versions spark42 clean
 
 help: ## list these targets
 	@echo 'Coterie: Kafka consumer groups in Python. Start with: make demo'
@@ -60,6 +60,9 @@ compiled: $(READY) ## build a wheel with a compiled core; run fast and client te
 	@PYTHONPATH=$(CURDIR)/build/compiled $(BIN)/pytest -n $(JOBS) -q --build=compiled \
 	  -m 'not slow' --ignore tests/crash $(ARGS)
 
+dist: $(READY) ## build sdist, wheels and SBOM of a release into dist/ (ARGS=--pure)
+	@$(BIN)/python -m tools.dist $(ARGS)
+
 check: $(READY) ## check format, lint, types, import contracts and project rules
 	@status=0; step() { echo "$$1"; shift; "$$@" || status=1; }; \
 	step 'format'        $(BIN)/ruff format --check --quiet; \
@@ -91,10 +94,14 @@ sim: $(READY) ## run the simulation: exhaustive, 10,000 seeds, and all mutants
 mutants: $(READY) ## change src at random places, and count the faults that tests detect
 	@$(BIN)/python -m mutation.automated --jobs $(JOBS) --write $(ARGS)
 
-lock: $(READY) ## resolve requirements-dev.txt again, with hashes (ARGS=--upgrade)
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	  --custom-compile-command 'make lock' --no-annotate --extra dev \
-	  --output-file $(LOCK) $(ARGS) pyproject.toml
+lock: $(READY) ## resolve the lock files again, with hashes (ARGS=--upgrade)
+	@resolve() { $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+	  --generate-hashes --custom-compile-command 'make lock' --no-annotate \
+	  --output-file "$$@" pyproject.toml; }; \
+	resolve $(LOCK) --extra dev $(ARGS); \
+	resolve requirements-release.txt --extra release --constraint $(LOCK); \
+	printf '%s\n' confluent-kafka setuptools | \
+	  resolve requirements-demo.txt --constraint $(LOCK) -
 
 versions: $(READY) ## run the fast tests with the lowest and the newest dependencies
 	@bash tools/versions.sh lowest-direct
