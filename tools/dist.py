@@ -4,12 +4,12 @@
     make dist ARGS=--pure  without the compiled wheel, which takes minutes
 
 The source distribution and the pure wheel are built twice, in two directories, and must
-have the same bytes: their dates are the commit's (SOURCE_DATE_EPOCH), and the sdist is
+have the same bytes. Their dates are the commit's (SOURCE_DATE_EPOCH), and the sdist is
 packed again, because setuptools writes owners and the time of the build into it.
 
 The SBOM (CycloneDX, JSON) is made by cyclonedx-bom from an environment with the wheel
-and its dependencies at the versions of requirements-dev.txt, because pip's own report has
-neither licences nor package URLs.
+and its dependencies at the versions of requirements-dev.txt, because pip's own report
+has neither licences nor package URLs.
 """
 
 from __future__ import annotations
