@@ -6,7 +6,8 @@ Marks reach the controller of xdist in the user properties of reports, which xdi
 anyway; so the code is the same for any number of processes.
 
 A unit test over a quarter of a second is listed at the end of the run unless it is
-marked `slow`. It does not fail: the machine may have been busy.
+marked `slow`. It does not fail: the machine may have been busy. For the same reason a
+slow test, or one with real processes, has ten minutes.
 
 `--build=compiled` makes sure that the tests run on a compiled core.
 """
@@ -24,11 +25,13 @@ from hypothesis import HealthCheck, settings
 
 import coterie
 from coterie.wire.generated import COMPILED
+from tests.support import hangs
 from tests.support.compiled import Patches, make_states_copyable
 
 FACTS_FILE = Path(__file__).parent.parent / "docs" / "facts.tsv"
 PROPERTY = "facts"
 UNIT_TEST_S_MAX = 0.25
+SLOW_TEST_S_MAX = 600
 PROCESS_TESTS = ("tests/real_clients/", "tests/crash/")
 
 # Real clients share the two cores: a slow example must not fail.
@@ -68,6 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(FactResults(target), "fact-results")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SlowTests(), "slow-tests")
+    hangs.register(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -77,6 +81,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if COMPILED and item.get_closest_marker("pure"):
             item.add_marker(pytest.mark.skip("replaces what compiled code has bound"))
+        is_slow = item.get_closest_marker("slow") is not None
+        if is_slow or item.nodeid.startswith(PROCESS_TESTS):
+            allow_ten_minutes(item)
         ids = marked_facts(item)
         if unknown := [fact for fact in ids if fact not in known]:
             raise pytest.UsageError(
@@ -84,6 +91,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             )
         if ids:
             item.user_properties.append((PROPERTY, ids))
+
+
+def allow_ten_minutes(item: pytest.Item) -> None:
+    """Raise a shorter time-out, which a busy machine may reach."""
+    if hangs.time_limit_s(item) < SLOW_TEST_S_MAX:
+        item.add_marker(pytest.mark.timeout(SLOW_TEST_S_MAX), append=False)
 
 
 def known_facts() -> frozenset[str]:
@@ -106,9 +119,11 @@ class FactResults:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         properties: dict[str, Any] = dict(report.user_properties)
-        if PROPERTY not in properties:
+        # xdist's report of a worker that ended has no properties.
+        if PROPERTY in properties:
+            self._facts[report.nodeid] = properties[PROPERTY]
+        if report.nodeid not in self._facts:
             return
-        self._facts[report.nodeid] = properties[PROPERTY]
         # A failure in any phase is final; a pass counts only in the call phase.
         if self._outcomes.get(report.nodeid) in {"failed", "skipped"}:
             return

@@ -47,8 +47,8 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "docs").mkdir()
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
     (tmp_path / "tests" / "support").mkdir()
-    compiled = ROOT / "tests" / "support" / "compiled.py"
-    shutil.copy(compiled, tmp_path / "tests" / "support")
+    for name in ("compiled.py", "hangs.py"):
+        shutil.copy(ROOT / "tests" / "support" / name, tmp_path / "tests" / "support")
     shutil.copy(ROOT / "docs" / "facts.tsv", tmp_path / "docs")
     (tmp_path / "pyproject.toml").write_text(OPTIONS)
     return tmp_path
