@@ -20,8 +20,11 @@ from typing import Any, Final, Self, TypeVar
 from coterie.broker.log.log import Log
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.server.config import make_settings
-from coterie.broker.server.server import Handlers, Server, ServerPlan
+from coterie.broker.server.server import Server, ServerPlan
 from coterie.client.loop_thread import LoopThread
+from coterie.testing.faults.registry import Faults
+from coterie.testing.recorder import Rebalances, Requests
+from coterie.testing.traffic import Traffic
 
 T = TypeVar("T")
 
@@ -59,6 +62,7 @@ class Kafka:
         self._thread: LoopThread | None = None
         self._log: Log | None = None
         self._resumed: threading.Event | None = None
+        self._traffic = Traffic()
 
     def __enter__(self) -> Self:
         self.start()
@@ -76,6 +80,26 @@ class Kafka:
     def is_running(self) -> bool:
         """Whether the server is started, and was not closed or killed since."""
         return self._server is not None
+
+    @property
+    def faults(self) -> Faults:
+        """The faults that tests inject, see docs/testing/faults.md. They stay active
+        after `kill` and `restart`, until they are removed or the server is closed."""
+        return self._traffic.faults
+
+    @property
+    def requests(self) -> Requests:
+        """The requests that the server received, the latest 10,000."""
+        return self._traffic.requests
+
+    @property
+    def rebalances(self) -> Rebalances:
+        """The rebalances of groups, with their reasons, the latest 1,000."""
+        return self._traffic.rebalances
+
+    def history(self, group: str | None = None) -> str:
+        """Return the requests and rebalances of a group, or of all, as a table."""
+        return self._traffic.history(group)
 
     @property
     def server(self) -> Server:
@@ -104,9 +128,10 @@ class Kafka:
         if self._server is not None:
             raise RuntimeError("this Kafka is already running")
         thread = LoopThread("coterie-kafka")
-        server = Server(self._plan, wrap_handlers=self._wrap_handlers)
+        server = Server(self._plan, wrap_handlers=self._traffic.wrap)
         try:
             thread.wait(server.start(self._log or self._new_log()))
+            thread.wait(self._attach(server))
         except BaseException:
             thread.close()
             raise
@@ -119,6 +144,7 @@ class Kafka:
         ends. A log in memory is lost. May be called again."""
         if self._server is not None:
             self.resume()
+            self._traffic.detach()
             self._end(Server.stop)
         self._log = None
 
@@ -187,8 +213,8 @@ class Kafka:
         """Return a log in memory, or None: the server opens the directory."""
         return MemoryLog() if self._plan.directory is None else None
 
-    def _wrap_handlers(self, handlers: Handlers) -> Handlers:
-        return handlers
+    async def _attach(self, server: Server) -> None:
+        self._traffic.attach(server.assembly.broker, asyncio.get_running_loop())
 
     def _end(self, how: Callable[[Server], Coroutine[Any, Any, None]]) -> None:
         server, thread = self.server, self._thread

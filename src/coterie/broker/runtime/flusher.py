@@ -129,6 +129,9 @@ class Flusher:
         self.observe: Callable[[float], None] | None = None
         """A callback with the duration of each write in seconds; None without metrics.
         """
+        self.before_write: Callable[[], None] | None = None
+        """A callback before each write, in the thread that writes. Tests let it raise
+        LogError or LogFull to inject a failure of the disk."""
         self.next_sequence = 1
         self.durable_sequence = 0
         self.failures = 0
@@ -218,6 +221,8 @@ class Flusher:
         started = self.seconds()
         error: LogError | None = None
         try:
+            if self.before_write is not None:
+                self.before_write()
             staged.write()
         except LogError as failed:
             error = failed

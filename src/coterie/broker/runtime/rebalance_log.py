@@ -15,7 +15,7 @@ logged. Clients can cause any number of rebalances, so lines are limited to
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from coterie.broker.coordinator.classic.draft import MemberRemoved, RebalancePrepared
@@ -54,6 +54,9 @@ from coterie.wire.messages.sync_group import SyncGroupRequest
 _LOGGER = logging.getLogger(__name__)
 
 LINES_PER_S: Final = 200
+RebalanceListener = Callable[[str, int, Mapping[str, Value]], None]
+"""A callback with an event ("rebalance_started" or "rebalance"), its time in ms and its
+fields. It gets all events, those above `LINES_PER_S` too."""
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 _IDLE: Final = (GroupState.EMPTY, GroupState.STABLE, GroupState.DEAD)
@@ -120,6 +123,7 @@ class RebalanceLog:
 
     def __init__(self) -> None:
         self._open: dict[GroupId, _Rebalance] = {}
+        self.listener: RebalanceListener | None = None
         self._second = -1
         self._lines = 0
         self._suppressed = 0
@@ -225,6 +229,8 @@ class RebalanceLog:
         )
 
     def _log(self, event: str, now_ms: int, fields: dict[str, Value]) -> None:
+        if self.listener is not None:
+            self.listener(event, now_ms, fields)
         if now_ms // 1_000 != self._second:
             self._second, self._lines = now_ms // 1_000, 0
         self._lines += 1

@@ -143,7 +143,7 @@ class Runtime:
         """The counters to update with every result that writes; None without them."""
         self.reloads = 0
         """The number of times a stopped shard was loaded again."""
-        self._rebalances = RebalanceLog()
+        self.rebalances = RebalanceLog()
         self._growth_listeners: list[GrowthListener] = []
         self._is_stopped = False
         self._ticket = 0
@@ -405,7 +405,7 @@ class Runtime:
         before = groups_before(state, result) if may_rebalance(result) else None
         replies = self._apply(driven, result, now_ms)
         if before is not None:
-            self._rebalances.observe(state, request, result, before, now_ms)
+            self.rebalances.observe(state, request, result, before, now_ms)
         if self.metrics is not None and result.records:
             self.metrics.count(state, request, result, now_ms)
         return replies
@@ -470,7 +470,8 @@ class Runtime:
                 self._settings.message_max_bytes,
             )
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        may_change_groups = bool(result.changes) or not _is_commit(result)
+        last = result.records[-1].key  # handlers put offset commits first
+        may_change_groups = bool(result.changes) or type(last) is not OffsetCommitKey
         driven.version += may_change_groups
         driven.shard.apply(result)
         for at, record in enumerate(result.records):
@@ -522,6 +523,13 @@ class Runtime:
         events, driven.events = driven.events, []
         for event in events:
             self._handle_event(driven, event)
+
+    def reload_shard(self, index: int) -> None:
+        """Load an active shard again and fail pending requests with NOT_COORDINATOR."""
+        driven = self.shards[index]
+        if driven.phase is _ACTIVE:
+            self._stop(driven)
+            self._flusher.when_durable(lambda _: self._reload(driven))
 
     def _loading_failed(self, driven: DrivenShard) -> None:
         self._stop(driven)
@@ -590,11 +598,3 @@ def _batches(result: Result) -> Iterator[Result]:
     yield result._replace(records=records[:BATCH_RECORDS_MAX])
     for at in range(BATCH_RECORDS_MAX, len(records), BATCH_RECORDS_MAX):
         yield Result(records=records[at : at + BATCH_RECORDS_MAX])
-
-
-def _is_commit(result: Result) -> bool:
-    """Return whether all records are offset commits.
-
-    Handlers put records of other types last, so the last record decides.
-    """
-    return type(result.records[-1].key) is OffsetCommitKey

@@ -100,6 +100,10 @@ class Broker:
     secret: bytes = field(repr=False)
     nodes: list[Node] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
+    moved_shards: dict[int, Node] = field(default_factory=dict)
+    """The nodes that coordinate a shard instead of its leader; tests fill it."""
+    moved_transactions: dict[int, Node] = field(default_factory=dict)
+    """The same for partitions of the transaction log."""
 
     def shard_of(self, group_id: GroupId) -> int:
         """Return the partition of `__consumer_offsets` that holds a group (B-16)."""
@@ -107,9 +111,15 @@ class Broker:
 
     def shard_node(self, shard: int) -> Node:
         """Return the node that coordinates the groups of a shard."""
+        moved = self.moved_shards
+        if moved and shard in moved:
+            return moved[shard]
         return self.nodes[shard % len(self.nodes)]
 
     def transaction_coordinator(self, transactional_id: str) -> Node:
         """Return the node that coordinates a transactional id."""
         partition = partition_for(transactional_id, TRANSACTION_PARTITIONS)
+        moved = self.moved_transactions
+        if moved and partition in moved:
+            return moved[partition]
         return self.nodes[partition % len(self.nodes)]

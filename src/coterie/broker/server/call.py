@@ -174,7 +174,7 @@ class Call:
 class ObservedCall(Call):
     """A call whose response is passed to `observe` before it is sent."""
 
-    __slots__ = ("_observe",)
+    __slots__ = ("_call", "_observe")
 
     def __init__(
         self, call: Call, observe: Callable[[Struct | bytes | None], None]
@@ -182,12 +182,13 @@ class ObservedCall(Call):
         super().__init__(
             call.request, call.api_version, call.client_id, call.peer, call.token
         )
+        self._call = call
         self._observe = observe
 
     def respond(self, response: Struct | bytes | None) -> None:
         """Observe and send the response."""
         self._observe(response)
-        super().respond(response)
+        self._call.respond(response)
 
 
 Handler: TypeAlias = Callable[[Call], None]

@@ -389,6 +389,10 @@ class ClientConnection(asyncio.Protocol):
     def hold_requests(self) -> None:
         self._connection.hold_requests()
 
+    def mute(self, throttle_ms: int) -> None:
+        """Handle no request for this time (KIP-219)."""
+        self._mute.extend(throttle_ms)
+
     def fetch_throttle_ms(self, client_id: str, size: int) -> int:
         return self._throttle.fetch_ms(client_id, size)
 

@@ -1,0 +1,241 @@
+"""The seam between a test server and its faults and records.
+
+    traffic = Traffic()
+    server = Server(plan, wrap_handlers=traffic.wrap)
+    await server.start()
+    traffic.attach(server.assembly.broker, loop)
+
+`wrap` puts itself before the handlers of all APIs: each request is recorded, meets the
+first fault that matches it, and its response is recorded when it is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import count
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from coterie.broker.server.broker import Broker
+from coterie.broker.server.call import Call, Handler
+from coterie.testing.error_responses import error_names
+from coterie.testing.faults.recorded_call import RecordedCall
+from coterie.testing.faults.registry import Faults
+from coterie.testing.recorder import Rebalances, RecordedRequest, Requests, render
+from coterie.wire.api import ApiKey, api_of
+from coterie.wire.codec import decode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+)
+from coterie.wire.plain_commit import PlainCommit
+
+_LOGGER = logging.getLogger(__name__)
+
+_GROUPS: Final = ("groups", "group_ids", "groups_names")
+_TOPICS: Final = (
+    "topics",
+    "topic_data",
+    "topic_names",
+    "topic_partitions",
+    "subscribed_topic_names",
+    "v3_and_below_topics",
+)
+_TOPIC_RESOURCE: Final = 2
+
+
+class Traffic:
+    """The requests, rebalances and faults of one server. They outlive a restart."""
+
+    def __init__(self) -> None:
+        self.requests = Requests()
+        self.rebalances = Rebalances()
+        self.faults = Faults(self.requests)
+        self._peers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._numbers = count(1)
+
+    def attach(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+        """Connect to a server that was started, again after each restart."""
+        broker.runtime.rebalances.listener = self.rebalances.observe
+        self.faults.attach(broker, loop, self._open_peers)
+
+    def detach(self) -> None:
+        """Remove the faults, before the server is closed for good."""
+        self.faults.detach()
+
+    def history(self, group: str | None = None) -> str:
+        """Return the requests and rebalances of a group, or of all, as a table."""
+        if group is None:
+            return render(self.requests, self.rebalances)
+        return render(self.requests.of(group=group), self.rebalances.of(group))
+
+    def wrap(self, handlers: Mapping[int, Handler]) -> Mapping[int, Handler]:
+        """Return the handlers with records and faults before them."""
+        return {
+            key: partial(self._handle, ApiKey(key).title, handler)
+            for key, handler in handlers.items()
+        }
+
+    def _handle(self, api: str, handler: Handler, call: Call) -> None:
+        if isinstance(call.request, PlainCommit):
+            call.request = call.request.general()
+        recorded = self._record(api, call)
+        self.requests.append(recorded)
+        recorded_call = RecordedCall(
+            call, recorded, partial(self._finish, call.node.broker)
+        )
+        fault = self.faults.claim(recorded)
+        if fault is None:
+            handler(recorded_call)
+        else:
+            recorded.fault = fault.name
+            fault.apply(recorded_call, handler)
+
+    def _record(self, api: str, call: Call) -> RecordedRequest:
+        peer: Any = call.peer
+        number = self._peers.get(peer)
+        if number is None:
+            number = self._peers[peer] = next(self._numbers)
+        request = call.request
+        kept, record_bytes = request, 0
+        if api == "Produce":
+            kept, record_bytes = _without_records(
+                request, "topic_data", "partition_data"
+            )
+        return RecordedRequest(
+            time_ms=call.node.broker.clock(),
+            node=call.node.node_id,
+            connection=number,
+            client=call.client_host.removeprefix("/"),
+            client_id=call.client_id,
+            principal=str(call.principal),
+            api=api,
+            version=call.api_version,
+            groups=tuple(_groups(request)),
+            members=tuple(_members(request)),
+            topics=tuple(dict.fromkeys(_topics(request, call.node.broker))),
+            transactional_id=_transactional_id(request),
+            request=kept,
+            record_bytes=record_bytes,
+        )
+
+    def _finish(
+        self, broker: Broker, recorded: RecordedRequest, response: Any, is_sent: bool
+    ) -> None:
+        """Record a response. A failure here must not keep it from being sent."""
+        try:
+            if isinstance(response, bytes):
+                key = ApiKey(recorded.request.API_KEY)
+                response, _ = decode(
+                    api_of(key).response, recorded.version, response, 0
+                )
+            if recorded.api == "Fetch" and response is not None:
+                response, recorded.record_bytes = _without_records(
+                    response, "responses", "partitions"
+                )
+            recorded.response = response
+            recorded.errors = error_names(response)
+            if is_sent:
+                recorded.duration_ms = broker.clock() - recorded.time_ms
+        except Exception:
+            _LOGGER.exception("a response of %s could not be recorded", recorded.api)
+        recorded.is_done = True
+        self.faults.observe(recorded)
+        self.requests.notify()
+
+    def _open_peers(self) -> list[Any]:
+        return list(self._peers)
+
+
+# The content of requests.
+
+
+def _groups(request: Any) -> Iterator[str]:
+    group = getattr(request, "group_id", "")
+    if group:
+        yield group
+    for name in _GROUPS:
+        for each in getattr(request, name, None) or ():
+            yield each if isinstance(each, str) else each.group_id
+    if getattr(request, "key_type", None) == 0:
+        yield from request.coordinator_keys or (request.key,)
+
+
+def _members(request: Any) -> Iterator[str]:
+    instance = (
+        request.instance_id
+        if isinstance(request, ConsumerGroupHeartbeatRequest)
+        else getattr(request, "group_instance_id", None)
+    )
+    for value in (getattr(request, "member_id", None), instance):
+        if value:
+            yield value
+    if hasattr(request, "member_id"):
+        for each in getattr(request, "members", ()):
+            yield from filter(
+                None, (each.member_id, getattr(each, "group_instance_id", ""))
+            )
+
+
+def _topics(request: Any, broker: Broker) -> Iterator[str]:
+    for name in _TOPICS:
+        for each in getattr(request, name, None) or ():
+            topic = each if isinstance(each, str) else _topic(each, broker)
+            if topic:
+                yield topic
+    for each in getattr(request, "groups", None) or ():
+        for topic in getattr(each, "topics", None) or ():
+            yield _topic(topic, broker) or ""
+    for each in getattr(request, "resources", ()):
+        if each.resource_type == _TOPIC_RESOURCE:
+            yield each.resource_name
+
+
+def _topic(element: Any, broker: Broker) -> str | None:
+    for name in ("name", "topic", "topic_name"):
+        value = getattr(element, name, None)
+        if value:
+            return str(value)
+    topic_id = getattr(element, "topic_id", None)
+    return broker.catalog.topic_name(topic_id) if topic_id else None
+
+
+def _transactional_id(request: Any) -> str | None:
+    if getattr(request, "key_type", None) == 1:
+        keys = request.coordinator_keys or (request.key,)
+        return str(keys[0])
+    for each in (request, *getattr(request, "transactions", ())):
+        for name in ("transactional_id", "v3_and_below_transactional_id"):
+            value = getattr(each, name, None)
+            if value:
+                return str(value)
+    return None
+
+
+def _without_records(message: Any, topics: str, partitions: str) -> tuple[Any, int]:
+    """Return a copy of a Produce request or Fetch response without records, and their
+    size in bytes."""
+    size = 0
+    copied = []
+    for topic in getattr(message, topics):
+        rows = []
+        for row in getattr(topic, partitions):
+            size += _size(row.records)
+            rows.append(_copy(row, records=None))
+        copied.append(_copy(topic, **{partitions: rows}))
+    return _copy(message, **{topics: copied}), size
+
+
+def _copy(value: Any, **changed: Any) -> Any:
+    fields = {name: getattr(value, name) for name in value.FIELDS}
+    return type(value)(**(fields | changed))
+
+
+def _size(records: Any) -> int:
+    if records is None:
+        return 0
+    if isinstance(records, list | tuple):
+        return sum(map(len, records))
+    return len(records)

@@ -1,0 +1,252 @@
+"""Faults of single requests, as raw clients see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from coterie.testing.kafka import Kafka
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.api_versions import ApiVersionsRequest
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.metadata import MetadataRequest
+from tests.broker.server.harness import WireClient
+from tests.testing.clients import (
+    code_of,
+    commit,
+    commit_code,
+    committed,
+    connect,
+    create_topic,
+    heartbeat_code,
+    join,
+)
+
+MOVED = ErrorCode.NOT_COORDINATOR
+
+
+@pytest.fixture(name="kafka", scope="module")
+def start_kafka() -> Iterator[Kafka]:
+    with Kafka() as kafka:
+        with connect(kafka) as client:
+            create_topic(client)
+        yield kafka
+
+
+@pytest.fixture(name="client")
+def connect_client(kafka: Kafka) -> Iterator[WireClient]:
+    with connect(kafka) as client:
+        yield client
+
+
+def test_reply_hits_the_next_requests_only(kafka: Kafka, client: WireClient) -> None:
+    with kafka.faults.reply(
+        "OffsetCommit", MOVED.name, times=2, group="twice"
+    ) as fault:
+        codes = [commit_code(client, "twice") for _ in range(3)]
+
+    assert codes == [MOVED, MOVED, 0]
+    assert [each.errors for each in fault.hits] == [(MOVED.name,)] * 2
+
+
+def test_a_reply_is_not_applied(kafka: Kafka, client: WireClient) -> None:
+    with kafka.faults.reply("OffsetCommit", MOVED.name, group="refused"):
+        commit_code(client, "refused")
+
+    assert committed(client, "refused") == -1
+
+
+def test_after_lets_the_first_requests_pass(kafka: Kafka, client: WireClient) -> None:
+    matching = {"group": "after", "after": 1, "times": 1}
+    with kafka.faults.start("reply", api="OffsetCommit", error=MOVED.name, **matching):
+        codes = [commit_code(client, "after") for _ in range(3)]
+
+    assert codes == [0, MOVED, 0]
+
+
+def test_filters_limit_a_fault(kafka: Kafka, client: WireClient) -> None:
+    with (
+        connect(kafka, client_id="other") as other,
+        kafka.faults.reply("OffsetCommit", MOVED.name, client_id="other"),
+    ):
+        assert (commit_code(client), commit_code(other)) == (0, MOVED)
+    with kafka.faults.reply("OffsetCommit", MOVED.name, topic="t"):
+        assert commit_code(client) == MOVED
+    with kafka.faults.reply("OffsetCommit", MOVED.name, topic="u", required=False):
+        assert commit_code(client) == 0
+
+
+def test_a_fault_of_a_member_hits_its_heartbeats(
+    kafka: Kafka, client: WireClient
+) -> None:
+    member = join(client, "heartbeats")
+    assert heartbeat_code(client, member, "heartbeats") == 0
+    with kafka.faults.reply("Heartbeat", "REBALANCE_IN_PROGRESS", member=member[0]):
+        code = heartbeat_code(client, member, "heartbeats")
+
+    assert code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_remove_ends_a_fault(kafka: Kafka, client: WireClient) -> None:
+    fault = kafka.faults.reply("OffsetCommit", MOVED.name)
+    fault.remove()
+    fault.remove()
+
+    assert commit_code(client) == 0
+    assert fault not in kafka.faults.active
+
+
+def test_a_dropped_response_was_applied(kafka: Kafka, client: WireClient) -> None:
+    with kafka.faults.drop_response("OffsetCommit", group="applied") as fault:
+        client.send(commit("applied", 7), 9)
+        assert client.is_closed()
+
+    with connect(kafka) as other:
+        assert committed(other, "applied") == 7
+    (hit,) = fault.hits
+    assert (code_of(hit.response), hit.duration_ms) == (0, None)
+
+
+def test_a_lost_request_was_not_applied(kafka: Kafka, client: WireClient) -> None:
+    with kafka.faults.lose_request("OffsetCommit", group="lost"):
+        client.send(commit("lost", 7), 9)
+        assert client.is_closed()
+
+    with connect(kafka) as other:
+        assert committed(other, "lost") == -1
+
+
+def test_a_connection_that_stays_open_gets_no_further_response(
+    kafka: Kafka, client: WireClient
+) -> None:
+    with kafka.faults.drop_response("OffsetCommit", group="open", close=False) as fault:
+        client.send(commit("open", 7), 9)
+        fault.wait_for_hit()
+        client.send(ApiVersionsRequest(), 0)
+        client.socket.settimeout(0.05)
+        with pytest.raises(TimeoutError):
+            client.receive_frame()
+
+    with connect(kafka) as other:
+        assert committed(other, "open") == 7
+
+
+@pytest.mark.parametrize("response", [False, True])
+def test_a_delayed_request_holds_the_ones_behind_it(
+    kafka: Kafka, client: WireClient, response: bool
+) -> None:
+    with kafka.faults.delay("OffsetCommit", 40, response=response, group="late"):
+        client.send(commit("late", 8), 9)
+        assert committed_after(client) == 8
+
+    (recorded,) = kafka.requests.of("OffsetCommit", group="late")[-1:]
+    assert recorded.duration_ms is not None
+    assert recorded.duration_ms >= 39
+    assert recorded.fault == "delay"
+
+
+def committed_after(client: WireClient) -> int:
+    """Receive the response to a commit of group "late", then fetch its offset."""
+    assert code_of(client.receive()) == 0
+    return committed(client, "late")
+
+
+def test_dropped_connections_are_closed_at_the_next_request(
+    kafka: Kafka, client: WireClient
+) -> None:
+    with (
+        connect(kafka, client_id="dropped") as dropped,
+        kafka.faults.drop_connections(client_id="dropped", times=1) as fault,
+    ):
+        dropped.send(ApiVersionsRequest(), 0)
+        assert dropped.is_closed()
+        assert commit_code(client) == 0
+
+    assert len(fault.hits) == 1
+
+
+def test_all_open_connections_are_closed_at_once(
+    kafka: Kafka, client: WireClient
+) -> None:
+    client.call(ApiVersionsRequest(), 0)
+    with kafka.faults.drop_connections():
+        assert client.is_closed()
+
+
+def test_a_throttled_client_is_told_and_muted(kafka: Kafka, client: WireClient) -> None:
+    with kafka.faults.throttle("Metadata", 40, times=1):
+        response = client.call(MetadataRequest(topics=[]))
+        client.call(MetadataRequest(topics=[]))
+
+    assert response.throttle_time_ms == 40
+    first, second = kafka.requests.of("Metadata")[-2:]
+    assert second.time_ms - first.time_ms >= 39
+
+
+def test_a_loading_group_accepts_classic_heartbeats(
+    kafka: Kafka, client: WireClient
+) -> None:
+    with kafka.faults.loading(group="loading"):
+        code = commit_code(client, "loading")
+        heartbeat = client.call(HeartbeatRequest(group_id="loading", member_id="m"), 4)
+
+    assert code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert heartbeat.error_code == 0
+
+
+# Faults that hit nothing.
+
+
+def test_a_fault_without_a_hit_fails_and_names_the_requests(
+    kafka: Kafka, client: WireClient
+) -> None:
+    with (
+        pytest.raises(AssertionError, match=r"reply.*biling.*\n.*group=billing"),
+        kafka.faults.reply("OffsetCommit", MOVED.name, group="biling"),
+    ):
+        commit_code(client, "billing")
+
+
+def test_an_error_in_the_block_comes_before_a_missing_hit(kafka: Kafka) -> None:
+    with (
+        pytest.raises(KeyError, match="test"),
+        kafka.faults.reply("OffsetCommit", MOVED.name),
+    ):
+        raise KeyError("test")
+
+
+def test_waiting_for_a_hit_has_a_deadline(kafka: Kafka) -> None:
+    fault = kafka.faults.reply("OffsetCommit", MOVED.name, group="none")
+    with pytest.raises(AssertionError, match="0 of 1 hits within 0 s"):
+        fault.wait_for_hit(timeout_s=0)
+    fault.remove()
+
+
+# Arguments.
+
+
+@pytest.mark.parametrize(
+    ("api", "error", "message"),
+    [
+        ("OffsetComit", MOVED.name, "did you mean OffsetCommit"),
+        ("offsetcommit", MOVED.name, "did you mean OffsetCommit"),
+        ("OffsetCommit", "NOT_CORDINATOR", "did you mean NOT_COORDINATOR"),
+        ("OffsetCommit", "xyz", "there is no error code 'xyz'$"),
+    ],
+)
+def test_wrong_names_are_refused_with_suggestions(
+    kafka: Kafka, api: str, error: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        kafka.faults.reply(api, error)
+    assert not kafka.faults.active
+
+
+def test_wrong_options_are_refused(kafka: Kafka) -> None:
+    with pytest.raises(TypeError, match="grup"):
+        kafka.faults.start("delay", api="Fetch", ms=1, grup="g")
+    with pytest.raises(ValueError, match="times=0"):
+        kafka.faults.delay("Fetch", 1, times=0)
+    with pytest.raises(ValueError, match="there is no fault 'dely'"):
+        kafka.faults.start("dely")
