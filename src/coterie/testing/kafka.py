@@ -23,7 +23,9 @@ from coterie.broker.server.config import make_settings
 from coterie.broker.server.server import Server, ServerPlan
 from coterie.client.loop_thread import LoopThread
 from coterie.testing.faults.registry import Faults
+from coterie.testing.groups import Groups
 from coterie.testing.recorder import Rebalances, Requests
+from coterie.testing.topics import TopicMethods
 from coterie.testing.traffic import Traffic
 
 T = TypeVar("T")
@@ -33,7 +35,7 @@ SETTINGS: Final[Mapping[str, object]] = {"group.initial.rebalance.delay.ms": 0}
 further members before its first rebalance."""
 
 
-class Kafka:
+class Kafka(TopicMethods):
     """A Kafka server; `start` and `close` it, or use it as a context manager.
 
     `data` is the directory of its log; without one it is kept in memory until `close`.
@@ -63,6 +65,8 @@ class Kafka:
         self._log: Log | None = None
         self._resumed: threading.Event | None = None
         self._traffic = Traffic()
+        self.groups = Groups(self)
+        """The groups by id, whether they exist or not."""
 
     def __enter__(self) -> Self:
         self.start()

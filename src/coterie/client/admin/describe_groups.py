@@ -92,11 +92,9 @@ async def describe_groups(
                 ConsumerGroupDescribeResponse,
                 node_id=node.node_id,
             )
-            for consumer_group in consumer_groups.groups:
-                if consumer_group.error_code not in _NOT_A_CONSUMER_GROUP:
-                    outcomes[consumer_group.group_id] = _consumer_group(
-                        consumer_group, node
-                    )
+            for described in consumer_groups.groups:
+                if described.error_code not in _NOT_A_CONSUMER_GROUP:
+                    outcomes[described.group_id] = consumer_group(described, node)
         rest = [each for each in group_ids if each not in outcomes]
         if rest:
             classic_groups = await cluster.call(
@@ -109,16 +107,17 @@ async def describe_groups(
                 node_id=node.node_id,
             )
             for group in classic_groups.groups:
-                outcomes[group.group_id] = _classic_group(group, node)
+                outcomes[group.group_id] = classic_group(group, node)
         return outcomes
 
     driver = GroupDriver[GroupDescription](cluster, request, progress=progress)
     return await driver.run(group_ids)
 
 
-def _consumer_group(
+def consumer_group(
     group: DescribedConsumerGroup, node: Node
 ) -> GroupDescription | CoterieError:
+    """Convert one group of a ConsumerGroupDescribe response, or its error."""
     if group.error_code:
         return api_error(
             group.error_code, f"group {group.group_id}", group.error_message
@@ -165,9 +164,8 @@ def _partitions(assignment: DescribedAssignment) -> tuple[TopicPartition, ...]:
     )
 
 
-def _classic_group(
-    group: DescribedGroup, node: Node
-) -> GroupDescription | CoterieError:
+def classic_group(group: DescribedGroup, node: Node) -> GroupDescription | CoterieError:
+    """Convert one group of a DescribeGroups response, or its error."""
     name = f"group {group.group_id}"
     state = GroupState.read(group.group_state)
     if group.error_code:

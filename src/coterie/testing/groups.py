@@ -1,0 +1,386 @@
+"""Groups of a test server: their state, offsets and lag, and waits for them.
+
+billing = kafka.groups["billing"]
+billing.wait_for(state="Stable", members=2)
+billing.wait_for(lag=0)
+billing.seek({"orders": "earliest"})
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal, TypeAlias
+
+from coterie.client.admin.describe_groups import classic_group, consumer_group
+from coterie.client.admin.groups import (
+    GroupDescription,
+    GroupState,
+    MemberDescription,
+    Node,
+)
+from coterie.errors import ApiError
+from coterie.testing.in_process import TIMEOUT_S, check
+from coterie.testing.topics import Position, TopicMethods
+from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from coterie.wire.messages.delete_groups import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from coterie.wire.messages.describe_groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+)
+
+Offsets: TypeAlias = (
+    Mapping[tuple[TopicName, int], LogOffset] | Mapping[TopicPartition, LogOffset]
+)
+"""Offsets by (topic, partition)."""
+Target: TypeAlias = LogOffset | Literal["earliest", "latest"]
+
+POLL_S: Final = 0.005
+_DEAD: Final = "Dead"
+_STATES: Final = frozenset(each.value for each in GroupState) - {"Unknown"}
+_NOT_A_CONSUMER_GROUP: Final = (
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNSUPPORTED_VERSION,
+)
+_HERE: Final = Node(-1, "127.0.0.1", 0)
+# The newest versions that have topics by name.
+_COMMIT_VERSION: Final = 9
+_FETCH_VERSION: Final = 9
+
+
+class Groups(Mapping[GroupId, "Group"]):
+    """The groups of a server by id.
+
+    `kafka.groups[...]` returns a group whether it exists or not: a consumer may join it
+    later. Iteration and `in` are about those that exist.
+    """
+
+    def __init__(self, kafka: TopicMethods) -> None:
+        self._kafka = kafka
+
+    def __getitem__(self, group_id: GroupId) -> Group:
+        return Group(self._kafka, group_id)
+
+    def __contains__(self, group_id: object) -> bool:
+        return group_id in tuple(self)
+
+    def __iter__(self) -> Iterator[GroupId]:
+        nodes = self._kafka.call(lambda server: len(server.nodes))
+        for node in range(nodes):
+            response = self._kafka.request(
+                ListGroupsRequest(), ListGroupsResponse, partition=node
+            )
+            check(response.error_code, "list groups")
+            yield from sorted(group.group_id for group in response.groups)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class Group:
+    """A group of a server. Its properties are read from the server at each access."""
+
+    def __init__(self, kafka: TopicMethods, group_id: GroupId) -> None:
+        self._kafka = kafka
+        self.group_id = group_id
+
+    def __repr__(self) -> str:
+        return f"Group({self.group_id!r})"
+
+    @property
+    def description(self) -> GroupDescription | None:
+        """The group as an admin client describes it; None when it does not exist."""
+        request = ConsumerGroupDescribeRequest(group_ids=[self.group_id])
+        (consumer,) = self._kafka.request(
+            request, ConsumerGroupDescribeResponse, group=self.group_id
+        ).groups
+        if consumer.error_code not in _NOT_A_CONSUMER_GROUP:
+            described = consumer_group(consumer, _HERE)
+        else:
+            (classic,) = self._kafka.request(
+                DescribeGroupsRequest(
+                    groups=[self.group_id], include_private_fields=True
+                ),
+                DescribeGroupsResponse,
+                group=self.group_id,
+            ).groups
+            described = classic_group(classic, _HERE)
+        if isinstance(described, GroupDescription):
+            return described
+        if (
+            isinstance(described, ApiError)
+            and described.code is ErrorCode.GROUP_ID_NOT_FOUND
+        ):
+            return None
+        raise described
+
+    @property
+    def state(self) -> str:
+        """The state by its name in Kafka, as in "Stable"; "Dead" when the group does
+        not exist."""
+        described = self.description
+        return _DEAD if described is None else described.state.value
+
+    @property
+    def members(self) -> tuple[MemberDescription, ...]:
+        """The members, with their client ids, hosts and assigned partitions."""
+        described = self.description
+        return () if described is None else described.members
+
+    @property
+    def assignment(self) -> dict[str, tuple[TopicPartition, ...]]:
+        """The assigned partitions by client id; by member id for members that have the
+        same client id as another one."""
+        members = self.members
+        counts = Counter(member.client_id for member in members)
+        return {
+            member.client_id
+            if counts[member.client_id] == 1
+            else member.member_id: member.assignment
+            for member in members
+        }
+
+    @property
+    def offsets(self) -> dict[TopicPartition, LogOffset]:
+        """The committed offsets."""
+        group = OffsetFetchRequestGroup(group_id=self.group_id, topics=None)
+        (fetched,) = self._kafka.request(
+            OffsetFetchRequest(groups=[group]),
+            OffsetFetchResponse,
+            version=_FETCH_VERSION,
+            group=self.group_id,
+        ).groups
+        if fetched.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+            return {}
+        check(fetched.error_code, f"group {self.group_id}")
+        return {
+            TopicPartition(topic.name, part.partition_index): part.committed_offset
+            for topic in fetched.topics
+            for part in topic.partitions
+            if part.committed_offset >= 0
+        }
+
+    @property
+    def lags(self) -> dict[TopicPartition, int]:
+        """The number of records after the committed offset, by partition.
+
+        It has the partitions with a committed offset, and all of the topics that
+        members subscribe to; without a committed offset every record counts.
+        """
+        offsets = self.offsets
+        partitions = set(offsets)
+        topics: set[TopicName] = set()
+        for member in self.members:
+            partitions.update(member.assignment)
+            topics.update(member.subscribed_topics or ())
+        for topic in topics:
+            try:
+                partitions.update(self._kafka.partitions_of(topic))
+            except ApiError as error:
+                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+        return {each: self._lag(each, offsets) for each in sorted(partitions)}
+
+    @property
+    def lag(self) -> int | None:
+        """The sum of `lags`; None while there are none: the group has neither committed
+        nor subscribed to a topic yet."""
+        lags = self.lags
+        return sum(lags.values()) if lags else None
+
+    def wait_for(
+        self,
+        *,
+        state: str | None = None,
+        members: int | None = None,
+        lag: int | None = None,
+        committed: Offsets | None = None,
+        timeout: float = TIMEOUT_S,
+    ) -> Group:
+        """Wait until all that is given is true at the same time; return the group.
+
+        `state` is a name as in `state`. `lag` is the greatest sum of `lags`.
+        `committed` are the smallest offsets, as in {("orders", 0): 5}. `timeout` is in
+        seconds of the test's own clock.
+
+        Raises AssertionError, with what the group is instead and with its history, and
+        ValueError for an unknown state.
+        """
+        if state is not None and state not in _STATES:
+            names = ", ".join(sorted(_STATES))
+            raise ValueError(f"there is no group state {state!r}; there are {names}")
+        deadline = time.monotonic() + timeout
+        while unmet := self._unmet(state, members, lag, committed):
+            if time.monotonic() > deadline:
+                raise AssertionError(
+                    f"not within {timeout:g} s: {'; '.join(unmet)}\n{self.report()}"
+                )
+            time.sleep(POLL_S)
+        return self
+
+    def assert_state(self, state: str) -> None:
+        """Raise AssertionError unless the group is in a state now."""
+        self._check(self._unmet(state=state))
+
+    def assert_members(self, members: int) -> None:
+        """Raise AssertionError unless the group has that many members now."""
+        self._check(self._unmet(members=members))
+
+    def assert_lag(self, lag: int) -> None:
+        """Raise AssertionError unless the sum of `lags` is exactly this number now."""
+        actual = self.lag
+        self._check([] if actual == lag else [f"lag {lag}, but it is {actual}"])
+
+    def assert_committed(self, offsets: Offsets) -> None:
+        """Raise AssertionError unless exactly these offsets of the given partitions are
+        committed now."""
+        actual = self.offsets
+        self._check(
+            [
+                f"offset {offset} of {topic}-{partition}, but it is {found}"
+                for (topic, partition), offset in offsets.items()
+                if (found := actual.get(TopicPartition(topic, partition))) != offset
+            ]
+        )
+
+    def seek(
+        self, target: Mapping[TopicName | tuple[TopicName, int], Target]
+    ) -> dict[TopicPartition, LogOffset]:
+        """Commit offsets for topics or partitions; return the committed offsets.
+
+        As in {"orders": "earliest", ("returns", 0): 5}. The group must not have
+        members: they would go on from their own positions.
+
+        Raises ApiError.
+        """
+        offsets: dict[TopicPartition, LogOffset] = {}
+        for where, position in target.items():
+            partitions = (
+                self._kafka.partitions_of(where)
+                if isinstance(where, str)
+                else [TopicPartition(*where)]
+            )
+            for each in partitions:
+                offsets[each] = (
+                    self._kafka.log_offset(*each, Position[position.upper()])
+                    if isinstance(position, str)
+                    else position
+                )
+        self.commit(offsets)
+        return offsets
+
+    def commit(self, offsets: Offsets, *, metadata: str = "") -> None:
+        """Commit offsets, as in {("orders", 0): 5}, for a group without members.
+
+        Raises ApiError, with UNKNOWN_MEMBER_ID while the group has members.
+        """
+        topics: dict[TopicName, OffsetCommitRequestTopic] = {}
+        for (name, partition), offset in offsets.items():
+            topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name))
+            topic.partitions.append(
+                OffsetCommitRequestPartition(
+                    partition_index=partition,
+                    committed_offset=offset,
+                    committed_metadata=metadata,
+                )
+            )
+        response = self._kafka.request(
+            OffsetCommitRequest(group_id=self.group_id, topics=list(topics.values())),
+            OffsetCommitResponse,
+            version=_COMMIT_VERSION,
+            group=self.group_id,
+        )
+        for committed in response.topics:
+            for part in committed.partitions:
+                where = f"{committed.name}-{part.partition_index}"
+                what = f"commit of group {self.group_id} for {where}"
+                hint = None
+                if part.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
+                    hint = "the group has members; close its consumers first"
+                check(part.error_code, what, hint)
+
+    def delete(self) -> None:
+        """Delete the group. Raises ApiError, as while it has members."""
+        request = DeleteGroupsRequest(groups_names=[self.group_id])
+        (deleted,) = self._kafka.request(
+            request, DeleteGroupsResponse, group=self.group_id
+        ).results
+        check(deleted.error_code, f"group {self.group_id}", deleted.error_message)
+
+    def report(self) -> str:
+        """Return the group's state, members and offsets, for people."""
+        described = self.description
+        lines = [f"group {self.group_id}: {_DEAD if described is None else ''}"]
+        if described is not None:
+            lines[0] += f"{described.state.value}, {described.type.value}"
+            for member in described.members:
+                name = member.instance_id or member.client_id
+                owned = ", ".join(f"{t}-{p}" for t, p in member.assignment) or "nothing"
+                lines.append(f"  member {name} ({member.member_id}) has {owned}")
+        offsets = self.offsets
+        for (topic, partition), lag in self.lags.items():
+            committed = offsets.get(TopicPartition(topic, partition), "no offset")
+            lines.append(f"  {topic}-{partition}: committed {committed}, lag {lag}")
+        return "\n".join(lines)
+
+    def _unmet(
+        self,
+        state: str | None = None,
+        members: int | None = None,
+        lag: int | None = None,
+        committed: Offsets | None = None,
+    ) -> list[str]:
+        """Return what is expected and not true."""
+        unmet = []
+        if state is not None or members is not None:
+            described = self.description
+            actual = _DEAD if described is None else described.state.value
+            member_count = 0 if described is None else len(described.members)
+            if state not in {None, actual}:
+                unmet.append(f"state {state}, but it is {actual}")
+            if members not in {None, member_count}:
+                unmet.append(f"{members} members, but there are {member_count}")
+        if lag is not None:
+            actual_lag = self.lag
+            if actual_lag is None or actual_lag > lag:
+                unmet.append(f"lag {lag}, but it is {actual_lag}")
+        if committed is not None:
+            offsets = self.offsets
+            for (topic, partition), offset in committed.items():
+                found = offsets.get(TopicPartition(topic, partition), -1)
+                if found < offset:
+                    text = "none" if found < 0 else found
+                    unmet.append(f"offset {offset} of {topic}-{partition}, not {text}")
+        return unmet
+
+    def _check(self, unmet: list[str]) -> None:
+        if unmet:
+            raise AssertionError(f"expected {'; '.join(unmet)}\n{self.report()}")
+
+    def _lag(
+        self, where: TopicPartition, offsets: Mapping[TopicPartition, LogOffset]
+    ) -> int:
+        end = self._kafka.log_offset(*where, Position.LATEST)
+        start = self._kafka.log_offset(*where, Position.EARLIEST)
+        return max(end - max(offsets.get(where, start), start), 0)
