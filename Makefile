@@ -8,6 +8,7 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.demo-ready
 LOCK := requirements-dev.txt
 RESULTS := build/facts.json
 # Number of test processes; the suite is sized for two cores.
@@ -31,7 +32,12 @@ $(READY): pyproject.toml $(LOCK) tools/setup.sh
 	@touch $@
 	@echo 'ready: $(BIN)/coterie --help'
 
-demo: $(READY) ## share a topic among three real consumers, live and then in tables
+$(DEMO_READY): pyproject.toml requirements-demo.txt tools/setup.sh
+	@bash tools/setup.sh $(VENV) demo
+	@touch $@
+
+# What the demo's tables need is installed when the demo reaches them.
+demo: $(if $(wildcard $(READY)),$(READY),$(DEMO_READY)) ## share a topic among three real consumers, live and then in tables
 	@$(BIN)/python examples/demo.py $(ARGS)
 
 test: $(READY) ## run every test, real clients and kill -9 included, in random order
@@ -100,6 +106,7 @@ lock: $(READY) ## resolve the lock files again, with hashes (ARGS=--upgrade)
 	  --output-file "$$@" pyproject.toml; }; \
 	resolve $(LOCK) --extra dev $(ARGS); \
 	resolve requirements-release.txt --extra release --constraint $(LOCK); \
+	resolve requirements-pipeline.txt --extra pipeline --constraint $(LOCK); \
 	printf '%s\n' confluent-kafka setuptools | \
 	  resolve requirements-demo.txt --constraint $(LOCK) -
 

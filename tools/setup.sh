@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# setup.sh VENV: install Coterie for development into VENV, with pip only: the packages of
-# requirements-dev.txt, each checked against its hashes, then Coterie itself, editable.
+# setup.sh VENV [dev|demo|pipeline]: install Coterie into VENV, with pip only: the packages
+# of requirements-dev.txt (or -demo, -pipeline), each checked against its hashes, then
+# Coterie itself, editable. The default is dev: Coterie with everything its tests need.
 # VENV is created with the first Python that is new enough; PYTHON=path chooses one.
 # Prints one sentence about a missing requirement and exits with 1. Host names of package
 # indexes are removed from pip's output.
 set -euo pipefail
 
 venv=$1
+kind=${2:-dev}
 
 fits() {
   command -v "$1" >/dev/null &&
@@ -48,6 +50,11 @@ pip_install() {
   }
 }
 
-echo "installing Coterie and its development tools (takes a minute the first time)"
-pip_install --require-hashes --requirement requirements-dev.txt
-pip_install --no-deps --no-build-isolation --editable .
+case $kind in
+  dev) echo "installing Coterie and its development tools (takes a minute the first time)" ;;
+  demo) echo "installing Coterie and a Kafka client" ;;
+esac
+pip_install --require-hashes --requirement "requirements-$kind.txt"
+if [ "$kind" != pipeline ]; then
+  pip_install --no-deps --no-build-isolation --editable .
+fi

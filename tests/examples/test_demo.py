@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from examples import demo
 
@@ -38,6 +40,33 @@ def test_the_demo_shows_owners_before_and_after_and_ends_in_a_report(
     assert page.startswith("<!doctype html>")
     assert "margaret" in page
     assert (tmp_path / "report.html").as_uri() in run.stdout.replace("\n", "")
+
+
+def test_packages_of_the_pipeline_are_announced_before_they_are_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    output = io.StringIO()
+    printed: list[str] = []
+
+    def install(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        printed.append(output.getvalue())
+        assert command[-1] == "pipeline"
+        return subprocess.CompletedProcess(command, 1)
+
+    monkeypatch.setattr(demo, "PIPELINE", ("no_such_module",))
+    monkeypatch.setattr(subprocess, "run", install)
+    with pytest.raises(demo.DemoFailed, match="could not be installed"):
+        demo.install_pipeline(Console(file=output, width=200))
+    assert "1.3 GB" in printed[0]
+
+
+def test_packages_of_the_pipeline_that_exist_are_not_installed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subprocess, "run", pytest.fail)
+    output = io.StringIO()
+    demo.install_pipeline(Console(file=output))
+    assert not output.getvalue()
 
 
 @pytest.mark.slow
