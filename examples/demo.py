@@ -383,9 +383,9 @@ def install_pipeline(console: Console) -> None:
     if all(map(importlib.util.find_spec, PIPELINE)):
         return
     console.print(
-        "\n[bold]The tables need the packages of the pipeline[/]: Spark, a Java runtime,"
-        " Delta Lake, DuckDB.\nThey take 1.3 GB in this environment and one to three"
-        " minutes to install. Ctrl-C ends the demo here."
+        "\n[bold]The tables need the packages of the pipeline[/]: Spark, Delta Lake,"
+        " DuckDB, Java.\nThey take 1.3 GB in this environment and one to four minutes"
+        " to install.\nCtrl-C ends the demo here."
     )
     setup = ["bash", str(ROOT / "tools" / "setup.sh"), sys.prefix, "pipeline"]
     done = subprocess.run(setup, cwd=ROOT, check=False, timeout=INSTALL_S)
