@@ -32,6 +32,8 @@ examples:
       change settings by Kafka's names; --config FILE reads them from a TOML file
   coterie serve --memory --nodes 3
       start three Kafka nodes, on ports 9092, 9093 and 9094
+  coterie serve --memory --act-as 3.9
+      have the API versions of Kafka 3.9, without the consumer group protocol of KIP-848
   coterie serve --metrics-port 9644
       serve metrics to Prometheus at http://127.0.0.1:9644/metrics, and liveness and
       readiness at /health and /ready; docs/monitoring.md describes them
@@ -102,6 +104,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="host that clients connect to (default: the host of --listen)",
     )
     parser.add_argument(
+        "--act-as",
+        metavar="RELEASE",
+        help="Kafka release, for example 3.9, whose API versions and defaults to have, "
+        "so that clients fall back as they do with it (docs/testing/act-as.md)",
+    )
+    parser.add_argument(
         "--log-format",
         choices=("text", "json"),
         default="text",
@@ -126,10 +134,13 @@ def run(options: argparse.Namespace) -> int:
     """Serve until a signal stops the process; return the exit code."""
     from coterie.broker.server.config import read_settings
     from coterie.errors import LogError, SettingError
+    from coterie.wire.releases import UnknownRelease, load_release
 
     try:
-        settings = read_settings(options.config, options.assignments)
-    except SettingError as error:
+        release = load_release(options.act_as) if options.act_as else None
+        defaults = release.settings if release else {}
+        settings = read_settings(options.config, options.assignments, defaults)
+    except (SettingError, UnknownRelease) as error:
         sys.stderr.write(f"coterie serve: {error}\n")
         return 2
     # Imported after the settings, so that an invalid setting is reported at once.
@@ -151,6 +162,7 @@ def run(options: argparse.Namespace) -> int:
         metrics_port=options.metrics_port,
         protocol=protocol,
         config=options.config,
+        release=release,
     )
 
     def ready(addresses: str) -> None:

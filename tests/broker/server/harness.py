@@ -13,18 +13,21 @@ import ssl
 import struct
 import threading
 from collections.abc import Coroutine
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 from coterie.auth.authorizer import Authorizer
 from coterie.broker.log.log import Log
 from coterie.broker.log.memory import MemoryLog
+from coterie.broker.server.config import make_settings
 from coterie.broker.server.server import Server, ServerPlan
 from coterie.settings import Settings
 from coterie.types import SecurityProtocol
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode, encode
 from coterie.wire.framing import RequestHeaderV0, read_response, write_request
+from coterie.wire.releases import load_release
 from coterie.wire.schema import Message
 
 WAIT_S = 30.0
@@ -140,15 +143,19 @@ class ThreadServer:
         log: Log | None = None,
         metrics_port: int | None = None,
         protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
+        act_as: str | None = None,
         **settings: Any,
     ) -> None:
+        release = load_release(act_as) if act_as else None
+        defaults = make_settings(release.settings) if release else Settings()
         plan = ServerPlan(
-            settings=Settings(**settings),
+            settings=replace(defaults, **settings),
             host="127.0.0.1",
             port=0,
             node_count=node_count,
             metrics_port=metrics_port,
             protocol=protocol,
+            release=release,
         )
         self.server = Server(plan, authorizer)
         self._log = log or MemoryLog()

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from coterie.broker.protocol.sasl import Authentication, SaslState
 from coterie.errors import MalformedFrame
-from coterie.wire.api import ADVERTISED, IMPLEMENTED, ApiKey, api_of
+from coterie.wire.api import ADVERTISED, IMPLEMENTED, Api, ApiKey, api_of
 from coterie.wire.codec import NO_LIMIT, decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import (
@@ -43,6 +43,7 @@ from coterie.wire.messages.sasl_authenticate import (
     SaslAuthenticateResponse,
 )
 from coterie.wire.plain_commit import read_plain_commit
+from coterie.wire.releases import Release
 from coterie.wire.schema import Message
 
 
@@ -54,21 +55,26 @@ class _RequestLayout(NamedTuple):
     tagged_response: bool
 
 
+_Layouts: TypeAlias = dict[tuple[int, int], _RequestLayout]
+
 # Filled on first use; at most one entry for each version that is served.
-_LAYOUTS: Final[dict[tuple[int, int], _RequestLayout]] = {}
+_LAYOUTS: Final[_Layouts] = {}
+_LAYOUTS_OF_RELEASES: Final[dict[str, _Layouts]] = {}
 
 
-def _request_layout(key: int, version: int) -> _RequestLayout:
+def _request_layout(key: int, version: int, release: Release | None) -> _RequestLayout:
     if key not in IMPLEMENTED:
         raise MalformedFrame(f"unknown API key {key}")
     api = api_of(ApiKey(key))
-    if version not in api.served:
+    if not _is_served(api, version, release):
         raise MalformedFrame(f"{api.key.title} v{version} is not served")
     flexible = version in api.request.FLEXIBLE
     tagged = flexible and key != ApiKey.API_VERSIONS  # G1-02
-    layout = _RequestLayout(api.request, flexible, tagged)
-    _LAYOUTS[key, version] = layout
-    return layout
+    return _RequestLayout(api.request, flexible, tagged)
+
+
+def _is_served(api: Api, version: int, release: Release | None) -> bool:
+    return version in api.served and (release is None or release.has(api.key, version))
 
 
 _OFFSET_COMMIT: Final = int(ApiKey.OFFSET_COMMIT)
@@ -150,9 +156,11 @@ class Connection:
         "_frame_bytes_max",
         "_is_alone",
         "_is_fast_path_missed",
+        "_layouts",
         "_out",
         "_pending",
         "_produce_bytes_max",
+        "_release",
         "_sasl",
         "concurrent",
         "failure",
@@ -187,6 +195,8 @@ class Connection:
         self._elements_max = elements_max
         self._produce_bytes_max = produce_bytes_max
         self._sasl = sasl
+        self._release: Release | None = None
+        self._layouts = _LAYOUTS
         self._is_alone = False
         self._is_fast_path_missed = False
         self._pending: deque[Request] = deque()
@@ -200,6 +210,11 @@ class Connection:
         self.waiting_fetch: Callable[[bytes], Any] | None = None
         """A function that may return what is the body of a request whose response
         `fetch_path` has made but not returned, in place of decoding it."""
+
+    def act_as(self, release: Release) -> None:
+        """Serve only the API versions of a Kafka release; call it before any data."""
+        self._release = release
+        self._layouts = _LAYOUTS_OF_RELEASES.setdefault(release.name, {})
 
     @property
     def in_flight(self) -> int:
@@ -411,15 +426,15 @@ class Connection:
 
     def _read(self, frame: bytes) -> Request | None:
         key, version, correlation_id = read_header_v0(frame)
-        layout = _LAYOUTS.get((key, version))
+        layout = self._layouts.get((key, version))
         if layout is None:
-            if (
-                key == ApiKey.API_VERSIONS
-                and version not in api_of(ApiKey.API_VERSIONS).served
+            if key == ApiKey.API_VERSIONS and not _is_served(
+                api_of(ApiKey.API_VERSIONS), version, self._release
             ):
                 self._refuse_api_versions(correlation_id)
                 return None
-            layout = _request_layout(key, version)
+            layout = _request_layout(key, version, self._release)
+            self._layouts[key, version] = layout
         client_id, at = self._client_id(frame, flexible=layout.flexible)
         body: Any = None
         if key == _OFFSET_COMMIT:
@@ -458,17 +473,16 @@ class Connection:
         """Respond to an ApiVersions request of an unknown version in the v0 layout,
         with the versions that are served, so that the client can retry (G1-03).
         """
-        versions = ADVERTISED[ApiKey.API_VERSIONS]
-        refusal = ApiVersionsResponse(
-            error_code=ErrorCode.UNSUPPORTED_VERSION,
-            api_keys=[
+        release = self._release
+        known = ADVERTISED if release is None else release.versions
+        low, high = known[ApiKey.API_VERSIONS]
+        refusal = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        if release is None or release.lists_versions_in_refusal:
+            refusal.api_keys = [
                 ApiVersion(
-                    api_key=ApiKey.API_VERSIONS,
-                    min_version=versions.low,
-                    max_version=versions.high,
+                    api_key=ApiKey.API_VERSIONS, min_version=low, max_version=high
                 )
-            ],
-        )
+            ]
         request = Request(ApiKey.API_VERSIONS, 0, correlation_id, "", None, False)
         self._pending.append(request)
         self.respond(request, refusal)

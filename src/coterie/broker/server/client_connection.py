@@ -37,6 +37,7 @@ from coterie.broker.server.throttle import Mute, Throttle
 from coterie.broker.server.turns import TURN_S, Turns
 from coterie.settings import Settings
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.releases import Release
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -60,9 +61,11 @@ class Connections:
         security: Security,
         *,
         has_fast_paths: bool = True,
+        release: Release | None = None,
     ) -> None:
         self.has_fast_paths = has_fast_paths
         self.settings = settings
+        self.release = release
         self.handlers = handlers
         self.security = security
         self.memory = RequestMemory(settings.queued_max_request_bytes)
@@ -169,6 +172,8 @@ class ClientConnection(asyncio.Protocol):
             fast_path_prefixes=HEARTBEAT_FRONTS if connections.has_fast_paths else (),
             sasl=self.sasl,
         )
+        if connections.release is not None:
+            self._connection.act_as(connections.release)
         if connections.has_fast_paths:
             fetches = OffsetFetchPath(node, self, connections.fetches)
             self._connection.fetch_path = fetches.respond

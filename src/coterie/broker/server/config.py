@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from coterie.auth.acl import parse_principal
@@ -142,13 +143,19 @@ NAMES: Final[Mapping[str, str]] = {
 
 
 def read_settings(
-    file: Path | None = None, assignments: Iterable[str] = ()
+    file: Path | None = None,
+    assignments: Iterable[str] = (),
+    defaults: Mapping[str, str] = MappingProxyType({}),
 ) -> Settings:
     """Return the settings of a file, overridden by assignments like "num.partitions=3".
 
+    `defaults` are values by name for settings that are given nowhere.
+
     Raises SettingError for an unreadable file, an unknown name or an invalid value.
     """
-    values: dict[str, object] = {} if file is None else _read_file(file)
+    values: dict[str, object] = dict(defaults)
+    if file is not None:
+        values |= _read_file(file)
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:

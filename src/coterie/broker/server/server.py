@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -17,6 +18,7 @@ from coterie.broker.log.log import Log
 from coterie.broker.log.memory import MemoryLog
 from coterie.broker.log.stores import open_log
 from coterie.broker.runtime.system import Timekeeping
+from coterie.broker.server.apis.cluster import api_versions
 from coterie.broker.server.assembly import Assembly
 from coterie.broker.server.audit import AuditLog
 from coterie.broker.server.broker import Node
@@ -28,6 +30,8 @@ from coterie.broker.server.secret_files import open_secrets
 from coterie.broker.server.security import Security, choose_authorizer, is_loopback
 from coterie.settings import Settings
 from coterie.types import ScramCredential, ScramMechanism, SecurityProtocol
+from coterie.wire.api import ApiKey
+from coterie.wire.releases import Release
 
 if TYPE_CHECKING:
     from coterie.broker.server.endpoint import Endpoint
@@ -55,7 +59,9 @@ class ServerPlan:
     the ports after it, or all on free ports when it is 0. `metrics_port` serves metrics
     to Prometheus on the same host; None disables them. `protocol` is the security
     protocol of all nodes. `config` is the file of the settings, if any. `ports` has the
-    port of each node, for a server that starts again on free ports it had before.
+    port of each node, for a server that starts again on free ports it had before. With
+    `release` the server has the API versions of that Kafka release; the settings of the
+    release are not applied.
     """
 
     settings: Settings
@@ -68,6 +74,7 @@ class ServerPlan:
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     config: Path | None = None
     ports: tuple[int, ...] = ()
+    release: Release | None = None
 
 
 class Server:
@@ -131,13 +138,17 @@ class Server:
         )
         self._assembly = assembly
         handlers = AuditLog().wrap(HANDLERS)
+        if plan.release is not None:
+            versions = partial(api_versions, release=plan.release)
+            handlers = {**handlers, ApiKey.API_VERSIONS: versions}
         if self._wrap_handlers is not None:
             handlers = self._wrap_handlers(handlers)
         connections = Connections(
             plan.settings,
             handlers,
             security,
-            has_fast_paths=self._wrap_handlers is None,
+            has_fast_paths=self._wrap_handlers is None and plan.release is None,
+            release=plan.release,
         )
         self._listener = Listener(connections)
         try:

@@ -52,6 +52,7 @@ from coterie.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from coterie.wire.releases import Release
 
 FEATURES: Final = (("group.version", 0, 1), ("transaction.version", 0, 2))
 """Name, lowest and highest level of each feature. Group version 1 is KIP-848 (E30-02),
@@ -73,8 +74,11 @@ _CONTROLLER_ENDPOINTS: Final = 2
 # ApiVersions.
 
 
-def api_versions(call: Call) -> None:
-    """List the APIs with their versions, and the features with their levels."""
+def api_versions(call: Call, release: Release | None = None) -> None:
+    """List the APIs with their versions, and the features with their levels.
+
+    With `release` they are those of that Kafka release.
+    """
     request: ApiVersionsRequest = call.request
     sasl = call.peer.sasl
     if sasl is not None and sasl.expects_token:
@@ -88,12 +92,26 @@ def api_versions(call: Call) -> None:
         call.respond(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
     settings = call.node.broker.settings
-    call.respond(
-        _versions(
-            has_level_zero=call.api_version >= _LEVEL_ZERO_SINCE,
-            consumer="consumer" in settings.group_coordinator_rebalance_protocols,
-            private=settings.group_consumer_client_assignors_enable,
-        )
+    response = _versions(
+        has_level_zero=call.api_version >= _LEVEL_ZERO_SINCE,
+        consumer="consumer" in settings.group_coordinator_rebalance_protocols,
+        private=settings.group_consumer_client_assignors_enable,
+    )
+    call.respond(response if release is None else _of_release(response, release))
+
+
+def _of_release(response: ApiVersionsResponse, release: Release) -> ApiVersionsResponse:
+    versions = [
+        ApiVersion(api_key=key, min_version=low, max_version=high)
+        for key, (low, high) in release.versions.items()
+    ]
+    if not release.has_features:
+        return ApiVersionsResponse(api_keys=versions)
+    return ApiVersionsResponse(
+        api_keys=versions,
+        supported_features=response.supported_features,
+        finalized_features=response.finalized_features,
+        finalized_features_epoch=response.finalized_features_epoch,
     )
 
 
