@@ -27,6 +27,7 @@ from coterie.testing.groups import Groups
 from coterie.testing.recorder import Rebalances, Requests
 from coterie.testing.topics import TopicMethods
 from coterie.testing.traffic import Traffic
+from coterie.wire.releases import load_release
 
 T = TypeVar("T")
 
@@ -40,9 +41,12 @@ class Kafka(TopicMethods):
 
     `data` is the directory of its log; without one it is kept in memory until `close`.
     `nodes` is the number of Kafka nodes that the server presents. `port` is the first
-    node's, 0 for free ports. `settings` are Kafka's, by name. Any thread may use it.
+    node's, 0 for free ports. `settings` are Kafka's, by name. With `act_as`, as in
+    "3.9", it has the API versions and defaults of that Kafka release; see
+    docs/testing/act-as.md. Any thread may use it.
 
-    Raises SettingError for invalid settings, before anything is started.
+    Raises SettingError for invalid settings and UnknownRelease, before anything is
+    started.
     """
 
     def __init__(
@@ -51,14 +55,18 @@ class Kafka(TopicMethods):
         data: Path | str | None = None,
         nodes: int = 1,
         port: int = 0,
+        act_as: str | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> None:
+        release = load_release(act_as) if act_as is not None else None
+        defaults = release.settings if release is not None else {}
         self._plan = ServerPlan(
-            settings=make_settings({**SETTINGS, **(settings or {})}),
+            settings=make_settings({**SETTINGS, **defaults, **(settings or {})}),
             host="127.0.0.1",
             port=port,
             directory=Path(data) if data is not None else None,
             node_count=nodes,
+            release=release,
         )
         self._server: Server | None = None
         self._thread: LoopThread | None = None

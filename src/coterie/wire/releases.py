@@ -68,6 +68,7 @@ def release_names() -> tuple[str, ...]:
     return _table()[0]
 
 
+@cache
 def load_release(name: str) -> Release:
     """Return a release by name: "3.9", a patch release like "3.9.1", or "0.11".
 
