@@ -27,20 +27,22 @@ from coterie.wire.messages.find_coordinator import (
 from coterie.wire.plain_commit import PlainCommit
 from coterie.wire.schema import Versions
 
+from .idle_time import skip_idle_time
+
 HANG_UP: Final = object()
 SILENCE: Final = object()
 WAIT_S: Final = 30
 OPTIONS: Final = ClientOptions(retry_backoff_ms=1, retry_backoff_max_ms=2)
 BRIEF: Final = ClientOptions(
-    retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=50
+    retry_backoff_ms=1_000, retry_backoff_max_ms=2_000, api_timeout_ms=20_000
 )
-"""Retries that soon end."""
+"""A few retries."""
 IMPATIENT: Final = ClientOptions(
-    retry_backoff_ms=1,
-    retry_backoff_max_ms=2,
-    connect_timeout_ms=20,
-    request_timeout_ms=20,
-    api_timeout_ms=50,
+    retry_backoff_ms=100,
+    retry_backoff_max_ms=200,
+    connect_timeout_ms=500,
+    request_timeout_ms=500,
+    api_timeout_ms=2_000,
 )
 """Time-outs for tests without responses."""
 
@@ -67,6 +69,7 @@ class ScriptedBroker:
         self._tasks: list[asyncio.Task[Any] | None] = []
 
     async def __aenter__(self) -> Self:
+        skip_idle_time()
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self

@@ -20,7 +20,8 @@ from coterie.client.sync import SyncAdmin, _blocking
 from coterie.errors import ApiError, ClientError, ConnectionLost
 from coterie.types import TopicPartition
 from tests.broker.server.harness import ThreadServer
-from tests.client.scripted_broker import BRIEF, OPTIONS
+from tests.client.admin.scripted_coordinators import ONCE
+from tests.client.scripted_broker import OPTIONS
 
 WAIT_S = 30
 
@@ -79,7 +80,7 @@ def test_calls_block_until_their_result(admin: SyncAdmin) -> None:
 def test_errors_are_those_of_the_admin_client(admin: SyncAdmin) -> None:
     with pytest.raises(ApiError):
         admin.delete_topics(["gone"]).all()
-    with SyncAdmin("127.0.0.1:1", BRIEF) as other, pytest.raises(ConnectionLost):
+    with SyncAdmin("127.0.0.1:1", ONCE) as other, pytest.raises(ConnectionLost):
         other.describe_cluster()
     with pytest.raises(ClientError, match="is not an address"):
         SyncAdmin("nowhere")

@@ -364,7 +364,6 @@ async def test_queued_requests_are_not_sent_after_a_lost_connection() -> None:
         assert len(first.asked_of(DeleteGroupsRequest)) == 12
 
 
-@pytest.mark.slow
 async def test_a_broker_that_times_out_fails_its_own_groups_only() -> None:
     async with (
         ScriptedCoordinators(2) as coordinators,
@@ -401,7 +400,6 @@ async def test_an_unreachable_cluster_fails_the_whole_call() -> None:
             await admin.describe_groups(["a"])
 
 
-@pytest.mark.slow
 async def test_a_group_fails_with_the_retriable_error_at_the_deadline() -> None:
     async with (
         ScriptedCoordinators() as coordinators,
