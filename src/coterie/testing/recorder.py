@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from coterie.testing.names import api_named
@@ -122,6 +123,7 @@ class _Record(Generic[Entry]):
     def __init__(self, limit: int) -> None:
         self._entries: deque[Entry] = deque(maxlen=limit)
         self._changed = threading.Condition()
+        self._changes = 0
         self.dropped = 0
         """The number of entries that were dropped because of the limit."""
 
@@ -130,11 +132,12 @@ class _Record(Generic[Entry]):
         with self._changed:
             self.dropped += len(self._entries) == self._entries.maxlen
             self._entries.append(entry)
-            self._changed.notify_all()
+            self.notify()
 
     def notify(self) -> None:
         """Wake the threads that wait, because an entry has changed."""
         with self._changed:
+            self._changes += 1
             self._changed.notify_all()
 
     def clear(self) -> None:
@@ -155,15 +158,22 @@ class _Record(Generic[Entry]):
         self, find: Callable[[], list[Entry]], count: int, timeout_s: float, what: str
     ) -> list[Entry]:
         deadline = time.monotonic() + timeout_s
-        with self._changed:
-            while len(found := find()) < count:
-                left_s = deadline - time.monotonic()
-                if left_s <= 0:
-                    raise AssertionError(
-                        f"{len(found)} of {count} {what} within {timeout_s:g} s"
-                    )
-                self._changed.wait(left_s)
-        return found
+        while True:
+            # The search is outside the lock: it must not delay the server.
+            seen = self._changes
+            found = find()
+            if len(found) >= count:
+                return found
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise AssertionError(
+                    f"{len(found)} of {count} {what} within {timeout_s:g} s"
+                )
+            with self._changed:
+                self._changed.wait_for(partial(self._is_changed, seen), left_s)
+
+    def _is_changed(self, seen: int) -> bool:
+        return self._changes != seen
 
 
 class Requests(_Record[RecordedRequest]):
@@ -207,7 +217,7 @@ class Requests(_Record[RecordedRequest]):
         def find() -> list[RecordedRequest]:
             return [
                 each
-                for each in tuple(self._entries)
+                for each in self
                 if each.is_done
                 and wanted.matches(each)
                 and (errors is None or errors in each.errors)
@@ -259,7 +269,7 @@ class Rebalances(_Record[Rebalance]):
         def find() -> list[Rebalance]:
             return [
                 each
-                for each in tuple(self._entries)
+                for each in self
                 if each.group == group and each.outcome is not None
             ]
 
@@ -281,7 +291,7 @@ class Rebalances(_Record[Rebalance]):
                         "generation_after", fields.get("epoch_after")
                     ),
                 )
-                self._changed.notify_all()
+                self.notify()
 
     def _start(self, at: int | None, time_ms: int, fields: Mapping[str, Any]) -> None:
         if at is not None:

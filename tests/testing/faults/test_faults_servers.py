@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,12 @@ from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from coterie.wire.record_batch import LogRecord, encode_batch
 from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 from tests.testing.clients import (
@@ -192,7 +199,50 @@ def test_commits_to_a_full_disk_are_refused_and_not_kept(
         assert until_loaded(client) == 5
 
 
+def test_records_for_a_full_disk_are_refused(kafka: Kafka, client: WireClient) -> None:
+    batch = encode_batch([LogRecord(0, 0, None, b"value")])
+    part = PartitionProduceData(index=0, records=batch)
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=1_000,
+        topic_data=[TopicProduceData(name="t", partition_data=[part])],
+    )
+    with kafka.faults.disk_full(times=1):
+        codes = [
+            client.call(request, 9).responses[0].partition_responses[0].error_code
+            for _ in range(2)
+        ]
+
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
+    refused, _ = kafka.requests.of("Produce", topic="t")
+    assert (refused.fault, refused.record_bytes) == ("disk_full", len(batch))
+    assert refused.request.topic_data[0].partition_data[0].records is None
+
+
 # The server as a whole.
+
+
+def test_faults_come_and_go_while_requests_arrive(
+    kafka: Kafka, client: WireClient
+) -> None:
+    """Two threads add and remove faults; each request gets its own response."""
+
+    def add_and_remove() -> None:
+        for _ in range(50):
+            fault = kafka.faults.reply("OffsetCommit", MOVED.name, group="g")
+            kafka.faults.loading(group="other").remove()
+            fault.remove()
+
+    threads = [threading.Thread(target=add_and_remove) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    codes = {commit_code(client) for _ in range(100)}
+    for thread in threads:
+        thread.join()
+
+    assert codes <= {0, MOVED}
+    assert kafka.faults.active == ()
+    assert commit_code(client) == 0
 
 
 def test_requests_and_faults_outlive_a_restart(

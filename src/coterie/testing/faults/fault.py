@@ -13,6 +13,8 @@ from coterie.broker.server.call import Handler
 from coterie.testing.faults.recorded_call import RecordedCall
 from coterie.testing.recorder import WAIT_S, Filter, RecordedRequest
 
+HITS_MAX: Final = 10_000
+"""The largest number of requests that `Fault.hits` keeps: the first ones."""
 _SHOWN_MAX: Final = 20
 """The largest number of requests that an error message lists."""
 
@@ -78,6 +80,8 @@ class Fault:
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
         self.hits: list[RecordedRequest] = []
+        self.hit_count = 0
+        """The number of requests that the fault hit, of which `hits` has the first."""
         self.arguments: dict[str, str | int | bool | None] = {}
         """The arguments of the call that made the fault."""
         self.number = 0
@@ -100,18 +104,18 @@ class Fault:
     @property
     def hit(self) -> bool:
         """Whether the fault hit a request."""
-        return bool(self.hits)
+        return self.hit_count > 0
 
     def wait_for_hit(self, count: int = 1, timeout_s: float = WAIT_S) -> None:
         """Wait until the fault hit `count` requests. Raises AssertionError after
         `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
-            while len(self.hits) < count:
+            while self.hit_count < count:
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
                     raise AssertionError(
-                        f"{len(self.hits)} of {count} hits within {timeout_s:g} s; "
+                        f"{self.hit_count} of {count} hits within {timeout_s:g} s; "
                         f"{self._explain()}"
                     )
                 self._changed.wait(left_s)
@@ -141,7 +145,7 @@ class Fault:
         what = f"{self.name}({self.rule.filter})"
         if not requests:
             return f"{what} hit no request: none arrived"
-        return f"{what} hit {len(self.hits)} requests; these arrived:{listed}"
+        return f"{what} hit {self.hit_count} requests; these arrived:{listed}"
 
     # Called in the server's event loop.
 
@@ -153,7 +157,7 @@ class Fault:
         with self._changed:
             self._matched += 1
             if self._matched <= rule.after or (
-                rule.times is not None and len(self.hits) >= rule.times
+                rule.times is not None and self.hit_count >= rule.times
             ):
                 return False
         self.add_hit(recorded)
@@ -162,7 +166,9 @@ class Fault:
     def add_hit(self, recorded: RecordedRequest) -> None:
         """Record a request that the fault hit."""
         with self._changed:
-            self.hits.append(recorded)
+            self.hit_count += 1
+            if len(self.hits) < HITS_MAX:
+                self.hits.append(recorded)
             self._changed.notify_all()
 
     def apply(self, call: RecordedCall, handler: Handler) -> None:
