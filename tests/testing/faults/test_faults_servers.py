@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from coterie.broker.server.server import Server
 from coterie.testing.kafka import Kafka
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -167,6 +168,29 @@ def test_a_member_of_a_consumer_group_is_fenced(
 
     assert response.error_code == error
     assert fault.hit
+
+
+def test_the_replacement_of_a_member_can_be_fenced(
+    kafka: Kafka, client: WireClient
+) -> None:
+    consumer_heartbeat(client, 0, "i")
+    kafka.faults.fence("g", "i")
+    first = member_ids(kafka)
+    kafka.faults.fence("g", "i")
+
+    assert len(first) == len(member_ids(kafka)) == 1
+    assert first != member_ids(kafka)
+
+
+def member_ids(kafka: Kafka) -> list[str]:
+    """Return the members of the KIP-848 group g."""
+
+    def read(server: Server) -> list[str]:
+        broker = server.assembly.broker
+        state = broker.runtime.shards[broker.shard_of("g")].shard.state
+        return list(state.consumer_groups["g"].members)
+
+    return kafka.call(read)
 
 
 def test_fencing_an_unknown_member_names_the_known_ones(

@@ -1,0 +1,136 @@
+"""The record of every API's requests, without a server."""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from coterie.broker.server.call import Call
+from coterie.testing.traffic import Traffic
+from coterie.wire.api import ApiKey, api_of
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTransaction,
+)
+from coterie.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from tests.testing.test_error_responses import FAMILIES, full_request
+
+ID = bytes(range(16))
+
+
+class FakePeer:
+    """A connection that keeps the responses."""
+
+    client_host = "/10.0.0.1"
+    principal = "User:a"
+
+    def __init__(self) -> None:
+        catalog = SimpleNamespace(topic_name={ID: "t"}.get)
+        broker = SimpleNamespace(catalog=catalog, clock=lambda: 7)
+        self.node = SimpleNamespace(broker=broker, node_id=1)
+        self.responses: list[Any] = []
+
+    def send_response(self, token: Any, response: Any) -> None:
+        self.responses.append(response)
+
+
+def record(request: Any, version: int, response: Any = None) -> Any:
+    """Pass a request through `Traffic`; return what it recorded."""
+    traffic, peer = Traffic(), FakePeer()
+    key = request.API_KEY
+    handlers = traffic.wrap({key: lambda call: call.respond(response)})
+    fake: Any = peer
+    handlers[key](Call(request, version, "c", fake, token=None))
+    assert peer.responses == [response]
+    (recorded,) = traffic.requests
+    return recorded
+
+
+@pytest.mark.parametrize(("api", "version"), FAMILIES)
+def test_every_request_is_recorded(api: Any, version: int) -> None:
+    recorded = record(full_request(api.request, version, Random(version)), version)
+
+    assert (recorded.api, recorded.version) == (api.key.title, version)
+    assert recorded.is_done
+    for names in (recorded.groups, recorded.members, recorded.topics):
+        assert all(isinstance(name, str) for name in names)
+
+
+def test_the_members_of_a_leave_request_are_recorded() -> None:
+    members = [
+        MemberIdentity(member_id="m"),
+        MemberIdentity(group_instance_id="i"),
+    ]
+
+    recorded = record(LeaveGroupRequest(group_id="g", members=members), 5)
+
+    assert (recorded.groups, recorded.members) == (("g",), ("m", "i"))
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4),
+        (FindCoordinatorRequest(key_type=1, key="x"), 3),
+        (AddPartitionsToTxnRequest(v3_and_below_transactional_id="x"), 3),
+        (
+            AddPartitionsToTxnRequest(
+                transactions=[AddPartitionsToTxnTransaction(transactional_id="x")]
+            ),
+            4,
+        ),
+    ],
+)
+def test_transactional_ids_are_recorded(request_: Any, version: int) -> None:
+    assert record(request_, version).transactional_id == "x"
+
+
+def test_topics_of_configurations_are_recorded() -> None:
+    resources = [
+        IncrementalAlterConfigsResource(resource_type=2, resource_name="t"),
+        IncrementalAlterConfigsResource(resource_type=32, resource_name="g"),
+    ]
+
+    recorded = record(IncrementalAlterConfigsRequest(resources=resources), 1)
+
+    assert recorded.topics == ("t",)
+
+
+def test_records_of_a_fetch_are_counted_and_not_kept() -> None:
+    request = FetchRequest(
+        topics=[FetchTopic(topic_id=ID, partitions=[FetchPartition()])]
+    )
+    part = PartitionData(records=b"12345", error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+    response = FetchResponse(
+        responses=[FetchableTopicResponse(topic_id=ID, partitions=[part])]
+    )
+
+    recorded = record(request, 13, response)
+
+    assert (recorded.topics, recorded.record_bytes) == (("t",), 5)
+    assert recorded.response.responses[0].partitions[0].records is None
+    assert recorded.errors == ("OFFSET_OUT_OF_RANGE",)
+    assert part.records == b"12345"
+
+
+def test_an_encoded_response_is_decoded() -> None:
+    recorded = record(api_of(ApiKey.HEARTBEAT).request(group_id="g"), 0, b"\0\x10")
+
+    assert recorded.errors == ("NOT_COORDINATOR",)
