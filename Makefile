@@ -19,7 +19,7 @@ SEEDS ?= 1-10000
 # More arguments for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
 
-.PHONY: help setup demo test interop differential quick compiled dist check format bench fuzz faults sim mutants conformance lock versions spark42 clean
+.PHONY: help setup demo test interop differential quick compiled dist check format bench fuzz faults sim mutants conformance docs lock versions spark42 clean
 
 help: ## list these targets
 	@echo 'Coterie: Kafka consumer groups in Python. Start with: make demo'
@@ -99,6 +99,10 @@ sim: $(READY) ## run the simulation: exhaustive, 10,000 seeds, and all mutants
 
 mutants: $(READY) ## change src at random places, and count the faults that tests detect
 	@$(BIN)/python -m mutation.automated --jobs $(JOBS) --write $(ARGS)
+
+docs: $(READY) ## build the docs site into build/site; ARGS=serve for a live preview
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs $(or $(ARGS),build --strict --quiet)
+	@echo 'read build/site/index.html'
 
 lock: $(READY) ## resolve the lock files again, with hashes (ARGS=--upgrade)
 	@resolve() { $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
