@@ -258,3 +258,15 @@ def test_lines_are_limited(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Non
         log._log("rebalance", 1_000, {})
     log._log("rebalance", 2_000, {})
     assert [line.get("suppressed") for line in lines()] == [None, None, None, 7]
+
+
+def test_a_listener_gets_the_events_above_the_limit_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rebalance_log, "LINES_PER_S", 3)
+    log = RebalanceLog()
+    heard: list[int] = []
+    log.listener = lambda event, time_ms, fields: heard.append(time_ms)
+    for _ in range(10):
+        log._log("rebalance", 1_000, {})
+    assert heard == [1_000] * 10

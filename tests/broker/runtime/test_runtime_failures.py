@@ -228,3 +228,30 @@ def test_stored_offsets_that_cannot_be_read_are_an_error_of_their_group(
     for record in caplog.records:
         assert "coterie.db is damaged" in record.getMessage()
         assert record.exc_info is None
+
+
+# A coordinator that moves; only the test kit moves one.
+
+
+def test_a_reloaded_shard_keeps_its_writes_and_fails_pending_requests() -> None:
+    world = World(shard_count=1)
+    world.call(commit_request("g", 5), "g")
+    staged = world.submit(commit_request("g", 6), "g")
+    joining = world.submit(join_request("j"), "j", 3)
+
+    world.runtime.reload_shard(0)
+
+    assert joining[0].error_code == ErrorCode.NOT_COORDINATOR
+    world.loop.settle()
+    assert commit_error(staged[0]) == ErrorCode.NONE
+    assert world.offset("g") == 6
+    assert world.phases == {Phase.ACTIVE}
+
+
+def test_a_shard_that_is_loading_is_not_loaded_twice() -> None:
+    world = World(shard_count=1, starts=False)
+    world.start()
+    world.runtime.reload_shard(0)
+    world.loop.settle()
+
+    assert (world.phases, world.runtime.reloads) == ({Phase.ACTIVE}, 0)
