@@ -164,7 +164,7 @@ class Server:
                 new_uuid=environment.new_uuid,
             ),
             scheduler=self.loop,
-            timekeeping=Timekeeping(self.clock, self.clock, self.loop),
+            timekeeping=Timekeeping(self.clock, self.clock, self.loop, self.loop),
         )
         self._compacting: set[int] = set()
         self._snapshotting: set[int] = set()

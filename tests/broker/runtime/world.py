@@ -166,7 +166,7 @@ class World:
                 new_uuid=random_uuid,
             ),
             scheduler=self.loop,
-            timekeeping=Timekeeping(self.clock, self.clock, self.loop),
+            timekeeping=Timekeeping(self.clock, self.clock, self.loop, self.loop),
         )
         self.runtime.make_shard = self.make_shard
         self.runtime.on_growth(lambda *grown: self.grown.append(grown))

@@ -71,7 +71,8 @@ class DataPlane:
     ) -> None:
         self.log = log
         self.catalog = catalog
-        self.clock, self.wall_clock, self.timer_scheduler = timekeeping
+        self.clock, self.wall_clock = timekeeping.steady, timekeeping.wall
+        self.timekeeping = timekeeping
         self.scheduler = scheduler
         self.run_in_worker = run_in_worker
         self._flusher = flusher

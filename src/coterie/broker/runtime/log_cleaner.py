@@ -194,7 +194,7 @@ class LogCleaner:
     ) -> None:
         assert delay >= 0
         if not self._is_stopped:
-            self._timer = self._data.timer_scheduler.call_later(
+            self._timer = self._data.timekeeping.checks.call_later(
                 delay, lambda: self._run_steps(work, outcome)
             )
 

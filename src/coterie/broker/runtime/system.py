@@ -84,13 +84,15 @@ class Timekeeping(NamedTuple):
 
     `steady` never steps back, for timeouts; `wall` is the system time, which the
     timestamps of records are compared with. Both are in ms since the epoch. The delays
-    of `scheduler` are times of `steady`. What belongs to connections, such as quotas
+    of `scheduler` and `checks` are times of `steady`; `checks` is for periodic work,
+    which may be late. What belongs to connections, such as quotas
     and the waits of fetches, uses the event loop and `steady_clock` instead.
     """
 
     steady: Callable[[], int]
     wall: Callable[[], int]
     scheduler: Scheduler
+    checks: Scheduler
 
 
 def random_uuid() -> bytes:

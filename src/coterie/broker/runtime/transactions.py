@@ -200,7 +200,7 @@ class TransactionPlane:
         self._timers.add(transaction.transactional_id)
         timed_out = partial(self._timed_out, transaction.transactional_id)
         delay_ms = max(transaction.expires_at_ms - self._data.clock(), after_ms)
-        scheduler = self._data.timer_scheduler
+        scheduler = self._data.timekeeping.scheduler
         # An EndTxn that waits in a socket was sent in time.
         wake = partial(after_reads, scheduler, timed_out)
         scheduler.call_later(delay_ms / 1000, wake)

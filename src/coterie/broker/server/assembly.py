@@ -82,7 +82,7 @@ class Assembly:
             )
         loop = asyncio.get_running_loop()
         clock = steady_clock()
-        time = timekeeping or Timekeeping(clock, wall_clock, loop)
+        time = timekeeping or Timekeeping(clock, wall_clock, loop, loop)
         flusher = Flusher(log, loop, threaded=not isinstance(log, MemoryLog))
         acls = authorizer if isinstance(authorizer, AclAuthorizer) else None
         catalog = Catalog(settings, range(1, node_count + 1), acls)

@@ -235,7 +235,9 @@ class FakeBroker:
             self.log,
             self.flusher,
             self.catalog,
-            timekeeping=Timekeeping(self.clock, self.wall_clock, self.scheduler),
+            timekeeping=Timekeeping(
+                self.clock, self.wall_clock, self.scheduler, self.scheduler
+            ),
             scheduler=self.scheduler,
         )
         self.data.load()
