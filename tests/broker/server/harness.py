@@ -23,6 +23,7 @@ from coterie.broker.log.memory import MemoryLog
 from coterie.broker.server.config import make_settings
 from coterie.broker.server.server import Server, ServerPlan
 from coterie.settings import Settings
+from coterie.testing.clock import Clock
 from coterie.types import SecurityProtocol
 from coterie.wire.api import ApiKey, api_of
 from coterie.wire.codec import decode, encode
@@ -144,6 +145,7 @@ class ThreadServer:
         metrics_port: int | None = None,
         protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
         act_as: str | None = None,
+        clock: Clock | None = None,
         **settings: Any,
     ) -> None:
         release = load_release(act_as) if act_as else None
@@ -157,7 +159,9 @@ class ThreadServer:
             protocol=protocol,
             release=release,
         )
-        self.server = Server(plan, authorizer)
+        self._clock = clock
+        timekeeping = None if clock is None else clock.timekeeping()
+        self.server = Server(plan, authorizer, timekeeping=timekeeping)
         self._log = log or MemoryLog()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="server")
@@ -165,7 +169,7 @@ class ThreadServer:
     def __enter__(self) -> Self:
         self._thread.start()
         try:
-            self.run(self.server.start(self._log))
+            self.run(self._start())
         except BaseException:
             self._end_thread()
             raise
@@ -182,6 +186,11 @@ class ThreadServer:
             self.run(self.server.stop())
         finally:
             self._end_thread()
+
+    async def _start(self) -> None:
+        await self.server.start(self._log)
+        if self._clock is not None:
+            self._clock.attach(self.server.assembly.broker)
 
     def _end_thread(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
