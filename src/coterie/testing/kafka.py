@@ -22,6 +22,7 @@ from coterie.broker.log.memory import MemoryLog
 from coterie.broker.server.config import make_settings
 from coterie.broker.server.server import Server, ServerPlan
 from coterie.client.loop_thread import LoopThread
+from coterie.testing.clock import Clock
 from coterie.testing.faults.registry import Faults
 from coterie.testing.groups import Groups
 from coterie.testing.recorder import Rebalances, Requests
@@ -68,6 +69,9 @@ class Kafka(TopicMethods):
             node_count=nodes,
             release=release,
         )
+        self.clock = Clock()
+        """The time of groups, offsets, logs and transactions, which `clock.advance`
+        moves. It is kept over `restart`."""
         self._server: Server | None = None
         self._thread: LoopThread | None = None
         self._log: Log | None = None
@@ -140,7 +144,11 @@ class Kafka(TopicMethods):
         if self._server is not None:
             raise RuntimeError("this Kafka is already running")
         thread = LoopThread("coterie-kafka")
-        server = Server(self._plan, wrap_handlers=self._traffic.wrap)
+        server = Server(
+            self._plan,
+            timekeeping=self.clock.timekeeping(),
+            wrap_handlers=self._traffic.wrap,
+        )
         try:
             thread.wait(server.start(self._log or self._new_log()))
             thread.wait(self._attach(server))
@@ -227,6 +235,7 @@ class Kafka(TopicMethods):
 
     async def _attach(self, server: Server) -> None:
         self._traffic.attach(server.assembly.broker, asyncio.get_running_loop())
+        self.clock.attach(server.assembly.broker)
 
     def _end(self, how: Callable[[Server], Coroutine[Any, Any, None]]) -> None:
         server, thread = self.server, self._thread
@@ -236,3 +245,4 @@ class Kafka(TopicMethods):
             thread.wait(how(server))
         finally:
             thread.close()
+            self.clock.detach()
