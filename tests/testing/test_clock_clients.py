@@ -10,13 +10,19 @@ import aiokafka
 import kafka as kafka_python
 import pytest
 from aiokafka.errors import CommitFailedError as AiokafkaCommitFailed
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.errors import CommitFailedError as KafkaPythonCommitFailed
 
 from coterie.testing import Kafka
 from tests.real_clients.aiokafka_members import wait_until
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_S, eventually
 
 pytestmark = pytest.mark.slow
 
@@ -98,6 +104,21 @@ def test_confluent_kafka_stays_with_keep_sessions(kafka: Kafka, protocol: str) -
     member.commit()
     assert member.calls == ["assign"]
     member.consumer.close()
+
+
+def test_confluent_kafka_is_fenced_when_its_transaction_timed_out(kafka: Kafka) -> None:
+    producer = Producer(
+        {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "x"}
+    )
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(TOPIC, b"v")
+    assert producer.flush(DEADLINE_S) == 0
+    kafka.clock.advance(minutes=1)
+    with pytest.raises(KafkaException) as fenced:
+        producer.commit_transaction()
+    assert fenced.value.args[0].code() == KafkaError._FENCED
+    assert fenced.value.args[0].fatal()
 
 
 def test_kafka_python_loses_its_partitions_and_joins_again(kafka: Kafka) -> None:
