@@ -143,6 +143,13 @@ class Group:
         return _DEAD if described is None else described.state.value
 
     @property
+    def type(self) -> str | None:
+        """The protocol of its members: "classic", or "consumer" for KIP-848, also while
+        members of both are in it; None when the group does not exist."""
+        described = self.description
+        return None if described is None else described.type.value
+
+    @property
     def members(self) -> tuple[MemberDescription, ...]:
         """The members, with their client ids, hosts and assigned partitions."""
         described = self.description

@@ -68,8 +68,11 @@ class InProcess(ABC):
 
         def start(server: Server) -> Future[Any]:
             broker = server.assembly.broker
-            index = partition if group is None else broker.shard_of(group)
-            peer = _Peer(broker.nodes[index % len(broker.nodes)])
+            if group is None:
+                node = broker.nodes[partition % len(broker.nodes)]
+            else:
+                node = broker.shard_node(broker.shard_of(group))
+            peer = _Peer(node)
             HANDLERS[message.API_KEY](
                 _UnrestrictedCall(message, version, CLIENT_ID, peer, None)
             )
