@@ -111,7 +111,7 @@ lock: $(READY) ## resolve the lock files again, with hashes (ARGS=--upgrade)
 	resolve $(LOCK) --extra dev $(ARGS); \
 	resolve requirements-release.txt --extra release --constraint $(LOCK); \
 	resolve requirements-pipeline.txt --extra pipeline --constraint $(LOCK); \
-	printf '%s\n' confluent-kafka setuptools | \
+	printf '%s\n' confluent-kafka rich setuptools | \
 	  resolve requirements-demo.txt --constraint $(LOCK) -
 
 versions: $(READY) ## run the fast tests with the lowest and the newest dependencies

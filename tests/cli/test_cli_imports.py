@@ -22,10 +22,9 @@ except SystemExit:
     pass
 print("loaded:", *sys.modules)
 """
-HEAVY = ("asyncio", "ssl", "rich", "logging", "dataclasses", "coterie.client")
+HEAVY = ("asyncio", "ssl", "logging", "dataclasses", "coterie.client")
 """Modules that `--help` must not import."""
 NOT_FOR_LIST = (
-    "rich",
     "prometheus_client",
     "crc32c",
     "cramjam",

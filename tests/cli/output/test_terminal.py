@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from io import StringIO
 
+import pytest
+
 from coterie.cli.output.emit import ProgressBar
 from coterie.cli.output.outcome import Column, Item, show_duration
 from coterie.cli.output.terminal import LiveTable, terminal_table
@@ -39,9 +41,9 @@ def test_a_narrow_terminal_wraps_titles_and_text_but_not_numbers() -> None:
         "LOG-END-",
         "OFFSET",
         "1234567",
-        "ong-name",
+        "ng-name",
     ]
-    assert "".join(line[:10].strip() for line in lines[2:]) == "a-rather-long-name"
+    assert "".join(line[:11].strip() for line in lines[2:]) == "a-rather-long-name"
 
 
 def test_a_live_table_shows_rows_and_lines_below() -> None:
@@ -50,6 +52,62 @@ def test_a_live_table_shows_rows_and_lines_below() -> None:
         table.show(COLUMNS, [ITEM], ["a note"])
     assert "a-rather-long-name" in stdout.getvalue()
     assert "a note" in stdout.getvalue()
+
+
+def test_text_wraps_at_spaces_and_wide_characters_take_two_cells() -> None:
+    item: Item = {"name": "\u65e5\u672c\u8a9e of records", "end": 1}
+    text = ESCAPES.sub("", terminal_table(COLUMNS, [item], width=17))
+    assert [line.split()[0] for line in text.splitlines()[2:]] == [
+        "\u65e5\u672c\u8a9e",
+        "of",
+        "records",
+    ]
+    assert text.splitlines()[2].endswith("       1")
+
+
+def test_rows_of_errors_are_red_unless_colors_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failed: Item = {**ITEM, "error": "no broker responded"}
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    header, row, _ = terminal_table(COLUMNS, [failed], width=80).split("\n")
+    assert header.startswith("\x1b[1mNAME")
+    assert row.startswith("\x1b[31ma-rather-long-name")
+    assert row.endswith("\x1b[0m")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[31m" not in terminal_table(COLUMNS, [failed], width=80)
+    monkeypatch.setenv("TERM", "dumb")
+    assert "\x1b" not in terminal_table(COLUMNS, [failed], width=80)
+
+
+def test_a_live_table_replaces_the_lines_drawn_before() -> None:
+    stdout = Terminal()
+    with LiveTable(stdout) as table:
+        table.show(COLUMNS, [ITEM], ["a note"])
+        first = len(stdout.getvalue())
+        table.show(COLUMNS, [ITEM], [])
+        assert stdout.getvalue()[first:].startswith("\x1b[3A\r")
+        assert stdout.getvalue().endswith("\x1b[K\n\x1b[J")
+        assert "\x1b[?25h" not in stdout.getvalue()
+    assert stdout.getvalue().endswith("\x1b[?25h")
+
+
+def test_a_live_table_is_cut_to_the_screen_and_complete_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LINES", "6")
+    monkeypatch.setenv("COLUMNS", "80")
+    stdout = Terminal()
+    items: list[Item] = [{"name": f"group-{each}", "end": each} for each in range(9)]
+    with LiveTable(stdout) as table:
+        table.show(COLUMNS, items, [])
+        drawn = stdout.getvalue()
+        assert drawn.count("\n") == 5
+        assert "group-2" in drawn
+        assert "group-3" not in drawn
+    assert "\x1b[5A\r" in stdout.getvalue()
+    assert "group-8" in stdout.getvalue()
 
 
 def test_progress_starts_after_a_second_and_is_erased() -> None:

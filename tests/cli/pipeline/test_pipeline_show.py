@@ -267,4 +267,4 @@ def test_no_show_command_imports_spark(story_lake: Path) -> None:
     )
     loaded = set(done.stdout.rpartition("loaded:")[2].split())
     assert "pyarrow" in loaded
-    assert not loaded & {"pyspark", "py4j", "jinja2", "rich", "pandas"}
+    assert not loaded & {"pyspark", "py4j", "jinja2", "pandas"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from coterie.errors import SettingError
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Any, Self
+    from typing import Self
 
     from coterie.pipeline.gold.settings import GoldSettings
     from coterie.pipeline.lake.lake import Lake
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 _FOLLOW_KEEP_HOURS: Final = 1
 """A version a second for a week would be too many files."""
+_BAR_WIDTH: Final = 30
+_ERASE_LINE: Final = "\x1b[K"
+"""Erases from the cursor to the end of its line."""
 
 
 def _add_gold_settings(parser: argparse.ArgumentParser) -> None:
@@ -258,23 +262,9 @@ class ProgressDisplay:
     """A progress bar at a terminal, removed at the end; nothing elsewhere."""
 
     def __init__(self) -> None:
-        self._bar: Any = None
-        self._task: Any = None
+        self._is_shown = sys.stderr.isatty()
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn
-
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.completed:,.0f} of {task.total:,.0f}"),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self._bar.start()
-            self._task = self._bar.add_task("starting", total=1)
         return self
 
     def __exit__(
@@ -283,11 +273,16 @@ class ProgressDisplay:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._write("")
 
     def __call__(self, step: str, done: int, total: int) -> None:
-        if self._bar is not None:
-            self._bar.update(
-                self._task, description=step, completed=done, total=max(total, 1)
-            )
+        filled = "#" * (_BAR_WIDTH * min(done, total) // max(total, 1))
+        bar = f"[{filled:<{_BAR_WIDTH}}]"
+        self._write(f"{step} {bar} {done:,} of {max(total, 1):,}")
+
+    def _write(self, line: str) -> None:
+        if self._is_shown:
+            # A line that wraps could not be erased.
+            width = shutil.get_terminal_size().columns
+            sys.stderr.write(f"\r{line[: width - 1]}{_ERASE_LINE}")
+            sys.stderr.flush()
