@@ -62,6 +62,16 @@ def test_an_unknown_setting_returns_exit_code_2_and_one_sentence(
     assert error.startswith("coterie serve: unknown setting 'num.partition'")
 
 
+def test_an_unknown_release_returns_exit_code_2_and_the_known_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["serve", "--memory", "--act-as", "5.0"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(
+        "coterie serve: unknown Kafka release '5.0'; known are 0.11"
+    )
+
+
 @pytest.mark.slow
 def test_an_unknown_assignor_returns_exit_code_2_and_one_sentence(
     capsys: pytest.CaptureFixture[str],

@@ -49,6 +49,15 @@ def test_a_name_value_pair_overrides_the_file(tmp_path: Path) -> None:
     assert (settings.num_partitions, settings.offset_metadata_max_bytes) == (4, 100)
 
 
+def test_defaults_are_overridden_by_the_file_and_by_a_pair(tmp_path: Path) -> None:
+    file = tmp_path / "coterie.toml"
+    file.write_text("num.partitions = 3\n")
+    names = ("num.partitions", "group.max.size", "offset.metadata.max.bytes")
+    settings = read_settings(file, ["group.max.size=4"], dict.fromkeys(names, "2"))
+    assert (settings.num_partitions, settings.group_max_size) == (3, 4)
+    assert settings.offset_metadata_max_bytes == 2
+
+
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
