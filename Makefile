@@ -53,7 +53,7 @@ differential: $(READY) ## send random requests to Apache Kafka and Coterie, comp
 	@$(BIN)/python -m tests.differential build/kafka $(ARGS)
 
 quick: $(READY) ## run the tests that take under a quarter of a second each
-	@$(BIN)/pytest -n $(JOBS) -q -m 'not slow' \
+	@$(BIN)/pytest -n $(JOBS) -q -m 'not slow' --hypothesis-profile=quick \
 	  --ignore tests/real_clients --ignore tests/crash $(ARGS)
 
 compiled: $(READY) ## build a wheel with a compiled core; run fast and client tests on it

@@ -41,6 +41,10 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+# `make quick` checks a quarter of the usual examples; `make test` has them all.
+settings.register_profile(
+    "quick", parent=settings.get_profile("coterie"), max_examples=25
+)
 settings.load_profile("coterie")
 
 

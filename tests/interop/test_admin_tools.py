@@ -21,7 +21,7 @@ TOOLS: Final = "org.apache.kafka.tools."
 CONFIGS: Final = "kafka.admin.ConfigCommand"
 TRANSACTIONS: Final = TOOLS + "TransactionsCommand"
 REASSIGN: Final = TOOLS + "reassign.ReassignPartitionsCommand"
-ANSWER_S: Final = 15.0
+ANSWER_S: Final = 60.0
 
 
 class Tools:

@@ -27,7 +27,7 @@ class AiokafkaMember(ConsumerRebalanceListener):
         self._config = {
             "bootstrap_servers": bootstrap,
             "group_id": group,
-            "session_timeout_ms": 6_000,
+            "session_timeout_ms": 45_000,
             "heartbeat_interval_ms": 300,
             "auto_offset_reset": "earliest",
             "enable_auto_commit": False,

@@ -14,7 +14,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from tests.broker.server.secured import Certificates
 from tests.support.waiting import DEADLINE_S, eventually
 
-ANSWER_S: Final = 15
+ANSWER_S: Final = 60
 
 
 @dataclass(frozen=True)

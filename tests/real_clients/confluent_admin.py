@@ -5,15 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConsumerGroupDescription,
+    NewTopic,
+    ResourceType,
+)
 
 from tests.support.waiting import eventually
 
-ANSWER_S = 15.0
+ANSWER_S = 60.0
 
 
 def admin_client(bootstrap: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap})
+
+
+def alter_group(
+    admin: AdminClient,
+    group: str,
+    name: str,
+    value: str | None,
+    how: AlterConfigOpType = AlterConfigOpType.SET,
+) -> None:
+    """Change one configuration of a group."""
+    entry = ConfigEntry(name, value, incremental_operation=how)
+    change = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+    admin.incremental_alter_configs([change])[change].result(ANSWER_S)
 
 
 def create_topic(bootstrap: str, topic: str, *, partitions: int) -> str:

@@ -21,7 +21,8 @@ from confluent_kafka import (
 from tests.support.waiting import DEADLINE_S
 
 POLL_S = 0.02
-CLASSIC_TIMEOUTS: Final = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300}
+CLASSIC_TIMEOUTS: Final = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 300}
+"""No session ends on a busy machine, and clients learn of a rebalance soon."""
 
 
 class ReadRecord(NamedTuple):

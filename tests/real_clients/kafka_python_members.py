@@ -33,7 +33,7 @@ class KafkaPythonMember(ConsumerRebalanceListener):
         self._consumer = KafkaConsumer(
             bootstrap_servers=bootstrap,
             group_id=group,
-            session_timeout_ms=6_000,
+            session_timeout_ms=45_000,
             heartbeat_interval_ms=300,
             auto_offset_reset="earliest",
             auto_commit_interval_ms=200,

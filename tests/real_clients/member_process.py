@@ -8,10 +8,13 @@ import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
+from typing import Final
 
 from tests.real_clients.confluent_members import consumer_settings
 from tests.support.waiting import eventually
 
+CRASHED_SESSION_MS: Final = 6_000
+"""Session time-out of members that are killed, the least that Kafka accepts."""
 # The script prints the number of assigned partitions after each change. It never
 # commits.
 SCRIPT = """
@@ -37,6 +40,8 @@ class MemberProcess:
     ) -> None:
         self._folder = tempfile.TemporaryDirectory()
         self._output = Path(self._folder.name) / "stdout"
+        if config.get("group_protocol", "classic") == "classic":
+            config = {"session_timeout_ms": CRASHED_SESSION_MS, **config}
         settings = json.dumps(consumer_settings(bootstrap, group, **config))
         command = [sys.executable, "-c", SCRIPT, topic, settings]
         with self._output.open("wb") as stdout:
@@ -52,7 +57,7 @@ class MemberProcess:
     def kill(self) -> None:
         """Kill the process with SIGKILL, so that it does not leave the group."""
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(60)
 
     def __enter__(self) -> MemberProcess:
         return self

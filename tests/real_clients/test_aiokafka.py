@@ -36,7 +36,7 @@ from tests.real_clients.member_process import MemberProcess
 from tests.support.waiting import DEADLINE_S, PAUSE_S
 
 PARTITIONS = 4
-TEST_S = 60
+TEST_S = 300
 ASSIGNORS = {
     "range": {},
     "roundrobin": {"partition_assignment_strategy": (RoundRobinPartitionAssignor,)},

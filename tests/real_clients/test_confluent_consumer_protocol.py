@@ -8,17 +8,18 @@ from functools import partial
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.real_clients.confluent_admin import (
     ANSWER_S,
     admin_client,
+    alter_group,
     numbered_values,
     produce,
 )
 from tests.real_clients.confluent_members import ConfluentGroup, ConfluentMember
 from tests.real_clients.group_admin import member_ids
-from tests.real_clients.member_process import MemberProcess
+from tests.real_clients.member_process import CRASHED_SESSION_MS, MemberProcess
 
 PARTITIONS = 4
 ALL = frozenset(range(PARTITIONS))
@@ -89,8 +90,13 @@ def test_a_second_member_gets_half_of_the_partitions_and_no_other_moves(
 
 @pytest.mark.fact("E1-03")
 def test_a_slow_revocation_delays_only_the_revoked_partitions(
-    bootstrap: str, group: str, new_topic: Callable[[str, int], str]
+    bootstrap: str,
+    admin: AdminClient,
+    group: str,
+    new_topic: Callable[[str, int], str],
 ) -> None:
+    session = str(CRASHED_SESSION_MS)
+    alter_group(admin, group, "consumer.session.timeout.ms", session)
     topic = new_topic("six", 6)
     with contextlib.closing(consumers(bootstrap, group, topic)) as members:
         quick, slow = members.join(), members.join()
@@ -121,16 +127,21 @@ def test_the_partitions_of_a_leaving_member_are_reassigned(
         revocations = len(second.revoked)
         members.leave(first)
         assert member_ids(bootstrap, group) == {second.consumer.memberid()}
-        # Well within the session timeout: the member leaves explicitly.
-        members.poll_until(lambda: second.owned == ALL, within_s=5)
+        # Within the session time-out of 45 s: the member leaves explicitly.
+        members.poll_until(lambda: second.owned == ALL, within_s=30)
         assert len(second.revoked) == revocations
 
 
 @pytest.mark.slow
 @pytest.mark.fact("E6-03", "E8-02")
 def test_the_partitions_of_crashed_members_are_reassigned(
-    bootstrap: str, group: str, new_topic: Callable[[str, int], str]
+    bootstrap: str,
+    admin: AdminClient,
+    group: str,
+    new_topic: Callable[[str, int], str],
 ) -> None:
+    session = str(CRASHED_SESSION_MS)
+    alter_group(admin, group, "consumer.session.timeout.ms", session)
     topic = new_topic("six", 6)
     produce(bootstrap, topic, numbered_values(20, partitions=6))
     crashing = partial(

@@ -10,7 +10,6 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
-    ConfigEntry,
     ConfigResource,
     ConfigSource,
     ResourceType,
@@ -19,7 +18,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource as PythonResource
 from kafka.admin import ConfigResourceType
 
-from tests.real_clients.confluent_admin import ANSWER_S
+from tests.real_clients.confluent_admin import ANSWER_S, alter_group
 from tests.support.waiting import eventually
 
 SESSION = "consumer.session.timeout.ms"
@@ -41,14 +40,6 @@ def described(admin: AdminClient, group: str) -> dict[str, tuple[str, int]]:
     return {name: (one.value, one.source) for name, one in found.items()}
 
 
-def alter(
-    admin: AdminClient, group: str, name: str, value: str | None, how: AlterConfigOpType
-) -> None:
-    entry = ConfigEntry(name, value, incremental_operation=how)
-    change = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
-    admin.incremental_alter_configs([change])[change].result(ANSWER_S)
-
-
 @pytest.mark.fact("E21-05", "E21-10")
 def test_librdkafka_describes_and_alters_group_configurations(
     admin: AdminClient, group: str
@@ -60,13 +51,13 @@ def test_librdkafka_describes_and_alters_group_configurations(
     }
     before = described(admin, group)
     assert {before[SESSION][1], before[HEARTBEAT][1]} <= servers
-    alter(admin, group, SESSION, "50000", AlterConfigOpType.SET)
+    alter_group(admin, group, SESSION, "50000", AlterConfigOpType.SET)
     eventually(
         lambda: described(admin, group)[SESSION] == ("50000", own),
         expected="the new session timeout",
     )
     assert described(admin, group)[HEARTBEAT] == before[HEARTBEAT]
-    alter(admin, group, SESSION, None, AlterConfigOpType.DELETE)
+    alter_group(admin, group, SESSION, None, AlterConfigOpType.DELETE)
     eventually(
         lambda: described(admin, group)[SESSION] == before[SESSION],
         expected="the default again",
@@ -79,7 +70,7 @@ def test_librdkafka_gets_the_error_of_an_invalid_group_configuration(
     admin: AdminClient, group: str, name: str, value: str
 ) -> None:
     with pytest.raises(KafkaException) as refused:
-        alter(admin, group, name, value, AlterConfigOpType.SET)
+        alter_group(admin, group, name, value, AlterConfigOpType.SET)
     error = refused.value.args[0]
     assert error.code() == KafkaError.INVALID_CONFIG
     assert name in error.str()

@@ -22,7 +22,7 @@ from tests.real_clients.member_process import MemberProcess
 from tests.support.waiting import eventually
 
 PARTITIONS = 4
-ANSWER_S = 15
+ANSWER_S = 60
 ASSIGNORS = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,

@@ -157,9 +157,9 @@ def test_each_group_of_a_deletion_has_its_own_error(
 def test_topics_are_created_once_described_and_deleted(
     admin: KafkaAdminClient, name: str
 ) -> None:
-    admin.create_topics({name: {"num_partitions": 3}}, timeout_ms=15_000)
+    admin.create_topics({name: {"num_partitions": 3}}, timeout_ms=60_000)
     with pytest.raises(TopicAlreadyExistsError):
-        admin.create_topics({name: {"num_partitions": 3}}, timeout_ms=15_000)
+        admin.create_topics({name: {"num_partitions": 3}}, timeout_ms=60_000)
     eventually(lambda: name in admin.list_topics(), expected="the topic")
     (found,) = admin.describe_topics([name])
     assert len(found["partitions"]) == 3

@@ -68,7 +68,7 @@ def test_a_group_reads_each_record_once_and_commits(
 ) -> None:
     values = {p: [b"%d-%d" % (p, i) for i in range(25)] for p in range(4)}
     produce(bootstrap, topic, values)
-    settings = ("-X", "auto.offset.reset=earliest", "-X", "session.timeout.ms=6000")
+    settings = ("-X", "auto.offset.reset=earliest", "-X", "session.timeout.ms=45000")
     output = kcat(bootstrap, "-G", group, "-c", "100", "-q", *settings, topic)
     assert sorted(output.split()) == sorted(
         value.decode() for those in values.values() for value in those

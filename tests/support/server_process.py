@@ -21,8 +21,8 @@ from tests.broker.server.harness import WireClient
 from tests.support.waiting import eventually
 
 READY = "coterie ready on "
-START_S = 60.0
-STOP_S = 20.0
+START_S = 120.0
+STOP_S = 60.0
 
 
 class ServerProcess:

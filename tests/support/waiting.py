@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 PAUSE_S = 0.05
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 
 Value = TypeVar("Value")
 

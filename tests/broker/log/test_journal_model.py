@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
 from coterie.broker.log.journal import JournalLog
@@ -144,6 +145,7 @@ def _end(log: Log, name: str) -> None:
             log.checkpoint()
 
 
+@pytest.mark.slow
 @given(st.lists(steps, max_size=40))
 def test_both_logs_have_the_same_contents(
     history: list[tuple[str, bool, int]],

@@ -142,12 +142,12 @@ class GatedLog(MemoryLog):
 
     def _wait(self) -> None:
         self.threads.append(threading.current_thread().name)
-        assert self.gate.wait(10)
+        assert self.gate.wait(60)
 
 
 async def until(condition: Callable[[], bool]) -> None:
     """Run the event loop until a condition holds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0)
 

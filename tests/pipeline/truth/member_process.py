@@ -82,7 +82,7 @@ class ProcessMember:
         """Kill the process; its group evicts the member after the session timeout."""
         from_s = now()
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(60)
         self._output.unlink()
         self._journal.revoked(self.group, self.client_id, self.owned, from_s)
         self.owned = frozenset()

@@ -32,7 +32,7 @@ from coterie.wire.codec import decode, encode
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.schema import Message, Struct
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 TURNS_MAX = 10_000
 SHARDS = 5
 
