@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from coterie.client.admin.describe_groups import classic_group, consumer_group
 from coterie.client.admin.groups import (
@@ -22,7 +22,7 @@ from coterie.client.admin.groups import (
 )
 from coterie.errors import ApiError
 from coterie.testing.in_process import TIMEOUT_S, check
-from coterie.testing.topics import Position, TopicMethods
+from coterie.testing.topics import Position
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_describe import (
@@ -50,6 +50,9 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 
+if TYPE_CHECKING:
+    from coterie.testing.kafka import Kafka
+
 Offsets: TypeAlias = (
     Mapping[tuple[TopicName, int], LogOffset] | Mapping[TopicPartition, LogOffset]
 )
@@ -76,7 +79,7 @@ class Groups(Mapping[GroupId, "Group"]):
     later. Iteration and `in` are about those that exist.
     """
 
-    def __init__(self, kafka: TopicMethods) -> None:
+    def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
 
     def __getitem__(self, group_id: GroupId) -> Group:
@@ -101,7 +104,7 @@ class Groups(Mapping[GroupId, "Group"]):
 class Group:
     """A group of a server. Its properties are read from the server at each access."""
 
-    def __init__(self, kafka: TopicMethods, group_id: GroupId) -> None:
+    def __init__(self, kafka: Kafka, group_id: GroupId) -> None:
         self._kafka = kafka
         self.group_id = group_id
 
@@ -234,6 +237,19 @@ class Group:
         Raises AssertionError, with what the group is instead and with its history, and
         ValueError for an unknown state.
         """
+        for _ in self.attempts(state, members, lag, committed, timeout):
+            time.sleep(POLL_S)
+        return self
+
+    def attempts(
+        self,
+        state: str | None,
+        members: int | None,
+        lag: int | None,
+        committed: Offsets | None,
+        timeout: float,
+    ) -> Iterator[None]:
+        """Yield while the condition of `wait_for` is false; raise what it raises."""
         if state is not None and state not in _STATES:
             names = ", ".join(sorted(_STATES))
             raise ValueError(f"there is no group state {state!r}; there are {names}")
@@ -243,8 +259,7 @@ class Group:
                 raise AssertionError(
                     f"not within {timeout:g} s: {'; '.join(unmet)}\n{self.report()}"
                 )
-            time.sleep(POLL_S)
-        return self
+            yield
 
     def assert_state(self, state: str) -> None:
         """Raise AssertionError unless the group is in a state now."""
@@ -335,8 +350,12 @@ class Group:
         ).results
         check(deleted.error_code, f"group {self.group_id}", deleted.error_message)
 
+    def history(self) -> str:
+        """Return the group's recorded requests and rebalances as a table."""
+        return self._kafka.history(self.group_id)
+
     def report(self) -> str:
-        """Return the group's state, members and offsets, for people."""
+        """Return the group's state, members, offsets and history, for people."""
         described = self.description
         lines = [f"group {self.group_id}: {_DEAD if described is None else ''}"]
         if described is not None:
@@ -349,7 +368,7 @@ class Group:
         for (topic, partition), lag in self.lags.items():
             committed = offsets.get(TopicPartition(topic, partition), "no offset")
             lines.append(f"  {topic}-{partition}: committed {committed}, lag {lag}")
-        return "\n".join(lines)
+        return "\n".join([*lines, self.history()])
 
     def _unmet(
         self,
