@@ -136,6 +136,10 @@ def test_a_cluster_has_the_parameters_of_its_marker(run: Run) -> None:
             assert len(kafka.bootstrap_servers.split(",")) == 2
             assert kafka.server.assembly.broker.settings.num_partitions == 7
 
+        @pytest.mark.kafka(act_as="3.9")
+        def test_older(kafka_cluster, kafka_group):
+            assert kafka_cluster.groups["billing"].state == "Dead"
+
         @pytest.mark.kafka(nodes=3)
         def test_without_effect(kafka):
             pass
@@ -143,7 +147,7 @@ def test_a_cluster_has_the_parameters_of_its_marker(run: Run) -> None:
         "--strict-markers",
         ini="kafka_nodes = 2\nkafka_settings =\n  num.partitions = 7\n",
     )
-    result.assert_outcomes(passed=3, errors=1)
+    result.assert_outcomes(passed=4, errors=1)
     result.stdout.fnmatch_lines(["*marker kafka is for the fixture kafka_cluster*"])
 
 
