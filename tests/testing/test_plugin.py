@@ -6,17 +6,13 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
-from importlib.metadata import entry_points
 
 import pytest
 
+from tests.support.pytest_plugin import MODULE, PLUGIN
+
 pytest_plugins = ["pytester"]
 
-MODULE = "coterie.testing.plugin"
-IS_INSTALLED = any(
-    each.value == MODULE for each in entry_points(group="pytest11", name="coterie")
-)
-PLUGIN = () if IS_INSTALLED else ("-p", MODULE)
 COMMON = (*PLUGIN, "-p", "no:randomly", "-p", "no:cacheprovider", "-Werror")
 
 INI = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from coterie.client.admin.describe_groups import classic_group, consumer_group
 from coterie.client.admin.groups import (
@@ -22,7 +22,7 @@ from coterie.client.admin.groups import (
 )
 from coterie.errors import ApiError
 from coterie.testing.in_process import TIMEOUT_S, check
-from coterie.testing.topics import Position
+from coterie.testing.topics import Position, TopicMethods
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.consumer_group_describe import (
@@ -50,9 +50,6 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 
-if TYPE_CHECKING:
-    from coterie.testing.kafka import Kafka
-
 Offsets: TypeAlias = (
     Mapping[tuple[TopicName, int], LogOffset] | Mapping[TopicPartition, LogOffset]
 )
@@ -79,7 +76,7 @@ class Groups(Mapping[GroupId, "Group"]):
     later. Iteration and `in` are about those that exist.
     """
 
-    def __init__(self, kafka: Kafka) -> None:
+    def __init__(self, kafka: TopicMethods) -> None:
         self._kafka = kafka
 
     def __getitem__(self, group_id: GroupId) -> Group:
@@ -104,7 +101,7 @@ class Groups(Mapping[GroupId, "Group"]):
 class Group:
     """A group of a server. Its properties are read from the server at each access."""
 
-    def __init__(self, kafka: Kafka, group_id: GroupId) -> None:
+    def __init__(self, kafka: TopicMethods, group_id: GroupId) -> None:
         self._kafka = kafka
         self.group_id = group_id
 

@@ -45,6 +45,10 @@ class InProcess(ABC):
     def call(self, function: Callable[[Server], T]) -> T:
         """Call a function with the server in the server's thread; return its result."""
 
+    @abstractmethod
+    def history(self, group: GroupId | None = None) -> str:
+        """Return the requests and rebalances of a group, or of all, as a table."""
+
     def request(
         self,
         message: Message,
