@@ -28,6 +28,10 @@ ROOT_PAGES: Final[Mapping[str, str]] = {
 """Files beside docs/, and the names of their pages."""
 KIT: Final = "testing/"
 """The folder whose pages are added to the navigation if mkdocs.yml lacks them."""
+RECORDS: Final = ("conformance", "decisions")
+"""Folders of pages that a search lists after all others."""
+WIDE: Final = ("index" + MD, "alternatives" + MD)
+"""Pages without columns beside the text."""
 
 _LINK: Final = re.compile(
     r"\[(?P<text>[^\]]*)\]\((?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)"
@@ -61,6 +65,10 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Insert generated texts, and correct links that leave docs/."""
     folder = posixpath.dirname(page.file.src_uri)
+    if folder in RECORDS:
+        page.meta.setdefault("search", {"boost": 0.2})
+    if page.file.src_uri in WIDE:
+        page.meta.setdefault("hide", ["navigation", "toc"])
     return _outside_code(
         generated(markdown),
         lambda text: _LINK.sub(lambda match: _link(match, folder), text),

@@ -30,7 +30,9 @@ class Settings:
     group_initial_rebalance_delay_ms: int = 3_000
     """Time for which the first rebalance of an empty group waits for more members."""
     group_min_session_timeout_ms: int = 6_000
+    """Least session timeout that a member of a classic group may request."""
     group_max_session_timeout_ms: int = 1_800_000
+    """Largest session timeout that a member of a classic group may request."""
     group_max_size: int = INT32_MAX
     """Largest number of members of a classic group."""
     group_max_pending_members: int = 10_000
@@ -41,11 +43,15 @@ class Settings:
     group_consumer_session_timeout_ms: int = 45_000
     """Time without a heartbeat after which a member is fenced."""
     group_consumer_min_session_timeout_ms: int = 45_000
+    """Least session timeout that a group configuration may set."""
     group_consumer_max_session_timeout_ms: int = 60_000
+    """Largest session timeout that a group configuration may set."""
     group_consumer_heartbeat_interval_ms: int = 5_000
     """Heartbeat interval that the coordinator sends to members."""
     group_consumer_min_heartbeat_interval_ms: int = 5_000
+    """Least heartbeat interval that a group configuration may set."""
     group_consumer_max_heartbeat_interval_ms: int = 15_000
+    """Largest heartbeat interval that a group configuration may set."""
     group_consumer_max_size: int = INT32_MAX
     """Largest number of members of a consumer group."""
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
@@ -62,7 +68,9 @@ class Settings:
     group_consumer_assignment_interval_ms: int = 1_000
     """Least time between two target assignments of a group."""
     group_consumer_min_assignment_interval_ms: int = 0
+    """Least assignment interval that a group configuration may set."""
     group_consumer_max_assignment_interval_ms: int = 15_000
+    """Largest assignment interval that a group configuration may set."""
     group_coordinator_rebalance_protocols: tuple[str, ...] = ("classic", "consumer")
     """Group protocols that are served."""
     group_consumer_client_assignors_enable: bool = False
@@ -75,11 +83,14 @@ class Settings:
     offsets_retention_minutes: int = 10_080
     """Minutes after which the offsets of an empty group expire."""
     offsets_retention_check_interval_ms: int = 600_000
+    """Interval at which expired offsets are removed."""
     offsets_topic_num_partitions: int = 50
+    """Number of partitions of `__consumer_offsets`."""
     offsets_topic_partition_max_groups: int = 50_000
     """Coterie only: largest number of groups in one partition of
     `__consumer_offsets`."""
     offsets_commit_timeout_ms: int = 5_000
+    """Time after which a response fails whose records are not durable yet."""
 
     # Nodes.
     broker_rack: tuple[str, ...] = ()
@@ -88,6 +99,7 @@ class Settings:
 
     # Topics and their data.
     auto_create_topics_enable: bool = True
+    """Whether a Metadata request may create a topic that does not exist."""
     num_partitions: int = 1
     """Partitions of a topic that is created without a number."""
     max_partitions: int = 200_000
@@ -96,9 +108,11 @@ class Settings:
     """Coterie only: largest number of ACL bindings, of SCRAM credentials, of groups
     with configurations, and of transactional ids."""
     log_retention_ms: int = 604_800_000
+    """Time after which records are deleted; -1 for none."""
     log_retention_bytes: int = -1
     """Size of a partition above which its oldest batches are deleted; -1 for none."""
     log_retention_check_interval_ms: int = 300_000
+    """Interval at which records are deleted by retention."""
     log_cleaner_enable: bool = True
     """Whether topics with `cleanup.policy=compact` are compacted."""
     log_flush_sync: bool = True
@@ -120,6 +134,7 @@ class Settings:
     fetch_max_bytes: int = 57_671_680
     """Largest Fetch response."""
     delete_topic_enable: bool = True
+    """Whether topics may be deleted."""
     max_incremental_fetch_session_cache_slots: int = 1_000
     """Largest number of fetch sessions (KIP-227)."""
     max_incremental_fetch_session_cache_partitions: int = 500_000
@@ -161,7 +176,9 @@ class Settings:
     """Coterie only: time without progress (1,024 bytes a second) after which an
     incomplete request closes its connection."""
     max_connections: int = INT32_MAX
+    """Largest number of open connections."""
     max_connections_per_ip: int = INT32_MAX
+    """Largest number of open connections of one address."""
     max_connections_per_ip_overrides: tuple[str, ...] = ()
     """Other limits for some addresses, as in "127.0.0.1:200"."""
     max_in_flight_requests_per_connection: int = 1_000
@@ -180,6 +197,7 @@ class Settings:
     controller_quota_window_num: int = 11
     """Samples of a burst that `controller_mutation_rate` allows."""
     controller_quota_window_size_seconds: int = 1
+    """Length of one sample of `controller_mutation_rate`."""
     max_connection_creation_rate: int = INT32_MAX
     """Connections accepted per second."""
 
@@ -187,16 +205,20 @@ class Settings:
     ssl_keystore_location: str = ""
     """Path of the PEM file with the server's private key and certificate chain."""
     ssl_keystore_type: str = "PEM"
+    """Format of the keystore; PEM is the only one."""
     ssl_key_password: str = field(default="", repr=False)
+    """Password of an encrypted private key."""
     ssl_truststore_location: str = ""
     """Path of the PEM file with the certificates that client certificates are verified
     against."""
     ssl_truststore_type: str = "PEM"
+    """Format of the truststore; PEM is the only one."""
     ssl_client_auth: str = "none"
     """Client certificates: none, requested or required."""
     ssl_principal_mapping_rules: str = "DEFAULT"
     """Rules from a certificate's distinguished name to a principal (KIP-371)."""
     sasl_enabled_mechanisms: tuple[str, ...] = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+    """SASL mechanisms that clients may use."""
     sasl_server_max_receive_size: int = 524_288
     """Largest request before authentication is complete."""
     sasl_users_file: str = ""

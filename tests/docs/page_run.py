@@ -37,7 +37,7 @@ from tests.support.server_process import ServerProcess
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
-COMMAND_S = 240.0
+COMMAND_S = 500.0
 READY = re.compile(r"coterie ready on (\S+)")
 ADDRESS = re.compile(r"(?:127\.0\.0\.1|localhost|kafka\.example):9\d{3}")
 FENCE = re.compile(

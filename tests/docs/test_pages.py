@@ -43,7 +43,7 @@ def names(*globs: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)  # a page starts Spark
+@pytest.mark.timeout(600)  # a page starts Spark
 @pytest.mark.parametrize("name", names(*RUN))
 def test_the_code_of_a_page_runs(name: str, tmp_path: Path) -> None:
     with PageRun(tmp_path) as run:
