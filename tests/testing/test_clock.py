@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import select
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from coterie.broker.log.stores import open_log
-from coterie.broker.runtime.log_cleaner import LogCleaner
+from coterie.testing import Kafka
 from coterie.testing.clock import Clock
 from coterie.wire.messages.create_topics import (
     CreatableTopic,
@@ -30,7 +31,12 @@ from coterie.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from coterie.wire.messages.list_transactions import ListTransactionsRequest
-from coterie.wire.record_batch import LogRecord, encode_batch
+from coterie.wire.record_batch import (
+    LogRecord,
+    decode_records,
+    encode_batch,
+    split_batches,
+)
 from tests.broker.server.apis.fake_broker import produce_request
 from tests.broker.server.harness import ThreadServer, WireClient
 from tests.interop.exchanges.members import (
@@ -94,9 +100,15 @@ def create_topic(
     assert created.topics[0].error_code == 0, created
 
 
-def produce(wire: WireClient, topic: str, timestamp_ms: int) -> Any:
+def produce(
+    wire: WireClient,
+    topic: str,
+    timestamp_ms: int,
+    key: bytes = b"k",
+    value: bytes | None = b"v",
+) -> Any:
     """Produce a record; return the response of the partition."""
-    batch = encode_batch([LogRecord(0, timestamp_ms, b"k", b"v")])
+    batch = encode_batch([LogRecord(0, timestamp_ms, key, value)])
     response = wire.call(produce_request(batch, topic=topic), 9)
     [[found]] = [each.partition_responses for each in response.responses]
     return found
@@ -201,46 +213,41 @@ def test_another_loop_can_advance(clock: Clock, server: ThreadServer) -> None:
     assert clock.now - before == timedelta(days=1)
 
 
-def test_timers_fire_in_order_each_at_its_own_time(
+def test_advance_waits_for_the_worker_thread(
     clock: Clock, server: ThreadServer
 ) -> None:
-    timers = server.server.assembly.broker.data.timekeeping.scheduler
-    start_ms = clock.now_ms
-    fired: list[int] = []
+    events: list[str] = []
+    may_end = threading.Event()
 
-    def fire() -> None:
-        fired.append(clock.now_ms - start_ms)
-        if len(fired) == 1:
-            timers.call_later(1, fire)
+    async def start() -> None:
+        broker = server.server.assembly.broker
+        broker.data.run_in_worker(may_end.wait, lambda _: events.append("decoded"))
+        asyncio.get_running_loop().call_later(0.02, may_end.set)
 
-    async def schedule() -> None:
-        for delay in (3, 1, 2):
-            timers.call_later(delay, fire)
-        timers.call_later(1.5, fire).cancel()
-        timers.call_later(60, fire)
-
-    server.run(schedule())
-    clock.advance(seconds=59)
-    assert fired == [1_000, 2_000, 2_000, 3_000]
+    server.run(start())
+    clock.advance(seconds=1)
+    assert events == ["decoded"]
 
 
-def test_a_timer_that_fails_does_not_end_the_advance(
-    clock: Clock, server: ThreadServer
+def test_advance_says_why_a_paused_server_does_not_finish(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    failures: list[str] = []
-    timers = server.server.assembly.broker.data.timekeeping.scheduler
+    monkeypatch.setattr("coterie.testing.clock._WAIT_S", 0.01)
+    with Kafka() as kafka:
+        kafka.pause()
+        with pytest.raises(TimeoutError, match="resume it if it is paused"):
+            kafka.clock.advance(days=1)
+        kafka.resume()
 
-    async def schedule() -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(
-            lambda _, context: failures.append(context["message"])
-        )
-        timers.call_later(1, lambda: 1 // 0)  # type: ignore[arg-type]
-        timers.call_later(2, lambda: failures.append("next"))
 
-    server.run(schedule())
-    clock.advance(seconds=3)
-    assert failures == ["a bug in a timer", "next"]
+def test_the_time_of_kafka_survives_a_kill() -> None:
+    with Kafka() as kafka:
+        kafka.clock.advance(days=1)
+        kafka.kill()
+        kafka.clock.advance(days=1)
+        kafka.restart()
+        kafka.clock.advance(days=1)
+        assert kafka.clock.now - datetime.now(UTC) > timedelta(days=2, hours=23)
 
 
 # Members.
@@ -298,6 +305,31 @@ def test_keep_sessions_keeps_members_of_both_protocols(
     clock.advance(seconds=45)
     assert beat(wire, member) == UNKNOWN_MEMBER_ID
     assert consumer.beat().error_code == UNKNOWN_MEMBER_ID
+
+
+def test_keep_sessions_keeps_a_member_that_sends_heartbeats_meanwhile(
+    clock: Clock, server: ThreadServer, wire: WireClient
+) -> None:
+    member = join_classic(wire, "g", "t", session_timeout_ms=45_000)
+    broker = server.server.assembly.broker
+    entries = broker.runtime.shards[broker.shard_of("g")].timers.entries
+    beats: list[int] = []
+
+    def renew() -> None:
+        entries["session", "g", member.id].deadline_ms = clock.now_ms + 45_000
+        beats.append(clock.now_ms)
+        broker.data.timekeeping.scheduler.call_later(3_600, renew)
+
+    async def start() -> None:
+        renew()
+
+    server.run(start())
+    clock.advance(days=1, keep_sessions=True)
+    assert len(beats) == 25
+    clock.advance(seconds=44)
+    assert beat(wire, member) == 0
+    clock.advance(seconds=45)
+    assert beat(wire, member) == UNKNOWN_MEMBER_ID
 
 
 def test_a_classic_member_that_does_not_rejoin_is_removed(
@@ -398,6 +430,19 @@ def test_a_transaction_that_is_too_old_is_aborted(
     assert offsets(wire, "g", {"t": [0]}, stable=True) == {("t", 0): -1}
 
 
+@pytest.mark.slow
+def test_transactional_ids_expire_a_week_after_their_last_transaction(
+    clock: Clock, wire: WireClient
+) -> None:
+    transactions = Transactions(wire, "x")
+    transactions.commit("g", {("t", 0): 5})
+    transactions.end(commit=True)
+    clock.advance(days=6)
+    assert state_of_transactions(wire) == {"x": "CompleteCommit"}
+    clock.advance(days=1, minutes=6)
+    assert state_of_transactions(wire) == {}
+
+
 def state_of_transactions(wire: WireClient) -> Mapping[str, str]:
     response = wire.call(ListTransactionsRequest(), 0)
     return {
@@ -418,6 +463,39 @@ def test_retention_deletes_records_of_the_past(clock: Clock, wire: WireClient) -
     clock.advance(hours=1, minutes=6)
     assert offset_at(wire, "log", EARLIEST) == 1
     assert offset_at(wire, "log", LATEST) == 2
+
+
+@pytest.mark.slow
+def test_compaction_removes_tombstones_after_delete_retention(
+    clock: Clock, wire: WireClient
+) -> None:
+    create_topic(
+        wire,
+        "log",
+        cleanup_policy="compact",
+        min_cleanable_dirty_ratio="0",
+        delete_retention_ms=str(24 * 3_600_000),
+    )
+    for key, value in ((b"k", b"v"), (b"k", None), (b"last", b"v")):
+        produce(wire, "log", clock.now_ms, key, value)
+    clock.advance(minutes=6)
+    assert keys(wire, "log") == [(b"k", None), (b"last", b"v")]
+    clock.advance(days=1)
+    produce(wire, "log", clock.now_ms, b"last", b"w")
+    clock.advance(minutes=6)
+    assert keys(wire, "log") == [(b"last", b"v"), (b"last", b"w")]
+
+
+def keys(wire: WireClient, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    """Return keys and values of all records."""
+    partition = FetchPartition(partition_max_bytes=1 << 20)
+    request = FetchRequest(topics=[FetchTopic(topic=topic, partitions=[partition])])
+    [[found]] = [each.partitions for each in wire.call(request, 12).responses]
+    return [
+        (record.key, record.value)
+        for _, batch in split_batches(found.records)
+        for record in decode_records(batch)
+    ]
 
 
 @pytest.mark.slow
@@ -461,25 +539,3 @@ def test_a_fetch_waits_in_real_time(
         produce(wire, "log", clock.now_ms)
         [[found]] = [each.partitions for each in other.receive().responses]
         assert found.records
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("days", [8, 365])
-def test_a_long_advance_makes_few_rounds_of_retention(
-    clock: Clock,
-    server: ThreadServer,
-    monkeypatch: pytest.MonkeyPatch,
-    days: int,
-) -> None:
-    rounds: list[int] = []
-    clean = LogCleaner._round
-
-    def count(cleaner: LogCleaner) -> Any:
-        rounds.append(clock.now_ms)
-        return clean(cleaner)
-
-    monkeypatch.setattr(LogCleaner, "_round", count)
-    clock.advance(days=days)
-    assert 250 < len(rounds) < 700
-    last_minutes = (rounds[-1] - rounds[-2]) / 60_000
-    assert last_minutes == pytest.approx(5, abs=0.1)

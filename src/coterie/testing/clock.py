@@ -9,32 +9,33 @@ that means for each client.
 from __future__ import annotations
 
 import asyncio
-import heapq
-import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from typing import Any, Final, TypedDict, Unpack
 
 from coterie.broker.runtime.decoding import Outcome, RunInWorker
 from coterie.broker.runtime.system import Timekeeping
 from coterie.broker.runtime.timers import Entry
 from coterie.broker.server.broker import Broker
+from coterie.testing.clock_timers import (
+    CHECK_INTERVAL_MS_MIN,
+    CHECK_PARTS,
+    NS_PER_MS,
+    Checks,
+    MovableTime,
+    TimerQueue,
+)
 
-_NS_PER_MS: Final = 1_000_000
-_NS_PER_S: Final = 1_000_000_000
 _SETTLE_ITERATIONS: Final = 3
 """Iterations of the loop until a callback after `after_reads` has run."""
 _WAIT_S: Final = 120.0
 """The longest real time that `advance` takes."""
-CHECK_PARTS: Final = 64
-"""During an advance, periodic checks are made when this part of what is left has
-passed, if that is longer than their interval. So 8 days need 300 rounds of retention
-instead of 2,304, a year needs 650, and the last ones are at their usual intervals."""
+_TOO_LONG: Final = (
+    "the server did not finish what was due: resume it if it is paused, or advance in "
+    "smaller steps"
+)
 CHECK_TIMERS: Final = frozenset({"expire-offsets", "regex"})
 """The kinds of timers that repeat while nothing happens."""
-_CHECK_INTERVAL_MS_MIN: Final = 1_000
-"""A shorter delay continues a check that has begun."""
 MEMBER_TIMERS: Final = frozenset(
     {"session", "join", "sync", "rebalance", "computation"}
 )
@@ -58,10 +59,8 @@ class Clock:
     """
 
     def __init__(self) -> None:
-        self._ahead_ns = time.time_ns() - time.monotonic_ns()
-        self._frozen_ns: int | None = None
-        self._left_ns = 0
-        self._timers = _TimerQueue(self)
+        self._time = MovableTime()
+        self._timers = TimerQueue(self._time)
         self._broker: Broker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn = asyncio.Lock()
@@ -70,18 +69,12 @@ class Clock:
     @property
     def now_ms(self) -> int:
         """The time in ms since the epoch."""
-        return self.now_ns() // _NS_PER_MS
+        return self._time.now_ms()
 
     @property
     def now(self) -> datetime:
         """The time, in UTC."""
         return datetime.fromtimestamp(self.now_ms / 1_000, UTC)
-
-    def now_ns(self) -> int:
-        """Return the time in ns since the epoch."""
-        if self._frozen_ns is not None:
-            return self._frozen_ns
-        return time.monotonic_ns() + self._ahead_ns
 
     # The server.
 
@@ -93,9 +86,9 @@ class Clock:
         dropped.
         """
         self.detach()
-        self._timers = _TimerQueue(self)
-        now_ms = lambda: self.now_ns() // _NS_PER_MS  # noqa: E731
-        return Timekeeping(now_ms, now_ms, self._timers, _Checks(self, self._timers))
+        timers = self._timers = TimerQueue(self._time)
+        now_ms = self._time.now_ms
+        return Timekeeping(now_ms, now_ms, timers, Checks(self._time, timers))
 
     def attach(self, broker: Broker) -> None:
         """Move the time of a started broker. It is called in the broker's loop."""
@@ -130,19 +123,24 @@ class Clock:
         not age: the timeouts of their sessions and rebalances count real time only.
 
         It is called from any thread but the server's. Raises ValueError for a negative
-        duration, and TimeoutError when the disk takes more than 120 s.
+        duration, and TimeoutError after 120 s, as when the server is paused.
         """
         duration_ns = _in_ns(by, parts)
         loop = self._loop
         if loop is None:
-            self._jump(duration_ns)
+            self._time.jump(duration_ns)
         elif loop is _running_loop():
             raise RuntimeError(
                 "advance() would block the server's event loop: await advance_async()"
             )
         else:
             work = self._advance(duration_ns, keep_sessions=keep_sessions)
-            asyncio.run_coroutine_threadsafe(work, loop).result(_WAIT_S)
+            future = asyncio.run_coroutine_threadsafe(work, loop)
+            try:
+                future.result(_WAIT_S)
+            except TimeoutError:
+                future.cancel()
+                raise TimeoutError(_TOO_LONG) from None
 
     async def advance_async(
         self,
@@ -156,7 +154,7 @@ class Clock:
         duration_ns = _in_ns(by, parts)
         loop = self._loop
         if loop is None:
-            self._jump(duration_ns)
+            self._time.jump(duration_ns)
             return
         work: Coroutine[Any, Any, None] = self._advance(
             duration_ns, keep_sessions=keep_sessions
@@ -164,8 +162,11 @@ class Clock:
         if loop is not _running_loop():
             future = asyncio.run_coroutine_threadsafe(work, loop)
             work = _result_of(asyncio.wrap_future(future))
-        async with asyncio.timeout(_WAIT_S):
-            await work
+        try:
+            async with asyncio.timeout(_WAIT_S):
+                await work
+        except TimeoutError:
+            raise TimeoutError(_TOO_LONG) from None
 
     def freeze(self) -> None:
         """Stop the time, which then moves by `advance` only.
@@ -173,20 +174,18 @@ class Clock:
         Delays of the broker stop, too: a classic group that has just been created waits
         `group.initial.rebalance.delay.ms` until the test advances.
         """
-        self._frozen_ns = self.now_ns()
+        self._time.freeze()
         self._schedule()
 
     def run(self) -> None:
         """Let a frozen time run again, from where it is."""
-        if self._frozen_ns is not None:
-            self._ahead_ns = self._frozen_ns - time.monotonic_ns()
-            self._frozen_ns = None
-            self._schedule()
+        self._time.run()
+        self._schedule()
 
     @property
     def is_frozen(self) -> bool:
         """Whether the time moves by `advance` only."""
-        return self._frozen_ns is not None
+        return self._time.is_frozen
 
     # In the server's loop.
 
@@ -194,24 +193,14 @@ class Clock:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._timers.schedule)
 
-    def _jump(self, by_ns: int) -> None:
-        if self._frozen_ns is None:
-            self._ahead_ns += by_ns
-        else:
-            self._frozen_ns += by_ns
-
-    def check_delay_ns(self) -> int:
-        """Return the least delay of a periodic check; 0 outside an advance."""
-        return self._left_ns // CHECK_PARTS
-
     async def _advance(self, by_ns: int, *, keep_sessions: bool) -> None:
         """Jump from timer to timer; let the broker settle after each."""
         async with self._turn:
-            self._left_ns = by_ns
+            self._time.left_ns = by_ns
             try:
                 await self._jump_to_timers(keep_sessions=keep_sessions)
             finally:
-                self._left_ns = 0
+                self._time.left_ns = 0
                 self._timers.schedule()
 
     async def _jump_to_timers(self, *, keep_sessions: bool) -> None:
@@ -220,16 +209,16 @@ class Clock:
         while True:
             if self._broker is not None:
                 postponed.postpone(
-                    self._broker, self.now_ms, self._left_ns // _NS_PER_MS
+                    self._broker, self.now_ms, self._time.left_ns // NS_PER_MS
                 )
             next_ns = timers.next_ns()
-            wait_ns = 0 if next_ns is None else next_ns - self.now_ns()
-            if next_ns is None or wait_ns > self._left_ns:
-                self._jump(self._left_ns)
+            wait_ns = 0 if next_ns is None else next_ns - self._time.now_ns()
+            if next_ns is None or wait_ns > self._time.left_ns:
+                self._time.jump(self._time.left_ns)
                 return
             if wait_ns > 0:
-                self._jump(wait_ns)
-                self._left_ns -= wait_ns
+                self._time.jump(wait_ns)
+                self._time.left_ns -= wait_ns
             timers.run_due()
             await self._settle()
 
@@ -250,104 +239,6 @@ class Clock:
             broker.flusher.when_durable(lambda _: _complete(durable))
             await durable
             await asyncio.sleep(0)
-
-
-class _Timer:
-    """A callback of a `_TimerQueue`."""
-
-    __slots__ = ("callback", "is_cancelled")
-
-    def __init__(self, callback: Callable[[], None]) -> None:
-        self.callback = callback
-        self.is_cancelled = False
-
-    def cancel(self) -> None:
-        self.is_cancelled = True
-
-
-class _TimerQueue:
-    """The scheduler of one server: callbacks by their times on the test's clock.
-
-    The event loop holds one callback, for the earliest.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._heap: list[tuple[int, int, _Timer]] = []
-        self._order = count()
-        self._handle: asyncio.TimerHandle | None = None
-
-    def call_later(self, delay: float, callback: Callable[[], None]) -> _Timer:
-        """Call `callback` after `delay` seconds of the clock."""
-        timer = _Timer(callback)
-        at_ns = self._clock.now_ns() + round(delay * _NS_PER_S)
-        heapq.heappush(self._heap, (at_ns, next(self._order), timer))
-        if self._heap[0][2] is timer:
-            self.schedule()
-        return timer
-
-    def call_soon(self, callback: Callable[..., object], *args: Any) -> object:
-        """Call `callback` in the next iteration of the loop."""
-        return asyncio.get_running_loop().call_soon(callback, *args)
-
-    def clear(self) -> None:
-        """Drop all callbacks. The loop, if it still runs, then finds none."""
-        self._heap = []
-
-    def next_ns(self) -> int | None:
-        """Return the time of the next callback; None without one."""
-        while self._heap and self._heap[0][2].is_cancelled:
-            heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
-
-    def schedule(self) -> None:
-        """Wake for the next callback. A frozen clock wakes for what is due only."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
-        next_ns = self.next_ns()
-        if next_ns is None:
-            return
-        delay_ns = max(next_ns - self._clock.now_ns(), 0)
-        if delay_ns == 0 or not self._clock.is_frozen:
-            loop = asyncio.get_running_loop()
-            self._handle = loop.call_later(delay_ns / _NS_PER_S, self._wake)
-
-    def _wake(self) -> None:
-        self.run_due()
-        self.schedule()
-
-    def run_due(self) -> None:
-        """Run the callbacks that are due now, and not those that they add."""
-        now_ns = self._clock.now_ns()
-        due: list[_Timer] = []
-        while self._heap and self._heap[0][0] <= now_ns:
-            due.append(heapq.heappop(self._heap)[2])
-        loop = asyncio.get_running_loop()
-        for timer in due:
-            if timer.is_cancelled:
-                continue
-            try:
-                timer.callback()
-            except Exception as error:
-                loop.call_exception_handler(
-                    {"message": "a bug in a timer", "exception": error}
-                )
-
-
-class _Checks:
-    """The scheduler of periodic checks, which are fewer during an advance."""
-
-    def __init__(self, clock: Clock, timers: _TimerQueue) -> None:
-        self._clock = clock
-        self._timers = timers
-        self.call_soon = timers.call_soon
-
-    def call_later(self, delay: float, callback: Callable[[], None]) -> _Timer:
-        """Call `callback` after `delay` seconds of the clock, or later."""
-        if delay * 1_000 >= _CHECK_INTERVAL_MS_MIN:
-            delay = max(delay, self._clock.check_delay_ns() / _NS_PER_S)
-        return self._timers.call_later(delay, callback)
 
 
 class _Postponed:
@@ -371,7 +262,7 @@ class _Postponed:
                 delay_ms = entry.deadline_ms - now_ms
                 if key[0] in MEMBER_TIMERS:
                     entry.deadline_ms += left_ms if self._keep_sessions else 0
-                elif key[0] in CHECK_TIMERS and delay_ms >= _CHECK_INTERVAL_MS_MIN:
+                elif key[0] in CHECK_TIMERS and delay_ms >= CHECK_INTERVAL_MS_MIN:
                     delay_ms = max(delay_ms, left_ms // CHECK_PARTS)
                     entry.deadline_ms = now_ms + delay_ms
                 self._moved[entry] = entry.deadline_ms
