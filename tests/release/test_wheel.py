@@ -17,7 +17,8 @@ import sysconfig
 import tarfile
 import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable
+from email import message_from_bytes
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -233,35 +234,34 @@ def test_coterie_and_its_dependencies_are_small(wheel: Path) -> None:
             each.file_size * (2 if each.filename.endswith(".py") else 1)
             for each in archive.infolist()
         )
-    sizes = {name: size_of(name) for name in dependencies("coterie")}
+        (metadata,) = (
+            each for each in archive.namelist() if each.endswith("/METADATA")
+        )
+        required = message_from_bytes(archive.read(metadata)).get_all("Requires-Dist")
+    assert required
+    sizes = {name: size_of(name) for name in dependencies(required)}
     total = own + sum(sizes.values())
     largest = sorted(sizes.items(), key=lambda each: -each[1])[:5]
     assert total < INSTALLED_MAX, f"{total:,} bytes; own {own:,}; largest {largest}"
 
 
-def dependencies(name: str) -> set[str]:
-    """Return the names of all dependencies without extras."""
+def dependencies(requirements: Iterable[str]) -> set[str]:
+    """Return the names of what is required without extras, directly or not."""
     found: set[str] = set()
-    waiting = [name]
+    waiting = list(requirements)
     while waiting:
-        for each in needed(waiting.pop()):
-            if each not in found:
-                found.add(each)
-                waiting.append(each)
-    return found
-
-
-def needed(name: str) -> Iterator[str]:
-    for line in distribution(name).requires or ():
-        if ";" in line and "extra" in line.partition(";")[2]:
-            continue
+        line = waiting.pop()
         required = re.match(r"[\w.-]+", line)
         assert required
+        name = re.sub(r"[-_.]+", "-", required[0]).lower()
+        if name in found or "extra ==" in line:
+            continue
         try:
-            distribution(required[0])
+            waiting += distribution(name).requires or ()
         except PackageNotFoundError:
             continue  # for another platform or version of Python
-        yield re.sub(r"[-_.]+", "-", required[0]).lower()
+        found.add(name)
+    return found
 
 
 def size_of(name: str) -> int:
