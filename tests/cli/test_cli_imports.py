@@ -49,7 +49,7 @@ def loaded(*arguments: str) -> set[str]:
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     return set(done.stdout.rpartition("loaded:")[2].split())
 

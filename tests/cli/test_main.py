@@ -185,7 +185,7 @@ def loaded_by(*arguments: str) -> list[str]:
         check=True,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=300,
     )
     return done.stdout.rpartition("loaded:")[2].split()
 

@@ -41,7 +41,7 @@ class Load:
         self._ledger = ledger
         self._server = server
         self.errors: list[BaseException] = []
-        self.warm = threading.Barrier(4, timeout=30)
+        self.warm = threading.Barrier(4, timeout=300)
         works = (self._produce, self._commit, self._transact)
         self._threads = [
             threading.Thread(target=self._run, args=(work,)) for work in works

@@ -77,7 +77,7 @@ class Ordinary:
 
 def connect(stack: ExitStack, server: ServerProcess) -> socket.socket:
     [address] = server.addresses
-    return stack.enter_context(socket.create_connection(address, timeout=30))
+    return stack.enter_context(socket.create_connection(address, timeout=300))
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ def run_example(name: str, argument: str) -> str:
         [sys.executable, str(EXAMPLES / name), argument],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

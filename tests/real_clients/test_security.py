@@ -118,7 +118,7 @@ def test_clients_re_authenticate_without_losing_records(
 ) -> None:
     """Run past the SASL session: librdkafka re-authenticates after 90 % (KIP-368)."""
     access = known(
-        start("SASL_PLAINTEXT", "connections.max.reauth.ms=3000"), "SCRAM-SHA-256"
+        start("SASL_PLAINTEXT", "connections.max.reauth.ms=6000"), "SCRAM-SHA-256"
     )
     lost: list[str] = []
     sent: list[bytes] = []
@@ -132,9 +132,9 @@ def test_clients_re_authenticate_without_losing_records(
     def has_sent() -> bool:
         producer.produce(name, b"x", on_delivery=deliver)
         assert producer.flush(ANSWER_S) == 0
-        return len(sent) >= 70
+        return len(sent) >= 130
 
-    eventually(has_sent, expected="70 records over three sessions")
+    eventually(has_sent, expected="130 records over two sessions")
     assert lost == []
 
 

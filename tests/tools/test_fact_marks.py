@@ -60,7 +60,7 @@ def run_pytest(project: Path, *arguments: str) -> subprocess.CompletedProcess[st
         cwd=project,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

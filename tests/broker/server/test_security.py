@@ -205,7 +205,7 @@ def test_a_connection_without_a_handshake_times_out(certificates: Certificates) 
     settings = settings_of(certificates, connection_authentication_timeout_ms=100)
     with (
         ThreadServer(protocol=SSL, **settings) as server,
-        socket.create_connection(server.addresses[0], timeout=10) as silent,
+        socket.create_connection(server.addresses[0], timeout=300) as silent,
     ):
         assert _is_cut_off(silent)
 

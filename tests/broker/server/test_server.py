@@ -55,7 +55,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "coterie.cli.main", "serve", *arguments],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=300,
         check=False,
     )
 
@@ -139,7 +139,7 @@ def test_python_without_assertions_is_refused() -> None:
         [sys.executable, "-O", "-m", "coterie.cli.main", "serve", "--memory"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=300,
         check=False,
     )
     assert refused.returncode == 1

@@ -125,7 +125,7 @@ def test_a_run_continues_after_killed_runs(
     folder = tmp_path / "lake"
     for _ in range(3):
         command = [sys.executable, "-m", "tests.pipeline.jobs.killed_run", moment]
-        done = subprocess.run([*command, folder, log], check=False, timeout=100)
+        done = subprocess.run([*command, folder, log], check=False, timeout=300)
         assert done.returncode == KILLED
     rest = job(folder, log)
     is_lost = moment in {"writing", "written"}

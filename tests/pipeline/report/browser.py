@@ -79,7 +79,7 @@ def run_script(
         check=False,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
     )
     shutil.rmtree(profile, ignore_errors=True)
     match = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
