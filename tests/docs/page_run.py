@@ -39,6 +39,7 @@ ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 COMMAND_S = 500.0
 READY = re.compile(r"coterie ready on (\S+)")
+CONTROL = re.compile(r"coterie control on http://(\S+)")
 ADDRESS = re.compile(r"(?:127\.0\.0\.1|localhost|kafka\.example):9\d{3}")
 FENCE = re.compile(
     r"(?:^<!-- (?P<mark>not run|run by): (?P<reason>[^>]+?) -->\n\s*)?"
@@ -251,6 +252,12 @@ class PageRun:
         assert match, (self._directory / "server.log").read_text()
         shown = ADDRESS.findall(command.line) or ["127.0.0.1:9092"]
         self.addresses[shown[0]] = match[1]
+        if "--control " in command.line:
+            line = process.stdout.readline()
+            control = CONTROL.match(line)
+            assert control, line
+            self.addresses[shown[1]] = control[1]
+            ready += line
         assert matches(command.output, self._documented(ready)), ready
 
     @staticmethod

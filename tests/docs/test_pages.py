@@ -78,7 +78,7 @@ def command_lines(page: str) -> list[str]:
     shown += INDENTED.findall(CODE.sub("", page))
     text = "\n".join(shown).replace("\\\n", " ")
     return re.findall(
-        r"^(?: {4,})?(?:\$ )?(coterie (?!ready)[^\n]+)", text, re.MULTILINE
+        r"^(?: {4,})?(?:\$ )?(coterie (?!ready|control on)[^\n]+)", text, re.MULTILINE
     )
 
 

@@ -73,6 +73,11 @@ class ServerProcess:
         return self._stderr.read_text()
 
     @property
+    def output(self) -> str:
+        """What a running server has printed to stdout."""
+        return self._stdout.read_text()
+
+    @property
     def return_code(self) -> int | None:
         """Return the exit code, or None while the server runs."""
         return self.process.poll()

@@ -10,10 +10,13 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command
 from coterie.types import SecurityProtocol
+
+if TYPE_CHECKING:
+    from coterie.broker.server.server import ServerPlan
 
 EXAMPLES: Final = """\
 examples:
@@ -37,6 +40,9 @@ examples:
   coterie serve --metrics-port 9644
       serve metrics to Prometheus at http://127.0.0.1:9644/metrics, and liveness and
       readiness at /health and /ready; docs/monitoring.md describes them
+  coterie serve --memory --control 127.0.0.1:9095
+      let tests in any language inject faults and advance the clock by HTTP;
+      docs/testing/other-languages.md describes the routes
   coterie serve --audit-log /var/log/coterie/audit.log --log-format json
       write one JSON object for each administrative write to its own file
 
@@ -100,8 +106,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--advertised",
-        metavar="HOST",
-        help="host that clients connect to (default: the host of --listen)",
+        metavar="HOST[:PORT]",
+        type=parse_advertised,
+        help="address that clients connect to, as behind a mapped port "
+        "(default: that of --listen)",
     )
     parser.add_argument(
         "--act-as",
@@ -121,6 +129,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="path of a file for the audit log of administrative writes, which "
         "otherwise is part of the log",
+    )
+    parser.add_argument(
+        "--control",
+        metavar="HOST:PORT",
+        type=parse_address,
+        help="address of the HTTP control API for tests, which a second line on stdout "
+        "names; port 0 selects a free port",
+    )
+    parser.add_argument(
+        "--control-token-file",
+        metavar="FILE",
+        type=Path,
+        help="path of the token of the control API, which is needed for an address "
+        "other than loopback (default: the environment's COTERIE_CONTROL_TOKEN)",
     )
     parser.add_argument(
         "--loop",
@@ -157,7 +179,8 @@ def run(options: argparse.Namespace) -> int:
         host=host,
         port=port,
         directory=None if options.memory else options.data,
-        advertised_host=options.advertised,
+        advertised_host=options.advertised and options.advertised[0],
+        advertised_port=options.advertised and options.advertised[1],
         node_count=options.nodes,
         metrics_port=options.metrics_port,
         protocol=protocol,
@@ -169,7 +192,10 @@ def run(options: argparse.Namespace) -> int:
         print(f"coterie ready on {addresses}", flush=True)
 
     try:
-        _run_loop(options.loop, serve(plan, ready))
+        if options.control is not None:
+            _serve_controlled(options, plan)
+        else:
+            _run_loop(options.loop, serve(plan, ready))
     except SettingError as error:
         sys.stderr.write(f"coterie serve: {error}\n")
         return 2
@@ -177,6 +203,18 @@ def run(options: argparse.Namespace) -> int:
         sys.stderr.write(f"coterie serve: {error}\n")
         return 1
     return 0
+
+
+def _serve_controlled(options: argparse.Namespace, plan: ServerPlan) -> None:
+    # Imported here: only this command serves the test kit.
+    from coterie.testing.control.served import control_token, serve_controlled
+
+    def ready(addresses: str, control: str) -> None:
+        print(f"coterie ready on {addresses}", flush=True)
+        print(f"coterie control on http://{control}", flush=True)
+
+    token = control_token(options.control_token_file)
+    serve_controlled(plan, options.control, token, ready)
 
 
 def configure_logging(form: str, audit_file: Path | None) -> None:
@@ -228,6 +266,14 @@ def parse_address(text: str) -> tuple[str, int]:
             f"{text!r} is not HOST:PORT; write for example {_DEFAULT_LISTEN}"
         )
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def parse_advertised(text: str) -> tuple[str, int | None]:
+    """Parse HOST or HOST:PORT. Raises ArgumentTypeError."""
+    is_ipv6 = text.count(":") > 1 and not text.startswith("[")
+    if ":" not in text or is_ipv6 or text.endswith("]"):
+        return text.strip("[]"), None
+    return parse_address(text)
 
 
 def _port(text: str) -> int:

@@ -155,7 +155,7 @@ class Kafka(TopicMethods):
         except BaseException:
             thread.close()
             raise
-        ports = tuple(node.port for node in server.nodes)
+        ports = tuple(server.ports)
         self._plan = replace(self._plan, ports=ports)
         self._thread, self._server = thread, server
 

@@ -61,7 +61,9 @@ class ServerPlan:
     protocol of all nodes. `config` is the file of the settings, if any. `ports` has the
     port of each node, for a server that starts again on free ports it had before. With
     `release` the server has the API versions of that Kafka release; the settings of the
-    release are not applied.
+    release are not applied. Clients connect to `advertised_host` and, on node 1, to
+    `advertised_port`; further nodes have the ports after it. Both are by default where
+    the nodes listen.
     """
 
     settings: Settings
@@ -69,6 +71,7 @@ class ServerPlan:
     port: int
     directory: Path | None = None
     advertised_host: str | None = None
+    advertised_port: int | None = None
     node_count: int = 1
     metrics_port: int | None = None
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
@@ -100,6 +103,8 @@ class Server:
         self._assembly: Assembly | None = None
         self._endpoint: Endpoint | None = None
         self._health: Health | None = None
+        self.ports: list[int] = []
+        """The port on which each node listens."""
         self.metrics_port: int | None = None
         """The bound metrics port; None without metrics."""
 
@@ -113,6 +118,11 @@ class Server:
     def nodes(self) -> list[Node]:
         """The nodes, each with its advertised address."""
         return self.assembly.broker.nodes
+
+    @property
+    def addresses(self) -> str:
+        """The advertised addresses of all nodes, separated by commas."""
+        return ",".join(_address(node) for node in self.nodes)
 
     async def start(self, log: Log | None = None) -> None:
         """Open the log, start loading, and accept connections.
@@ -170,7 +180,9 @@ class Server:
             port = plan.port + at if plan.port else 0
             if plan.ports:
                 port = plan.ports[at]
-            node.port = await listener.listen(node, plan.host, port)
+            bound = await listener.listen(node, plan.host, port)
+            self.ports.append(bound)
+            node.port = plan.advertised_port + at if plan.advertised_port else bound
 
     def _credential(
         self, user: str, mechanism: ScramMechanism
@@ -304,7 +316,7 @@ async def serve(plan: ServerPlan, ready: Callable[[str], None]) -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.collect()
     gc.freeze()
-    ready(",".join(_address(node) for node in server.nodes))
+    ready(server.addresses)
     await stopped.wait()
     _LOGGER.info("stopping")
     await server.stop()

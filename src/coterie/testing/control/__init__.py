@@ -1,0 +1,1 @@
+"""The HTTP control API of `coterie serve --control`, see docs/testing/."""

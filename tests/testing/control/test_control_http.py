@@ -1,0 +1,159 @@
+"""The HTTP server of the control API: its checks and bounds."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from coterie.testing.control import http as control_http
+from coterie.testing.control.http import ControlRequest, ControlServer, Route
+from tests.testing.control.http_client import HttpClient
+
+JSON = {"Content-Type": "application/json"}
+
+
+def echo(request: ControlRequest) -> Any:
+    if request.names["name"] == "bug":
+        raise AssertionError("a bug")
+    return {"name": request.names["name"], **request.query, **request.body}
+
+
+ROUTES = [
+    Route("GET", "/v1/{name}", "Echo", echo),
+    Route("POST", "/v1/{name}", "Echo", echo, HTTPStatus.CREATED),
+]
+
+
+@pytest.fixture
+def http() -> Iterator[HttpClient]:
+    server = ControlServer(ROUTES, "127.0.0.1", 0)
+    server.start()
+    yield HttpClient(server.address)
+    server.close()
+
+
+@pytest.fixture
+def guarded() -> Iterator[HttpClient]:
+    server = ControlServer(ROUTES, "127.0.0.1", 0, token="secret")
+    server.start()
+    yield HttpClient(server.address)
+    server.close()
+
+
+def test_a_route_gets_names_query_and_body(http: HttpClient) -> None:
+    body = http.post("/v1/a%2Fb?x=1&y=", {"z": [2]}, status=201)
+    assert body == {"name": "a/b", "x": "1", "y": "", "z": [2]}
+
+
+def test_unknown_routes_and_methods_are_refused(http: HttpClient) -> None:
+    assert "GET /v1 lists" in http.error("GET", "/v2/a", 404)["fix"]
+    assert http.error("DELETE", "/v1/a", 405)["fix"] == "use GET or POST"
+    http.error("PATCH", "/v1/a", 501)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b"{", JSON, 400),
+        (b"[]", JSON, 400),
+        (b"\xff", JSON, 400),
+        (b"[" * 100_000, JSON, 400),
+        (b"{}", {"Content-Type": "text/plain"}, 415),
+        (b"{}", {}, 415),
+        (b"{}", {**JSON, "Content-Length": "-1"}, 411),
+        (None, {"Transfer-Encoding": "chunked"}, 411),
+        (b" " * (control_http.BODY_BYTES_MAX + 1), JSON, 413),
+    ],
+)
+def test_wrong_bodies_are_refused(
+    http: HttpClient, body: bytes | None, headers: dict[str, str], status: int
+) -> None:
+    assert http.raw("POST", "/v1/a", body, headers)[0] == status
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://attacker.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Host": "attacker.example"},
+        {"Host": ""},
+    ],
+)
+def test_requests_of_web_pages_are_refused(
+    http: HttpClient, headers: dict[str, str]
+) -> None:
+    assert http.raw("GET", "/v1/a", None, headers)[0] == 403
+
+
+@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "[::1]:9095"])
+def test_requests_to_this_machine_are_accepted(http: HttpClient, host: str) -> None:
+    assert http.raw("GET", "/v1/a", None, {"Host": host})[0] == 200
+
+
+@pytest.mark.parametrize("sent", [None, "Bearer wrong", "Basic secret", "Bearer ü"])
+def test_a_token_is_required(guarded: HttpClient, sent: str | None) -> None:
+    headers = {} if sent is None else {"Authorization": sent}
+    assert guarded.raw("GET", "/v1/a", None, headers)[0] == 401
+
+
+def test_a_token_allows_other_hosts(guarded: HttpClient) -> None:
+    headers = {"Authorization": "Bearer secret", "Host": "mapped.example:3"}
+    assert guarded.raw("GET", "/v1/a", None, headers)[0] == 200
+
+
+def test_a_bug_is_a_response(http: HttpClient) -> None:
+    assert http.error("GET", "/v1/bug", 500)["error"] == "internal error"
+
+
+def test_bytes_that_are_not_http_are_refused(http: HttpClient) -> None:
+    host, _, port = http.address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(b"GET\x00 / nothing at all\r\n\r\n")
+        assert b"400" in connection.recv(65_536)
+
+
+def test_connections_are_limited(
+    http: HttpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_http, "CONNECTIONS_MAX", 1)
+    host, _, port = http.address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as first:
+        first.sendall(b"GET /v1/a HTTP/1.1\r\n")
+        with socket.create_connection((host, int(port)), timeout=30) as second:
+            assert second.recv(1) == b""
+        first.sendall(b"Host: localhost\r\n\r\n")
+        assert first.recv(15).startswith(b"HTTP/1.1 200")
+
+
+def test_a_silent_connection_is_closed(
+    http: HttpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_http._Handler, "timeout", 0.01)
+    host, _, port = http.address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        assert connection.recv(1) == b""
+
+
+def test_close_ends_connections_and_threads() -> None:
+    before = set(threading.enumerate())
+    server = ControlServer(ROUTES, "127.0.0.1", 0)
+    server.start()
+    host, _, port = server.address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(b"GET /v1/a HTTP/1.1\r\n")
+        HttpClient(server.address).get("/v1/b")
+        server.close()
+        server.close()
+        assert connection.recv(1) == b""
+    for thread in set(threading.enumerate()) - before:
+        thread.join(30)
+        assert not thread.is_alive()
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection((host, int(port)), timeout=30)
