@@ -83,3 +83,12 @@ def test_the_public_names_are_those_of_the_blocking_classes(
 
     extra = NOT_AWAITED | {"attempts", "report"}
     assert public(sync) - extra <= public(other)
+
+
+@pytest.mark.asyncio
+async def test_a_coroutine_moves_the_clock() -> None:
+    async with AsyncKafka() as kafka:
+        await kafka.topic("orders")
+        await kafka.produce("orders", ["a"])
+        await kafka.clock.advance_async(days=8)
+        assert await kafka.records("orders") == []

@@ -91,10 +91,12 @@ def test_a_test_leaves_no_fault_request_or_stopped_server_behind(run: Run) -> No
         import pytest
 
         def test_1_faults(kafka):
+            kafka.clock.freeze()
             kafka.faults.reply("Metadata", "LEADER_NOT_AVAILABLE")
             kafka.pause()
 
         def test_2_killed(kafka):
+            assert not kafka.clock.is_frozen
             assert kafka.faults.active == ()
             kafka.topic("kept")
             kafka.kill()

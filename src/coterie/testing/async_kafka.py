@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from coterie.client.admin.groups import GroupDescription, MemberDescription
+from coterie.testing.clock import Clock
 from coterie.testing.faults.registry import Faults
 from coterie.testing.groups import POLL_S, Group, Offsets
 from coterie.testing.in_process import TIMEOUT_S
@@ -84,6 +85,11 @@ class AsyncKafka:
     def bootstrap_servers(self) -> str:
         """The addresses of all nodes, as in "127.0.0.1:40001,127.0.0.1:40002"."""
         return self.sync.bootstrap_servers
+
+    @property
+    def clock(self) -> Clock:
+        """The server's time; `await clock.advance_async(days=8)` moves it."""
+        return self.sync.clock
 
     @property
     def faults(self) -> Faults:

@@ -193,6 +193,7 @@ def _servers(item: pytest.Item) -> list[tuple[str, Kafka]]:
 
 def _reset(kafka: Kafka) -> None:
     kafka.resume()
+    kafka.clock.run()
     kafka.faults.clear()
     if not kafka.is_running:
         kafka.start()
