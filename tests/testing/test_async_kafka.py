@@ -85,6 +85,7 @@ def test_the_public_names_are_those_of_the_blocking_classes(
     assert public(sync) - extra <= public(other)
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 async def test_a_coroutine_moves_the_clock() -> None:
     async with AsyncKafka() as kafka:
