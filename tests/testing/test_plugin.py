@@ -118,6 +118,31 @@ def test_a_test_leaves_no_fault_request_or_stopped_server_behind(run: Run) -> No
     result.assert_outcomes(passed=4, failed=1)
 
 
+def test_a_test_that_moved_the_clock_leaves_an_empty_server_of_today(run: Run) -> None:
+    result = run(
+        """
+        import time
+
+        def test_1(kafka):
+            kafka.topic("orders")
+            kafka.clock.advance(days=8)
+
+        def test_2(kafka):
+            assert abs(kafka.clock.now_ms / 1000 - time.time()) < 3600
+            kafka.topic("orders")
+            kafka.clock.freeze()
+
+        def test_3(kafka):
+            assert not kafka.clock.is_frozen
+            kafka.topic("orders")
+
+        def test_4(kafka):
+            assert kafka.records("orders") == []
+        """
+    )
+    result.assert_outcomes(passed=4)
+
+
 def test_a_cluster_has_the_parameters_of_its_marker(run: Run) -> None:
     result = run(
         """

@@ -14,9 +14,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from functools import update_wrapper
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from coterie.client.admin.groups import GroupDescription, MemberDescription
 from coterie.testing.clock import Clock
 from coterie.testing.faults.registry import Faults
 from coterie.testing.groups import POLL_S, Group, Offsets
@@ -24,6 +23,9 @@ from coterie.testing.in_process import TIMEOUT_S
 from coterie.testing.kafka import Kafka
 from coterie.testing.recorder import Rebalances, Requests
 from coterie.types import GroupId, LogOffset, TopicPartition
+
+if TYPE_CHECKING:
+    from coterie.client.admin.groups import GroupDescription, MemberDescription
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -88,7 +90,7 @@ class AsyncKafka:
 
     @property
     def clock(self) -> Clock:
-        """The server's time; `await clock.advance_async(days=8)` moves it."""
+        """The server's time, which `await clock.advance_async(days=8)` moves."""
         return self.sync.clock
 
     @property
@@ -158,6 +160,10 @@ class AsyncGroup:
     @property
     def state(self) -> Coroutine[Any, Any, str]:
         return asyncio.to_thread(lambda: self.sync.state)
+
+    @property
+    def type(self) -> Coroutine[Any, Any, str | None]:
+        return asyncio.to_thread(lambda: self.sync.type)
 
     @property
     def members(self) -> Coroutine[Any, Any, tuple[MemberDescription, ...]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -22,6 +23,8 @@ MARKER: Final = "kafka"
 _SHOWN_MAX: Final = 200
 """The number of requests in the report of a failed test, the latest ones."""
 _NAME_MAX: Final = 80
+_AHEAD_MS_MAX: Final = 5_000
+"""The distance from the system's time that no test has made."""
 _FIXTURES: Final = frozenset({"kafka", "kafka_cluster"})
 
 
@@ -64,7 +67,7 @@ def kafka(pytestconfig: pytest.Config) -> Iterator[Kafka]:
 
     It keeps its topics and groups. After each test its faults are removed, recorded
     requests are forgotten, and a server that the test has paused, killed or closed runs
-    again.
+    again. After a test that moved the clock, the server starts again without topics.
     """
     yield from _serve(pytestconfig, {})
 
@@ -192,9 +195,16 @@ def _servers(item: pytest.Item) -> list[tuple[str, Kafka]]:
 
 
 def _reset(kafka: Kafka) -> None:
+    from coterie.testing.clock import Clock
+
     kafka.resume()
     kafka.clock.run()
     kafka.faults.clear()
+    ahead_ms = kafka.clock.now_ms - time.time_ns() // 1_000_000
+    if kafka.clock.is_frozen or abs(ahead_ms) > _AHEAD_MS_MAX:
+        # Time does not go back: records and offsets have times of the future.
+        kafka.close()
+        kafka.clock = Clock()
     if not kafka.is_running:
         kafka.start()
     kafka.requests.clear()
