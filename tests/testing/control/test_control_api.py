@@ -289,12 +289,21 @@ def test_the_advertised_address_survives_a_restart(http: HttpClient) -> None:
     http.error("PUT", "/v1/advertised", 400, {"host": "mapped.example"})
 
 
-def test_two_resets_at_once_take_turns(http: HttpClient) -> None:
-    threads = [
-        threading.Thread(target=http.post, args=("/v1/reset",)) for _ in range(4)
-    ]
+@pytest.mark.slow
+def test_resets_take_turns_and_other_requests_are_answered(http: HttpClient) -> None:
+    statuses: set[int] = set()
+
+    def reset() -> None:
+        for _ in range(5):
+            statuses.add(http.raw("POST", "/v1/reset", None, {})[0])
+            statuses.add(http.raw("GET", "/v1/status", None, {})[0])
+
+    threads = [threading.Thread(target=reset) for _ in range(4)]
     for each in threads:
         each.start()
+    found = {http.raw("GET", "/v1/topics", None, {})[0] for _ in range(20)}
     for each in threads:
         each.join()
+    assert statuses == {200}
+    assert found <= {200, 409}
     assert http.get("/v1/status")["state"] == "running"

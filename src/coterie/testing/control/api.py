@@ -9,6 +9,7 @@ from http import HTTPStatus
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
+from coterie.errors import ClientError
 from coterie.testing.control.data import DataRoutes
 from coterie.testing.control.http import ControlRequest, Refused, Route, bad_request
 from coterie.testing.control.parameters import (
@@ -102,6 +103,11 @@ class ControlApi:
 
     def _status(self, request: ControlRequest) -> Any:
         request.known()
+        with self._lock:
+            return self._state()
+
+    def _state(self) -> dict[str, Any]:
+        """Return the status. It is called with the lock held."""
         kafka = self._kafka
         state = "stopped"
         if kafka.is_running:
@@ -124,9 +130,9 @@ class ControlApi:
         port = integer(request.body, "port", required=True)
         if not host or not 0 < port <= _PORT_MAX:
             raise bad_request(f"{host}:{port} is not an address", "send host and port")
-        with self._running() as kafka:
+        with self._lock, self._running() as kafka:
             kafka.advertise(host, port)
-        return self._status(ControlRequest({}, {}, {}))
+            return self._state()
 
     def _kill(self, request: ControlRequest) -> Any:
         request.known()
@@ -134,14 +140,14 @@ class ControlApi:
             if self._kafka.is_running:
                 self._is_paused = False
                 self._kafka.kill()
-        return self._status(request)
+            return self._state()
 
     def _restart(self, request: ControlRequest) -> Any:
         request.known()
         with self._lock:
             self._is_paused = False
             self._kafka.restart()
-        return self._status(request)
+            return self._state()
 
     def _pause(self, request: ControlRequest) -> Any:
         request.known()
@@ -150,14 +156,14 @@ class ControlApi:
                 raise _stopped()
             self._kafka.pause()
             self._is_paused = True
-        return self._status(request)
+            return self._state()
 
     def _resume(self, request: ControlRequest) -> Any:
         request.known()
         with self._lock:
             self._kafka.resume()
             self._is_paused = False
-        return self._status(request)
+            return self._state()
 
     def _reset(self, request: ControlRequest) -> Any:
         """Start again with an empty log: nothing of an earlier test is left, whichever
@@ -178,7 +184,7 @@ class ControlApi:
             kafka.start()
             kafka.requests.clear()
             kafka.rebalances.clear()
-        return self._status(request)
+            return self._state()
 
     def _advance(self, request: ControlRequest) -> Any:
         request.known(*_DURATIONS, "keep_sessions")
@@ -319,7 +325,14 @@ class ControlApi:
                 "the server is paused",
                 "POST /v1/server/resume lets it respond again",
             )
-        yield self._kafka
+        try:
+            yield self._kafka
+        except (RuntimeError, ClientError, TimeoutError) as error:
+            raise Refused(
+                HTTPStatus.CONFLICT,
+                f"the server was stopped or paused meanwhile: {error}",
+                "send the request again when it runs",
+            ) from error
 
 
 def _stopped() -> Refused:
