@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.coordinator.result import Timer
 from coterie.broker.log.stores import open_log
 from coterie.testing import Kafka
 from coterie.testing.clock import Clock
@@ -312,11 +313,12 @@ def test_keep_sessions_keeps_a_member_that_sends_heartbeats_meanwhile(
 ) -> None:
     member = join_classic(wire, "g", "t", session_timeout_ms=45_000)
     broker = server.server.assembly.broker
-    entries = broker.runtime.shards[broker.shard_of("g")].timers.entries
+    timers = broker.runtime.shards[broker.shard_of("g")].timers
     beats: list[int] = []
 
     def renew() -> None:
-        entries["session", "g", member.id].deadline_ms = clock.now_ms + 45_000
+        session = timers.entries["session", "g", member.id]
+        timers.change(Timer(session.key, clock.now_ms + 45_000, session.request))
         beats.append(clock.now_ms)
         broker.data.timekeeping.scheduler.call_later(3_600, renew)
 
@@ -405,17 +407,36 @@ def test_a_commit_has_the_time_of_the_clock(clock: Clock, wire: WireClient) -> N
 
 
 @pytest.mark.slow
-def test_expired_offsets_are_durable_when_advance_returns(
+def test_the_end_of_a_session_is_durable_when_advance_returns(
     clock: Clock, tmp_path: Path
 ) -> None:
     log = open_log(tmp_path)
     with serving(clock, log=log) as server, server.client() as wire:
         create_topic(wire, "t")
-        commit(wire, "g", {("t", 0): 5})
-        clock.advance(days=8)
-        assert not log.has_staged()
-        assert not server.server.assembly.broker.flusher.is_writing
-        assert offsets(wire, "g", {"t": [0]}) == {("t", 0): -1}
+        join_classic(wire, "g", "t", session_timeout_ms=45_000)
+
+        async def advance() -> int:
+            broker = server.server.assembly.broker
+            before = broker.flusher.durable_sequence
+            await clock.advance_async(seconds=45)
+            assert not log.has_staged()
+            assert not broker.flusher.is_writing
+            return broker.flusher.durable_sequence - before
+
+        assert server.run(advance()) == 1
+
+
+def test_an_abort_has_happened_when_advance_returns(
+    clock: Clock, server: ThreadServer, wire: WireClient
+) -> None:
+    Transactions(wire, "x").commit("g", {("t", 0): 5})
+
+    async def advance() -> bool:
+        await clock.advance_async(minutes=1)
+        transactions = server.server.assembly.broker.catalog.transactions
+        return any(transactions.ongoing())
+
+    assert not server.run(advance())
 
 
 def test_a_transaction_that_is_too_old_is_aborted(
