@@ -15,9 +15,11 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import venv
 import zipfile
 from collections.abc import Iterable
+from configparser import ConfigParser
 from email import message_from_bytes
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -131,7 +133,21 @@ def test_the_wheel_is_pure_and_has_its_data_but_no_tests_or_c_sources(
     assert tops == {"coterie"}
 
 
-def test_both_programs_say_the_version_outside_the_source_tree(
+def test_the_wheel_has_the_entry_points_of_the_project(wheel: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    expected = {
+        "console_scripts": project["scripts"],
+        **project.get("entry-points", {}),
+    }
+    parser = ConfigParser(delimiters=("=",))
+    parser.optionxform = str  # type: ignore[assignment]
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if "entry_points.txt" in each)
+        parser.read_string(archive.read(name).decode())
+    assert {each: dict(parser[each]) for each in parser.sections()} == expected
+
+
+def test_the_program_says_the_version_outside_the_source_tree(
     installed: Path, tmp_path: Path
 ) -> None:
     version = distribution("coterie").version
