@@ -106,6 +106,10 @@ class Group:
     def __repr__(self) -> str:
         return f"Group({self.group_id!r})"
 
+    def __str__(self) -> str:
+        """Return its id: some clients convert the values of their configuration."""
+        return self.group_id
+
     @property
     def description(self) -> GroupDescription | None:
         """The group as an admin client describes it; None when it does not exist."""
