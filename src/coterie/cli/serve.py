@@ -135,7 +135,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         type=parse_address,
         help="address of the HTTP control API for tests, which a second line on stdout "
-        "names; port 0 selects a free port",
+        "names; port 0 selects a free port; --loop has no effect then",
     )
     parser.add_argument(
         "--control-token-file",
