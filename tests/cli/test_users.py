@@ -119,6 +119,7 @@ def test_an_invalid_value_returns_exit_code_2_and_one_sentence(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_data_directory_in_use_is_not_changed(
     users: Users, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -419,6 +419,7 @@ def test_large_requests_wait_while_the_memory_is_exhausted() -> None:
     assert all(c.transport.is_reading_now for c in clients if c not in reading)
 
 
+@pytest.mark.slow
 def test_responses_consumed_meanwhile_are_not_counted_at_the_limit() -> None:
     server = FakeServer({ApiKey.METADATA: respond}, queued_max_request_bytes=1_000_000)
     clients = [server.client() for _ in range(5)]

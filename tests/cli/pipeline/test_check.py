@@ -90,6 +90,7 @@ def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
     return Shell(capsys)
 
 
+@pytest.mark.slow
 def test_a_lake_that_matches_the_brokers_has_no_differences(
     tmp_path: Path, server: ThreadServer, shell: Shell
 ) -> None:
@@ -102,6 +103,7 @@ def test_a_lake_that_matches_the_brokers_has_no_differences(
     assert "the lake agrees with the brokers: 1 groups" in shell.error
 
 
+@pytest.mark.slow
 def test_a_difference_is_an_item_and_fails_the_command(
     tmp_path: Path, server: ThreadServer, shell: Shell
 ) -> None:
@@ -122,6 +124,7 @@ def test_a_difference_is_an_item_and_fails_the_command(
     }
 
 
+@pytest.mark.slow
 def test_groups_that_changed_after_the_run_do_not_fail_the_command(
     tmp_path: Path, server: ThreadServer, shell: Shell
 ) -> None:
@@ -136,6 +139,7 @@ def test_groups_that_changed_after_the_run_do_not_fail_the_command(
     assert document["summary"]["records_behind"] == 2
 
 
+@pytest.mark.slow
 def test_an_open_transaction_is_reported_with_its_log_partition(
     tmp_path: Path, server: ThreadServer, shell: Shell
 ) -> None:
@@ -151,6 +155,7 @@ def test_an_open_transaction_is_reported_with_its_log_partition(
     assert "an open transaction holds back 2 offsets" in shell.error
 
 
+@pytest.mark.slow
 def test_tables_older_than_the_ingested_records_are_refused(
     tmp_path: Path, server: ThreadServer, shell: Shell
 ) -> None:

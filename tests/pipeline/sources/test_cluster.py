@@ -167,6 +167,7 @@ def test_source_options_are_connection_settings() -> None:
         open_source("kafka:broker:9092", **{"client.idd": "me"})
 
 
+@pytest.mark.slow
 def test_an_unreachable_cluster_is_named_by_its_address() -> None:
     settings = {"default.api.timeout.ms": "1000"}
     source = open_source("kafka:127.0.0.1:1", **settings)
