@@ -124,7 +124,11 @@ def test_the_wheel_is_pure_and_has_its_data_but_no_tests_or_c_sources(
         names = archive.namelist()
     data = {each for each in names if not each.endswith(".py")}
     package = {each for each in data if each.startswith("coterie/")}
-    assert {"coterie/py.typed", "coterie/pipeline/log4j2.properties"} <= package
+    assert package >= {
+        "coterie/py.typed",
+        "coterie/pipeline/log4j2.properties",
+        "coterie/wire/kafka_releases.tsv",
+    }
     assert any(each.startswith("coterie/pipeline/report/templates/") for each in data)
     suffixes = {Path(each).suffix for each in names}
     assert not suffixes & {".c", ".h", ".o", ".so", ".pyc", ".pyd", ".sh"}

@@ -15,6 +15,13 @@ from confluent_kafka.admin import AdminClient as ConfluentAdmin
 from confluent_kafka.admin import NewTopic
 
 from coterie.cli.main import main
+from coterie.client.group_member import GroupMember
+from coterie.errors import (
+    ApiError,
+    CoterieError,
+    SettingError,
+    UnsupportedByBroker,
+)
 from coterie.testing.kafka import Kafka
 from coterie.wire.api import ApiKey
 from coterie.wire.configs import ConfigResourceType
@@ -23,7 +30,7 @@ from coterie.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
-from coterie.wire.releases import UnknownRelease, load_release
+from coterie.wire.releases import load_release
 from tests.support.server_process import start_server
 from tests.support.waiting import eventually
 
@@ -196,6 +203,22 @@ def test_librdkafka_finds_no_consumer_protocol(act_as: str) -> None:
         assert not any(each.api == "ConsumerGroupHeartbeat" for each in kafka.requests)
 
 
+@pytest.mark.parametrize(
+    ("act_as", "error"), [("2.8", UnsupportedByBroker), ("3.9", ApiError)]
+)
+def test_group_member_is_refused(act_as: str, error: type[CoterieError]) -> None:
+    async def join(kafka: Kafka) -> None:
+        async with GroupMember(
+            kafka.bootstrap_servers, group_id="billing", topics=[TOPIC]
+        ):
+            pass
+
+    with Kafka(act_as=act_as) as kafka:
+        produce(kafka, TOPIC)
+        with pytest.raises(error, match=r"ConsumerGroupHeartbeat|UNSUPPORTED_VERSION"):
+            asyncio.run(join(kafka))
+
+
 def test_classic_members_of_old_releases_send_no_later_versions() -> None:
     with Kafka(act_as="1.1") as kafka:
         produce(kafka, TOPIC)
@@ -217,7 +240,7 @@ def test_defaults_of_the_release_can_be_overridden() -> None:
 
 
 def test_unknown_release_is_refused_before_anything_starts() -> None:
-    with pytest.raises(UnknownRelease, match=r"'5\.0'; known are 0\.11\.0"):
+    with pytest.raises(SettingError, match=r"'5\.0'; known are 0\.11\.0"):
         Kafka(act_as="5.0")
 
 

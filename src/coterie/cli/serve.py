@@ -156,13 +156,13 @@ def run(options: argparse.Namespace) -> int:
     """Serve until a signal stops the process; return the exit code."""
     from coterie.broker.server.config import read_settings
     from coterie.errors import LogError, SettingError
-    from coterie.wire.releases import UnknownRelease, load_release
+    from coterie.wire.releases import load_release
 
     try:
         release = load_release(options.act_as) if options.act_as else None
         defaults = release.settings if release else {}
         settings = read_settings(options.config, options.assignments, defaults)
-    except (SettingError, UnknownRelease) as error:
+    except SettingError as error:
         sys.stderr.write(f"coterie serve: {error}\n")
         return 2
     # Imported after the settings, so that an invalid setting is reported at once.

@@ -46,8 +46,8 @@ class Kafka(TopicMethods):
     "3.9", it has the API versions and defaults of that Kafka release; see
     docs/testing/act-as.md. Any thread may use it.
 
-    Raises SettingError for invalid settings and UnknownRelease, before anything is
-    started.
+    Raises SettingError for invalid settings and an unknown release, before anything
+    is started.
     """
 
     def __init__(

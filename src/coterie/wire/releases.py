@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from coterie.errors import SettingError
 from coterie.wire.api import ADVERTISED, ApiKey
 from coterie.wire.schema import NO_VERSIONS, Versions
 
@@ -29,10 +30,6 @@ _SETTINGS_UNTIL: Final = (
 """The settings with other defaults: the last release, the name and the value."""
 _FEATURES_SINCE: Final = "4.0"
 _REFUSAL_WITH_VERSIONS_SINCE: Final = 3
-
-
-class UnknownRelease(ValueError):
-    """An error that names a release which is not in the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ def release_names() -> tuple[str, ...]:
 def load_release(name: str) -> Release:
     """Return a release by name: "3.9", a patch release like "3.9.1", or "0.11".
 
-    Raises UnknownRelease.
+    Raises SettingError for an unknown release.
     """
     names, rows = _table()
     known = _known_name(name, names)
@@ -108,9 +105,7 @@ def _known_name(name: str, names: tuple[str, ...]) -> str:
             numbers = known.split(".")
             if parts[: len(numbers)] == numbers:
                 return known
-    raise UnknownRelease(
-        f"unknown Kafka release {name!r}; known are {', '.join(names)}"
-    )
+    raise SettingError(f"unknown Kafka release {name!r}; known are {', '.join(names)}")
 
 
 def _common(ours: Versions, theirs: Versions) -> Versions:
