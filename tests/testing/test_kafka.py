@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +182,17 @@ def test_a_paused_server_can_be_closed() -> None:
 def test_starting_twice_is_an_error() -> None:
     with Kafka() as kafka, pytest.raises(RuntimeError, match="already running"):
         kafka.start()
+
+
+@pytest.mark.parametrize("end", [Kafka.close, Kafka.kill])
+def test_a_socket_that_is_accepted_at_the_end_is_closed(
+    end: Callable[[Kafka], None],
+) -> None:
+    kafka = Kafka()
+    for _ in range(30):
+        kafka.start()
+        host, _, port = kafka.bootstrap_servers.partition(":")
+        with socket.create_connection((host, int(port))):
+            end(kafka)
+    kafka.close()
+    gc.collect()  # an unclosed socket is a ResourceWarning, which fails the test

@@ -44,8 +44,21 @@ class Listener:
         bound: int = server.sockets[0].getsockname()[1]
         return bound
 
+    async def stop_accepting(self) -> None:
+        """Accept no more sockets, and let those that are accepted become connections.
+
+        asyncio makes a transport of an accepted socket in a task. If the server is
+        closed before that task runs, the task fails and nothing closes the socket.
+        """
+        loop = asyncio.get_running_loop()
+        for server in self._servers:
+            for listening in server.sockets:
+                loop.remove_reader(listening.fileno())
+        for _ in range(2):  # the task, then `connection_made`
+            await asyncio.sleep(0)
+
     def close(self) -> None:
-        """Stop accepting connections."""
+        """Stop listening."""
         for timer in (self._sweep, self._progress):
             if timer is not None:
                 timer.cancel()

@@ -270,7 +270,7 @@ class Server:
 
     async def stop(self) -> None:
         """Stop accepting, make everything durable, and close the log."""
-        connections = self._close_sockets()
+        connections = await self._close_sockets()
         try:
             self.assembly.stop()
         finally:
@@ -284,15 +284,16 @@ class Server:
     async def abort(self) -> None:
         """Stop as a killed process does: reset every connection, and drop what is not
         durable yet. The log can then be opened again."""
-        connections = self._close_sockets()
+        connections = await self._close_sockets()
         connections.abort()
         self.assembly.abort()
         await asyncio.sleep(0)  # asyncio closes the sockets in the next iteration
         connections.security.close()
 
-    def _close_sockets(self) -> Connections:
+    async def _close_sockets(self) -> Connections:
         """Stop listening; return the connections, which stay open."""
         assert self._listener is not None
+        await self._listener.stop_accepting()
         self._listener.close()
         if self._health is not None:
             self._health.stop()
