@@ -20,9 +20,8 @@ def test_a_recipe_passes(recipe: Path, tmp_path: Path) -> None:
     copy = tmp_path / recipe.name
     copy.write_bytes(recipe.read_bytes())
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    options = ["-p", "coterie.testing.plugin", "-o", "asyncio_mode=auto"]
     run = subprocess.run(
-        [*command, *options, copy.name],
+        [*command, "-o", "asyncio_mode=auto", copy.name],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -17,7 +17,6 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.errors import CommitFailedError as KafkaPythonCommitFailed
 
 from coterie.testing import Kafka
@@ -32,13 +31,11 @@ HEARTBEAT_MS = 14_000
 SESSION_MS = 45_000
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def kafka() -> Iterator[Kafka]:
     settings = {"group.consumer.heartbeat.interval.ms": HEARTBEAT_MS}
     with Kafka(settings=settings) as kafka:
-        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-        [created] = admin.create_topics([NewTopic(TOPIC, 2)]).values()
-        created.result()
+        kafka.topic(TOPIC, partitions=2)
         yield kafka
 
 

@@ -207,7 +207,6 @@ def sync_of_classic_member(
 
 
 def _check_protocol(request: SyncGroupRequest, name: str) -> None:
-    assert name, "a protocol without a name"
     # Both fields are null in versions below 5, and a null field is not compared.
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
