@@ -60,6 +60,9 @@ def test_an_unknown_member_id_makes_a_new_member(driver: GroupDriver) -> None:
 def test_a_protocol_may_have_an_empty_name(driver: GroupDriver) -> None:
     answer = joins(driver, protocols=offers("foo", names=[""]))
     assert (answer.error, answer.response.protocol_name) == (0, "")
+    member_id = answer.response.member_id
+    synced = sync(driver, member_id, driver.member(member_id).epoch, protocol_name="")
+    assert not synced.error
 
 
 def test_a_removed_member_that_owns_partitions_does_not_join(
