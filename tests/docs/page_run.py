@@ -32,7 +32,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from tests.support.pytest_plugin import PLUGIN_ENVIRONMENT
 from tests.support.server_process import ServerProcess
 
 ROOT = Path(__file__).parent.parent.parent
@@ -144,7 +143,6 @@ class PageRun:
             "XDG_STATE_HOME": str(directory / "state"),
             "XDG_CONFIG_HOME": str(directory / "config"),
             "COLUMNS": "200",
-            **PLUGIN_ENVIRONMENT,
         }
 
     @staticmethod

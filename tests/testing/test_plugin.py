@@ -9,11 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.pytest_plugin import MODULE, PLUGIN
-
 pytest_plugins = ["pytester"]
 
-COMMON = (*PLUGIN, "-p", "no:randomly", "-p", "no:cacheprovider", "-Werror")
+MODULE = "coterie.testing.plugin"
+COMMON = ("-p", "no:randomly", "-p", "no:cacheprovider", "-Werror")
 
 INI = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
 
@@ -279,7 +278,7 @@ def test_each_worker_of_xdist_has_its_own_server_and_nothing_stays_behind(
             kafka.produce(kafka_topic, ["a"])
         """
     )
-    done = pytester.runpytest_subprocess(*PLUGIN, "-n2", "-Werror", "-p", "randomly")
+    done = pytester.runpytest_subprocess("-n2", "-Werror", "-p", "randomly")
     done.assert_outcomes(passed=7, failed=1)
     files = sorted(pytester.path.glob("gw*.txt"))
     assert len(files) == 2
