@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,9 +16,15 @@ from coterie.cli.main import main
 from tests.broker.server.harness import ThreadServer
 
 
+class Usage(NamedTuple):
+    free: int
+
+
 @pytest.fixture(autouse=True)
-def _files(monkeypatch: pytest.MonkeyPatch) -> None:
+def _sound_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the limit of open files and the free space of this machine."""
     monkeypatch.setattr("resource.getrlimit", lambda _: (65_536, 65_536))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Usage(1 << 40))
 
 
 def run(

@@ -43,6 +43,15 @@ PLAINTEXT, SSL, SASL, SASL_SSL = (
 )
 
 
+class Usage(NamedTuple):
+    free: int
+
+
+@pytest.fixture(autouse=True)
+def _enough_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1 << 40))
+
+
 def plan(**values: Any) -> Plan:
     known = {
         "protocol": PLAINTEXT,
@@ -333,8 +342,5 @@ def test_a_large_store_is_checked_on_request(
 def test_little_free_space_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, level: Level
 ) -> None:
-    class Usage(NamedTuple):
-        free: int
-
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(free))
     assert levels(tmp_path)["disk"] is level
