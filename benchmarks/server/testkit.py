@@ -28,7 +28,6 @@ from confluent_kafka.admin import AdminClient
 from benchmarks.harness.figures import Bar, Figure, Rounds
 from benchmarks.harness.processes import BUILD, scratch
 from tests.interop.kafka import KafkaNode, Unavailable, fetch_jars
-from tests.support.pytest_plugin import PLUGIN
 
 TESTS, CLIENT_TESTS, MOCK_TESTS = 1_000, 50, 5
 FIRST_BAR_S, SECOND_BAR_MS, TEST_BAR_MS = 0.15, 30.0, 20.0
@@ -134,7 +133,6 @@ def run_s(home: Path, tests: str) -> float:
             sys.executable,
             "-m",
             "pytest",
-            *PLUGIN,
             *options,
             "-c",
             "/dev/null",
