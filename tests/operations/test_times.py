@@ -6,7 +6,12 @@ The expected results are recorded from `java.time.Duration` and Kafka's date par
 import pytest
 
 from coterie.errors import SettingError
-from coterie.operations.times import read_datetime_ms, read_duration_ns, time_before
+from coterie.operations.times import (
+    read_datetime_ms,
+    read_duration_ns,
+    read_iso_duration_ns,
+    time_before,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,15 +41,62 @@ def test_durations_are_parsed_as_by_java(text: str, nanoseconds: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("2h", 7_200_000_000_000),
+        ("7d", 604_800_000_000_000),
+        ("90s", 90_000_000_000),
+        ("1h30m", 5_400_000_000_000),
+        ("1d2h3m4.5s6ms", 93_784_506_000_000),
+        ("1m500ms", 60_500_000_000),
+        ("5ms", 5_000_000),
+        ("0s", 0),
+        ("PT1H30M", 5_400_000_000_000),
+    ],
+)
+def test_durations_may_be_short(text: str, nanoseconds: int) -> None:
+    assert read_duration_ns(text) == nanoseconds
+
+
+@pytest.mark.parametrize(
     "text",
     [
-        *("", "P", "PT", "pt", "P1", "P1W", "P1M", "P1Y", "1D", "P1DT", "PT1.5H"),
+        "",
+        "5",
+        "h",
+        "2 h",
+        "2H",
+        "30m1h",
+        "1.5h",
+        "-2h",
+        "2w",
+        "1h1h",
+        "٢h",
+        "PT",
+        "9m9",
+    ],
+)
+def test_other_short_durations_are_refused(text: str) -> None:
+    with pytest.raises(SettingError, match="write 2h, 7d, 90s or 1h30m"):
+        read_duration_ns(text)
+
+
+def test_too_long_a_duration_is_refused() -> None:
+    for text in ("99999999999999999d", "P99999999999999999D"):
+        with pytest.raises(SettingError, match="is too long"):
+            read_duration_ns(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "P", "PT", "pt", "P1", "P1W", "P1M", "P1Y", "1D", "P1DT", "2h", "PT1.5H"),
         *("PT.5S", "PT1.1234567891S", " P1D", "P1D ", "P99999999999999999D", "P١D"),
     ],
 )
 def test_durations_that_java_refuses_are_refused(text: str) -> None:
     with pytest.raises(SettingError, match="duration"):
-        read_duration_ns(text)
+        read_iso_duration_ns(text)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from coterie.cli.durations import whole_duration_of
 from coterie.errors import ClientError, SettingError
 
 if TYPE_CHECKING:
@@ -61,23 +62,15 @@ def add_connection_options(
     group.add_argument(
         "--timeout",
         metavar="MS",
-        type=_milliseconds,
-        help="time limit of a call including its retries (default 60000, but 5000 "
-        "while no broker has ever responded)",
+        type=whole_duration_of("milliseconds", least=1, most=2**31 - 1),
+        help="time limit of a call including its retries, in milliseconds or as 30s "
+        "(default 60000, but 5000 while no broker has ever responded)",
     )
     group.add_argument(
         "--verbose",
         action="store_true",
         help="also list the settings that have no effect here",
     )
-
-
-def _milliseconds(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**31:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a timeout; use whole milliseconds, for example 5000"
-        )
-    return int(text)
 
 
 def open_admin(

@@ -101,7 +101,7 @@ examples:
       for a spreadsheet
 
 exit codes: 0 success, 1 something could not be read or a topic does not exist, 2 usage
-error, 3 --fail-if-lag is true
+error, 3 a --fail-if condition is true
 """,
     options=(_declare_topics, add_row_options, *CLUSTER_OPTIONS),
     run=on_cluster(list_consumers),

@@ -31,6 +31,7 @@ from coterie.client.admin.groups import (
 )
 from coterie.client.admin.results import Progress
 from coterie.errors import ApiError, CoterieError, SettingError, UnsupportedByBroker
+from coterie.operations.times import read_duration_ns
 from coterie.types import GroupId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -46,7 +47,9 @@ _COMPARISONS: Final[Mapping[str, Callable[[int, int], bool]]] = {
     "<": operator.lt,
     "=": operator.eq,
 }
-_CONDITION: Final = re.compile(r"\s*(>=|<=|!=|>|<|==?)?\s*([0-9][0-9_]*)\s*")
+_CONDITION: Final = re.compile(r"\s*(>=|<=|!=|>|<|==?)?\s*(.*?)\s*")
+_NUMBER: Final = re.compile(r"[0-9][0-9_]*")
+_NS_PER_MS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +63,31 @@ class Condition:
     def parse(cls, text: str) -> Condition:
         """Parse ">1000", "<=5", "=0" or "!=0"; a number alone means ">=". Raises
         ValueError."""
-        if not (found := _CONDITION.fullmatch(text)):
+        comparison, bound = cls._split(text)
+        if not _NUMBER.fullmatch(bound):
             raise ValueError(
                 f"{text!r} is not a condition: use >1000, >=1000, <10, =0 or !=0"
             )
-        comparison = found[1] or ">="
-        return cls("=" if comparison == "==" else comparison, int(found[2]))
+        return cls(comparison, int(bound))
+
+    @classmethod
+    def parse_duration(cls, text: str) -> Condition:
+        """Parse ">5m", "<=1h30m" or ">PT5M" into a comparison with milliseconds; a
+        duration alone means ">=". Raises ValueError."""
+        comparison, bound = cls._split(text)
+        try:
+            return cls(comparison, read_duration_ns(bound) // _NS_PER_MS)
+        except SettingError:
+            raise ValueError(
+                f"{text!r} is not a condition: use >5m, >=90s, <1h30m or >PT5M"
+            ) from None
+
+    @staticmethod
+    def _split(text: str) -> tuple[str, str]:
+        """Return the comparison and the bound of a condition."""
+        found = _CONDITION.fullmatch(text)
+        comparison, bound = (found[1], found[2]) if found else ("", "")
+        return "=" if comparison == "==" else comparison or ">=", bound
 
     def holds(self, number: int | None) -> bool:
         """Return whether a number satisfies the condition."""

@@ -1,4 +1,4 @@
-"""ISO-8601 date-times and durations of the command line.
+"""Date-times and durations of the command line: ISO 8601, and short durations as 2h.
 
 Texts that kafka-consumer-groups.sh accepts have the same meaning here. Texts that it
 misreads silently are refused: a zone "+0530" (it reads the hours only), a fraction ".5"
@@ -24,6 +24,11 @@ _DURATION: Final = re.compile(
     r"(?:(?P<seconds>[-+]?[0-9]+)(?:[.,](?P<fraction>[0-9]{0,9}))?S)?)?",
     re.IGNORECASE,
 )
+_SHORT_DURATION: Final = re.compile(
+    r"(?=[0-9])(?:(?P<days>[0-9]+)d)?(?:(?P<hours>[0-9]+)h)?(?:(?P<minutes>[0-9]+)m)?"
+    r"(?:(?P<seconds>[0-9]+)(?:\.(?P<fraction>[0-9]{1,9}))?s)?"
+    r"(?:(?P<milliseconds>[0-9]+)ms)?"
+)
 _UNITS: Final = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 
 _DATETIME: Final = re.compile(
@@ -35,25 +40,50 @@ _DATETIME: Final = re.compile(
 
 
 def read_duration_ns(text: str) -> int:
+    """Parse a duration into nanoseconds: 2h, 7d, 1h30m, 90s or 500ms, or ISO 8601 as
+    `read_iso_duration_ns` does.
+
+    Raises SettingError for other texts, and for more than 2**63 - 1 seconds.
+    """
+    if (match := _SHORT_DURATION.fullmatch(text)) is not None:
+        milliseconds = int(match["milliseconds"] or 0)
+        return _nanoseconds(match, text) + milliseconds * _NS_PER_MS
+    if _iso_duration(text) is None:
+        raise SettingError(
+            f"{text!r} is not a duration: write 2h, 7d, 90s or 1h30m, or PnDTnHnMnS as"
+            " in PT1H30M"
+        )
+    return read_iso_duration_ns(text)
+
+
+def read_iso_duration_ns(text: str) -> int:
     """Parse a duration such as P7D, PT1H30M or -PT0.5S into nanoseconds; a day is 24
     hours.
 
     Raises SettingError for other texts, weeks and months included, and for more than
     2**63 - 1 seconds.
     """
-    match = _DURATION.fullmatch(text)
-    if match is None or text.upper().endswith(("P", "T")):
+    if (match := _iso_duration(text)) is None:
         raise SettingError(
             f"{text!r} is not a duration: write PnDTnHnMnS, as in P7D or PT1H30M"
         )
+    total = _nanoseconds(match, text)
+    return -total if match["sign"] == "-" else total
+
+
+def _iso_duration(text: str) -> re.Match[str] | None:
+    return None if text.upper().endswith(("P", "T")) else _DURATION.fullmatch(text)
+
+
+def _nanoseconds(match: re.Match[str], text: str) -> int:
+    """Return the sum of days, hours, minutes and seconds. Raises SettingError."""
     seconds = sum(int(match[unit] or 0) * each for unit, each in _UNITS.items())
     if abs(seconds) > _LONG_MAX:
         raise SettingError(f"{text!r} is too long a duration")
     nanoseconds = int((match["fraction"] or "").ljust(9, "0"))
     if (match["seconds"] or "").startswith("-"):
         nanoseconds = -nanoseconds
-    total = seconds * 1_000_000_000 + nanoseconds
-    return -total if match["sign"] == "-" else total
+    return seconds * 1_000_000_000 + nanoseconds
 
 
 def time_before(duration: str, now_ms: int) -> int:

@@ -167,6 +167,56 @@ def test_the_exit_code_is_3_when_any_row_meets_the_lag_condition(
 
 
 @pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("describe orders --fail-if-time-lag >9m", 3),
+        ("describe orders --fail-if-time-lag >=PT9M20S", 3),
+        ("describe orders --fail-if-time-lag >10m", 0),
+        ("lag --fail-if-time-lag >9m", 3),
+        ("lag --by topic --fail-if-time-lag >10m", 0),
+        ("watch --count 1 --fail-if-time-lag 9m", 3),
+    ],
+)
+def test_the_exit_code_is_3_when_any_row_meets_the_time_lag_condition(
+    shell: Shell, line: str, code: int
+) -> None:
+    shell(f"groups {line}")
+    assert shell.code == code
+    assert ("--fail-if-time-lag '" in shell.error) == (code == 3)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("groups describe orders", "groups lag", "groups describe --by member"),
+        *("groups watch --count 1", "topics consumers t"),
+    ],
+)
+def test_a_partition_without_a_commit_can_fail_the_command(
+    shell: Shell, line: str
+) -> None:
+    shell(f"{line} --fail-if-uncommitted")
+    assert shell.code == 3
+    assert "--fail-if-uncommitted is true for orders" in shell.error
+    # T1 has an owner and no commit, so no condition on its lag is true.
+    shell("groups describe orders --topic t --fail-if-lag >60")
+    assert shell.code == 0
+
+
+def test_committed_partitions_do_not_fail_the_command(shell: Shell) -> None:
+    shell("groups describe audit --fail-if-uncommitted")
+    assert (shell.code, "--fail-if" in shell.error) == (0, False)
+
+
+def test_a_true_condition_names_the_groups(shell: Shell) -> None:
+    shell("groups lag --fail-if-lag >50 --fail-if-uncommitted")
+    assert shell.error.splitlines()[-2:] == [
+        "--fail-if-lag '>50' is true for audit, orders",
+        "--fail-if-uncommitted is true for orders",
+    ]
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         (
@@ -176,6 +226,10 @@ def test_the_exit_code_is_3_when_any_row_meets_the_lag_condition(
         (
             "--fail-if-lag big",
             "coterie: --fail-if-lag: 'big' is not a condition: use >10",
+        ),
+        (
+            "--fail-if-time-lag >5",
+            "coterie: --fail-if-time-lag: '>5' is not a condition: use >5m, >=90s",
         ),
     ],
 )

@@ -202,7 +202,7 @@ def test_the_equivalent_kafka_consumer_groups_command_is_printed(
     [
         ("reset --to-earliest", "no group is selected"),
         ("reset g --to-datetime yesterday", "is not a date-time"),
-        ("reset g --by-duration 1h", "is not a duration"),
+        ("reset g --by-duration 1hour", "is not a duration"),
         ("reset g --to-latest --partitions a:x", "is not a topic or topic"),
         ("reset g --from-file HOME/nowhere", "cannot read"),
     ],

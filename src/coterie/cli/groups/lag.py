@@ -34,6 +34,18 @@ def add_row_options(parser: argparse.ArgumentParser) -> None:
         help="exit with 3 when the lag of any row, shown or not, is '>10000', ...",
     )
     add(
+        "--fail-if-time-lag",
+        metavar="COND",
+        help="exit with 3 when the lag in time of any row is '>5m', '>=1h30m', ...; "
+        "implies --time-lag",
+    )
+    add(
+        "--fail-if-uncommitted",
+        action="store_true",
+        help="exit with 3 when a partition has no committed offset; its lag is "
+        "unknown, so the other conditions are not true for it",
+    )
+    add(
         "--time-lag",
         action="store_true",
         help="compute the lag in milliseconds too, which --wide does by default",
@@ -128,9 +140,11 @@ examples:
       sums by the host of the member
   coterie groups describe orders --fail-if-lag '>10000' > /dev/null
       exit code 3 when the lag of a partition is above 10000
+  coterie groups describe orders --fail-if-time-lag '>5m' --fail-if-uncommitted
+      exit code 3 when a partition is over 5 minutes late, or has no commit
 
-exit codes: 0 success, 1 something could not be read, 2 usage error, 3 --fail-if-lag is
-true
+exit codes: 0 success, 1 something could not be read, 2 usage error, 3 a --fail-if
+condition is true
 """,
     options=(
         add_selection_options,
@@ -160,8 +174,8 @@ examples:
   coterie groups lag --all --fail-if-lag '>100000' --output json
       for cron: exit code 3 when the lag of a group is above 100000
 
-exit codes: 0 success, 1 something could not be read, 2 usage error, 3 --fail-if-lag is
-true
+exit codes: 0 success, 1 something could not be read, 2 usage error, 3 a --fail-if
+condition is true
 """,
     options=(add_selection_options, _declare_lag_by, add_row_options, *CLUSTER_OPTIONS),
     run=on_cluster(describe),

@@ -68,7 +68,7 @@ async def lag_outcome(
             for each in report.groups
         )
         report = GroupLagReport(tuple(groups))
-    if options.time_lag or is_wide(options):
+    if options.time_lag or options.fail_if_time_lag or is_wide(options):
         report = await with_time_lags(run.admin, report, now_ms=run.io.now_ms())
     columns, items = make_rows(report)
     failed_items = [each for each in items if each["error"]]
@@ -83,6 +83,7 @@ async def lag_outcome(
     error_column = Column("error", "ERROR", is_wide=not failed_items, show=show_error)
     columns = (*columns, error_column)
     totals = [each.total for each in report.groups if each.total is not None]
+    true_conditions = _true_conditions(options, items)
     return Outcome(
         schema=schema,
         columns=columns,
@@ -96,21 +97,53 @@ async def lag_outcome(
             "groups": len(report.groups),
             "lag": sum(totals) if totals else None,
         },
-        notes=_notes(report),
-        is_condition_true=_exceeds_lag(options.fail_if_lag, items),
+        notes=(*_notes(report), *true_conditions),
+        is_condition_true=bool(true_conditions),
     )
 
 
-def _exceeds_lag(text: str | None, items: Iterable[Item]) -> bool:
-    """Return whether the condition of --fail-if-lag is true for any item."""
-    if text is None:
-        return False
-    try:
-        condition = Condition.parse(text)
-    except ValueError as error:
-        raise SettingError(f"--fail-if-lag: {error}") from None
-    lags = [each["lag"] for each in items]
-    return any(condition.holds(each) for each in lags if isinstance(each, int))
+def _true_conditions(
+    options: argparse.Namespace, items: Sequence[Item]
+) -> tuple[str, ...]:
+    """Return a sentence for each --fail-if option that is true for any item. Raises
+    SettingError."""
+    sentences = []
+    for option, text, key, parse in (
+        ("--fail-if-lag", options.fail_if_lag, "lag", Condition.parse),
+        (
+            "--fail-if-time-lag",
+            options.fail_if_time_lag,
+            "time_lag_ms",
+            Condition.parse_duration,
+        ),
+    ):
+        if text is None:
+            continue
+        try:
+            condition = parse(text)
+        except ValueError as error:
+            raise SettingError(f"{option}: {error}") from None
+        values = ((each, each[key]) for each in items)
+        holding = [
+            each
+            for each, value in values
+            if isinstance(value, int) and condition.holds(value)
+        ]
+        sentences += _note_condition(f"{option} '{text}'", holding)
+    if options.fail_if_uncommitted:
+        uncommitted = [
+            each
+            for each in items
+            if each.get("uncommitted")
+            or each.get("lag_status") == LagStatus.NO_COMMIT.value
+        ]
+        sentences += _note_condition("--fail-if-uncommitted", uncommitted)
+    return tuple(sentences)
+
+
+def _note_condition(condition: str, items: Iterable[Item]) -> list[str]:
+    ids = dict.fromkeys(str(each["group_id"]) for each in items)
+    return [f"{condition} is true for {first_names([*ids])}"] if ids else []
 
 
 def filter_rows(

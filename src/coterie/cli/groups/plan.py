@@ -145,7 +145,7 @@ group. docs/plan-files.md describes the file.
 examples:
   coterie groups plan cleanup.json delete --empty --orphaned
       delete groups whose topics no longer exist
-  coterie groups plan monday.json reset --glob 'billing-*' --by-duration P2D
+  coterie groups plan monday.json reset --glob 'billing-*' --by-duration 2d
       reset many groups
   coterie groups plan move.json clone billing billing-v2
   coterie groups apply cleanup.json --execute

@@ -64,8 +64,9 @@ def declare_reset(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--by-duration",
-        metavar="PnDTnHnMnS",
-        help="first record at or after a duration before now",
+        metavar="DURATION",
+        help="first record at or after a duration before now: 2h, 7d, 1h30m, or "
+        "PnDTnHnMnS",
     )
     add(
         "--from-file",
@@ -179,7 +180,7 @@ examples:
   coterie groups reset billing --to-datetime 2026-11-21T10:00:00.000Z \\
       --partitions orders:0,1
       two partitions from a point in time
-  coterie groups reset --glob 'billing-*' --empty --by-duration PT2H --execute --yes
+  coterie groups reset --glob 'billing-*' --empty --by-duration 2h --execute --yes
       in a script: many groups, two hours back
   coterie groups reset billing --shift-by -100
       the last hundred records of each partition again

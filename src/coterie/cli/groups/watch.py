@@ -4,11 +4,11 @@ repeatedly."""
 from __future__ import annotations
 
 import argparse
-import math
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import CLUSTER_OPTIONS, Command, run_on_cluster
+from coterie.cli.durations import duration_of
 from coterie.cli.groups.lag import add_row_options, positive_count
 from coterie.cli.groups.selection import add_selection_options, read_selection
 from coterie.errors import CoterieError, SettingError
@@ -26,23 +26,13 @@ def _declare_interval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval",
         metavar="SECONDS",
-        type=_seconds,
+        type=duration_of("seconds"),
         default=2.0,
-        help="time between two measurements (default 2)",
+        help="time between two measurements, in seconds or as 1m30s (default 2)",
     )
     parser.add_argument(
         "--count", metavar="N", type=positive_count, help="number of measurements"
     )
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return seconds
 
 
 def run_watch(options: argparse.Namespace) -> int:
@@ -192,7 +182,7 @@ examples:
       the rate over ten seconds
 
 exit codes: of the last measurement: 0 success, 1 something could not be read, 2 usage
-error, 3 --fail-if-lag is true; 130 after Ctrl-C
+error, 3 a --fail-if condition is true; 130 after Ctrl-C
 """,
     options=(
         add_selection_options,

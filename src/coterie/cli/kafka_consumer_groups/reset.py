@@ -55,6 +55,7 @@ from coterie.operations.resets import (
     write_offsets,
 )
 from coterie.operations.selection import ALL_COMMITTED
+from coterie.operations.times import read_iso_duration_ns
 from coterie.types import GroupId, LogOffset, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -86,6 +87,7 @@ def read_scenario(line: CommandLine) -> Scenario | Mapping[GroupId, ToRows]:
     if (at := line.one("to-datetime")) is not None:
         return to_datetime(at)
     if (duration := line.one("by-duration")) is not None:
+        read_iso_duration_ns(duration)  # Kafka's tool has no short durations
         return by_duration(duration, time.time_ns() // 1_000_000)
     if line.has("to-earliest"):
         return ToEarliest()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command
+from coterie.cli.durations import duration_of, whole_duration_of
 from coterie.cli.pipeline.options import (
     add_engine_options,
     add_lake_option,
@@ -39,10 +40,10 @@ _ERASE_LINE: Final = "\x1b[K"
 def _add_gold_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retention-days",
-        type=float,
+        type=duration_of("days"),
         metavar="DAYS",
-        help="offsets.retention.minutes of the cluster, in days (default: as the"
-        " cluster's brokers or the lake's last run say; otherwise 7)",
+        help="offsets.retention.minutes of the cluster, in days or as 36h (default: as"
+        " the cluster's brokers or the lake's last run say; otherwise 7)",
     )
     parser.add_argument(
         "--keep",
@@ -118,10 +119,10 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     _add_gold_settings(parser)
     parser.add_argument(
         "--keep-hours",
-        type=int,
+        type=whole_duration_of("hours"),
         metavar="HOURS",
-        help="how long earlier versions of the tables stay readable (default: 168, with"
-        " --follow 1)",
+        help="how long earlier versions of the tables stay readable, in hours or as 7d"
+        " (default: 168, with --follow 1)",
     )
 
 
