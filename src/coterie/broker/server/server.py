@@ -34,8 +34,8 @@ from coterie.wire.api import ApiKey
 from coterie.wire.releases import Release
 
 if TYPE_CHECKING:
-    from coterie.broker.server.endpoint import Endpoint
     from coterie.broker.server.health import Health
+    from coterie.http_endpoint import Endpoint
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -229,10 +229,10 @@ class Server:
         # Imported here, as the library delays the start of a server without metrics.
         from importlib.metadata import version
 
-        from coterie.broker.server.endpoint import Endpoint, Reply, json_reply
         from coterie.broker.server.health import Health
         from coterie.broker.server.metrics import GroupMetrics
         from coterie.broker.server.server_metrics import Exposition, ServerMetrics
+        from coterie.http_endpoint import Endpoint, Headers, Reply, json_reply
 
         broker = self.assembly.broker
         metrics = GroupMetrics(broker.runtime.shards)
@@ -246,11 +246,11 @@ class Server:
         own.monitor = health.monitor
         exposition = Exposition(metrics.registry, own.measure_disk)
 
-        async def live() -> Reply:
+        async def live(_: Headers) -> Reply:
             is_ok, content = health.liveness()
             return json_reply(content, is_ok=is_ok)
 
-        async def ready() -> Reply:
+        async def ready(_: Headers) -> Reply:
             is_ok, content = health.readiness()
             return json_reply(content, is_ok=is_ok)
 

@@ -24,8 +24,8 @@ from prometheus_client.registry import Collector
 
 from coterie.broker.server.broker import Broker
 from coterie.broker.server.client_connection import Connections
-from coterie.broker.server.endpoint import Reply
 from coterie.broker.server.health import LoopMonitor
+from coterie.http_endpoint import Headers, Reply
 from coterie.wire.api import ApiKey
 
 _DELAY_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -138,7 +138,7 @@ class Exposition:
         self._next_s = 0.0
         self.renderings = 0
 
-    async def reply(self) -> Reply:
+    async def reply(self, _: Headers) -> Reply:
         """Return metrics that were rendered after the call."""
         loop = asyncio.get_running_loop()
         known = self.renderings

@@ -1,4 +1,4 @@
-"""The HTTP endpoint of metrics and health: paths, and the bounds of its connections."""
+"""The HTTP endpoint: paths, headers, and the bounds of its connections."""
 
 from __future__ import annotations
 
@@ -8,24 +8,37 @@ from collections.abc import Awaitable, Callable
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from coterie.broker.server.endpoint import (
+from coterie.broker.server.server_metrics import Exposition
+from coterie.http_endpoint import (
     CONNECTIONS_MAX,
     REQUEST_BYTES_MAX,
     Endpoint,
+    Headers,
     Reply,
     json_reply,
 )
-from coterie.broker.server.server_metrics import Exposition
 from tests.broker.server.harness import WAIT_S
 
 GET = b"GET /known HTTP/1.0\r\n\r\n"
 
 
-async def known() -> Reply:
+async def known(_: Headers) -> Reply:
     return Reply("200 OK", b"content")
 
 
-async def broken() -> Reply:
+async def echo(headers: Headers) -> Reply:
+    body = f"{headers['accept']}|{headers.get('absent')}".encode()
+    return Reply("200 OK", body, headers={"X-Header": "value"})
+
+
+LARGE = bytes(1_000_000)
+
+
+async def large(_: Headers) -> Reply:
+    return Reply("200 OK", LARGE)
+
+
+async def broken(_: Headers) -> Reply:
     raise FileNotFoundError("the data directory was removed")
 
 
@@ -37,7 +50,10 @@ def run(
     the port of an endpoint."""
 
     async def main() -> None:
-        endpoint = Endpoint({b"/known": known, b"/broken": broken}, timeout_s)
+        endpoint = Endpoint(
+            {b"/known": known, b"/broken": broken, b"/echo": echo, b"/large": large},
+            timeout_s,
+        )
         port = await endpoint.start("127.0.0.1", 0)
 
         async def exchange(request: bytes) -> bytes:
@@ -72,6 +88,25 @@ def test_a_request_gets_the_response_of_its_path(
 ) -> None:
     async def work(exchange: Callable[[bytes], Awaitable[bytes]], _: int) -> None:
         assert (await exchange(request_)).startswith(b"HTTP/1.0 " + status)
+
+    run(work)
+
+
+def test_a_route_gets_the_headers_and_may_add_some() -> None:
+    async def work(exchange: Callable[[bytes], Awaitable[bytes]], _: int) -> None:
+        response = await exchange(
+            b"GET /echo HTTP/1.1\r\nAccept: a\r\nno header\r\nACCEPT:b\r\n\r\n"
+        )
+        assert b"\r\nX-Header: value\r\n" in response
+        assert response.endswith(b"\r\n\r\na, b|None")
+
+    run(work)
+
+
+def test_a_large_body_is_sent_in_pieces() -> None:
+    async def work(exchange: Callable[[bytes], Awaitable[bytes]], _: int) -> None:
+        response = await exchange(b"GET /large HTTP/1.1\r\n\r\n")
+        assert response.partition(b"\r\n\r\n")[2] == LARGE
 
     run(work)
 
@@ -117,7 +152,7 @@ def test_concurrent_scrapes_share_a_rendering() -> None:
         now_s = loop.time()
         exposition._next_s = now_s + 0.01
         loop.time = lambda: now_s  # type: ignore[method-assign]
-        requests = [asyncio.ensure_future(exposition.reply()) for _ in range(100)]
+        requests = [asyncio.ensure_future(exposition.reply({})) for _ in range(100)]
         await asyncio.sleep(0)
         del loop.time
         replies = await asyncio.gather(*requests)

@@ -1,8 +1,9 @@
-"""The HTTP endpoint of metrics and health, in the server's event loop.
+"""An HTTP endpoint of metrics and health, in the event loop of its process.
 
-It is a listener like any other: the size of a request, the number of connections and
-the time of each one have fixed bounds. When all connections are in use, a new one
-replaces the oldest, so that idle connections cannot keep a scraper out.
+The size of a request, the number of connections and the time of each one have fixed
+bounds, and a client that does not read holds one piece of a response, not a copy of it.
+When all connections are in use, a new one replaces the oldest, so that idle connections
+cannot keep a scraper out.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 _LOGGER = logging.getLogger(__name__)
@@ -20,6 +22,7 @@ REQUEST_TIMEOUT_S: Final = 10.0
 REQUEST_BYTES_MAX: Final = 8_192
 CONNECTIONS_MAX: Final = 64
 BACKLOG: Final = 64
+_PIECE_BYTES: Final = 65_536
 
 
 class Reply(NamedTuple):
@@ -28,9 +31,13 @@ class Reply(NamedTuple):
     status: str
     body: bytes
     content_type: str = "text/plain"
+    headers: Mapping[str, str] = MappingProxyType({})
+    """Further headers by name."""
 
 
-Route: TypeAlias = Callable[[], Awaitable[Reply]]
+Headers: TypeAlias = Mapping[str, str]
+"""The headers of a request, by name in lower case."""
+Route: TypeAlias = Callable[[Headers], Awaitable[Reply]]
 
 
 def json_reply(content: Mapping[str, Any], *, is_ok: bool) -> Reply:
@@ -77,8 +84,13 @@ class Endpoint:
         try:
             async with asyncio.timeout(self._timeout_s):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(_encode(await self._reply(head)))
-                await writer.drain()
+                reply = await self._reply(head)
+                writer.write(_encode_head(reply))
+                # The body is shared by all clients: it is never copied as a whole.
+                body = memoryview(reply.body)
+                for at in range(0, len(body), _PIECE_BYTES):
+                    writer.write(body[at : at + _PIECE_BYTES])
+                    await writer.drain()
                 writer.close()
                 await writer.wait_closed()
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
@@ -96,15 +108,29 @@ class Endpoint:
             paths = b", ".join(self._routes)
             return Reply("404 Not Found", b"the paths are " + paths + b"\n")
         try:
-            return await route()
+            return await route(_headers(head))
         except Exception:
             _LOGGER.exception("a bug in serving %r", path)
             return Reply("500 Internal Server Error", b"see the server's log\n")
 
 
-def _encode(reply: Reply) -> bytes:
-    head = (
-        f"HTTP/1.0 {reply.status}\r\nContent-Type: {reply.content_type}\r\n"
-        f"Content-Length: {len(reply.body)}\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + reply.body
+def _headers(head: bytes) -> Headers:
+    """Return the headers of a request; a repeated one has its values joined."""
+    headers: dict[str, str] = {}
+    for line in head.decode("latin-1").split("\r\n")[1:]:
+        name, colon, value = line.partition(":")
+        if colon:
+            name, value = name.strip().lower(), value.strip()
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _encode_head(reply: Reply) -> bytes:
+    lines = [
+        f"HTTP/1.0 {reply.status}",
+        f"Content-Type: {reply.content_type}",
+        f"Content-Length: {len(reply.body)}",
+        *(f"{name}: {value}" for name, value in reply.headers.items()),
+        "Connection: close",
+    ]
+    return "\r\n".join((*lines, "", "")).encode()
