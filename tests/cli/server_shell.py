@@ -19,12 +19,12 @@ class ServerShell:
     ) -> None:
         [(host, port)] = server.addresses
         self._family = family
-        self._connection = f"--bootstrap-server {host}:{port}"
+        self.connection = f"--bootstrap-server {host}:{port}"
         self._capture = capture
         self.error = ""
 
     def __call__(self, line: str, *, code: int = 0) -> str:
-        assert main(f"{self._family} {line} {self._connection}".split()) == code
+        assert main(f"{self._family} {line} {self.connection}".split()) == code
         out, self.error = self._capture.readouterr()
         return out
 

@@ -39,7 +39,7 @@ def opened_connections(monkeypatch: pytest.MonkeyPatch) -> list[argparse.Namespa
     [
         (["to"], ["topics"]),
         (["groups", "des"], ["describe"]),
-        (["topics", ""], ["consumers"]),
+        (["topics", "con"], ["configs", "consumers"]),
         (["nothing", ""], []),
         (["comp"], ["completion"]),
         (["completion", ""], ["bash", "zsh", "fish"]),

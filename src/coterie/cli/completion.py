@@ -13,14 +13,18 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command
 from coterie.cli.registry import COMMANDS, Entry, find_command
 
+if TYPE_CHECKING:
+    from coterie.client.admin.admin_client import AdminClient
+
 _TIMEOUT_MS: Final = 1_500
 _GROUPS: Final = "groups"
 _TOPICS: Final = "topics"
+_TOPIC_CONFIGS: Final = "topic configs"
 _NAME_KINDS: Final = {
     "GROUP": _GROUPS,
     "--group": _GROUPS,
@@ -147,6 +151,8 @@ def _arguments(entry: Entry, before: Sequence[str], typed: str) -> Iterable[str]
     option = next((each for each in actions if last in each.option_strings), None)
     if option is not None and option.nargs != 0:
         kind = _NAME_KINDS.get(last)
+        if entry.words[0] == _TOPICS and last == "--config":
+            kind = _TOPIC_CONFIGS
         return _choices(option) or _names_on_cluster(kind, before)
     if typed.startswith("-"):
         return [name for each in actions for name in each.option_strings]
@@ -184,8 +190,23 @@ async def _fetch_names(kind: str, before: Sequence[str]) -> list[str]:
             return [
                 each.name for each in topics.values.values() if not each.is_internal
             ]
+        if kind == _TOPIC_CONFIGS:
+            return await _topic_config_names(admin)
         listings = await admin.list_groups()
         return [each.group_id for each in listings.groups]
+
+
+async def _topic_config_names(admin: AdminClient) -> list[str]:
+    """Return the names of topic configurations, from those of any topic."""
+    from coterie.client.admin.configs import ConfigResource
+    from coterie.wire.configs import ConfigResourceType
+
+    topics = await admin.describe_topics()
+    for name in topics.values:
+        resource = ConfigResource(ConfigResourceType.TOPIC, name)
+        configs = await admin.describe_configs([resource])
+        return [each.name for each in configs.one(resource)]
+    return []
 
 
 def _connection_options(before: Sequence[str]) -> argparse.Namespace:

@@ -76,7 +76,22 @@ COMMANDS: Final = (
     ),
     *_family(
         "topics",
-        ("consumers", "List the groups that read a topic", "topics:CONSUMERS"),
+        ("list", "List topics", "topics.list:LIST"),
+        ("describe", "Describe partitions and offsets", "topics.list:DESCRIBE"),
+        ("create", "Create topics", "topics.write:CREATE"),
+        ("delete", "Delete topics with their records", "topics.write:DELETE"),
+        ("alter", "Add partitions to topics", "topics.write:ALTER"),
+        (
+            "consumers",
+            "List the groups that read a topic",
+            "topics.consumers:CONSUMERS",
+        ),
+    ),
+    *_family(
+        "topics configs",
+        ("show", "Show configurations and their sources", "topics.configs:SHOW"),
+        ("set", "Set configurations of topics", "topics.configs:SET"),
+        ("unset", "Remove configurations of topics", "topics.configs:UNSET"),
     ),
     *_family(
         "users",
@@ -162,7 +177,8 @@ FAMILIES: Final = {
     "config": "Inspect and test connection settings",
     "groups offsets": "Manage committed offsets",
     "users": "Manage SASL/SCRAM users",
-    "topics": "Describe topics",
+    "topics": "Manage topics and their records",
+    "topics configs": "Manage configurations of topics",
     "pipeline": "Convert the coordinator's log into tables",
     "pipeline show": "Show the tables without Spark",
 }

@@ -81,6 +81,7 @@ class SyncAdmin:
     list_offsets = _blocking(AdminClient.list_offsets)
     record_times = _blocking(AdminClient.record_times)
     delete_records = _blocking(AdminClient.delete_records)
+    describe_log_dirs = _blocking(AdminClient.describe_log_dirs)
     describe_topics = _blocking(AdminClient.describe_topics)
     create_topics = _blocking(AdminClient.create_topics)
     delete_topics = _blocking(AdminClient.delete_topics)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         GroupType,
         Node,
     )
+    from coterie.client.admin.log_dirs import LogDir
     from coterie.client.admin.log_offsets import LogOffsetInfo, OffsetSpec
     from coterie.client.admin.quotas import QuotaEntity
     from coterie.client.admin.results import Progress, Results
@@ -266,6 +267,16 @@ class AdminClient:
         from coterie.client.admin import log_offsets
 
         return await log_offsets.delete_records(self._cluster, before, progress)
+
+    async def describe_log_dirs(
+        self, node_ids: Iterable[int] | None = None
+    ) -> Results[int, tuple[LogDir, ...]]:
+        """Describe the log directories of brokers with the sizes of their replicas;
+        None means every broker (KIP-113). Each broker is asked once, without
+        retries."""
+        from coterie.client.admin import log_dirs
+
+        return await log_dirs.describe_log_dirs(self._cluster, node_ids)
 
     # Topics.
 

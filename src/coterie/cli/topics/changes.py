@@ -1,0 +1,114 @@
+"""Changes of topics: show, let the brokers validate, confirm, write.
+
+A command supplies a `TopicChange`. Without --execute its rows are shown, after the
+brokers validated the change where Kafka can (`validate_only`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from coterie.cli.command import EXECUTE_HINT
+
+if TYPE_CHECKING:
+    from coterie.cli.command import Run
+    from coterie.cli.output.outcome import Column, Failure, Item, Outcome
+    from coterie.errors import CoterieError
+    from coterie.types import TopicName
+
+TopicErrors: TypeAlias = "Mapping[TopicName, CoterieError]"
+TOPICS_PER_REQUEST: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChange:
+    """A change of some topics, with one row or several for each."""
+
+    columns: Sequence[Column]
+    rows: Sequence[tuple[TopicName, Item]]
+    """The topic of each row, and the row without result and error."""
+    done: str
+    """The result of a written row, as in "deleted"."""
+    question: str
+    send: Callable[[Collection[TopicName], bool], Awaitable[TopicErrors]]
+    """A function that writes the change of some topics, or only lets the brokers
+    validate it."""
+    failures: Sequence[Failure] = ()
+    refused: TopicErrors | None = None
+    """Topics that are not written."""
+    has_validation: bool = True
+    notes: Sequence[str] = ()
+
+
+async def show_or_write(run: Run, change: TopicChange) -> Outcome:
+    """Show the change, or write it with --execute or --yes."""
+    from coterie.cli.output.emit import confirm, is_interactive
+
+    options = run.options
+    refused = change.refused or {}
+    names = list(dict.fromkeys(name for name, _ in change.rows if name not in refused))
+    if not names:
+        return _outcome(run, change, "planned", refused, "there is nothing to do")
+    is_written = options.execute or options.yes
+    is_asked = is_written and not options.yes and is_interactive(run.io)
+    if not is_written or is_asked:
+        errors = dict(refused)
+        if change.has_validation:
+            errors |= await _send(run, change, names, validate_only=True)
+        if not is_written:
+            return _outcome(run, change, "planned", errors, EXECUTE_HINT)
+        preview = _outcome(run, change, "planned", errors)
+        if not confirm(run.io, preview, options, change.question):
+            return _outcome(run, change, "planned", errors, "nothing was written")
+    errors = {**refused, **await _send(run, change, names, validate_only=False)}
+    return _outcome(run, change, change.done, errors)
+
+
+async def _send(
+    run: Run, change: TopicChange, names: Sequence[TopicName], *, validate_only: bool
+) -> dict[TopicName, CoterieError]:
+    from coterie.client.admin.calls import in_chunks
+
+    errors: dict[TopicName, CoterieError] = {}
+    done = 0
+    for chunk in in_chunks(names, TOPICS_PER_REQUEST):
+        errors |= await change.send(chunk, validate_only)
+        done += len(chunk)
+        run.progress(done, len(names))
+    return errors
+
+
+def _outcome(
+    run: Run, change: TopicChange, result: str, errors: TopicErrors, *notes: str
+) -> Outcome:
+    from coterie.cli.output.outcome import Column, Outcome, error_item, show_error
+
+    return Outcome(
+        schema=f"coterie.{run.options.command.replace(' ', '.')}",
+        columns=(
+            *change.columns,
+            Column("result", "RESULT"),
+            Column("error", "ERROR", is_wide=not errors, show=show_error),
+        ),
+        items=tuple(
+            {
+                **item,
+                "result": "failed" if name in errors else result,
+                "error": error_item(errors.get(name)),
+            }
+            for name, item in change.rows
+        ),
+        failures=tuple(change.failures),
+        summary={
+            "executed": result != "planned",
+            "topics": len({name for name, _ in change.rows}),
+        },
+        notes=(*change.notes, *_explanations(errors), *notes),
+    )
+
+
+def _explanations(errors: TopicErrors) -> list[str]:
+    """Return the sentences of the errors, which a table has only as codes."""
+    return [f"error: {error}" for _, error in sorted(errors.items())]

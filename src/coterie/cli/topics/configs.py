@@ -1,0 +1,260 @@
+"""`coterie topics configs`: show, set and unset configurations of topics."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from coterie.cli.command import (
+    CLUSTER_OPTIONS,
+    Command,
+    add_execute_options,
+    run_on_cluster,
+)
+from coterie.cli.topics.changes import TopicChange, show_or_write
+from coterie.cli.topics.selection import (
+    add_config_option,
+    add_topic_options,
+    check_topic_options,
+    choose_topics,
+    read_configs,
+)
+from coterie.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from coterie.cli.command import Run
+    from coterie.cli.output.outcome import Item, Outcome
+    from coterie.cli.topics.changes import TopicErrors
+    from coterie.client.admin.configs import ConfigEntry
+    from coterie.types import TopicName
+
+_HIDDEN: Final = "(hidden)"
+
+
+def _declare_show(parser: argparse.ArgumentParser) -> None:
+    add_topic_options(parser)
+    add_config_option(parser, "NAME", "name of a configuration")
+    parser.add_argument(
+        "--defaults", action="store_true", help="also configurations with the default"
+    )
+
+
+def show_configs(options: argparse.Namespace) -> int:
+    """Show configurations of the selected topics. Raises SettingError."""
+    check_topic_options(options)
+    return run_on_cluster(options, _show_configs)
+
+
+async def _show_configs(run: Run) -> Outcome:
+    """Return a row for each configuration."""
+    from coterie.cli.output.outcome import Column, Failure, Outcome, show_error
+    from coterie.client.admin.configs import ConfigResource
+    from coterie.wire.configs import ConfigResourceType
+
+    options = run.options
+    chosen = await choose_topics(run)
+    described = await run.admin.describe_configs(
+        (ConfigResource(ConfigResourceType.TOPIC, each) for each in chosen.names),
+        names=options.configs,
+        with_synonyms=True,
+        # It is long text with HTML, for programs only.
+        with_documentation=options.output in {"json", "jsonl"},
+        progress=run.progress,
+    )
+    has_defaults = options.defaults or options.configs
+    items = tuple(
+        _config_item(resource.name, entry)
+        for resource, entries in described.values.items()
+        for entry in entries
+        if has_defaults or not entry.is_default
+    )
+    return Outcome(
+        schema="coterie.topic.config",
+        columns=(
+            Column("topic", "TOPIC"),
+            Column("config", "CONFIG"),
+            Column("value", "VALUE"),
+            Column("source", "SOURCE"),
+            Column("type", "TYPE", is_wide=True),
+            Column("read_only", "READ-ONLY", is_wide=True),
+            Column("sensitive", "SENSITIVE", is_wide=True),
+            Column("synonyms", "SYNONYMS", is_wide=True),
+            Column("error", "ERROR", is_wide=True, show=show_error),
+        ),
+        items=items,
+        failures=(
+            *chosen.failures,
+            *(
+                Failure.of("topic", resource.name, error)
+                for resource, error in described.errors.items()
+            ),
+        ),
+        summary={"configs": len(items)},
+        notes=() if items else ("every configuration has the default: use --defaults",),
+    )
+
+
+def _config_item(topic: TopicName, entry: ConfigEntry) -> Item:
+    return {
+        "topic": topic,
+        "config": entry.name,
+        "value": _HIDDEN if entry.is_sensitive else entry.value,
+        "source": entry.source.name.lower(),
+        "type": entry.type.name.lower(),
+        "read_only": entry.is_read_only,
+        "sensitive": entry.is_sensitive,
+        "synonyms": [
+            f"{each.name}={_HIDDEN if entry.is_sensitive else each.value} "
+            f"({each.source.name.lower()})"
+            for each in entry.synonyms
+        ],
+        "documentation": entry.documentation,
+        "error": None,
+    }
+
+
+SHOW: Final = Command(
+    description="""\
+Show configurations of topics, with the source of each value.
+
+Without --config and --defaults, only those that differ from Kafka's default. Values of
+sensitive configurations are hidden. --wide adds types and SYNONYMS: the values in every
+source, by precedence. JSON has Kafka's documentation, too.
+""",
+    examples="""\
+examples:
+  coterie topics configs show orders
+      what was changed
+  coterie topics configs show --all --config retention.ms
+      one configuration of every topic
+  coterie topics configs show orders --defaults --output json
+      every configuration, for programs
+
+exit codes: 0 success, 1 something could not be read, 2 usage error
+""",
+    options=(_declare_show, *CLUSTER_OPTIONS),
+    run=show_configs,
+)
+
+
+def _declare_set(parser: argparse.ArgumentParser) -> None:
+    add_topic_options(parser)
+    add_config_option(parser, "NAME=VALUE", "configuration to set", required=True)
+
+
+def _declare_unset(parser: argparse.ArgumentParser) -> None:
+    add_topic_options(parser)
+    add_config_option(parser, "NAME", "configuration to unset", required=True)
+
+
+def set_configs(options: argparse.Namespace) -> int:
+    """Show a change of configurations, or write it. Raises SettingError."""
+    check_topic_options(options)
+    changes = read_configs(options.configs)
+    return run_on_cluster(options, partial(_change_configs, changes, "set"))
+
+
+def unset_configs(options: argparse.Namespace) -> int:
+    """Show the configurations to unset, or unset them. Raises SettingError."""
+    check_topic_options(options)
+    for name in options.configs:
+        if "=" in name:
+            raise SettingError(f"--config: {name!r} has a value; write the name only")
+    changes = dict.fromkeys(options.configs)
+    return run_on_cluster(options, partial(_change_configs, changes, "unset"))
+
+
+async def _change_configs(
+    changes: Mapping[str, str | None], done: str, run: Run
+) -> Outcome:
+    from coterie.cli.output.outcome import Column
+    from coterie.client.admin.configs import ConfigResource
+    from coterie.wire.configs import ConfigResourceType
+
+    chosen = await choose_topics(run)
+    resources = {
+        each: ConfigResource(ConfigResourceType.TOPIC, each) for each in chosen.names
+    }
+    described = await run.admin.describe_configs(resources.values(), names=changes)
+    current = {
+        (resource.name, entry.name): _HIDDEN if entry.is_sensitive else entry.value
+        for resource, entries in described.values.items()
+        for entry in entries
+    }
+
+    async def send(names: Collection[TopicName], validate_only: bool) -> TopicErrors:
+        results = await run.admin.alter_configs(
+            {resources[name]: changes for name in names}, validate_only=validate_only
+        )
+        return {each.name: error for each, error in results.errors.items()}
+
+    change = TopicChange(
+        columns=(
+            Column("topic", "TOPIC"),
+            Column("config", "CONFIG"),
+            Column("value", "VALUE"),
+            Column("new_value", "NEW-VALUE"),
+        ),
+        rows=[
+            (
+                topic,
+                {
+                    "topic": topic,
+                    "config": name,
+                    "value": current.get((topic, name)),
+                    "new_value": "(default)" if value is None else value,
+                },
+            )
+            for topic in resources
+            for name, value in changes.items()
+        ],
+        done=done,
+        question="Write these configurations?",
+        send=send,
+        failures=chosen.failures,
+    )
+    return await show_or_write(run, change)
+
+
+SET: Final = Command(
+    description="""\
+Set configurations of topics. Others are not changed (KIP-339).
+
+Without --execute, the brokers validate the change, and it is only shown.
+""",
+    examples="""\
+examples:
+  coterie topics configs set orders --config retention.ms=86400000
+      validate and show the change
+  coterie topics configs set --glob 'logs-*' --config segment.ms=3600000 --execute
+      several topics, after a question at a terminal
+  coterie topics configs set users --config cleanup.policy=compact,delete --yes
+      in a script
+
+exit codes: 0 success, 1 a topic could not be changed, 2 usage error
+""",
+    options=(_declare_set, add_execute_options, *CLUSTER_OPTIONS),
+    run=set_configs,
+)
+
+UNSET: Final = Command(
+    description="""\
+Remove configurations of topics, so that the broker's value has effect again.
+
+Without --execute, the brokers validate the change, and it is only shown.
+""",
+    examples="""\
+examples:
+  coterie topics configs unset orders --config retention.ms
+      show the current value
+  coterie topics configs unset orders --config retention.ms --execute
+      remove it, after a question at a terminal
+
+exit codes: 0 success, 1 a topic could not be changed, 2 usage error
+""",
+    options=(_declare_unset, add_execute_options, *CLUSTER_OPTIONS),
+    run=unset_configs,
+)

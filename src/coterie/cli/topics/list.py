@@ -1,0 +1,314 @@
+"""`coterie topics list` and `coterie topics describe`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
+from coterie.cli.topics.selection import (
+    add_topic_options,
+    check_topic_options,
+    choose_topics,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from coterie.cli.command import Run
+    from coterie.cli.output.outcome import Failure, Item, Json, Outcome
+    from coterie.client.admin.configs import ConfigEntry
+    from coterie.client.admin.log_offsets import LogOffsetInfo
+    from coterie.client.admin.results import Results
+    from coterie.client.admin.topics import PartitionDescription, TopicDescription
+    from coterie.types import TopicName, TopicPartition
+
+_KIB: Final = 1024
+
+
+def _declare_size(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--size",
+        action="store_true",
+        help="the size of each topic on the disks of its leaders: one more request to "
+        "each broker",
+    )
+
+
+async def list_topics(run: Run) -> Outcome:
+    """Return a row for each selected topic."""
+    from coterie.cli.output.outcome import Column, Outcome, show_error
+
+    chosen = await choose_topics(run)
+    sizes: Mapping[TopicName, int | None] = {}
+    failures = chosen.failures
+    if run.options.size:
+        sizes, node_failures = await _leader_sizes(run, chosen.topics)
+        failures = (*failures, *node_failures)
+    return Outcome(
+        schema="coterie.topic",
+        columns=(
+            Column("topic", "TOPIC"),
+            Column("partitions", "#PARTITIONS"),
+            Column("replication_factor", "#REPLICAS"),
+            Column("under_replicated", "UNDER-REPLICATED"),
+            Column("size_bytes", "SIZE", is_wide=not run.options.size, show=show_bytes),
+            Column("internal", "INTERNAL", is_wide=not run.options.internal),
+            Column("topic_id", "TOPIC-ID", is_wide=True),
+            Column("error", "ERROR", is_wide=True, show=show_error),
+        ),
+        items=tuple(_topic_item(each, sizes) for each in chosen.topics),
+        failures=failures,
+        summary={"topics": len(chosen.topics)},
+    )
+
+
+def _topic_item(topic: TopicDescription, sizes: Mapping[TopicName, int | None]) -> Item:
+    return {
+        "topic": topic.name,
+        "partitions": len(topic.partitions),
+        "replication_factor": _replication_factor(topic),
+        "under_replicated": sum(1 for each in topic.partitions if _lacks(each)),
+        "size_bytes": sizes.get(topic.name),
+        "internal": topic.is_internal,
+        "topic_id": _uuid_text(topic),
+        "error": None,
+    }
+
+
+def _lacks(partition: PartitionDescription) -> bool:
+    """Return whether some replicas of a partition are not in sync."""
+    return len(partition.in_sync) < len(partition.replicas)
+
+
+def _replication_factor(topic: TopicDescription) -> int:
+    return max((len(each.replicas) for each in topic.partitions), default=0)
+
+
+def _uuid_text(topic: TopicDescription) -> str | None:
+    """Return a topic id as Kafka's tools print it: URL-safe base64 without padding."""
+    from base64 import urlsafe_b64encode
+
+    if topic.topic_id is None:
+        return None
+    return urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
+
+
+def show_bytes(value: Json) -> str:
+    """Format a size: 900 B, 1.5 MiB."""
+    if not isinstance(value, int):
+        return "-"
+    size, units = float(value), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while size >= _KIB and len(units) > 1:
+        size /= _KIB
+        units.pop(0)
+    return f"{value} B" if units[0] == "B" else f"{size:.1f} {units[0]}"
+
+
+async def _leader_sizes(
+    run: Run, topics: Sequence[TopicDescription]
+) -> tuple[dict[TopicName, int | None], tuple[Failure, ...]]:
+    """Return the size of each topic on its leaders, None when a leader's is unknown,
+    and the failures of nodes."""
+    from coterie.cli.output.outcome import Failure
+    from coterie.types import TopicPartition
+
+    described = await run.admin.describe_log_dirs()
+    replicas = {
+        (node_id, partition): size
+        for node_id, dirs in described.values.items()
+        for each in dirs
+        for partition, size in each.sizes.items()
+    }
+    sizes: dict[TopicName, int | None] = {}
+    for topic in topics:
+        known = [
+            replicas.get((each.leader_id, TopicPartition(topic.name, each.partition)))
+            for each in topic.partitions
+        ]
+        whole = [each for each in known if each is not None]
+        sizes[topic.name] = sum(whole) if len(whole) == len(known) else None
+    failures = [
+        *(
+            Failure.of("node", node_id, error)
+            for node_id, error in sorted(described.errors.items())
+        ),
+        *(
+            Failure.of("node", node_id, each.error)
+            for node_id, dirs in sorted(described.values.items())
+            for each in dirs
+            if each.error
+        ),
+    ]
+    return sizes, tuple(failures)
+
+
+LIST: Final = Command(
+    description="""\
+List topics with their partitions and replicas.
+
+Internal topics are hidden unless they are named or --internal is used.
+""",
+    examples="""\
+examples:
+  coterie topics list
+      every topic
+  coterie topics list --glob 'orders-*' --size
+      some topics, with their size on disk
+  coterie topics list --internal --output json
+      internal topics too, for programs
+
+exit codes: 0 success, 1 a topic does not exist or something could not be read, 2 usage
+error
+""",
+    options=(add_topic_options, _declare_size, *CLUSTER_OPTIONS),
+    run=on_cluster(list_topics),
+)
+
+
+async def describe_topics(run: Run) -> Outcome:
+    """Return a row for each partition; the topics and their configurations are notes,
+    and `topics` in the JSON document."""
+    from coterie.cli.output.outcome import Column, Failure, Outcome, show_error
+    from coterie.client.admin.configs import ConfigResource
+    from coterie.client.admin.log_offsets import EARLIEST, LATEST
+    from coterie.wire.configs import ConfigResourceType
+
+    chosen = await choose_topics(run)
+    partitions = [key for each in chosen.topics for key in each.all_partitions]
+    starts = await run.admin.list_offsets(
+        dict.fromkeys(partitions, EARLIEST), progress=run.progress
+    )
+    ends = await run.admin.list_offsets(
+        dict.fromkeys(partitions, LATEST), progress=run.progress
+    )
+    resources = {
+        each.name: ConfigResource(ConfigResourceType.TOPIC, each.name)
+        for each in chosen.topics
+    }
+    configs = await run.admin.describe_configs(resources.values())
+    described = tuple(
+        _description_item(each, configs.values.get(resources[each.name], ()))
+        for each in chosen.topics
+    )
+    return Outcome(
+        schema="coterie.topic.partition",
+        columns=(
+            Column("topic", "TOPIC"),
+            Column("partition", "PARTITION"),
+            Column("leader", "LEADER"),
+            Column("replicas", "REPLICAS"),
+            Column("in_sync", "IN-SYNC"),
+            Column("log_start_offset", "LOG-START-OFFSET"),
+            Column("log_end_offset", "LOG-END-OFFSET"),
+            Column("records", "#RECORDS"),
+            Column("error", "ERROR", is_wide=True, show=show_error),
+        ),
+        items=tuple(
+            _partition_item(key, each, starts, ends)
+            for topic in chosen.topics
+            for key, each in zip(topic.all_partitions, topic.partitions, strict=True)
+        ),
+        failures=(
+            *chosen.failures,
+            *(
+                Failure.of("topic", resource.name, error)
+                for resource, error in configs.errors.items()
+            ),
+        ),
+        summary={"topics": len(chosen.topics)},
+        context={"topics": described},
+        notes=tuple(map(_description_note, described)),
+    )
+
+
+def _partition_item(
+    key: TopicPartition,
+    partition: PartitionDescription,
+    starts: Results[TopicPartition, LogOffsetInfo],
+    ends: Results[TopicPartition, LogOffsetInfo],
+) -> Item:
+    from coterie.cli.output.outcome import error_item
+
+    start, end = starts.values.get(key), ends.values.get(key)
+    return {
+        "topic": key.topic,
+        "partition": key.partition,
+        "leader": partition.leader_id if partition.leader_id >= 0 else None,
+        "replicas": partition.replicas,
+        "in_sync": partition.in_sync,
+        "log_start_offset": start.offset if start else None,
+        "log_end_offset": end.offset if end else None,
+        "records": end.offset - start.offset if start and end else None,
+        "error": error_item(starts.errors.get(key) or ends.errors.get(key)),
+    }
+
+
+def _description_item(
+    topic: TopicDescription, configs: Sequence[ConfigEntry]
+) -> dict[str, Json]:
+    return {
+        "topic": topic.name,
+        "topic_id": _uuid_text(topic),
+        "internal": topic.is_internal,
+        "partitions": len(topic.partitions),
+        "replication_factor": _replication_factor(topic),
+        "configs": [
+            {
+                "name": each.name,
+                "value": each.value,
+                "source": each.source.name.lower(),
+            }
+            for each in configs
+            if not each.is_default
+        ],
+    }
+
+
+def _description_note(described: Mapping[str, Json]) -> str:
+    """Return a topic, its numbers and the configurations that differ from the
+    default."""
+    configs = described["configs"]
+    assert isinstance(configs, list)
+    texts = [
+        f"{each['name']}={'(hidden)' if each['value'] is None else each['value']}"
+        + ("" if each["source"] == "dynamic_topic" else f" ({each['source']})")
+        for each in configs
+    ]
+    numbers = (
+        f"partitions={described['partitions']} "
+        f"replication-factor={described['replication_factor']}"
+    )
+    return f"{described['topic']}: {numbers} configs: {' '.join(texts) or 'defaults'}"
+
+
+def run_describe(options: argparse.Namespace) -> int:
+    """Describe the selected topics. Raises SettingError when none is named."""
+    check_topic_options(options)
+    return on_cluster(describe_topics)(options)
+
+
+DESCRIBE: Final = Command(
+    description="""\
+Describe the partitions of topics: leaders, replicas and offsets.
+
+A line for each topic on stderr, and `topics` in JSON, has the configurations that
+differ from Kafka's defaults, with the source of those not set on the topic itself.
+#RECORDS is the difference of the two offsets; compaction and transactions make the
+number of records smaller.
+""",
+    examples="""\
+examples:
+  coterie topics describe orders
+      one topic
+  coterie topics describe --glob 'orders-*' --output json
+      several topics, for programs
+  coterie topics describe __consumer_offsets
+      an internal topic
+
+exit codes: 0 success, 1 a topic does not exist or something could not be read, 2 usage
+error
+""",
+    options=(add_topic_options, *CLUSTER_OPTIONS),
+    run=run_describe,
+)

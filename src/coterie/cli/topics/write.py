@@ -1,0 +1,352 @@
+"""`coterie topics create`, `delete` and `alter`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from coterie.cli.command import (
+    CLUSTER_OPTIONS,
+    Command,
+    add_execute_options,
+    on_cluster,
+    run_on_cluster,
+)
+from coterie.cli.topics.changes import TopicChange, show_or_write
+from coterie.cli.topics.selection import (
+    add_config_option,
+    add_topic_options,
+    check_topic_options,
+    choose_topics,
+    read_configs,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from coterie.cli.command import Run
+    from coterie.cli.output.outcome import Item, Outcome
+    from coterie.cli.topics.changes import TopicErrors
+    from coterie.client.admin.topics import CreatedTopic, TopicDescription
+    from coterie.errors import CoterieError
+    from coterie.types import TopicName
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**31:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return int(text)
+
+
+def _declare_new_topics(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("topics", metavar="NAME", nargs="+", help="name of a new topic")
+    add(
+        "--partitions",
+        metavar="N",
+        type=_positive,
+        help="number of partitions (default: num.partitions of the broker)",
+    )
+    add(
+        "--replication-factor",
+        metavar="N",
+        type=_positive,
+        help="number of replicas (default: default.replication.factor of the broker)",
+    )
+    add_config_option(parser, "NAME=VALUE", "configuration of the topics")
+    add(
+        "--if-not-exists",
+        action="store_true",
+        help="success for a topic that exists, which is not changed",
+    )
+    add(
+        "--validate-only",
+        action="store_true",
+        help="let the brokers validate the topics, and create none",
+    )
+
+
+def create_topics(options: argparse.Namespace) -> int:
+    """Create the topics of the options. Raises SettingError."""
+    read_configs(options.configs)  # Report a usage error before connecting.
+    return run_on_cluster(options, _create_topics)
+
+
+async def _create_topics(run: Run) -> Outcome:
+    """Create or validate topics; return a row for each."""
+    from coterie.cli.output.outcome import Column, Outcome, show_error
+    from coterie.cli.topics.changes import TOPICS_PER_REQUEST
+    from coterie.client.admin.calls import in_chunks
+    from coterie.client.admin.topics import NewTopic
+
+    options = run.options
+    configs = read_configs(options.configs)
+    names = list(dict.fromkeys(options.topics))
+    items: list[Item] = []
+    notes: list[str] = []
+    for chunk in in_chunks(names, TOPICS_PER_REQUEST):
+        results = await run.admin.create_topics(
+            (
+                NewTopic(name, options.partitions, options.replication_factor, configs)
+                for name in chunk
+            ),
+            validate_only=options.validate_only,
+        )
+        for name in chunk:
+            error = results.errors.get(name)
+            item = _created_item(run, name, results.values.get(name), error)
+            items.append(item)
+            if item["error"]:
+                notes.append(f"error: {error}")
+    return Outcome(
+        schema="coterie.topics.create",
+        columns=(
+            Column("topic", "TOPIC"),
+            Column("partitions", "#PARTITIONS"),
+            Column("replication_factor", "#REPLICAS"),
+            Column("result", "RESULT"),
+            Column("error", "ERROR", is_wide=not notes, show=show_error),
+        ),
+        items=tuple(items),
+        summary={"executed": not options.validate_only, "topics": len(items)},
+        notes=tuple(notes),
+    )
+
+
+def _created_item(
+    run: Run,
+    name: TopicName,
+    created: CreatedTopic | None,
+    error: CoterieError | None,
+) -> Item:
+    from coterie.cli.output.outcome import error_item
+    from coterie.errors import ApiError
+    from coterie.wire.error_codes import ErrorCode
+
+    options = run.options
+    exists = (
+        isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_ALREADY_EXISTS
+    )
+    if exists and options.if_not_exists:
+        error, result = None, "exists"
+    elif error:
+        result = "failed"
+    else:
+        result = "valid" if options.validate_only else "created"
+    return {
+        "topic": name,
+        "partitions": created.partitions if created else None,
+        "replication_factor": created.replication_factor if created else None,
+        "result": result,
+        "error": error_item(error),
+    }
+
+
+CREATE: Final = Command(
+    description="""\
+Create topics.
+
+Topics of one command have the same number of partitions, replicas and configurations.
+Nothing is overwritten, so there is no question and no --execute: --validate-only lets
+the brokers validate the topics instead.
+""",
+    examples="""\
+examples:
+  coterie topics create orders
+      with the broker's numbers of partitions and replicas
+  coterie topics create orders refunds --partitions 6 --replication-factor 3
+      two topics
+  coterie topics create users --config cleanup.policy=compact --config segment.ms=60000
+      with configurations
+  coterie topics create orders --partitions 6 --if-not-exists
+      in a script that runs again
+
+exit codes: 0 success, 1 a topic could not be created, 2 usage error
+""",
+    options=(_declare_new_topics, *CLUSTER_OPTIONS),
+    run=create_topics,
+)
+
+
+# delete
+
+
+def _declare_delete(parser: argparse.ArgumentParser) -> None:
+    add_topic_options(parser)
+    parser.add_argument(
+        "--if-exists",
+        action="store_true",
+        help="success for a named topic that does not exist",
+    )
+
+
+def delete_topics(options: argparse.Namespace) -> int:
+    """Show the selected topics, or delete them. Raises SettingError."""
+    check_topic_options(options)
+    return run_on_cluster(options, _delete_topics)
+
+
+async def _delete_topics(run: Run) -> Outcome:
+    from coterie.cli.output.outcome import Column
+    from coterie.client.admin.log_offsets import EARLIEST, LATEST
+    from coterie.errors import OperationRefused
+
+    chosen = await choose_topics(run)
+    keys = [key for each in chosen.topics for key in each.all_partitions]
+    starts = await run.admin.list_offsets(dict.fromkeys(keys, EARLIEST))
+    ends = await run.admin.list_offsets(dict.fromkeys(keys, LATEST))
+
+    def records(topic: TopicDescription) -> int | None:
+        """Return the number of records as far as offsets tell; None when unknown."""
+        owned = topic.all_partitions
+        if any(key in starts.errors or key in ends.errors for key in owned):
+            return None
+        return sum(ends.one(key).offset - starts.one(key).offset for key in owned)
+
+    async def send(names: Collection[TopicName], validate_only: bool) -> TopicErrors:
+        assert not validate_only, "Kafka cannot validate a deletion"
+        return (await run.admin.delete_topics(names)).errors
+
+    failures = chosen.failures
+    if run.options.if_exists:
+        unknown = "UNKNOWN_TOPIC_OR_PARTITION"
+        failures = tuple(each for each in failures if each.code != unknown)
+    count = sum(1 for each in chosen.topics if not each.is_internal)
+    which = "this topic" if count == 1 else f"these {count} topics"
+    change = TopicChange(
+        columns=(
+            Column("topic", "TOPIC"),
+            Column("partitions", "#PARTITIONS"),
+            Column("records", "#RECORDS"),
+        ),
+        rows=[
+            (
+                each.name,
+                {
+                    "topic": each.name,
+                    "partitions": len(each.partitions),
+                    "records": records(each),
+                },
+            )
+            for each in chosen.topics
+        ],
+        done="deleted",
+        question=f"Delete {which} with all records?",
+        send=send,
+        failures=failures,
+        refused={
+            each.name: OperationRefused(
+                f"topic {each.name} is internal: Kafka's brokers need it; it is not "
+                "deleted"
+            )
+            for each in chosen.topics
+            if each.is_internal
+        },
+        has_validation=False,
+    )
+    return await show_or_write(run, change)
+
+
+DELETE: Final = Command(
+    description="""\
+Delete topics with all their records. It cannot be undone.
+
+Internal topics are refused. Without --execute, the topics are only shown.
+""",
+    examples="""\
+examples:
+  coterie topics delete orders-test
+      show the topic and the number of its records
+  coterie topics delete orders-test --execute
+      delete it, after a question at a terminal
+  coterie topics delete --glob 'test-*' --exclude 'test-keep*'
+      show the topics that match a pattern
+  coterie topics delete orders-test --if-exists --yes
+      in a script
+
+exit codes: 0 success, 1 a topic could not be deleted, 2 usage error
+""",
+    options=(_declare_delete, add_execute_options, *CLUSTER_OPTIONS),
+    run=delete_topics,
+)
+
+
+# alter
+
+
+def _declare_alter(parser: argparse.ArgumentParser) -> None:
+    add_topic_options(parser)
+    parser.add_argument(
+        "--partitions",
+        metavar="N",
+        type=_positive,
+        required=True,
+        help="new number of partitions, greater than the current one",
+    )
+
+
+def alter_topics(options: argparse.Namespace) -> int:
+    """Show the change of the selected topics, or write it. Raises SettingError."""
+    check_topic_options(options)
+    return on_cluster(_alter_topics)(options)
+
+
+async def _alter_topics(run: Run) -> Outcome:
+    from coterie.cli.output.outcome import Column
+
+    chosen = await choose_topics(run)
+    count = run.options.partitions
+
+    async def send(names: Collection[TopicName], validate_only: bool) -> TopicErrors:
+        counts = dict.fromkeys(names, count)
+        results = await run.admin.create_partitions(counts, validate_only=validate_only)
+        return results.errors
+
+    change = TopicChange(
+        columns=(
+            Column("topic", "TOPIC"),
+            Column("partitions", "#PARTITIONS"),
+            Column("new_partitions", "NEW-#PARTITIONS"),
+        ),
+        rows=[
+            (
+                each.name,
+                {
+                    "topic": each.name,
+                    "partitions": len(each.partitions),
+                    "new_partitions": count,
+                },
+            )
+            for each in chosen.topics
+        ],
+        done="altered",
+        question="Add these partitions? It cannot be undone.",
+        send=send,
+        failures=chosen.failures,
+        notes=(
+            "new records of a key may get another partition than its earlier records",
+        ),
+    )
+    return await show_or_write(run, change)
+
+
+ALTER: Final = Command(
+    description="""\
+Increase the number of partitions of topics. It cannot be undone.
+
+The partition of a key depends on the number of partitions, so new records of a key may
+not follow its earlier ones. Without --execute, the brokers validate the change, and it
+is only shown.
+""",
+    examples="""\
+examples:
+  coterie topics alter orders --partitions 12
+      validate and show the change
+  coterie topics alter orders --partitions 12 --execute
+      write it, after a question at a terminal
+
+exit codes: 0 success, 1 a topic could not be altered, 2 usage error
+""",
+    options=(_declare_alter, add_execute_options, *CLUSTER_OPTIONS),
+    run=alter_topics,
+)
