@@ -30,17 +30,19 @@ def certificates(tmp_path: Path) -> Certificates:
 
 @contextmanager
 def listening(greet: Greeting) -> Iterator[Address]:
-    """Listen, run a function on the first connection, and close."""
+    """Listen, run a function on the first connection, and refuse further ones."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
             client, _ = server.accept()
+            server.close()
             with client, suppress(OSError):
                 greet(client)
 
+        address = Address("127.0.0.1", server.getsockname()[1])
         thread = threading.Thread(target=serve)
         thread.start()
-        yield Address("127.0.0.1", server.getsockname()[1])
+        yield address
         thread.join(WAIT_S)
 
 

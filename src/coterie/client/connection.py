@@ -25,6 +25,12 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self, TypeVar, cast
 
 from coterie.client.options import ClientOptions
+from coterie.client.security_probe import (
+    requires_tls,
+    security_mismatch,
+    without_sasl,
+    without_tls,
+)
 from coterie.errors import (
     AuthenticationFailed,
     ClientError,
@@ -122,6 +128,8 @@ class BrokerConnection(asyncio.Protocol):
         self._has_served = False
         self._reauthenticate_at_s = math.inf
         self._reauthentication: asyncio.Task[None] | None = None
+        self._probe: asyncio.Task[None] | None = None
+        """The search for the reason why the broker closed the connection."""
 
     @classmethod
     async def open(cls, address: Address, options: ClientOptions) -> Self:
@@ -139,15 +147,9 @@ class BrokerConnection(asyncio.Protocol):
                 )
                 await connection._negotiate()
                 await connection._authenticate()
-        except ssl.SSLError as error:
+        except (OSError, RequestTimedOut) as error:  # SSLError, TimeoutError: OSErrors
             connection.close()
-            raise _tls_failure(address, error) from error
-        except (OSError, RequestTimedOut) as error:  # TimeoutError is an OSError
-            connection.close()
-            reason = _reason(error)
-            if options.ssl and isinstance(error, TimeoutError | ConnectionResetError):
-                reason += " (does the listener use TLS?)"
-            raise ConnectionLost(f"{address} cannot be reached: {reason}") from error
+            raise await _open_failure(address, options, error) from error
         except BaseException:
             connection.close()
             raise
@@ -197,6 +199,8 @@ class BrokerConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close the connection; pending requests raise ConnectionLost."""
+        if self._probe is not None:
+            self._probe.cancel()
         self._end(ConnectionLost(f"the connection to {self.address} was closed"))
 
     # Callbacks of asyncio.
@@ -214,17 +218,29 @@ class BrokerConnection(asyncio.Protocol):
         if isinstance(exc, ssl.SSLError) and not self._versions:
             # In TLS 1.3 a broker rejects a client certificate only after the handshake.
             self._end(_tls_failure(self.address, exc))
-        reason = (f": {exc}" if exc else "") + self._hint()
-        self._end(ConnectionLost(f"{self.address} closed the connection{reason}"))
+        hint = self._hint()
+        reason = (f": {exc}" if exc else "") + hint
+        error = ConnectionLost(f"{self.address} closed the connection{reason}")
+        if hint and self.failure is None:
+            self._probe = self._loop.create_task(self._end_with_cause(error))
+        else:
+            self._end(error)
+
+    async def _end_with_cause(self, error: CoterieError) -> None:
+        """End with the error of a wrong security protocol when that is certain."""
+        was_negotiated = bool(self._versions)
+        reason = await security_mismatch(
+            self.address, self._options, was_negotiated=was_negotiated
+        )
+        if reason is not None:
+            error = AuthenticationFailed(f"{self.address} {reason}")
+        self._end(error)
 
     def data_received(self, data: bytes) -> None:
         """Resolve the requests whose responses are complete."""
         if data.startswith(_TLS_ALERT) and not self._versions:
-            self._end(
-                AuthenticationFailed(
-                    f"{self.address} requires TLS, which is not configured"
-                )
-            )
+            reason = requires_tls(self._options)
+            self._end(AuthenticationFailed(f"{self.address} {reason}"))
             return
         try:
             for frame in self._frames.feed(data):
@@ -346,10 +362,7 @@ class BrokerConnection(asyncio.Protocol):
                 f"{self.address} does not support {mechanism}; it supports {enabled}"
             )
         if response.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-            raise AuthenticationFailed(
-                f"{self.address} is a listener without SASL; use another port, or no "
-                "SASL"
-            )
+            raise AuthenticationFailed(f"{self.address} {without_sasl(self._options)}")
         if response.error_code:
             code = ErrorCode.read(response.error_code).name
             raise AuthenticationFailed(f"{self.address} rejects {mechanism}: {code}")
@@ -495,6 +508,25 @@ def _reason(error: Exception) -> str:
     return str(error) or "timed out"
 
 
+async def _open_failure(
+    address: Address, options: ClientOptions, error: Exception
+) -> ClientError:
+    """Return the error of a connection that could not be opened."""
+    closed = (ConnectionResetError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+    if options.ssl and isinstance(error, closed):
+        mismatch = await security_mismatch(address, options, was_negotiated=False)
+        if mismatch is not None:
+            return AuthenticationFailed(f"{address} {mismatch}")
+    if isinstance(error, ssl.SSLError):
+        if error.reason == "WRONG_VERSION_NUMBER":
+            return AuthenticationFailed(f"{address} {without_tls(options)}")
+        return _tls_failure(address, error)
+    reason = _reason(error)
+    if options.ssl and isinstance(error, TimeoutError | ConnectionResetError):
+        reason += " (does the listener use TLS?)"
+    return ConnectionLost(f"{address} cannot be reached: {reason}")
+
+
 def _tls_failure(address: Address, error: ssl.SSLError) -> ClientError:
     """Return the error of a failed TLS handshake: retriable when the broker closed the
     connection, final when a certificate was rejected."""
@@ -506,8 +538,6 @@ def _tls_failure(address: Address, error: ssl.SSLError) -> ClientError:
     if isinstance(error, ssl.SSLCertVerificationError):
         why = error.verify_message
         return AuthenticationFailed(f"{address}: its certificate is not trusted: {why}")
-    if error.reason == "WRONG_VERSION_NUMBER":
-        return AuthenticationFailed(f"{address} does not use TLS")
     why = (error.reason or str(error)).replace("_", " ").lower()
     return AuthenticationFailed(f"{address}: no TLS connection: {why}")
 
