@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.wire.api import ADVERTISED, Api, ApiKey, api_of
+from coterie.wire.api import ADVERTISED, CLIENT_ONLY, IMPLEMENTED, Api, ApiKey, api_of
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import Versions
 
@@ -208,3 +208,11 @@ def test_error_codes_have_kafkas_names_numbers_and_retriability() -> None:
         ours = ErrorCode(theirs.value)
         assert ours.name == theirs.name.upper()
         assert ours.retriable == theirs.retriable
+
+
+def test_apis_of_the_client_alone_are_declared_and_not_served() -> None:
+    for key, versions in CLIENT_ONLY.items():
+        api = api_of(key)
+        assert api.request.API_KEY == api.response.API_KEY == key
+        assert api.request.VERSIONS == api.response.VERSIONS == versions
+        assert key not in IMPLEMENTED

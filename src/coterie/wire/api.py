@@ -75,6 +75,11 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_DESCRIBE = 77
+    STREAMS_GROUP_DESCRIBE = 89
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
     CONSUMER_GROUP_PREPARE_ASSIGNMENT = 16384
     CONSUMER_GROUP_INSTALL_ASSIGNMENT = 16385
 
@@ -150,11 +155,22 @@ Kafka's, and advertised only if `group.consumer.client.assignors.enable` is set
 """
 
 IMPLEMENTED: Final[Mapping[ApiKey, Versions]] = {**ADVERTISED, **PRIVATE}
-"""All APIs, the private ones included."""
+"""All APIs of the server, the private ones included."""
+
+CLIENT_ONLY: Final[Mapping[ApiKey, Versions]] = {
+    ApiKey.SHARE_GROUP_DESCRIBE: Versions(1, 1),
+    ApiKey.STREAMS_GROUP_DESCRIBE: Versions(0, 0),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Versions(0, 1),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Versions(0, 0),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Versions(0, 0),
+}
+"""APIs that the admin client sends to other brokers; the server refuses them as unknown
+and does not advertise them."""
 
 
 class Api(NamedTuple):
-    """An API: its messages, and the versions that are served and advertised."""
+    """An API: its messages, and the versions that are served and advertised; for one
+    in `CLIENT_ONLY`, the versions that the client sends."""
 
     key: ApiKey
     request: type[Message]
@@ -169,7 +185,7 @@ def api_of(key: ApiKey) -> Api:
     module = import_module(f"coterie.wire.messages.{key.name.lower()}")
     request: type[Message] = getattr(module, f"{key.title}Request")
     response: type[Message] = getattr(module, f"{key.title}Response")
-    advertised = IMPLEMENTED[key]
+    advertised = IMPLEMENTED.get(key) or CLIENT_ONLY[key]
     served = Versions(
         max(advertised.low, request.VERSIONS.low),
         min(advertised.high, request.VERSIONS.high),
