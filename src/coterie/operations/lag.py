@@ -24,7 +24,7 @@ from coterie.client.admin.log_offsets import (
     LATEST,
     LogOffsetInfo,
 )
-from coterie.client.admin.results import Progress
+from coterie.client.admin.results import Partial, Progress
 from coterie.errors import CoterieError
 from coterie.operations.time_lag import LagPosition, TimeLag, TimeLagMethod, time_lags
 from coterie.types import GroupId, LogOffset, MemberId, TopicName, TopicPartition
@@ -111,10 +111,17 @@ class GroupLag:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupLagReport:
+class GroupLagReport(Partial[GroupId]):
     """The lag of groups, in the order requested."""
 
     groups: tuple[GroupLag, ...]
+
+    @property
+    def errors(self) -> Mapping[GroupId, CoterieError]:
+        """The errors of groups whose lag is unknown or incomplete."""
+        return {
+            each.group_id: each.error for each in self.groups if each.error is not None
+        }
 
     @property
     def rows(self) -> tuple[PartitionLag, ...]:

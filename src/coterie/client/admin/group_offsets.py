@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 
 from coterie.client.admin.group_driver import GroupDriver, Outcomes, Request
 from coterie.client.admin.groups import Node
-from coterie.client.admin.results import Progress, Results, api_error
+from coterie.client.admin.results import Partial, Progress, Results, api_error
 from coterie.client.cluster import RETRIED_CODES, Cluster
 from coterie.errors import (
     ApiError,
@@ -92,7 +92,7 @@ class CommittedOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupOffsets:
+class GroupOffsets(Partial[TopicPartition]):
     """The committed offsets of one group.
 
     A requested partition without a commit is None (A-62); a partition that could not be
@@ -101,6 +101,11 @@ class GroupOffsets:
 
     offsets: Mapping[TopicPartition, CommittedOffset | None]
     errors: Mapping[TopicPartition, CoterieError] = field(default_factory=dict)
+
+    def all(self) -> Mapping[TopicPartition, CommittedOffset | None]:
+        """Return every offset. Raises the first partition's error, if any."""
+        self.raise_any()
+        return self.offsets
 
 
 Wanted: TypeAlias = Mapping[GroupId, Collection[TopicPartition] | None]

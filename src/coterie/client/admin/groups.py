@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Final
 
 from coterie.auth.acl import Operation
+from coterie.client.admin.results import Partial
 from coterie.errors import CoterieError
 from coterie.types import GroupId, MemberId, TopicName, TopicPartition
 
@@ -101,7 +102,7 @@ class GroupListing:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupListings:
+class GroupListings(Partial[int]):
     """The groups of the whole cluster, and the errors of nodes that could not list
     theirs."""
 
@@ -109,6 +110,11 @@ class GroupListings:
     """In the order of their ids."""
     errors: Mapping[int, CoterieError] = field(default_factory=dict)
     """By node id."""
+
+    def all(self) -> tuple[GroupListing, ...]:
+        """Return every group. Raises the first node's error, if any."""
+        self.raise_any()
+        return self.groups
 
 
 @dataclass(frozen=True, slots=True)

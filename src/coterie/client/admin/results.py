@@ -21,24 +21,56 @@ Progress: TypeAlias = Callable[[int, int], None]
 """A callback that gets the number of finished items and their total."""
 
 
+class Partial(Generic[K]):
+    """A result that may lack items: `errors` has the error of each missing item.
+
+    Results of calls about many items derive from it, so that callers check each of
+    them the same way.
+    """
+
+    __slots__ = ()
+
+    @property
+    def errors(self) -> Mapping[K, CoterieError]:
+        """The errors, by the key of the item, such as a group id or a node id."""
+        raise NotImplementedError
+
+    @property
+    def ok(self) -> bool:
+        """Whether no item failed."""
+        return not self.errors
+
+    def raise_any(self) -> None:
+        """Raise the error of the first failed item, if any. With several errors, a note
+        on the exception has their number."""
+        for error in self.errors.values():
+            if others := len(self.errors) - 1:
+                note = f"{others} more of the same call: see `errors` of its result"
+                if note not in getattr(error, "__notes__", ()):
+                    error.add_note(note)
+            raise error
+
+
 @dataclass(frozen=True, slots=True)
-class Results(Generic[K, V]):
+class Results(Partial[K], Generic[K, V]):
     """The outcomes of the requested keys: each key is either in `values` or in
     `errors`."""
 
     values: Mapping[K, V] = field(default_factory=dict)
+    """The values of the keys that succeeded, in the order requested."""
     errors: Mapping[K, CoterieError] = field(default_factory=dict)
+    """The errors of the other keys, in the order requested."""
 
     def one(self, key: K) -> V:
-        """Return the value of a key. Raises the key's error."""
+        """Return the value of a key. Raises the key's error, and KeyError for a key
+        that was not requested."""
         if key in self.errors:
             raise self.errors[key]
         return self.values[key]
 
     def all(self) -> Mapping[K, V]:
         """Return every value. Raises the first error, if any."""
-        for error in self.errors.values():
-            raise error
+        self.raise_any()
         return self.values
 
 
