@@ -7,11 +7,18 @@ import pytest
 from coterie.client.admin.group_changes import MemberToRemove
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.client.admin.results import Results
-from coterie.errors import ApiError, ConnectionLost, SettingError
+from coterie.errors import (
+    ApiError,
+    AuthenticationFailed,
+    ConnectionLost,
+    CoterieError,
+    OperationRefused,
+    SettingError,
+    UnsupportedByBroker,
+)
 from coterie.operations.apply import (
     apply_items,
     check_items,
-    refuse_cluster,
 )
 from coterie.operations.plan_files import ItemResult, MemberEntry, PlanItem, Verdict
 from coterie.operations.plans import (
@@ -280,13 +287,6 @@ def test_many_items_are_saved_and_applied_in_batches() -> None:
     assert kept == [50, 50, 20]
 
 
-def test_a_plan_for_a_different_cluster_is_refused() -> None:
-    items = delete_items(small_cluster(), "g")
-    (result,) = refuse_cluster(items, "one", "two")
-    assert result.verdict is Verdict.REFUSED
-    assert result.reasons == ("the plan is for cluster one, and this is two",)
-
-
 class DisconnectedCluster(ClusterModel):
     """A cluster that fails every write with a lost connection."""
 
@@ -317,6 +317,7 @@ def test_a_lost_connection_is_the_error_of_each_item() -> None:
     )
     results = applied(model, items)
     assert verdicts(results) == [Verdict.FAILED] * 3
+    assert [each.is_answered for each in results] == [False] * 3
     assert [each.reasons for each in results] == [
         ("a-0: hung up", "b-0: hung up"),
         ("hung up",),
@@ -324,6 +325,37 @@ def test_a_lost_connection_is_the_error_of_each_item() -> None:
     ]
     forget = items_of(run(plan_delete_offsets(model, ["g"], None)))
     assert applied(model, forget)[0].reasons == ("a-0: hung up", "b-0: hung up")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        AuthenticationFailed("wrong password"),
+        OperationRefused("g is a share group"),
+        UnsupportedByBroker("no DeleteGroups"),
+    ],
+)
+def test_an_error_without_a_request_counts_as_answered(error: CoterieError) -> None:
+    class Refuses(ClusterModel):
+        async def delete_groups(self, *_: Any, **__: Any) -> Results[str, None]:
+            raise error
+
+    small = small_cluster()
+    model = Refuses(groups=small.groups, logs=small.logs)
+    (result,) = applied(model, delete_items(model, "g"))
+    assert (result.verdict, result.is_answered) == (Verdict.FAILED, True)
+
+
+def test_a_result_has_the_offsets_just_before_the_write() -> None:
+    model = small_cluster()
+    items = reset_items(model, {"g": ToEarliest(), "h": ToEarliest()})
+    model.groups["g"].offsets[A0] = CommittedOffset(8)
+    refused, done = applied(model, items)
+    assert (refused.verdict, done.verdict) == (Verdict.REFUSED, Verdict.DONE)
+    assert refused.prior is not None
+    assert refused.prior[A0] == CommittedOffset(8)
+    assert done.prior == {A0: CommittedOffset(9)}
 
 
 def test_a_member_that_was_not_removed_is_reported() -> None:

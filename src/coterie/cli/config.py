@@ -161,6 +161,7 @@ def _check_outcome(
     cluster_id = metadata.cluster_id if metadata else None
     return Outcome(
         schema="coterie.config.broker",
+        unit="brokers",
         columns=(
             Column("node_id", "NODE"),
             Column("address", "ADDRESS"),

@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from coterie.client.admin.group_changes import MemberToRemove
 from coterie.client.admin.results import Results
-from coterie.errors import ApiError, CoterieError, SettingError
+from coterie.errors import (
+    ApiError,
+    AuthenticationFailed,
+    CoterieError,
+    OperationRefused,
+    SettingError,
+    UnsupportedByBroker,
+)
 from coterie.operations.current_groups import CurrentGroup, read_current_groups
 from coterie.operations.plan_files import (
     Action,
@@ -109,20 +116,13 @@ async def apply_items(
         )
         for each in checked:
             result = written.get(each.result.item.item_id, each.result)
+            result = replace(result, prior=each.result.prior)
             if result.verdict is Verdict.DONE and each.result.reasons:  # forced
                 result = replace(result, reasons=each.result.reasons)
             results.append(result)
             if on_result is not None:
                 on_result(result)
     return tuple(results)
-
-
-def refuse_cluster(
-    items: Sequence[PlanItem], planned: str | None, actual: str | None
-) -> tuple[ItemResult, ...]:
-    """Return the results of a plan for another cluster."""
-    reason = f"the plan is for cluster {planned}, and this is {actual}"
-    return tuple(ItemResult(item, Verdict.REFUSED, (reason,)) for item in items)
 
 
 def _batches(items: Sequence[PlanItem]) -> Iterator[Sequence[PlanItem]]:
@@ -152,7 +152,9 @@ async def _check(
                 verdict = Verdict.ALREADY
             elif reasons := changes_since(item, group):
                 verdict = Verdict.READY if force else Verdict.REFUSED
-        checked.append(_Checked(ItemResult(item, verdict, reasons), group))
+        prior = None if group is None else group.committed
+        result = ItemResult(item, verdict, reasons, prior=prior)
+        checked.append(_Checked(result, group))
     return checked
 
 
@@ -221,7 +223,7 @@ async def _write(admin: AdminClient, checked: _Checked) -> ItemResult:
         _sentence(f"{at.topic}-{at.partition}", errors[at]) for at in sorted(errors)
     )
     result = _result(item, len(altered.values) + len(deleted.values), sentences)
-    is_answered = all(isinstance(each, ApiError) for each in errors.values())
+    is_answered = all(map(_is_answer, errors.values()))
     return replace(result, errors=dict(errors.items()), is_answered=is_answered)
 
 
@@ -260,7 +262,16 @@ def _result(item: PlanItem, done: int, errors: tuple[str, ...]) -> ItemResult:
 def _failed(item: PlanItem, error: CoterieError) -> ItemResult:
     """Return the result of an item without a confirmed write."""
     result = _result(item, 0, (str(error),))
-    return replace(result, is_answered=isinstance(error, ApiError))
+    return replace(result, is_answered=_is_answer(error))
+
+
+def _is_answer(error: CoterieError) -> bool:
+    """Return whether an error shows that nothing was written: a response, or the reason
+    why no request was sent."""
+    return isinstance(
+        error,
+        ApiError | AuthenticationFailed | OperationRefused | UnsupportedByBroker,
+    )
 
 
 def _sentence(name: str, error: CoterieError) -> str:

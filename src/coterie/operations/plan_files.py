@@ -301,11 +301,13 @@ class ItemResult:
     """The errors of partitions and members that failed."""
     is_answered: bool = True
     """Whether the cluster responded; without a response, writes may have happened."""
+    prior: Mapping[TopicPartition, CommittedOffset] | None = None
+    """The committed offsets just before; None when they were not read."""
 
     @property
-    def may_have_written(self) -> bool:
-        """Whether `undo` may have something to restore."""
-        return self.verdict in {Verdict.DONE, Verdict.PARTIAL} or not self.is_answered
+    def has_written(self) -> bool:
+        """Whether the group was changed, so that `undo` has something to restore."""
+        return self.verdict in {Verdict.DONE, Verdict.PARTIAL}
 
 
 RESULTS_SCHEMA: Final = "coterie.plan-results"

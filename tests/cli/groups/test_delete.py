@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.client.admin.results import Results
+from coterie.errors import ApiError, ConnectionLost, CoterieError, UnsupportedByBroker
+from coterie.wire.error_codes import ErrorCode
+
 from .write_shell import WriteShell, shell
 
 __all__ = ["shell"]
@@ -55,3 +59,44 @@ def test_remove_members_requires_member_ids_or_all_members(
     shell(f"remove-members {line}")
     assert shell.code == 2
     assert "use either --all" in shell.error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ApiError(ErrorCode.NON_EMPTY_GROUP), UnsupportedByBroker("no DeleteGroups")],
+)
+def test_a_delete_that_changed_nothing_has_no_undo(
+    shell: WriteShell, monkeypatch: pytest.MonkeyPatch, error: CoterieError
+) -> None:
+    async def refuse(ids: list[str]) -> Results[str, None]:
+        return Results({}, dict.fromkeys(ids, error))
+
+    monkeypatch.setattr(shell.admin, "delete_groups", refuse)
+    shell.write("delete g h")
+    assert shell.code == 1
+    assert "undo" not in shell.error
+    assert shell.error.endswith("ok=0 failed=2 (groups)\n")
+
+
+def test_a_delete_with_an_unknown_outcome_says_so(
+    shell: WriteShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lose(_: list[str]) -> Results[str, None]:
+        raise ConnectionLost("hung up")
+
+    monkeypatch.setattr(shell.admin, "delete_groups", lose)
+    shell.write("delete g h")
+    assert "no broker confirmed the write to g, h; if it happened: " in shell.error
+    assert f"coterie groups undo {shell.snapshot_ids[0]} --execute" in shell.error
+    assert "to undo" not in shell.error
+
+
+def test_groups_that_fail_alike_share_a_line(
+    shell: WriteShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(ids: list[str]) -> Results[str, None]:
+        return Results({}, dict.fromkeys(ids, ApiError(ErrorCode.NON_EMPTY_GROUP)))
+
+    monkeypatch.setattr(shell.admin, "delete_groups", refuse)
+    shell.write("delete g h")
+    assert "2 groups (g, h) failed: NON_EMPTY_GROUP\n" in shell.error

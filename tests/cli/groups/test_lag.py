@@ -76,7 +76,13 @@ def test_an_unreadable_retention_is_null(shell: Shell) -> None:
 def test_a_json_item_has_every_key(shell: Shell) -> None:
     document = shell.json("groups describe orders --topic t --time-lag")
     assert document["schema"] == "coterie.groups.describe.partition"
-    assert document["summary"] == {"ok": 2, "failed": 0, "groups": 1, "lag": 60}
+    assert document["summary"] == {
+        "ok": 2,
+        "failed": 0,
+        "unit": "partitions",
+        "groups": 1,
+        "lag": 60,
+    }
     assert document["items"][0] == {
         "group_id": "orders",
         "group_type": "consumer",
@@ -153,7 +159,10 @@ def test_rows_with_errors_are_always_shown(shell: Shell) -> None:
     rows = shell(line).splitlines()
     assert [row.split()[0] for row in rows] == ["GROUP", "audit", "orders"]
     assert rows[2].endswith("  LEADER_NOT_AVAILABLE")
-    assert (shell.code, shell.error.splitlines()[-1]) == (1, "ok=1 failed=1")
+    assert (shell.code, shell.error.splitlines()[-1]) == (
+        1,
+        "ok=1 failed=1 (partitions)",
+    )
 
 
 @pytest.mark.parametrize(
@@ -275,7 +284,13 @@ def test_the_error_of_a_failed_group_is_reported_once(shell: Shell) -> None:
     assert [each["group_id"] for each in document["items"]] == ["absent", "audit"]
     assert document["items"][0]["error"]["code"] == "GROUP_ID_NOT_FOUND"
     assert (document["items"][0]["lag"], document["errors"]) == (None, [])
-    assert document["summary"] == {"ok": 1, "failed": 1, "groups": 2, "lag": 90}
+    assert document["summary"] == {
+        "ok": 1,
+        "failed": 1,
+        "unit": "groups",
+        "groups": 2,
+        "lag": 90,
+    }
 
 
 def test_a_note_reports_a_rebalancing_group(shell: Shell) -> None:

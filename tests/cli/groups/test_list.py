@@ -61,7 +61,7 @@ def test_json_has_an_envelope_and_every_key(shell: Shell) -> None:
         1,
     )
     assert (document["command"], document["cluster_id"]) == ("groups list", "cluster-1")
-    assert document["summary"] == {"ok": 1, "failed": 0, "groups": 1}
+    assert document["summary"] == {"ok": 1, "failed": 0, "unit": "groups", "groups": 1}
     assert document["items"] == [
         {
             "group_id": "audit",
@@ -152,7 +152,7 @@ def test_a_named_group_that_does_not_exist_fails_and_the_rest_is_listed(
         }
     ]
     assert (shell.code, document["summary"]["failed"]) == (1, 1)
-    assert shell.error.endswith("ok=1 failed=1\n")
+    assert shell.error.endswith("ok=1 failed=1 (groups)\n")
 
 
 def test_an_unavailable_broker_fails_and_the_rest_is_listed(shell: Shell) -> None:
@@ -160,7 +160,8 @@ def test_an_unavailable_broker_fails_and_the_rest_is_listed(shell: Shell) -> Non
     assert len(shell("groups list").splitlines()) == 4
     assert shell.code == 1
     assert shell.error == (
-        "error: node 2: ConnectionLost: broker:9092 hung up\nok=3 failed=1\n"
+        "error: node 2: ConnectionLost: broker:9092 hung up\n"
+        "ok=3 failed=1 (groups and nodes)\n"
     )
 
 
@@ -217,7 +218,7 @@ def test_empty_groups_are_notes_and_missing_groups_are_failures(
     assert shell.error.splitlines() == [
         "no active members in audit",
         "error: group absent: GROUP_ID_NOT_FOUND: no group absent",
-        "ok=0 failed=1",
+        "ok=0 failed=1 (groups)",
     ]
 
 

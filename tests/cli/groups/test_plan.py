@@ -101,7 +101,7 @@ def test_a_changed_group_is_refused_and_the_rest_is_applied(shell: WriteShell) -
         "group g is refused: a-0 was at 5 (epoch 1) and is at 6 (epoch 1)"
         in shell.error
     )
-    assert shell.error.endswith("ok=1 failed=2\n")
+    assert shell.error.endswith("ok=1 failed=1 (groups)\n")
     assert sorted(shell.admin.groups) == ["g", "live"]
     assert [each["verdict"] for each in results(shell)] == ["refused", "done"]
     (item,) = shell.json("apply HOME/p.json --item delete-group:g")["items"][:1]
@@ -115,6 +115,28 @@ def test_force_applies_a_refused_item(shell: WriteShell) -> None:
     assert shell.code == 0
     assert "group g is written with --force: a-0 was at 5" in shell.error
     assert "g" not in shell.admin.groups
+
+
+def test_rows_have_the_offsets_just_before_the_write(shell: WriteShell) -> None:
+    shell("plan HOME/p.json reset g --to-earliest")
+    shell.admin.groups["g"].offsets[A0] = CommittedOffset(8)
+    refused = shell.json("apply HOME/p.json")["items"]
+    assert [each["prior_offset"] for each in refused] == [8, 7]
+    written = shell.json("apply HOME/p.json --force --yes")["items"]
+    assert [(each["prior_offset"], each["delta"]) for each in written] == [
+        (8, -6),
+        (7, -7),
+    ]
+
+
+def test_a_forced_delete_has_a_row_for_each_current_offset(shell: WriteShell) -> None:
+    shell("plan HOME/p.json delete h")
+    shell.admin.groups["h"].offsets[B0] = CommittedOffset(3)
+    items = shell.json("apply HOME/p.json --force --yes")["items"]
+    assert [(each["topic"], each["prior_offset"]) for each in items] == [
+        ("a", 9),
+        ("b", 3),
+    ]
 
 
 def test_an_applied_item_is_skipped_by_the_next_run(shell: WriteShell) -> None:
@@ -133,7 +155,13 @@ def test_a_plan_for_another_cluster_is_refused(shell: WriteShell) -> None:
     shell.admin.cluster_id = "other"
     shell.write("apply HOME/p.json")
     assert shell.code == 1
-    assert "the plan is for cluster model, and this is other" in shell.error
+    assert shell.error == (
+        f"error: the plan {shell.home}/p.json is for cluster model, and this is other: "
+        "nothing was written; connect to the other cluster, or use --force\n"
+        "ok=0 failed=1\n"
+    )
+    assert shell("apply HOME/p.json") == ""
+    assert not (shell.home / "p.json.results.jsonl").exists()
     shell.write("apply HOME/p.json --force")
     assert shell.code == 0
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import signal
 import sys
 
 import pytest
@@ -68,7 +70,7 @@ def test_the_undo_command_is_printed_if_offsets_may_have_been_written(
     monkeypatch.setattr(shell.admin, "alter_group_offsets", fail)
     shell.write("reset g --to-earliest")
     assert shell.code == 1
-    assert ("to undo" in shell.error) is may_be_undone
+    assert ("coterie groups undo" in shell.error) is may_be_undone
 
 
 @pytest.mark.fact("C-61")
@@ -144,6 +146,7 @@ def test_json_has_every_value(shell: WriteShell) -> None:
     assert document["summary"] == {
         "ok": 1,
         "failed": 0,
+        "unit": "groups",
         "executed": False,
         "snapshot_id": None,
     }
@@ -242,6 +245,46 @@ def test_confirmation_is_requested_at_a_terminal(
     assert "Write to 1 group? [y/N]" in shown
     assert ("nothing was written" in shown) is not is_written
     assert ("alter_group_offsets" in shell.admin.calls) is is_written
+
+
+class Interrupted(Terminal):
+    def readline(self, *_: object) -> str:  # type: ignore[override]
+        signal.raise_signal(signal.SIGINT)
+        return "y\n"
+
+
+def test_ctrl_c_at_the_confirmation_ends_the_command(
+    shell: WriteShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(sys, "stdin", Interrupted())
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    shell.write("reset g --to-earliest")
+    assert shell.code == 130
+    assert terminal.getvalue().endswith(
+        "Write to 1 group? [y/N] \nnothing was written\n"
+    )
+    assert "alter_group_offsets" not in shell.admin.calls
+    assert shell.snapshot_ids == []
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupted_write_shows_how_to_undo_it(
+    shell: WriteShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupt(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(shell.admin, "alter_group_offsets", interrupt)
+    shell.write("reset g h --to-earliest")
+    assert shell.code == 130
+    (snapshot_id,) = shell.snapshot_ids
+    assert shell.error.endswith(
+        "interrupted after 0 of 2 groups; to undo: coterie groups undo "
+        f"{snapshot_id} --execute\n"
+    )
 
 
 def test_yes_writes_without_confirmation(

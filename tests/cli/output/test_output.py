@@ -6,6 +6,7 @@ import argparse
 import csv
 import json
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO, StringIO, TextIOWrapper
 
@@ -149,6 +150,41 @@ def test_failures_are_counted_on_stderr_and_set_the_exit_code() -> None:
     assert error == (
         "a note\nerror: node 2: ConnectionLost: broker:9092 hung up\nok=1 failed=2\n"
     )
+
+
+def error_lines(outcome: Outcome) -> list[str]:
+    return run(outcome)[2].splitlines()
+
+
+def test_the_counts_name_their_units() -> None:
+    outcome = replace(OUTCOME, unit="groups", notes=())
+    assert error_lines(outcome)[-1] == "ok=1 failed=2 (groups and nodes)"
+    assert error_lines(replace(outcome, items=()))[-1] == "ok=0 failed=1 (nodes)"
+    document = json.loads(run(outcome, "-o", "json")[1])
+    assert document["summary"]["unit"] == "groups"
+
+
+def test_a_unit_may_have_several_items() -> None:
+    outcome = replace(OUTCOME, unit="groups", counts=(4, 3), failures=())
+    assert error_lines(outcome)[-1] == "ok=4 failed=3 (groups)"
+    summary = json.loads(run(outcome, "-o", "json")[1])["summary"]
+    assert (summary["ok"], summary["failed"]) == (4, 3)
+
+
+def test_failures_with_equal_messages_share_a_line() -> None:
+    failures = (
+        *(Failure("group", f"g{n}", "GONE", "there is no group") for n in range(200)),
+        *(Failure("group", f"h{n}", "LOADING", f"try h{n} later") for n in range(2)),
+        Failure("node", "2", "LOADING", "try h0 later"),
+    )
+    assert error_lines(
+        Outcome(schema="s", columns=(), items=(), failures=failures)
+    ) == [
+        "error: 200 groups (g0, g1, g2, g3, g4 and 195 more): GONE: there is no group",
+        "error: 2 groups (h0, h1): LOADING: try ... later",
+        "error: node 2: LOADING: try h0 later",
+        "ok=0 failed=203 (groups and nodes)",
+    ]
 
 
 def test_success_prints_nothing_to_stderr() -> None:

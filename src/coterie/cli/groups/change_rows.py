@@ -5,7 +5,7 @@ Rows are partitions, or members for a plan that removes members.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,8 +16,10 @@ from coterie.cli.output.outcome import (
     Item,
     Outcome,
     error_item,
+    first_names,
     show_error,
 )
+from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.operations.plan_files import (
     Action,
     ItemResult,
@@ -107,6 +109,10 @@ def checked_outcome(
         for each in change.planned
         if each.error is not None
     )
+    failed_ids = {
+        *(each.group_id for each in change.planned if each.error is not None),
+        *(item["group_id"] for item in items if item["error"]),
+    }
     columns: tuple[Column, ...] = MEMBER_COLUMNS
     if not removes_members:
         # The column RESULT shows the outcome; only a failure also has an error code.
@@ -125,6 +131,11 @@ def checked_outcome(
         failures=(*change.failures, *group_failures),
         summary={"executed": False, "snapshot_id": None},
         notes=tuple(note for note in all_notes if note),
+        unit="groups",
+        counts=(
+            len(change.planned) - len(failed_ids),
+            len(failed_ids) + len(change.failures),
+        ),
     )
 
 
@@ -135,9 +146,17 @@ def written_outcome(
     snapshot: SnapshotWriter,
 ) -> Outcome:
     """Return the rows of a change that was written, and the command that undoes it."""
-    has_written = any(each.may_have_written for each in results)
-    undo_id = snapshot.snapshot_id if snapshot.has_groups and has_written else None
-    undo = f"to undo: coterie groups undo {undo_id} --execute" if undo_id else ""
+    undo = ""
+    undo_id = snapshot.snapshot_id if snapshot.has_groups else None
+    command = f"coterie groups undo {undo_id} --execute"
+    unknown = [each.item.group_id for each in results if not each.is_answered]
+    if undo_id and any(each.has_written for each in results):
+        undo = f"to undo: {command}"
+    elif undo_id and unknown:
+        names = first_names(unknown)
+        undo = f"no broker confirmed the write to {names}; if it happened: {command}"
+    else:
+        undo_id = None
     outcome = checked_outcome(run, change, results, undo)
     return replace(outcome, summary={"executed": True, "snapshot_id": undo_id})
 
@@ -145,7 +164,10 @@ def written_outcome(
 def offset_items(planned: GroupPlan, result: ItemResult | None) -> Iterator[Item]:
     """Return an item for each partition of a group."""
     plan_item = planned.item
-    for row in planned.rows:
+    rows = planned.rows
+    if result is not None and result.prior is not None:
+        rows = _current_rows(planned, result.prior)
+    for row in rows:
         is_written = plan_item is not None and (
             row.at in plan_item.wanted or plan_item.action is Action.DELETE_GROUP
         )
@@ -169,6 +191,26 @@ def offset_items(planned: GroupPlan, result: ItemResult | None) -> Iterator[Item
             "metadata": None if row.new is None else row.new.metadata,
             "error": error,
         }
+
+
+def _current_rows(
+    planned: GroupPlan, prior: Mapping[TopicPartition, CommittedOffset]
+) -> tuple[ResetRow, ...]:
+    """Return rows with the committed offsets just before the write, which differ from
+    those of the plan when the group has changed since."""
+    rows = tuple(
+        row if row.partition < 0 else replace(row, prior=prior.get(row.at))
+        for row in planned.rows
+    )
+    if planned.item is None or planned.item.action is not Action.DELETE_GROUP:
+        return rows
+    known = {row.at for row in rows}
+    added = tuple(
+        ResetRow(planned.group_id, *at, prior=prior[at], notes=(Note.DELETED,))
+        for at in prior
+        if at not in known
+    )
+    return (*(row for row in rows if row.partition >= 0 or not added), *added)
 
 
 def member_items(planned: GroupPlan, result: ItemResult | None) -> Iterator[Item]:
@@ -211,13 +253,23 @@ def _result_word(
 
 
 def _reasons(results: Iterable[ItemResult]) -> Iterator[str]:
-    """Return a sentence for each group that was refused, failed, or was forced."""
+    """Return a sentence for the groups that were refused, failed or forced for the same
+    reason."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
     for each in results:
-        how = "is written with --force"
-        if each.verdict in _BAD_VERDICTS:
-            how = {Verdict.REFUSED: "is refused"}.get(each.verdict, "failed")
+        one, many = "is written with --force", "are written with --force"
+        if each.verdict is Verdict.REFUSED:
+            one, many = "is refused", "are refused"
+        elif each.verdict in _BAD_VERDICTS:
+            one = many = "failed"
         if each.reasons:
-            yield f"group {each.item.group_id} {how}: {'; '.join(each.reasons)}"
+            key = (one, many, "; ".join(each.reasons))
+            alike.setdefault(key, []).append(each.item.group_id)
+    for (one, many, reason), ids in alike.items():
+        if len(ids) == 1:
+            yield f"group {ids[0]} {one}: {reason}"
+        else:
+            yield f"{len(ids)} groups ({first_names(ids)}) {many}: {reason}"
 
 
 def planned_from_item(item: PlanItem) -> GroupPlan:

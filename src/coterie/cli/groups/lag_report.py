@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from coterie.cli.command import Run
-from coterie.cli.groups.selection import NO_GROUP, first_names, selection_failures
+from coterie.cli.groups.selection import NO_GROUP, selection_failures
 from coterie.cli.output.outcome import (
     Column,
     Failure,
@@ -17,6 +17,7 @@ from coterie.cli.output.outcome import (
     Json,
     Outcome,
     error_item,
+    first_names,
     show_duration,
     show_error,
 )
@@ -99,6 +100,7 @@ async def lag_outcome(
         },
         notes=(*_notes(report), *true_conditions),
         is_condition_true=bool(true_conditions),
+        unit=f"{getattr(options, 'by', 'group')}s",
     )
 
 

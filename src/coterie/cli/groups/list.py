@@ -8,7 +8,6 @@ from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
 from coterie.cli.groups.selection import (
     NO_GROUP,
     add_selection_options,
-    first_names,
     read_selection,
     selection_failures,
 )
@@ -44,6 +43,7 @@ async def list_groups(run: Run) -> Outcome:
     )
     return Outcome(
         schema="coterie.groups.list",
+        unit="groups",
         columns=(
             Column("group_id", "GROUP"),
             Column("group_type", "TYPE"),
@@ -105,7 +105,7 @@ exit codes: 0 success, 1 a broker or group could not be read, 2 usage error
 
 async def list_members(run: Run) -> Outcome:
     """Return a row for each member; a group that cannot be described is a failure."""
-    from coterie.cli.output.outcome import Column, Failure, Outcome
+    from coterie.cli.output.outcome import Column, Failure, Outcome, first_names
     from coterie.operations.selection import select_groups
 
     selection = read_selection(run.options)
@@ -125,6 +125,7 @@ async def list_members(run: Run) -> Outcome:
     empty = [each.group_id for each in groups if not each.members]
     return Outcome(
         schema="coterie.groups.members",
+        unit="members",
         columns=(
             Column("group_id", "GROUP"),
             Column("member_id", "CONSUMER-ID"),

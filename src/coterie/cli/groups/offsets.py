@@ -95,6 +95,7 @@ async def list_offsets(run: Run) -> Outcome:
     has_errors = any(item["error"] for item in items)
     return Outcome(
         schema="coterie.groups.offsets.list",
+        unit="partitions",
         columns=(
             Column("group_id", "GROUP"),
             Column("topic", "TOPIC"),

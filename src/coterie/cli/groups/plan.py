@@ -236,13 +236,20 @@ async def apply(run: Run) -> Outcome:
 async def _check(
     run: Run, plan: Plan, items: Sequence[PlanItem]
 ) -> tuple[ItemResult, ...]:
-    """Return for each item whether it can be applied; a plan for another cluster is
-    refused."""
-    from coterie.operations.apply import check_items, refuse_cluster
+    """Return for each item whether it can be applied.
+
+    Raises OperationRefused for a plan of another cluster.
+    """
+    from coterie.errors import OperationRefused
+    from coterie.operations.apply import check_items
 
     cluster = await run.admin.describe_cluster()
     if cluster.cluster_id != plan.cluster_id and not run.options.force:
-        return refuse_cluster(items, plan.cluster_id, cluster.cluster_id)
+        raise OperationRefused(
+            f"the plan {run.options.plan_file} is for cluster {plan.cluster_id}, and "
+            f"this is {cluster.cluster_id}: nothing was written; connect to the other "
+            "cluster, or use --force"
+        )
     return await check_items(run.admin, items, force=run.options.force)
 
 
@@ -312,7 +319,8 @@ async def plan_undo(run: Run) -> PlannedChange:
     if cluster.cluster_id != snapshot.head.cluster_id and not options.force:
         raise SettingError(
             f"snapshot {options.snapshot} is of cluster {snapshot.head.cluster_id}, "
-            f"but this is cluster {cluster.cluster_id}"
+            f"but this is cluster {cluster.cluster_id}: connect to the other cluster, "
+            "or use --force"
         )
     planned = await undo.plan_undo(run.admin, snapshot, force=options.force)
     groups = len(snapshot.groups)

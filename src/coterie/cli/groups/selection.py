@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from coterie.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from coterie.cli.command import Run
     from coterie.cli.output.outcome import Failure
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 StateOrType = TypeVar("StateOrType", "GroupState", "GroupType")
 
 NO_GROUP: Final = "no group is selected"
-_LISTED_NAMES_MAX: Final = 5
-"""The largest number of group ids in a note."""
 
 
 def add_selection_options(parser: argparse.ArgumentParser) -> None:
@@ -156,6 +154,7 @@ class ChosenGroups(NamedTuple):
 async def choose_groups(run: Run) -> ChosenGroups:
     """Return the selected groups. Raises SettingError when none is named and --all is
     missing."""
+    from coterie.cli.output.outcome import first_names
     from coterie.operations.selection import select_groups
 
     selection = read_selection(run.options, must_choose=True)
@@ -166,13 +165,6 @@ async def choose_groups(run: Run) -> ChosenGroups:
         verb = "groups are" if len(ids) > 1 else "group is"
         summary = f"{len(ids)} {verb} selected: {first_names(ids)}"
     return ChosenGroups(ids, selection_failures(selected), summary)
-
-
-def first_names(ids: Sequence[GroupId]) -> str:
-    """Return the first ids of a list of groups, and the number of the others."""
-    rest = len(ids) - _LISTED_NAMES_MAX
-    names = ", ".join(ids[:_LISTED_NAMES_MAX])
-    return names + (f" and {rest} more" if rest > 0 else "")
 
 
 def selection_failures(selected: SelectionResult) -> tuple[Failure, ...]:

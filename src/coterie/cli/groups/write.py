@@ -114,9 +114,11 @@ async def apply_with_progress(
     on_result: OnResult | None = None,
 ) -> tuple[ItemResult, ...]:
     """Apply plan items and show a progress bar."""
+    from coterie.cli.output.emit import write_message
     from coterie.operations.apply import apply_items
 
     done = 0
+    is_complete = False
 
     def count_result(result: ItemResult) -> None:
         nonlocal done
@@ -125,9 +127,20 @@ async def apply_with_progress(
         if on_result is not None:
             on_result(result)
 
-    return await apply_items(
-        run.admin, items, snapshot, force=run.options.force, on_result=count_result
-    )
+    try:
+        results = await apply_items(
+            run.admin, items, snapshot, force=run.options.force, on_result=count_result
+        )
+        is_complete = True
+    finally:
+        if not is_complete and snapshot.has_groups:
+            run.progress.clear()
+            undo = f"coterie groups undo {snapshot.snapshot_id} --execute"
+            write_message(
+                run.io,
+                f"interrupted after {done} of {len(items)} groups; to undo: {undo}",
+            )
+    return results
 
 
 async def open_snapshot(run: Run, plan_id: str = "") -> SnapshotWriter:

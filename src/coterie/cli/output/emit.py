@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +17,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Final, TextIO
 
-from coterie.cli.output.outcome import Column, Outcome, printable
+from coterie.cli.output.outcome import Column, Outcome, failure_lines, printable
 
 _PIECES_PER_WRITE: Final = 1_000
 _PROGRESS_DELAY_S: Final = 1.0
@@ -86,10 +87,11 @@ def visible_columns(outcome: Outcome, options: argparse.Namespace) -> list[Colum
 
 def stderr_lines(outcome: Outcome) -> list[str]:
     """Return the notes, the failures without a row and the counts, one line each."""
-    lines = [*outcome.notes, *(f"error: {each}" for each in outcome.failures)]
+    errors = failure_lines(outcome.failures)
+    lines = [*outcome.notes, *(f"error: {each}" for each in errors)]
     if failed := outcome.failed:
-        ok = sum(1 for each in outcome.items if not each.get("error"))
-        lines.append(f"ok={ok} failed={failed}")
+        unit = f" ({outcome.units})" if outcome.units else ""
+        lines.append(f"ok={outcome.ok} failed={failed}{unit}")
     return lines
 
 
@@ -135,6 +137,7 @@ def confirm(
     io: CommandIO, preview: Outcome, options: argparse.Namespace, question: str
 ) -> bool:
     """Show the pending changes and ask for confirmation; only "y" and "yes" confirm.
+    Raises KeyboardInterrupt for Ctrl-C.
 
     The preview goes to stderr, because stdout is kept for results.
     """
@@ -142,7 +145,15 @@ def confirm(
     io.stderr.writelines(render(preview, shown, io))
     io.stderr.write(f"{printable(question)} [y/N] ")
     io.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    # The handler of asyncio would only cancel the task, which waits in this call.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    except KeyboardInterrupt:
+        io.stderr.write("\nnothing was written\n")
+        raise
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 class ProgressBar:

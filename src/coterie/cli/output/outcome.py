@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -18,6 +19,8 @@ them, and a key is renamed or removed only with a new schema version."""
 
 
 _MISSING: Final = "-"
+_LISTED_NAMES_MAX: Final = 5
+"""The largest number of names in a sentence."""
 _SECOND: Final = 1_000
 _MINUTE: Final = 60 * _SECOND
 _HOUR: Final = 60 * _MINUTE
@@ -100,11 +103,31 @@ class Outcome:
     notes: tuple[str, ...] = ()
     """Sentences for stderr."""
     is_condition_true: bool = False
+    unit: str = ""
+    """What `ok` and `failed` count, such as "groups"; empty for the items."""
+    counts: tuple[int, int] | None = None
+    """`ok` and `failed` where a unit has several items; None to count items."""
+
+    @property
+    def ok(self) -> int:
+        """The number of units without an error."""
+        if self.counts is not None:
+            return self.counts[0]
+        return sum(1 for each in self.items if not each.get("error"))
 
     @property
     def failed(self) -> int:
-        """The number of failed items and of failures without an item."""
+        """The number of failed units and of failures without an item."""
+        if self.counts is not None:
+            return self.counts[1]
         return len(self.failures) + sum(1 for each in self.items if each.get("error"))
+
+    @property
+    def units(self) -> str:
+        """The units that `ok` and `failed` count, as in "partitions and groups"."""
+        counted = [self.unit] if self.items else []
+        others = (f"{each.kind}s" for each in self.failures if each.id)
+        return "" if "" in counted else " and ".join(dict.fromkeys([*counted, *others]))
 
     @property
     def exit_code(self) -> Exit:
@@ -112,6 +135,32 @@ class Outcome:
         if self.is_condition_true:
             return Exit.CONDITION
         return Exit.FAILED if self.failed else Exit.OK
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Return the first of many names, and the number of the others."""
+    rest = len(names) - _LISTED_NAMES_MAX
+    listed = ", ".join(names[:_LISTED_NAMES_MAX])
+    return listed + (f" and {rest} more" if rest > 0 else "")
+
+
+def failure_lines(failures: Sequence[Failure]) -> list[str]:
+    """Return a line for each failure; failures with equal messages share one."""
+    alike: dict[tuple[str, str, str], list[Failure]] = {}
+    for each in failures:
+        # Names of subjects in messages make no difference.
+        name = rf"(?<!\w){re.escape(each.id)}(?!\w)" if each.id else r"(?!)"
+        text = re.sub(name, "...", each.message)
+        alike.setdefault((each.kind, each.code, text), []).append(each)
+    lines = []
+    for (kind, code, text), same in alike.items():
+        if len(same) == 1:
+            lines.append(str(same[0]))
+            continue
+        message = same[0].message if same[0].message == same[1].message else text
+        names = first_names([each.id for each in same])
+        lines.append(f"{len(same)} {kind}s ({names}): {code}: {message}")
+    return lines
 
 
 def failed_outcome(error: CoterieError) -> Outcome:

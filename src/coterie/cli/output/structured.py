@@ -34,8 +34,9 @@ def render(outcome: Outcome, form: str, command: str, now: datetime) -> Iterator
 
 def envelope(outcome: Outcome, command: str, now: datetime) -> dict[str, Json]:
     """Return the JSON document with all items."""
-    failed = outcome.failed
-    ok = sum(1 for each in outcome.items if not each.get("error"))
+    counts: dict[str, Json] = {"ok": outcome.ok, "failed": outcome.failed}
+    if outcome.unit:
+        counts["unit"] = outcome.unit
     return {
         "schema": outcome.schema,
         "schema_version": outcome.schema_version,
@@ -45,7 +46,7 @@ def envelope(outcome: Outcome, command: str, now: datetime) -> dict[str, Json]:
         "generated_at": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "items": outcome.items,
         "errors": [each.as_item() for each in outcome.failures],
-        "summary": {"ok": ok, "failed": failed, **outcome.summary},
+        "summary": {**counts, **outcome.summary},
     }
 
 
