@@ -58,6 +58,10 @@ class SettingError(CoterieError):
     """An unknown setting or an invalid value; the message has the valid values."""
 
 
+class OutputError(CoterieError):
+    """A result that could not be written, as when the disk is full."""
+
+
 class LogError(CoterieError):
     """A failure of the log; nothing of the flush in which it happened is durable."""
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from coterie.cli.output.outcome import Exit, Outcome
     from coterie.client.admin.admin_client import AdminClient
 
-OUTPUT_FORMATS: Final = ("table", "wide", "json", "jsonl", "csv", "md")
+OUTPUT_FORMATS: Final = ("table", "wide", "json", "jsonl", "yaml", "csv", "md")
 
 
 class Command(NamedTuple):
@@ -99,7 +99,7 @@ def run_on_cluster(
     async def connect_and_work() -> None:
         async with connect.open_admin(options) as admin:
             outcome = await work(Run(admin, options, io, progress))
-            if not isinstance(outcome, Exit) and options.output == "json":
+            if not isinstance(outcome, Exit) and options.output in {"json", "yaml"}:
                 cluster = await admin.describe_cluster()
                 outcome = replace(outcome, cluster_id=cluster.cluster_id)
             # The coroutine does not return the outcome: asyncio.Runner of Python 3.11
@@ -120,7 +120,7 @@ def run_on_cluster(
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
-    """Declare --output and --wide; `output.emit` reads them."""
+    """Declare --output, --columns and others; `output.emit` reads them."""
     group = parser.add_argument_group("output")
     group.add_argument(
         "-o",
@@ -128,13 +128,23 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
         choices=OUTPUT_FORMATS,
         default="table",
         help="output format: table and md for people; wide is a table with every "
-        "column; json is one document with a versioned envelope, jsonl one item per "
-        "line, csv one item per row with snake_case names (default table)",
+        "column; json and yaml are one document with a versioned envelope, jsonl one "
+        "item per line, csv one item per row with snake_case names (default table)",
     )
     group.add_argument(
         "--wide",
         action="store_true",
-        help="every column, in tables and md; json, jsonl and csv always have them",
+        help="every column, in tables and md; other formats always have them",
+    )
+    group.add_argument(
+        "--columns",
+        metavar="NAME,...",
+        help="the columns of table, md and csv, in this order, by their titles or keys",
+    )
+    group.add_argument(
+        "--csv-safe",
+        action="store_true",
+        help="put a quote before csv cells that a spreadsheet would take for formulas",
     )
 
 

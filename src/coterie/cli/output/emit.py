@@ -11,13 +11,21 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Final, TextIO
 
-from coterie.cli.output.outcome import Column, Outcome, failure_lines, printable
+from coterie.cli.output.outcome import (
+    Column,
+    Item,
+    Outcome,
+    failure_lines,
+    printable,
+)
+from coterie.cli.output.tables import encodable, text_table
+from coterie.errors import OutputError, SettingError
 
 _PIECES_PER_WRITE: Final = 1_000
 _PROGRESS_DELAY_S: Final = 1.0
@@ -58,31 +66,79 @@ def render(
 ) -> Iterable[str]:
     """Return the text for stdout in pieces."""
     form = options.output
-    if form in {"json", "jsonl", "csv"}:
+    names = getattr(options, "columns", None)
+    if form in {"json", "jsonl", "yaml"}:
         from coterie.cli.output import structured
 
+        if names:
+            raise SettingError(
+                f"--columns: {form} always has every key; use table, wide, md or csv"
+            )
         command = getattr(options, "command", "")
-        return structured.render(outcome, form, command, io.clock())
+        encoding = io.stdout.encoding
+        return structured.render(outcome, form, command, io.clock(), encoding)
+    if form == "csv":
+        from coterie.cli.output.csv_rows import csv_rows
+
+        keys = [each.key for each in visible_columns(outcome, options)] if names else ()
+        is_safe = getattr(options, "csv_safe", False)
+        return csv_rows(outcome, keys, is_safe=is_safe, is_shown=io.stdout.isatty())
     columns = visible_columns(outcome, options)
     if form == "md":
         from coterie.cli.output.tables import markdown
 
         return [markdown(columns, outcome.items)]
-    if not outcome.items:
+    return table_text(columns, outcome.items, options, io.stdout)
+
+
+def table_text(
+    columns: Sequence[Column],
+    items: Sequence[Item],
+    options: argparse.Namespace,
+    stream: TextIO,
+) -> list[str]:
+    """Return a table for a stream: in the width of a terminal, or plain."""
+    if not items:
         return []
-    if io.stdout.isatty():
-        from coterie.cli.output.terminal import terminal_table
+    if not stream.isatty():
+        return [text_table(columns, items, stream.encoding)]
+    from coterie.cli.output.terminal import Fit, terminal_table
 
-        return [terminal_table(columns, outcome.items)]
-    from coterie.cli.output.tables import text_table
-
-    return [text_table(columns, outcome.items)]
+    fit = Fit.USUAL
+    if options.output == "wide" or options.wide:
+        fit = Fit.ALL_TEXT
+    elif getattr(options, "columns", None):
+        fit = Fit.ALL_COLUMNS
+    return [terminal_table(columns, items, encoding=stream.encoding, fit=fit)]
 
 
 def visible_columns(outcome: Outcome, options: argparse.Namespace) -> list[Column]:
-    """Return the columns that a table shows; wide ones only with --wide."""
+    """Return the columns that a table shows: those of --columns, or all that are not
+    wide, or with --wide all. Raises SettingError."""
+    if names := getattr(options, "columns", None):
+        return chosen_columns(outcome, names)
     is_wide = options.output == "wide" or options.wide
     return [each for each in outcome.columns if is_wide or not each.is_wide]
+
+
+def chosen_columns(outcome: Outcome, names: str) -> list[Column]:
+    """Return the columns of --columns, named by their titles or keys. Raises
+    SettingError."""
+    if not outcome.columns:  # The run failed before it had a table.
+        return []
+    known = {each.key.lower(): each for each in outcome.columns}
+    known |= {each.title.lower(): each for each in outcome.columns}
+    chosen: list[Column] = []
+    for name in names.split(","):
+        column = known.get(name.strip().lower())
+        if column is None:
+            titles = ", ".join(each.title for each in outcome.columns)
+            raise SettingError(
+                f"--columns: unknown column {name.strip()!r}; columns are {titles}"
+            )
+        if column not in chosen:
+            chosen.append(column)
+    return chosen
 
 
 def stderr_lines(outcome: Outcome) -> list[str]:
@@ -99,20 +155,28 @@ def write(stream: TextIO, pieces: Iterable[str]) -> bool:
     """Write text, with escapes for characters that the stream cannot encode.
 
     Return False when the reader closed the stream, as `head` does; this is not an
-    error.
+    error. Raises OutputError when the stream cannot be written to, as on a full disk.
     """
-    encoding = stream.encoding or "utf-8"
     try:
         for block in _join_pieces(pieces):
-            stream.write(block.encode(encoding, "backslashreplace").decode(encoding))
+            stream.write(encodable(block, stream.encoding))
         stream.flush()
     except BrokenPipeError:
-        # Python flushes stdout again at exit: redirect it, so that this does not fail,
-        # too.
-        with open(os.devnull, "w", encoding="utf-8") as devnull:  # noqa: PTH123
-            os.dup2(devnull.fileno(), stream.fileno())
+        discard_output(stream)
         return False
+    except OSError as error:
+        discard_output(stream)
+        raise OutputError(f"cannot write the output: {error.strerror}") from error
     return True
+
+
+def discard_output(stream: TextIO) -> None:
+    """Redirect a stream that cannot be written to.
+
+    Python flushes stdout again at exit, which would fail a second time.
+    """
+    with open(os.devnull, "w", encoding="utf-8") as devnull:  # noqa: PTH123
+        os.dup2(devnull.fileno(), stream.fileno())
 
 
 def _join_pieces(pieces: Iterable[str]) -> Iterator[str]:
@@ -124,8 +188,7 @@ def _join_pieces(pieces: Iterable[str]) -> Iterator[str]:
 
 def write_message(io: CommandIO, sentence: str) -> None:
     """Write a sentence to stderr at once."""
-    io.stderr.write(printable(sentence) + "\n")
-    io.stderr.flush()
+    write(io.stderr, [f"{printable(sentence)}\n"])
 
 
 def is_interactive(io: CommandIO) -> bool:
@@ -141,10 +204,9 @@ def confirm(
 
     The preview goes to stderr, because stdout is kept for results.
     """
-    shown = argparse.Namespace(**{**vars(options), "output": "table"})
-    io.stderr.writelines(render(preview, shown, io))
-    io.stderr.write(f"{printable(question)} [y/N] ")
-    io.stderr.flush()
+    columns = visible_columns(preview, options)
+    write(io.stderr, table_text(columns, preview.items, options, io.stderr))
+    write(io.stderr, [f"{printable(question)} [y/N] "])
     # The handler of asyncio would only cancel the task, which waits in this call.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -185,7 +247,7 @@ class ProgressBar:
             self._shown = line
 
     def clear(self) -> None:
-        """Erase the line."""
+        """Erase the line, before anything else is written to the terminal."""
         if self._shown:
             self._stderr.write(f"\r{' ' * len(self._shown)}\r")
             self._stderr.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Final, TypeAlias
 
 from coterie.errors import ApiError, CoterieError
@@ -18,7 +18,7 @@ Item: TypeAlias = Mapping[str, Json]
 them, and a key is renamed or removed only with a new schema version."""
 
 
-_MISSING: Final = "-"
+MISSING: Final = "-"
 _LISTED_NAMES_MAX: Final = 5
 """The largest number of names in a sentence."""
 _SECOND: Final = 1_000
@@ -39,6 +39,19 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+class Role(Enum):
+    """The way in which a column gives up space on a narrow terminal."""
+
+    IDENTITY = "identity"
+    """A name that tells rows apart: always shown, and always whole."""
+    VALUE = "value"
+    """A number or a word: shown whole, or its column is left out."""
+    ID = "id"
+    """A long id, such as a client id or a host: shortened in the middle."""
+    TEXT = "text"
+    """Sentences: broken at spaces."""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table."""
@@ -50,6 +63,10 @@ class Column:
     """Whether the column is shown only with --wide."""
     show: Callable[[Json], str] | None = None
     """The function that formats a value; `show_value` when None."""
+    role: Role = Role.VALUE
+    drop: int = 0
+    """The order in which a narrow terminal leaves out columns: 1 first. A column with 0
+    stays, but a wide one is left out before all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +200,7 @@ def error_item(error: CoterieError | None) -> Item | None:
 
 def show_error(value: Json) -> str:
     """Return the text of an item's error in a cell."""
-    return str(value["code"]) if isinstance(value, Mapping) else _MISSING
+    return str(value["code"]) if isinstance(value, Mapping) else MISSING
 
 
 def show(column: Column, item: Item) -> str:
@@ -195,21 +212,21 @@ def show(column: Column, item: Item) -> str:
 def show_value(value: Json) -> str:
     """Return the text of a value."""
     if value is None or value == "":
-        return _MISSING
+        return MISSING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
         pairs = (f"{key}:{show_value(each)}" for key, each in value.items())
-        return ";".join(pairs) or _MISSING
+        return ";".join(pairs) or MISSING
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return ",".join(show_value(each) for each in value) or _MISSING
+        return ",".join(show_value(each) for each in value) or MISSING
     return str(value)
 
 
 def show_duration(value: Json) -> str:
     """Format a duration in at most two units: 850ms, 12.3s, 5m12s, 2h05m."""
     if not isinstance(value, int):
-        return _MISSING
+        return MISSING
     if value < _SECOND:
         return f"{value}ms"
     if value < _MINUTE:

@@ -1,4 +1,4 @@
-"""Output for programs: JSON, JSON lines and CSV.
+"""Output for programs: JSON, JSON lines and YAML.
 
 Within a schema version, keys of the envelope and of items may be added but not renamed
 or removed. `jsonl` has one line per item, then one line {"error": ...} for each failure
@@ -8,28 +8,58 @@ without an item.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from io import StringIO
 from typing import Final
 
 from coterie.cli.output.outcome import Json, Outcome
+from coterie.cli.output.tables import is_utf8
 
 _AS_TEXT: Final = json.JSONEncoder(ensure_ascii=False)
+_PLAIN_KEY: Final = re.compile("(?!true$|false$|null$)[a-z][a-z0-9_]{3,}")
+"""Keys without quotes: short ones such as y and on are truth values in YAML 1.1."""
+_NOT_IN_YAML: Final = re.compile(
+    "[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]"
+)
+_NOT_ASCII: Final = re.compile("[^\\x00-\\x7f]")
+_BASIC_PLANE_END: Final = 0xFFFF
 _AS_LINE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-def render(outcome: Outcome, form: str, command: str, now: datetime) -> Iterator[str]:
-    """Return the outcome as text in pieces.
+def render(
+    outcome: Outcome,
+    form: str,
+    command: str,
+    now: datetime,
+    encoding: str | None = None,
+) -> Iterator[str]:
+    """Return the outcome as text in pieces, with escapes for characters that an
+    encoding other than UTF-8 may not have.
 
     The text of many items takes more memory than the items, so it is not joined.
     """
-    if form == "json":
-        yield from _document(envelope(outcome, command, now))
-    elif form == "jsonl":
-        yield from _lines(outcome)
+    if form == "jsonl":
+        pieces = _lines(outcome)
+    elif form == "yaml":
+        pieces = yaml_lines(envelope(outcome, command, now))
     else:
-        yield from _csv(outcome)
+        pieces = _document(envelope(outcome, command, now))
+    if is_utf8(encoding):
+        return pieces
+    escape = _yaml_escape if form == "yaml" else _json_escape
+    # Characters that are not ASCII occur in quoted strings only.
+    return (_NOT_ASCII.sub(escape, piece) for piece in pieces)
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1]
+
+
+def _yaml_escape(found: re.Match[str]) -> str:
+    # YAML does not join the two surrogates of JSON's escape.
+    code = ord(found[0])
+    return f"\\u{code:04x}" if code <= _BASIC_PLANE_END else f"\\U{code:08x}"
 
 
 def envelope(outcome: Outcome, command: str, now: datetime) -> dict[str, Json]:
@@ -79,38 +109,43 @@ def _lines(outcome: Outcome) -> Iterator[str]:
         yield encode({"error": each.as_item()}) + "\n"
 
 
-def _csv(outcome: Outcome) -> Iterator[str]:
-    """Encode one row per item; an unknown value is an empty field."""
-    import csv
+def yaml_lines(document: Mapping[str, Json]) -> Iterator[str]:
+    """Yield a document as YAML in blocks.
 
-    keys = list(outcome.items[0]) if outcome.items else []
-    keys = keys or [each.key for each in outcome.columns]
-    line = StringIO()
-    writer = csv.writer(line, lineterminator="\n")
-    writer.writerow(keys)
-    for item in outcome.items:
-        yield line.getvalue()
-        line.seek(0)
-        line.truncate()
-        writer.writerow([_field(item.get(key)) for key in keys])
-    yield line.getvalue()
+    YAML is a superset of JSON: strings, numbers and empty collections are written as
+    JSON, so that no text is taken for a number, a date or a truth value.
+    """
+    for key, value in document.items():
+        yield from _yaml_pair(key, value, "")
 
 
-def _field(value: Json) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return str(value)
-    if isinstance(value, Mapping):
-        if "code" in value:
-            return str(value["code"])
-        return ";".join(f"{key}:{_list(each)}" for key, each in value.items())
-    return ";".join(_field(each) for each in value)
+def _yaml_pair(key: str, value: Json, indent: str, first: str = "") -> Iterator[str]:
+    """Yield the lines of a key and its value; `first` replaces the first indent."""
+    name = key if _PLAIN_KEY.fullmatch(key) else _yaml_scalar(key)
+    begin = f"{first or indent}{name}:"
+    if isinstance(value, Mapping) and value:
+        yield f"{begin}\n"
+        for inner, each in value.items():
+            yield from _yaml_pair(inner, each, f"{indent}  ")
+    elif isinstance(value, list | tuple) and value:
+        yield f"{begin}\n"
+        for each in value:
+            yield from _yaml_item(each, indent)
+    else:
+        yield f"{begin} {_yaml_scalar(value)}\n"
 
 
-def _list(value: Json) -> str:
-    return _field(value).replace(";", ",")
+def _yaml_item(value: Json, indent: str) -> Iterator[str]:
+    """Yield the lines of an element of a list."""
+    if isinstance(value, Mapping) and value:
+        first = f"{indent}- "
+        for key, each in value.items():
+            yield from _yaml_pair(key, each, f"{indent}  ", first)
+            first = ""
+    else:  # A list in a list is written as JSON.
+        yield f"{indent}- {_yaml_scalar(value)}\n"
+
+
+def _yaml_scalar(value: Json) -> str:
+    """Return a value as JSON, with escapes for what YAML 1.1 does not allow in it."""
+    return _NOT_IN_YAML.sub(_yaml_escape, _AS_TEXT.encode(value))

@@ -1,41 +1,107 @@
-"""Text tables for pipes and files, and Markdown tables."""
+"""Text tables for pipes and files, Markdown tables, and the width of text."""
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence
+from typing import Final
 
-from coterie.cli.output.outcome import Column, Item, show
+from coterie.cli.output.outcome import MISSING, Column, Item, show
+
+_GAP: Final = "  "
+_LEAST_CELLS: Final = 16
+"""The number of cells up to which a value always counts for its column's width."""
+_EMOJI_PRESENTATION: Final = "\ufe0f"
+_SKIN_TONES: Final = range(0x1F3FB, 0x1F400)
+_JOINING_JAMO: Final = range(0x1160, 0x1200)
+"""Vowels and final consonants of Hangul, drawn into the syllable before them."""
 
 
-def text_table(columns: Sequence[Column], items: Sequence[Item]) -> str:
-    """Return a table with columns two spaces apart, numbers right-aligned."""
-    rows = [[show(column, item) for column in columns] for item in items]
+def text_table(
+    columns: Sequence[Column], items: Sequence[Item], encoding: str | None = None
+) -> str:
+    """Return a table with columns two spaces apart, numbers right-aligned.
+
+    A value over twice as long as the usual value of its column shifts the rest of its
+    row, so that one long name does not pad every other row.
+    """
+    rows = cell_texts(columns, items, encoding)
     titles = [column.title for column in columns]
-    widths = [max(map(cells, each)) for each in zip(titles, *rows, strict=True)]
     right = [is_number(column, items) for column in columns]
+    widths = [
+        max(cells(title), _usual_width([row[at] for row in rows]))
+        for at, title in enumerate(titles)
+    ]
     return "".join(
-        "  ".join(
-            " " * (width - cells(cell)) + cell
-            if is_right
-            else cell + " " * (width - cells(cell))
-            for cell, width, is_right in zip(row, widths, right, strict=True)
-        ).rstrip()
-        + "\n"
+        _GAP.join(map(align, row, widths, right)).rstrip() + "\n"
         for row in [titles, *rows]
     )
 
 
-def cells(text: str) -> int:
-    """Return the number of terminal cells that text takes.
+def _usual_width(texts: Sequence[str]) -> int:
+    """Return the width of the longest text that is not over twice the median."""
+    taken = sorted(cells(each) for each in texts if each != MISSING)
+    if not taken:
+        return 0
+    limit = max(_LEAST_CELLS, 2 * taken[len(taken) // 2])
+    return max((each for each in taken if each <= limit), default=0)
 
-    East Asian wide characters take two cells, combining characters none.
-    """
+
+def cell_texts(
+    columns: Sequence[Column], items: Sequence[Item], encoding: str | None
+) -> list[list[str]]:
+    """Return the cells of each row, with escapes for characters that the encoding of
+    the output does not have; None is UTF-8."""
+    rows = [[show(column, item) for column in columns] for item in items]
+    if is_utf8(encoding):
+        return rows
+    return [[encodable(text, encoding) for text in row] for row in rows]
+
+
+def encodable(text: str, encoding: str | None) -> str:
+    """Return the text with escapes for characters that an encoding does not have."""
+    encoding = encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def is_utf8(encoding: str | None) -> bool:
+    """Return whether an encoding is UTF-8; None is."""
+    return encoding is None or codecs.lookup(encoding).name == "utf-8"
+
+
+def align(text: str, width: int, is_right: bool) -> str:
+    """Return the text, padded to a width."""
+    space = " " * (width - cells(text))
+    return space + text if is_right else text + space
+
+
+def cells(text: str) -> int:
+    """Return the number of terminal cells that text takes."""
     if text.isascii():
         return len(text)
-    from unicodedata import combining, east_asian_width
+    return sum(cells_of_each(text))
 
-    wide = sum(2 if east_asian_width(each) in "WF" else 1 for each in text)
-    return wide - sum(1 for each in text if combining(each))
+
+def cells_of_each(text: str) -> list[int]:
+    """Return the number of terminal cells that each character adds.
+
+    East Asian wide characters and emoji take two cells, combining characters none. A
+    variation selector makes the character before it an emoji.
+    """
+    from unicodedata import category, east_asian_width
+
+    widths: list[int] = []
+    for character in text:
+        width = 2 if east_asian_width(character) in "WF" else 1
+        before = widths[-1] if widths else 0
+        if character == _EMOJI_PRESENTATION:
+            width = 1 if before == 1 else 0
+        elif category(character) in {"Mn", "Me"} or ord(character) in _JOINING_JAMO:
+            width = 0
+        elif ord(character) in _SKIN_TONES:
+            width -= before
+        widths.append(width)
+    return widths
 
 
 def markdown(columns: Sequence[Column], items: Sequence[Item]) -> str:

@@ -1,4 +1,15 @@
-"""Tables on a terminal, in its width, and tables that are redrawn in place."""
+"""Tables in the width of a terminal.
+
+A table that is too wide gives up space in this order:
+
+1. Titles break at their last hyphen.
+2. Ids lose their middle, and sentences break at spaces.
+3. An identity that is much longer than the others goes on a line above its row.
+4. Columns are left out, in the order that they declare; the line below names them.
+5. Every identity that is too long goes on a line above its row.
+
+Identities and numbers are never broken or shortened.
+"""
 
 from __future__ import annotations
 
@@ -6,94 +17,376 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
 from itertools import zip_longest
 from types import TracebackType
-from typing import Final, Self, TextIO
+from typing import Final, NamedTuple, Self, TextIO
 
-from coterie.cli.output.outcome import Column, Item, printable, show
-from coterie.cli.output.tables import cells, is_number
+from coterie.cli.output.outcome import Column, Item, Role, printable
+from coterie.cli.output.tables import (
+    align,
+    cell_texts,
+    cells,
+    cells_of_each,
+    encodable,
+    is_number,
+)
 
 _BOLD: Final = "\x1b[1m"
 _RED: Final = "\x1b[31m"
 _PLAIN: Final = "\x1b[0m"
 _STYLES: Final = re.compile(r"\x1b\[\d+m")
-_ERASE_LINE: Final = "\x1b[K"
-"""Erases from the cursor to the end of its line."""
-_ERASE_BELOW: Final = "\x1b[J"
-_HIDE_CURSOR: Final = "\x1b[?25l"
-_SHOW_CURSOR: Final = "\x1b[?25h"
+_GAP: Final = "  "
+_ID_LEAST: Final = 15
+"""The least width of an id: "consumer-…-4f2a" still has its kind and its end."""
+_TEXT_LEAST: Final = 24
+_IDENTITY_SHARE: Final = 3
+"""An identity may always take a third of the terminal's width."""
+_LINES_SHARE: Final = 5
+"""Identities go on lines of their own, before columns are left out, if this adds at
+most a line to five rows."""
+
+
+class Fit(Enum):
+    """What a table keeps when the terminal is too narrow for it."""
+
+    USUAL = "usual"
+    """Ids are shortened and columns are left out."""
+    ALL_COLUMNS = "all columns"
+    """Ids are shortened. When that does not suffice, a row is a block of lines, one
+    for each column."""
+    ALL_TEXT = "all text"
+    """A row is a block of lines; nothing is shortened."""
+
+
+class TerminalTable(NamedTuple):
+    """A table as lines for a terminal."""
+
+    header: list[str]
+    rows: list[list[str]]
+    """The lines of each row."""
+    left_out: tuple[str, ...]
+    """The titles of columns that had no space."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """A column with its cells, and the widths that it can take."""
+
+    column: Column
+    title: tuple[str, ...]
+    """The lines of the title."""
+    texts: Sequence[str]
+    sizes: Sequence[int]
+    """The widths of the cells."""
+    is_right: bool
+    widest: int
+    """The width that is not exceeded."""
+    least: int
+    """The width below which the column does not go."""
+
+    @classmethod
+    def of(cls, column: Column, texts: Sequence[str], is_right: bool) -> Self:
+        """Return the column with its natural width."""
+        sizes = [cells(each) for each in texts]
+        widest = max([cells(column.title), *sizes])
+        return cls(column, (column.title,), texts, sizes, is_right, widest, widest)
+
+    @property
+    def title_width(self) -> int:
+        return max(map(cells, self.title))
+
+    def with_broken_title(self) -> _Lane:
+        first, hyphen, last = self.column.title.rpartition("-")
+        title = (first + hyphen, last) if hyphen else (self.column.title,)
+        widest = max([*map(cells, title), *self.sizes])
+        return replace(self, title=title, widest=widest, least=widest)
+
+    def flexible(self) -> _Lane:
+        """Return the column with less than its natural width where its role allows."""
+        least = {Role.ID: _ID_LEAST, Role.TEXT: _TEXT_LEAST}.get(self.column.role)
+        if least is None:
+            return self
+        return replace(self, least=min(self.widest, max(least, self.title_width)))
+
+    def limited(self, limit: int) -> _Lane:
+        """Return the column with a width that longer cells exceed."""
+        fitting = (each for each in self.sizes if each <= limit)
+        widest = max(self.title_width, max(fitting, default=0))
+        return replace(self, widest=widest, least=min(self.least, widest))
+
+    def usual(self, width: int) -> _Lane:
+        """Return an identity without room for the cells that are much longer than the
+        others, if these add few lines."""
+        if self.column.role is not Role.IDENTITY:
+            return self
+        floor = width // _IDENTITY_SHARE
+        widths = sorted({*self.sizes, floor})
+        for limit in widths[widths.index(floor) :]:
+            if self._added_lines(limit) * _LINES_SHARE <= len(self.texts):
+                return self.limited(limit)
+        return self
+
+    def _added_lines(self, limit: int) -> int:
+        before = ["", *self.texts]
+        return sum(
+            1
+            for text, size, last in zip(self.texts, self.sizes, before, strict=False)
+            if size > limit and text != last
+        )
 
 
 def terminal_table(
-    columns: Sequence[Column], items: Sequence[Item], *, width: int | None = None
+    columns: Sequence[Column],
+    items: Sequence[Item],
+    *,
+    width: int | None = None,
+    encoding: str | None = None,
+    fit: Fit = Fit.USUAL,
 ) -> str:
-    """Return the table for a terminal; `width` replaces the terminal's own.
-
-    When it is too narrow, titles break at their last hyphen, then columns move closer,
-    then text wraps. Numbers never wrap, and nothing is cut off.
-    """
+    """Return the table for a terminal; `width` replaces the terminal's own."""
     width = width or shutil.get_terminal_size().columns
-    return "".join(f"{line}\n" for line in _table_lines(columns, items, width))
+    if fit is Fit.ALL_TEXT:
+        columns = [
+            replace(each, role=Role.VALUE) if each.role is Role.ID else each
+            for each in columns
+        ]
+    table = lay_out(columns, items, width, encoding)
+    if table.left_out and fit is not Fit.USUAL:
+        return "".join(f"{line}\n" for line in _blocks(columns, items, encoding))
+    lines = [*table.header, *(line for row in table.rows for line in row)]
+    lines += left_out_note(table.left_out, width)
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _table_lines(
-    columns: Sequence[Column], items: Sequence[Item], width: int
-) -> list[str]:
-    """Return the lines of a table, with a bold header and red rows of errors."""
-    rows = [[show(column, item) for column in columns] for item in items]
-    titles = [[column.title] for column in columns]
-    gap = "  "
-    available = width - len(gap) * (len(columns) - 1)
-    widths = _natural_widths(titles, rows)
-    if sum(widths) > available:
-        titles = [_broken_title(column.title) for column in columns]
-        widths = _natural_widths(titles, rows)
-    if sum(widths) > available:
-        gap = " "
-        available = width - len(gap) * (len(columns) - 1)
-    right = [is_number(column, items) for column in columns]
-    least = [
-        at if is_right else max(map(cells, title))
-        for at, is_right, title in zip(widths, right, titles, strict=True)
+def left_out_note(left_out: Sequence[str], width: int) -> list[str]:
+    """Return the sentence that names the columns that had no space."""
+    if not left_out:
+        return []
+    count = "1 column" if len(left_out) == 1 else f"{len(left_out)} columns"
+    return wrapped(
+        f"{count} left out at {width} characters: {', '.join(left_out)}; "
+        "--columns or -o wide",
+        width,
+    )
+
+
+def lay_out(
+    columns: Sequence[Column],
+    items: Sequence[Item],
+    width: int,
+    encoding: str | None = None,
+) -> TerminalTable:
+    """Return a table that is at most `width` cells wide, where this is possible."""
+    rows = cell_texts(columns, items, encoding)
+    lanes = [
+        _Lane.of(
+            _as_identity(column) if at == 0 else column,
+            [row[at] for row in rows],
+            is_number(column, items),
+        )
+        for at, column in enumerate(columns)
     ]
-    widths = _narrowed(widths, least, available)
-
-    layout = list(zip(widths, right, strict=True))
-    lines = [_styled(line, _BOLD) for line in _row_lines(titles, layout, gap)]
-    for item, row in zip(items, rows, strict=True):
-        wrapped = [_wrapped(*each) for each in zip(row, widths, strict=True)]
+    lanes, left_out = _fitted(lanes, width)
+    widths = _narrowed(lanes, width)
+    ellipsis = encodable("…", encoding)
+    ellipsis = ellipsis if len(ellipsis) == 1 else "..."
+    rows_of_lines = []
+    above: list[str] = []
+    for at, item in enumerate(items):
+        before, above = above, _identities_above(lanes, widths, at)
+        lines = _row_lines(lanes, widths, at, len(above), ellipsis)
+        if above != before:
+            lines = [*_lines_above(lanes, widths, above, width), *lines]
         style = _RED if item.get("error") else ""
-        lines += [_styled(line, style) for line in _row_lines(wrapped, layout, gap)]
-    return lines
+        rows_of_lines.append([_styled(line, style) for line in lines])
+    header = [_styled(each, _BOLD) for each in _header(lanes, widths)]
+    return TerminalTable(header, rows_of_lines, left_out)
 
 
-def _broken_title(title: str) -> list[str]:
-    first, hyphen, last = title.rpartition("-")
-    return [first + hyphen, last] if hyphen else [title]
+def _header(lanes: Sequence[_Lane], widths: Sequence[int]) -> list[str]:
+    titles = [
+        (lane.column.title,) if cells(lane.column.title) <= width else lane.title
+        for lane, width in zip(lanes, widths, strict=True)
+    ]
+    height = max(map(len, titles))
+    titles = [("",) * (height - len(each)) + each for each in titles]
+    return _lines(titles, widths, [each.is_right for each in lanes])
 
 
-def _natural_widths(
-    titles: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]
-) -> list[int]:
-    """Return the widths in which no cell wraps."""
-    widths = [max(map(cells, title)) for title in titles]
-    for row in rows:
-        widths = [max(at, cells(text)) for at, text in zip(widths, row, strict=True)]
+def _as_identity(column: Column) -> Column:
+    """Return the first column, which names the row where no other column does."""
+    return column if column.role is Role.ID else replace(column, role=Role.IDENTITY)
+
+
+def _needed(lanes: Sequence[_Lane]) -> int:
+    return sum(each.least for each in lanes) + len(_GAP) * (len(lanes) - 1)
+
+
+def _fitted(lanes: Sequence[_Lane], width: int) -> tuple[list[_Lane], tuple[str, ...]]:
+    """Return the columns whose least widths fit, and the titles of the others."""
+    fitted = list(lanes)
+    if _needed(fitted) <= width:
+        return fitted, ()
+    fitted = [each.with_broken_title() for each in fitted]
+    if _needed(fitted) <= width:
+        return fitted, ()
+    fitted = [each.flexible() for each in fitted]
+    if _needed(fitted) <= width:
+        return fitted, ()
+    fitted = [each.usual(width) for each in fitted]
+    titles = {}
+    for dropped in _droppable([each.column for each in fitted]):
+        if _needed(fitted) <= width:
+            break
+        titles[dropped] = dropped.title
+        fitted = [each for each in fitted if each.column is not dropped]
+    fitted = _with_identities_above(fitted, width)
+    # A terminal of 40 cells has no space for the columns that usually stay, either.
+    for dropped in [each.column for each in reversed(fitted)]:
+        if _needed(fitted) <= width:
+            break
+        if dropped.role is not Role.IDENTITY:
+            titles[dropped] = dropped.title
+            fitted = [each for each in fitted if each.column is not dropped]
+    in_order = [each.column for each in lanes if each.column in titles]
+    return fitted, tuple(titles[each] for each in in_order)
+
+
+def _droppable(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns that may be left out, the first to go first."""
+    found = [
+        (0 if column.is_wide and not column.drop else 1, column.drop, -at, column)
+        for at, column in enumerate(columns)
+        if column.role is not Role.IDENTITY and (column.drop or column.is_wide)
+    ]
+    return [each[-1] for each in sorted(found, key=lambda each: each[:3])]
+
+
+def _with_identities_above(lanes: Sequence[_Lane], width: int) -> list[_Lane]:
+    """Return the columns with identities narrowed, the widest first, until all fit."""
+    fitted = list(lanes)
+    while (excess := _needed(fitted) - width) > 0:
+        at, wide = max(
+            enumerate(fitted),
+            key=lambda each: (
+                each[1].column.role is Role.IDENTITY,
+                each[1].least - each[1].title_width,
+            ),
+        )
+        if wide.column.role is not Role.IDENTITY or wide.least <= wide.title_width:
+            break
+        fitted[at] = wide.limited(max(wide.title_width, wide.least - excess))
+    return fitted
+
+
+def _narrowed(lanes: Sequence[_Lane], width: int) -> list[int]:
+    """Return the widths with the widest reduced first, until all fit or are least."""
+    widths = [each.widest for each in lanes]
+    available = width - len(_GAP) * (len(lanes) - 1)
+    while sum(widths) > available:
+        wide = [at for at, each in enumerate(lanes) if widths[at] > each.least]
+        if not wide:
+            break
+        widths[max(wide, key=widths.__getitem__)] -= 1
+    for at, lane in enumerate(lanes):
+        if lane.column.role is Role.TEXT:
+            parts = (part for each in lane.texts for part in wrapped(each, widths[at]))
+            widths[at] = max(lane.title_width, *map(cells, parts))
     return widths
 
 
-def _narrowed(widths: Sequence[int], least: Sequence[int], available: int) -> list[int]:
-    """Return the widths with the widest reduced first, until all fit or are least."""
-    narrowed = list(widths)
-    while sum(narrowed) > available:
-        wide = [at for at, width in enumerate(narrowed) if width > least[at]]
-        if not wide:
-            break
-        narrowed[max(wide, key=narrowed.__getitem__)] -= 1
-    return narrowed
+def _identities_above(
+    lanes: Sequence[_Lane], widths: Sequence[int], at: int
+) -> list[str]:
+    """Return the identities of a row up to the last one that is too long."""
+    names: list[str] = []
+    count = 0
+    for lane, width in zip(lanes, widths, strict=True):
+        if lane.column.role is Role.IDENTITY:
+            names.append(lane.texts[at])
+            count = len(names) if lane.sizes[at] > width else count
+    return names[:count]
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _lines_above(
+    lanes: Sequence[_Lane], widths: Sequence[int], names: Sequence[str], width: int
+) -> list[str]:
+    """Return the lines for identities of which some are too long for their columns.
+
+    Each begins in its column where it ends within the terminal, and else on the left.
+    """
+    lines = [""]
+    begins = [sum(widths[:at]) + len(_GAP) * at for at in range(len(lanes))]
+    identities = [
+        x for x, each in enumerate(lanes) if each.column.role is Role.IDENTITY
+    ]
+    for text, at in zip(names, identities, strict=False):
+        begin = begins[at]
+        if cells(lines[-1]) > begin or begin + cells(text) > width:
+            lines.append("")
+            begin = min(begin, max(len(_GAP) * bool(begin), width - cells(text)))
+        lines[-1] = align(lines[-1], begin, False) + text
+    return [each for each in lines if each]
+
+
+def _row_lines(
+    lanes: Sequence[_Lane],
+    widths: Sequence[int],
+    at: int,
+    names_above: int,
+    ellipsis: str,
+) -> list[str]:
+    """Return the lines of a row without its first identities, which are above it."""
+    row: list[Sequence[str]] = []
+    for lane, width in zip(lanes, widths, strict=True):
+        text = lane.texts[at]
+        role = lane.column.role
+        if role is Role.IDENTITY and names_above:
+            names_above -= 1
+            text = ""
+        if role is Role.ID:
+            text = shortened(text, width, ellipsis)
+        row.append(wrapped(text, width) if role is Role.TEXT else (text,))
+    return _lines(row, widths, [each.is_right for each in lanes])
+
+
+def _lines(
+    row: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]
+) -> list[str]:
+    """Return the lines of a row whose cells have one line or several."""
+    return [
+        _GAP.join(map(align, line, widths, right)).rstrip()
+        for line in zip_longest(*row, fillvalue="")
+    ]
+
+
+def shortened(text: str, width: int, ellipsis: str = "…") -> str:
+    """Return the text with its middle replaced, so that it has at most `width` cells.
+
+    Two thirds are of the beginning; ids of one application differ at their ends.
+    """
+    widths = cells_of_each(text)
+    if sum(widths) <= width:
+        return text
+    tail = max(1, width // 3)
+    head = width - tail - len(ellipsis)
+    first, taken = 0, 0
+    while taken + widths[first] <= head:
+        taken += widths[first]
+        first += 1
+    last, taken = len(text), 0
+    while taken + widths[last - 1] <= tail:
+        last -= 1
+        taken += widths[last]
+    # A combining character without its base would be drawn on the ellipsis.
+    while last < len(text) and not widths[last]:
+        last += 1
+    return text[:first] + ellipsis + text[last:]
+
+
+def wrapped(text: str, width: int) -> list[str]:
     """Return the lines of a text, broken at spaces and inside words that are longer."""
     if cells(text) <= width:
         return [text]
@@ -124,24 +417,20 @@ def _folded(word: str, width: int) -> Iterator[str]:
     yield part
 
 
-def _row_lines(
-    row: Sequence[Sequence[str]], layout: Sequence[tuple[int, bool]], gap: str
-) -> list[str]:
-    """Return the lines of a row whose cells have one line or several; the layout has
-    the width of each column, and whether it is aligned on the right.
-    """
-    return [
-        gap.join(
-            _aligned(text, width, is_right)
-            for text, (width, is_right) in zip(line, layout, strict=True)
-        ).rstrip()
-        for line in zip_longest(*row, fillvalue="")
-    ]
-
-
-def _aligned(text: str, width: int, is_right: bool) -> str:
-    space = " " * (width - cells(text))
-    return space + text if is_right else text + space
+def _blocks(
+    columns: Sequence[Column], items: Sequence[Item], encoding: str | None
+) -> Iterable[str]:
+    """Yield the lines of each row with a line for each column."""
+    titles = max(cells(each.title) for each in columns)
+    for at, (item, row) in enumerate(
+        zip(items, cell_texts(columns, items, encoding), strict=True)
+    ):
+        if at:
+            yield ""
+        style = _RED if item.get("error") else ""
+        for column, text in zip(columns, row, strict=True):
+            title = _styled(align(column.title, titles, False), _BOLD)
+            yield f"{title}{_GAP}{_styled(text, style)}"
 
 
 def _styled(line: str, style: str) -> str:
@@ -164,7 +453,7 @@ class LiveTable:
         """Rows of the screen that the drawn lines take."""
 
     def __enter__(self) -> Self:
-        self._stdout.write(_HIDE_CURSOR)
+        self._stdout.write("\x1b[?25l")
         return self
 
     def __exit__(
@@ -175,7 +464,7 @@ class LiveTable:
     ) -> None:
         if self._is_cut:
             self._draw(self._lines)
-        self._stdout.write(_SHOW_CURSOR)
+        self._stdout.write("\x1b[?25h")
         self._stdout.flush()
 
     def show(
@@ -183,9 +472,11 @@ class LiveTable:
     ) -> None:
         """Draw a table with lines of text below it."""
         size = shutil.get_terminal_size()
-        self._lines = _table_lines(columns, items, size.columns)
+        table = lay_out(columns, items, size.columns)
+        self._lines = [*table.header, *(line for row in table.rows for line in row)]
+        self._lines += left_out_note(table.left_out, size.columns)
         for each in below:
-            self._lines += _wrapped(printable(each), size.columns)
+            self._lines += wrapped(printable(each), size.columns)
         # The cursor takes the last line of the screen.
         self._is_cut = len(self._lines) >= size.lines
         cut = [*self._lines[: size.lines - 2], "..."]
@@ -194,8 +485,8 @@ class LiveTable:
     def _draw(self, lines: Sequence[str]) -> None:
         """Replace what was drawn before."""
         up = f"\x1b[{self._height}A\r" if self._height else ""
-        text = "".join(f"{line}{_ERASE_LINE}\n" for line in lines)
-        self._stdout.write(f"{up}{text}{_ERASE_BELOW}")
+        text = "".join(f"{line}\x1b[K\n" for line in lines)
+        self._stdout.write(f"{up}{text}\x1b[J")
         self._stdout.flush()
         width = shutil.get_terminal_size().columns
         taken = (cells(_STYLES.sub("", each)) for each in lines)
