@@ -218,14 +218,14 @@ def read_bindings(options: argparse.Namespace) -> list[AclBinding]:
 
 
 def _columns() -> tuple[Column, ...]:
-    from coterie.cli.output.outcome import Column
+    from coterie.cli.output.outcome import Column, Role
 
     return (
         Column("resource_type", "RESOURCE"),
-        Column("name", "NAME"),
-        Column("pattern", "PATTERN"),
-        Column("principal", "PRINCIPAL"),
-        Column("host", "HOST"),
+        Column("name", "NAME", role=Role.IDENTITY),
+        Column("pattern", "PATTERN", drop=2),
+        Column("principal", "PRINCIPAL", role=Role.IDENTITY),
+        Column("host", "HOST", role=Role.ID, drop=1),
         Column("permission", "PERMISSION"),
         Column("operation", "OPERATION"),
     )

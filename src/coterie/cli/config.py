@@ -25,7 +25,7 @@ def explain(options: argparse.Namespace) -> int:
     from the settings.
     """
     from coterie.cli.output.emit import emit
-    from coterie.cli.output.outcome import Column, Failure, Outcome
+    from coterie.cli.output.outcome import Column, Failure, Outcome, Role
     from coterie.cli.setting_sources import read_sources
     from coterie.client.settings.collected import effective_settings
     from coterie.client.settings.target import make_target
@@ -44,12 +44,12 @@ def explain(options: argparse.Namespace) -> int:
     outcome = Outcome(
         schema="coterie.config.setting",
         columns=(
-            Column("setting", "SETTING"),
-            Column("value", "VALUE", show=_first_line),
-            Column("source", "SOURCE"),
-            Column("written_as", "WRITTEN AS", is_wide=True),
-            Column("overrides", "OVERRIDES", is_wide=True),
-            Column("summary", "PURPOSE", is_wide=True),
+            Column("setting", "SETTING", role=Role.IDENTITY),
+            Column("value", "VALUE", show=_first_line, role=Role.TEXT),
+            Column("source", "SOURCE", role=Role.TEXT, drop=1),
+            Column("written_as", "WRITTEN AS", is_wide=True, role=Role.TEXT),
+            Column("overrides", "OVERRIDES", is_wide=True, role=Role.TEXT),
+            Column("summary", "PURPOSE", is_wide=True, role=Role.TEXT),
         ),
         items=tuple(
             _setting_item(name, value, collected.by_key.get(name, [])[:-1])
@@ -150,7 +150,7 @@ async def check_brokers(target: Target) -> Outcome:
 def _check_outcome(
     items: tuple[Item, ...], metadata: MetadataResponse | None, *failures: Failure
 ) -> Outcome:
-    from coterie.cli.output.outcome import Column, Outcome
+    from coterie.cli.output.outcome import Column, Outcome, Role
 
     def milliseconds(value: Json) -> str:
         return "-" if value is None else f"{value} ms"
@@ -163,14 +163,14 @@ def _check_outcome(
         schema="coterie.config.broker",
         unit="brokers",
         columns=(
-            Column("node_id", "NODE"),
-            Column("address", "ADDRESS"),
+            Column("node_id", "NODE", role=Role.IDENTITY),
+            Column("address", "ADDRESS", role=Role.IDENTITY),
             Column("rack", "RACK", is_wide=True),
-            Column("authenticated_as", "AS"),
-            Column("encrypted_by", "ENCRYPTED BY"),
-            Column("connect_ms", "CONNECT", show=milliseconds),
-            Column("round_trip_ms", "ROUND TRIP", show=milliseconds),
-            Column("error", "ERROR", show=message),
+            Column("authenticated_as", "AS", role=Role.ID, drop=2),
+            Column("encrypted_by", "ENCRYPTED BY", drop=1),
+            Column("connect_ms", "CONNECT", show=milliseconds, drop=3),
+            Column("round_trip_ms", "ROUND TRIP", show=milliseconds, drop=4),
+            Column("error", "ERROR", show=message, role=Role.TEXT),
         ),
         items=items,
         failures=failures,

@@ -239,7 +239,7 @@ def _get(host: str, port: int, path: str) -> dict[str, Any]:
 
 def _outcome(found: list[Finding]) -> Outcome:
     from coterie.broker.server.doctor import Level
-    from coterie.cli.output.outcome import Column, Outcome
+    from coterie.cli.output.outcome import Column, Outcome, Role
 
     problems = (Level.WARNING, Level.ERROR)
     counts = {
@@ -253,8 +253,8 @@ def _outcome(found: list[Finding]) -> Outcome:
         columns=(
             Column("level", "LEVEL"),
             Column("check", "CHECK"),
-            Column("message", "FINDING"),
-            Column("advice", "WHAT TO DO"),
+            Column("message", "FINDING", role=Role.TEXT),
+            Column("advice", "WHAT TO DO", role=Role.TEXT, drop=1),
         ),
         items=tuple(
             {

@@ -109,13 +109,13 @@ def read_values(options: argparse.Namespace) -> dict[str, float]:
 
 
 def _columns() -> tuple[Column, ...]:
-    from coterie.cli.output.outcome import Column
+    from coterie.cli.output.outcome import Column, Role
 
     return (
-        Column("user", "USER"),
-        Column("client_id", "CLIENT-ID"),
-        Column("ip", "IP"),
-        Column("quota", "QUOTA"),
+        Column("user", "USER", role=Role.IDENTITY),
+        Column("client_id", "CLIENT-ID", role=Role.IDENTITY),
+        Column("ip", "IP", role=Role.IDENTITY),
+        Column("quota", "QUOTA", role=Role.IDENTITY),
         Column("value", "VALUE"),
     )
 

@@ -65,13 +65,16 @@ def _with_store(
 def list_users(options: argparse.Namespace, store: UserStore) -> int:
     """Print the users, and the iterations of each of their SCRAM mechanisms."""
     from coterie.cli.output.emit import emit
-    from coterie.cli.output.outcome import Column, Outcome
+    from coterie.cli.output.outcome import Column, Outcome, Role
 
     names = store.users.names()
     credentials = {name: store.users.credentials(name) for name in names}
     outcome = Outcome(
         schema="coterie.users.list",
-        columns=(Column("user", "USER"), Column("iterations", "MECHANISMS")),
+        columns=(
+            Column("user", "USER", role=Role.IDENTITY),
+            Column("iterations", "MECHANISMS", role=Role.TEXT),
+        ),
         items=tuple(
             {
                 "user": name,

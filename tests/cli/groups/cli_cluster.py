@@ -82,14 +82,17 @@ class Shell:
         return json.loads(self(f"{line} --output json"))
 
 
-def is_golden(name: str, text: str) -> bool:
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def is_golden(name: str, text: str, directory: Path = GOLDEN) -> bool:
     """Compare a text with golden/NAME.txt. COTERIE_GOLDEN=write rewrites the file; read
     the difference before you commit it."""
-    path = Path(__file__).parent / "golden" / f"{name}.txt"
+    path = directory / f"{name}.txt"
     if os.environ.get("COTERIE_GOLDEN") == "write":
         path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    assert text == path.read_text()
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
     return True
 
 

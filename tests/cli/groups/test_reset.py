@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 import signal
 import sys
 
@@ -240,7 +241,7 @@ def test_confirmation_is_requested_at_a_terminal(
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     shell.write("reset g --to-earliest")
-    shown = terminal.getvalue()
+    shown = re.sub(r"\x1b\[\dm", "", terminal.getvalue())
     assert EARLIEST in shown
     assert "Write to 1 group? [y/N]" in shown
     assert ("nothing was written" in shown) is not is_written

@@ -139,7 +139,7 @@ def test_the_table_is_redrawn_at_a_terminal(shell: Shell) -> None:
     assert isinstance(shown, StringIO)
     assert "orders" in shown.getvalue()
     # The second table starts where the first one started, three lines above.
-    assert shown.getvalue().count("\x1b[3A\r") == 1
+    assert shown.getvalue().count("\x1b[4A\r") == 1
 
 
 def test_watch_ends_when_stdout_is_closed(

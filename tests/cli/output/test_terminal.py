@@ -35,34 +35,12 @@ def test_a_wide_terminal_has_one_line_per_row() -> None:
     ]
 
 
-def test_a_narrow_terminal_wraps_titles_and_text_but_not_numbers() -> None:
-    lines = lines_of(20)
-    assert [line.split()[-1] for line in lines[:4]] == [
-        "LOG-END-",
-        "OFFSET",
-        "1234567",
-        "ng-name",
-    ]
-    assert "".join(line[:11].strip() for line in lines[2:]) == "a-rather-long-name"
-
-
 def test_a_live_table_shows_rows_and_lines_below() -> None:
     stdout = Terminal()
     with LiveTable(stdout) as table:
         table.show(COLUMNS, [ITEM], ["a note"])
     assert "a-rather-long-name" in stdout.getvalue()
     assert "a note" in stdout.getvalue()
-
-
-def test_text_wraps_at_spaces_and_wide_characters_take_two_cells() -> None:
-    item: Item = {"name": "\u65e5\u672c\u8a9e of records", "end": 1}
-    text = ESCAPES.sub("", terminal_table(COLUMNS, [item], width=17))
-    assert [line.split()[0] for line in text.splitlines()[2:]] == [
-        "\u65e5\u672c\u8a9e",
-        "of",
-        "records",
-    ]
-    assert text.splitlines()[2].endswith("       1")
 
 
 def test_rows_of_errors_are_red_unless_colors_are_refused(

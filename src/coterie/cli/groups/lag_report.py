@@ -16,6 +16,7 @@ from coterie.cli.output.outcome import (
     Item,
     Json,
     Outcome,
+    Role,
     error_item,
     first_names,
     show_duration,
@@ -224,12 +225,12 @@ def _note_groups(
 
 
 PARTITION_COLUMNS: Final = (
-    Column("group_id", "GROUP"),
-    Column("topic", "TOPIC"),
-    Column("partition", "PARTITION"),
-    Column("committed_offset", "CURRENT-OFFSET"),
+    Column("group_id", "GROUP", role=Role.IDENTITY),
+    Column("topic", "TOPIC", role=Role.IDENTITY),
+    Column("partition", "PARTITION", role=Role.IDENTITY),
+    Column("committed_offset", "CURRENT-OFFSET", drop=4),
     Column("log_start_offset", "LOG-START-OFFSET", is_wide=True),
-    Column("log_end_offset", "LOG-END-OFFSET"),
+    Column("log_end_offset", "LOG-END-OFFSET", drop=5),
     Column("lag", "LAG"),
     Column("lag_status", "STATUS", is_wide=True),
     Column("time_lag_ms", "TIME-LAG", is_wide=True, show=show_duration),
@@ -237,12 +238,12 @@ PARTITION_COLUMNS: Final = (
     Column("time_lag_error_ms", "+/-", is_wide=True, show=show_duration),
     Column("margin", "MARGIN", is_wide=True),
     Column("expiry_clock", "EXPIRY", is_wide=True),
-    Column("member_id", "CONSUMER-ID"),
+    Column("member_id", "CONSUMER-ID", role=Role.ID, drop=3),
     Column("member_epoch", "EPOCH", is_wide=True),
-    Column("instance_id", "INSTANCE-ID", is_wide=True),
-    Column("host", "HOST"),
-    Column("client_id", "CLIENT-ID"),
-    Column("rack_id", "RACK", is_wide=True),
+    Column("instance_id", "INSTANCE-ID", is_wide=True, role=Role.ID),
+    Column("host", "HOST", role=Role.ID, drop=1),
+    Column("client_id", "CLIENT-ID", role=Role.ID, drop=2),
+    Column("rack_id", "RACK", is_wide=True, role=Role.ID),
 )
 """The columns; those that are not wide are those of kafka-consumer-groups.sh, in its
 order.
@@ -310,31 +311,31 @@ def group_keys(group: GroupDescription | None) -> dict[str, Json]:
 
 
 _KEYS: Final = {
-    RollupBy.TOPIC: (Column("topic", "TOPIC"),),
+    RollupBy.TOPIC: (Column("topic", "TOPIC", role=Role.IDENTITY),),
     RollupBy.MEMBER: (
-        Column("member_id", "CONSUMER-ID"),
-        Column("client_id", "CLIENT-ID"),
+        Column("member_id", "CONSUMER-ID", role=Role.ID),
+        Column("client_id", "CLIENT-ID", role=Role.ID, drop=2),
     ),
-    RollupBy.HOST: (Column("host", "HOST"),),
+    RollupBy.HOST: (Column("host", "HOST", role=Role.IDENTITY),),
     RollupBy.GROUP: (
-        Column("state", "STATE"),
-        Column("members", "#MEMBERS"),
-        Column("topics", "#TOPICS"),
-        Column("coordinator", "COORDINATOR", is_wide=True),
+        Column("state", "STATE", drop=6),
+        Column("members", "#MEMBERS", drop=5),
+        Column("topics", "#TOPICS", drop=1),
+        Column("coordinator", "COORDINATOR", is_wide=True, role=Role.ID),
         Column("assignor", "ASSIGNOR", is_wide=True),
         Column("group_epoch", "EPOCH", is_wide=True),
         Column("target_assignment_epoch", "TARGET-EPOCH", is_wide=True),
         Column("generation_id", "GENERATION", is_wide=True),
-        Column("leader_id", "LEADER", is_wide=True),
+        Column("leader_id", "LEADER", is_wide=True, role=Role.ID),
     ),
 }
 _SUMS: Final = (
-    Column("partitions", "#PARTITIONS"),
+    Column("partitions", "#PARTITIONS", drop=2),
     Column("lagging", "#LAGGING", is_wide=True),
     Column("uncommitted", "#UNCOMMITTED", is_wide=True),
     Column("unknown", "#UNKNOWN", is_wide=True),
     Column("lag", "LAG"),
-    Column("lag_max", "MAX-LAG"),
+    Column("lag_max", "MAX-LAG", drop=3),
     Column("time_lag_ms", "MAX-TIME-LAG", is_wide=True, show=show_duration),
 )
 
@@ -346,7 +347,7 @@ def rollup_rows(report: GroupLagReport, by: RollupBy) -> Rows:
 
 def rollup_columns(by: RollupBy) -> tuple[Column, ...]:
     """Return the columns of a table of sums."""
-    return (Column("group_id", "GROUP"), *_KEYS[by], *_SUMS)
+    return (Column("group_id", "GROUP", role=Role.IDENTITY), *_KEYS[by], *_SUMS)
 
 
 def rollup_items(report: GroupLagReport, by: RollupBy) -> tuple[Item, ...]:
@@ -393,8 +394,8 @@ def _rate(value: Json) -> str:
 
 
 RATE_COLUMNS: Final = (
-    Column("read_per_s", "READ/S", show=_rate),
-    Column("written_per_s", "WRITTEN/S", show=_rate),
-    Column("catch_up_ms", "CATCH-UP", show=show_duration),
+    Column("read_per_s", "READ/S", show=_rate, drop=7),
+    Column("written_per_s", "WRITTEN/S", show=_rate, drop=4),
+    Column("catch_up_ms", "CATCH-UP", show=show_duration, drop=8),
 )
 """The further columns of `coterie groups watch`."""

@@ -30,7 +30,7 @@ async def list_groups(run: Run) -> Outcome:
 
     A group that is named in the options and does not exist is a failure.
     """
-    from coterie.cli.output.outcome import Column, Failure, Outcome
+    from coterie.cli.output.outcome import Column, Failure, Outcome, Role
     from coterie.operations.selection import select_groups
 
     selection = read_selection(run.options)
@@ -45,13 +45,14 @@ async def list_groups(run: Run) -> Outcome:
         schema="coterie.groups.list",
         unit="groups",
         columns=(
-            Column("group_id", "GROUP"),
-            Column("group_type", "TYPE"),
+            Column("group_id", "GROUP", role=Role.IDENTITY),
+            Column("group_type", "TYPE", drop=2),
             # A simple group has an empty protocol type: no member ever joined it.
             Column(
                 "protocol_type",
                 "PROTOCOL",
                 show=lambda value: str(value) if value else "simple",
+                drop=1,
             ),
             Column("state", "STATE"),
             Column("coordinator_id", "COORDINATOR", is_wide=True),
@@ -105,7 +106,13 @@ exit codes: 0 success, 1 a broker or group could not be read, 2 usage error
 
 async def list_members(run: Run) -> Outcome:
     """Return a row for each member; a group that cannot be described is a failure."""
-    from coterie.cli.output.outcome import Column, Failure, Outcome, first_names
+    from coterie.cli.output.outcome import (
+        Column,
+        Failure,
+        Outcome,
+        Role,
+        first_names,
+    )
     from coterie.operations.selection import select_groups
 
     selection = read_selection(run.options)
@@ -127,12 +134,12 @@ async def list_members(run: Run) -> Outcome:
         schema="coterie.groups.members",
         unit="members",
         columns=(
-            Column("group_id", "GROUP"),
-            Column("member_id", "CONSUMER-ID"),
-            Column("instance_id", "INSTANCE-ID"),
-            Column("host", "HOST"),
-            Column("client_id", "CLIENT-ID"),
-            Column("partitions", "#PARTITIONS"),
+            Column("group_id", "GROUP", role=Role.IDENTITY),
+            Column("member_id", "CONSUMER-ID", role=Role.ID),
+            Column("instance_id", "INSTANCE-ID", role=Role.ID, drop=3),
+            Column("host", "HOST", role=Role.ID, drop=1),
+            Column("client_id", "CLIENT-ID", role=Role.ID, drop=2),
+            Column("partitions", "#PARTITIONS", drop=4),
             Column("protocol", "PROTOCOL", is_wide=True),
             Column("member_epoch", "EPOCH", is_wide=True),
             Column("group_epoch", "GROUP-EPOCH", is_wide=True),
@@ -140,11 +147,11 @@ async def list_members(run: Run) -> Outcome:
             Column("is_leader", "LEADER", is_wide=True),
             Column("assignor", "ASSIGNOR", is_wide=True),
             Column("offers", "OFFERS", is_wide=True),
-            Column("assignment", "ASSIGNMENT", is_wide=True),
-            Column("target_assignment", "TARGET", is_wide=True),
-            Column("subscribed_topics", "SUBSCRIPTION", is_wide=True),
+            Column("assignment", "ASSIGNMENT", is_wide=True, role=Role.TEXT),
+            Column("target_assignment", "TARGET", is_wide=True, role=Role.TEXT),
+            Column("subscribed_topics", "SUBSCRIPTION", is_wide=True, role=Role.TEXT),
             Column("subscribed_topic_regex", "REGEX", is_wide=True),
-            Column("rack_id", "RACK", is_wide=True),
+            Column("rack_id", "RACK", is_wide=True, role=Role.ID),
         ),
         items=items,
         failures=(

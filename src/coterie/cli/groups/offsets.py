@@ -88,7 +88,7 @@ def _declare_listed_partitions(parser: argparse.ArgumentParser) -> None:
 
 async def list_offsets(run: Run) -> Outcome:
     """Return a row for each committed offset."""
-    from coterie.cli.output.outcome import Column, Outcome, show_error
+    from coterie.cli.output.outcome import Column, Outcome, Role, show_error
 
     fetched = await fetch_offsets(run)
     items = tuple(item for each in fetched.groups for item in _items(each))
@@ -97,12 +97,12 @@ async def list_offsets(run: Run) -> Outcome:
         schema="coterie.groups.offsets.list",
         unit="partitions",
         columns=(
-            Column("group_id", "GROUP"),
-            Column("topic", "TOPIC"),
-            Column("partition", "PARTITION"),
+            Column("group_id", "GROUP", role=Role.IDENTITY),
+            Column("topic", "TOPIC", role=Role.IDENTITY),
+            Column("partition", "PARTITION", role=Role.IDENTITY),
             Column("committed_offset", "OFFSET"),
-            Column("leader_epoch", "LEADER-EPOCH"),
-            Column("metadata", "METADATA"),
+            Column("leader_epoch", "LEADER-EPOCH", drop=1),
+            Column("metadata", "METADATA", role=Role.ID, drop=2),
             Column("error", "ERROR", is_wide=not has_errors, show=show_error),
         ),
         items=items,

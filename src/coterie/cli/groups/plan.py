@@ -334,20 +334,20 @@ async def plan_undo(run: Run) -> PlannedChange:
 
 def list_snapshots(options: argparse.Namespace) -> Outcome:
     """Return a row for each snapshot. Raises SettingError."""
-    from coterie.cli.output.outcome import Column, Outcome
+    from coterie.cli.output.outcome import Column, Outcome, Role
     from coterie.operations import snapshots
 
     directory = snapshot_directory(options)
     return Outcome(
         schema="coterie.groups.undo.list",
         columns=(
-            Column("snapshot_id", "ID"),
-            Column("taken_at", "TAKEN-AT"),
-            Column("command", "COMMAND"),
+            Column("snapshot_id", "ID", role=Role.IDENTITY),
+            Column("taken_at", "TAKEN-AT", drop=1),
+            Column("command", "COMMAND", role=Role.TEXT),
             Column("group_count", "GROUPS"),
-            Column("group_ids", "IDS", is_wide=True),
+            Column("group_ids", "IDS", is_wide=True, role=Role.TEXT),
             Column("plan_id", "PLAN", is_wide=True),
-            Column("cluster_id", "CLUSTER", is_wide=True),
+            Column("cluster_id", "CLUSTER", is_wide=True, role=Role.ID),
         ),
         items=tuple(
             {

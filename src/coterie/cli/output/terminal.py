@@ -44,8 +44,8 @@ _TEXT_LEAST: Final = 24
 _IDENTITY_SHARE: Final = 3
 """An identity may always take a third of the terminal's width."""
 _LINES_SHARE: Final = 5
-"""Identities go on lines of their own, before columns are left out, if this adds at
-most a line to five rows."""
+"""Identities go on lines of their own, before columns are left out, if this adds one
+line, or at most a line to five rows."""
 
 
 class Fit(Enum):
@@ -124,7 +124,7 @@ class _Lane:
         floor = width // _IDENTITY_SHARE
         widths = sorted({*self.sizes, floor})
         for limit in widths[widths.index(floor) :]:
-            if self._added_lines(limit) * _LINES_SHARE <= len(self.texts):
+            if self._added_lines(limit) <= max(1, len(self.texts) // _LINES_SHARE):
                 return self.limited(limit)
         return self
 
@@ -324,7 +324,8 @@ def _lines_above(
     ]
     for text, at in zip(names, identities, strict=False):
         begin = begins[at]
-        if cells(lines[-1]) > begin or begin + cells(text) > width:
+        is_taken = bool(lines[-1]) and cells(lines[-1] + _GAP) > begin
+        if is_taken or begin + cells(text) > width:
             lines.append("")
             begin = min(begin, max(len(_GAP) * bool(begin), width - cells(text)))
         lines[-1] = align(lines[-1], begin, False) + text

@@ -40,7 +40,7 @@ async def compare_with_brokers(run: Run) -> Outcome:
     """Return an item for each difference between the lake and the brokers."""
     import asyncio
 
-    from coterie.cli.output.outcome import Column, Failure, Outcome
+    from coterie.cli.output.outcome import Column, Failure, Outcome, Role
     from coterie.pipeline.jobs.check import (
         compare,
         fetch_cluster_state,
@@ -59,12 +59,12 @@ async def compare_with_brokers(run: Run) -> Outcome:
         schema="coterie.pipeline.check",
         columns=(
             Column("verdict", "VERDICT"),
-            Column("group_id", "GROUP"),
-            Column("about", "ABOUT"),
-            Column("of", "OF"),
-            Column("column", "COLUMN"),
-            Column("lake", "LAKE"),
-            Column("brokers", "BROKERS"),
+            Column("group_id", "GROUP", role=Role.IDENTITY),
+            Column("about", "ABOUT", role=Role.IDENTITY),
+            Column("of", "OF", role=Role.IDENTITY),
+            Column("column", "COLUMN", role=Role.IDENTITY),
+            Column("lake", "LAKE", role=Role.ID, drop=1),
+            Column("brokers", "BROKERS", role=Role.ID, drop=2),
         ),
         items=tuple(_item(difference) for difference in result.differences),
         failures=tuple(

@@ -80,11 +80,13 @@ def run(options: argparse.Namespace) -> int:
         items = [item for block in content.blocks() for item in block]
         return emit(_outcome(options, content, items), options, where)
     for block in content.blocks():
-        lines = render(_outcome(options, content, block), "jsonl", "", where.clock())
+        outcome = _outcome(options, content, block)
+        lines = render(outcome, "jsonl", "", where.clock(), where.stdout.encoding)
         if not write(where.stdout, lines):
             return int(Exit.OK)
     last = _outcome(options, content, [])
-    write(where.stdout, render(last, "jsonl", "", where.clock()))
+    lines = render(last, "jsonl", "", where.clock(), where.stdout.encoding)
+    write(where.stdout, lines)
     write(where.stderr, (printable(line) + "\n" for line in stderr_lines(last)))
     return int(Exit.FAILED if content.has_unreadable or last.failures else Exit.OK)
 
@@ -108,9 +110,10 @@ def _outcome(
 
 
 def _record_columns(options: argparse.Namespace) -> tuple[Column, ...]:
-    from coterie.cli.output.outcome import Column, show_error, show_value
+    from coterie.cli.output.outcome import Column, Role, show_error, show_value
 
     is_wide = options.wide or options.output == "wide"
+    show = show_value if is_wide else _short
     return (
         Column("file", "FILE", is_wide=True),
         Column("position", "POSITION", is_wide=True),
@@ -118,10 +121,10 @@ def _record_columns(options: argparse.Namespace) -> tuple[Column, ...]:
         Column("producer_id", "PRODUCER", is_wide=True),
         Column("is_transactional", "TRANSACTION", is_wide=True),
         Column("offset", "OFFSET"),
-        Column("timestamp_ms", "TIME", show=_time),
+        Column("timestamp_ms", "TIME", show=_time, drop=3),
         Column("kind", "TYPE"),
-        Column("key", "KEY"),
-        Column("value", "VALUE", show=show_value if is_wide else _short),
+        Column("key", "KEY", role=Role.TEXT),
+        Column("value", "VALUE", show=show, role=Role.TEXT),
         Column("error", "ERROR", show=show_error),
     )
 
@@ -137,13 +140,13 @@ def _batch_columns() -> tuple[Column, ...]:
         Column("last_offset", "LAST"),
         Column("records", "RECORDS"),
         Column("max_timestamp_ms", "NEWEST", show=_time),
-        Column("codec", "CODEC"),
-        Column("leader_epoch", "EPOCH"),
-        Column("producer_id", "PRODUCER"),
+        Column("codec", "CODEC", drop=1),
+        Column("leader_epoch", "EPOCH", drop=2),
+        Column("producer_id", "PRODUCER", drop=3),
         Column("producer_epoch", "PRODUCER-EPOCH", is_wide=True),
         Column("base_sequence", "SEQUENCE", is_wide=True),
-        Column("is_transactional", "TRANSACTION"),
-        Column("is_control", "MARKER"),
+        Column("is_transactional", "TRANSACTION", drop=4),
+        Column("is_control", "MARKER", drop=5),
         Column("is_append_time", "BROKER-TIME", is_wide=True),
         Column("crc", "CRC", is_wide=True),
     )

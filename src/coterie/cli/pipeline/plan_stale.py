@@ -70,7 +70,7 @@ def _run(options: argparse.Namespace) -> int:
 def write_plan(options: argparse.Namespace, io: CommandIO) -> Outcome:
     """Write the plan file and return its items. Raises LogError, SettingError."""
     from coterie.cli.groups.selection import create_file
-    from coterie.cli.output.outcome import Column, Outcome
+    from coterie.cli.output.outcome import Column, Outcome, Role
     from coterie.cli.pipeline.tables import lake_age, lake_context
     from coterie.operations.plan_files import encode_plan
     from coterie.pipeline.lake.lake import Lake
@@ -88,10 +88,10 @@ def write_plan(options: argparse.Namespace, io: CommandIO) -> Outcome:
     return Outcome(
         schema="coterie.pipeline.plan-stale",
         columns=(
-            Column("group_id", "GROUP"),
+            Column("group_id", "GROUP", role=Role.IDENTITY),
             Column("class", "CLASS"),
             Column("score", "SCORE"),
-            Column("reason", "REASON"),
+            Column("reason", "REASON", role=Role.TEXT, drop=1),
             Column("item_id", "ITEM", is_wide=True),
         ),
         items=tuple(

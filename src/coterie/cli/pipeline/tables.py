@@ -21,6 +21,7 @@ from coterie.cli.output.emit import CommandIO, emit
 from coterie.cli.output.outcome import (
     Column,
     Outcome,
+    Role,
     failed_outcome,
     show_duration,
     show_value,
@@ -37,6 +38,16 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 _NO_VALUE: Final = "-"
 _JSON_TYPES: Final = (str, bool, int, float, type(None))
+_ROLES: Final = {
+    "group_id": Role.IDENTITY,
+    "topic": Role.IDENTITY,
+    "partition": Role.IDENTITY,
+    "member_id": Role.ID,
+    "client_id": Role.ID,
+    "client_host": Role.ID,
+    "reasons": Role.TEXT,
+    "because": Role.TEXT,
+}
 _COLUMN_OF_OPTION: Final = {
     "group": "group_id",
     "topic": "topic",
@@ -203,11 +214,19 @@ def _table_columns(table: str, titles: str) -> tuple[Column, ...]:
     """Return the columns of a table's output.
 
     `titles` (name=TITLE, separated by spaces) come first; they may name columns that
-    `extend` added. The table's other columns follow and are shown only with --wide.
+    `extend` added. The table's other columns follow and are shown only with --wide. A
+    narrow terminal leaves out the last titles first.
     """
     titled = dict(each.split("=") for each in titles.split())
     columns = [
-        Column(name, title, show=_formatter(name)) for name, title in titled.items()
+        Column(
+            name,
+            title,
+            show=_formatter(name),
+            role=_ROLES.get(name, Role.VALUE),
+            drop=len(titled) - at,
+        )
+        for at, (name, title) in enumerate(titled.items())
     ]
     for column in TABLES[table].columns:
         if column.name not in titled:

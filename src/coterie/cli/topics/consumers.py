@@ -24,7 +24,7 @@ async def list_consumers(run: Run) -> Outcome:
     from dataclasses import replace
 
     from coterie.cli.groups.lag_report import lag_outcome, rollup_columns
-    from coterie.cli.output.outcome import Column, Failure
+    from coterie.cli.output.outcome import Column, Failure, Role
     from coterie.operations.lag_rollup import RollupBy
     from coterie.operations.selection import Selection, reads
 
@@ -35,7 +35,7 @@ async def list_consumers(run: Run) -> Outcome:
         nonlocal has_readers
         group, *sums = rollup_columns(RollupBy.GROUP)
         columns = (
-            Column("topic", "TOPIC"),
+            Column("topic", "TOPIC", role=Role.IDENTITY),
             group,
             *(each for each in sums if each.key != "topics"),
         )
