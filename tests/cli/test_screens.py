@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from coterie.cli.output import emit
 from coterie.cli.output.tables import cells
 from coterie.client.admin.groups import GroupState, GroupType, MemberDescription
 from coterie.errors import ApiError
@@ -28,7 +30,7 @@ COMMANDS = {
     "list": "groups list",
     "describe": "groups describe orders payments 日本語グループ",
     "describe-long": f"groups describe orders {LONG_GROUP}",
-    "describe-columns": "groups describe orders --columns topic,PARTITION,lag,member_id",
+    "describe-columns": "groups describe orders --columns topic,PARTITION,member_id",
     "describe-wide": "groups describe orders --wide",
     "lag": "groups lag",
     "lag-by-host": "groups lag orders --by host",
@@ -80,12 +82,11 @@ def shell(
     admin: CliAdmin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Shell:
     monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(emit, "wall_clock", lambda: datetime(2026, 1, 2, tzinfo=UTC))
     return make_shell(admin, monkeypatch, capsys)
 
 
-def screen(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch, line: str, width: int
-) -> str:
+def screen(shell: Shell, monkeypatch: pytest.MonkeyPatch, line: str, width: int) -> str:
     """Return the stdout of a command at a terminal."""
     monkeypatch.setenv("COLUMNS", str(width))
     terminal = Terminal()

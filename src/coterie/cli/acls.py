@@ -302,15 +302,16 @@ async def _write_acls(
 ) -> Outcome:
     """Show the planned bindings, or write them; `done` is the word for a written
     binding."""
-    from coterie.cli.output.emit import confirm, is_interactive
+    from coterie.cli.output.emit import check_columns, confirm, is_interactive
 
     acls = await plan(run)
     if not acls:
         return _write_outcome(run, acls, "planned", "there is nothing to do")
     if not (run.options.execute or run.options.yes):
         return _write_outcome(run, acls, "planned", EXECUTE_HINT)
+    preview = _write_outcome(run, acls, "planned")
+    check_columns(preview, run.options)
     if not run.options.yes and is_interactive(run.io):
-        preview = _write_outcome(run, acls, "planned")
         which = "this binding" if len(acls) == 1 else f"these {len(acls)} bindings"
         if not confirm(run.io, preview, run.options, f"Write {which}?"):
             return _write_outcome(run, acls, "planned", "nothing was written")

@@ -113,9 +113,14 @@ examples:
 
 def print_candidates(arguments: Sequence[str]) -> int:
     """Run `coterie complete`: print the candidates for the last word."""
+    from coterie.cli.output.tables import encodable
+
     words = list(arguments[1:] if arguments[:1] == ["--"] else arguments) or [""]
     for each in sorted(set(candidates(words))):
-        sys.stdout.write(f"{each}\n")
+        # A name with a line feed or an escape sequence cannot be a line of the list,
+        # nor one that the encoding of the terminal does not have.
+        if each.isprintable() and encodable(each, sys.stdout.encoding) == each:
+            sys.stdout.write(f"{each}\n")
     return 0
 
 

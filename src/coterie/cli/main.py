@@ -22,6 +22,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Raises SystemExit for --help and for a line that cannot be parsed.
     """
+    try:
+        try:
+            return _run(sys.argv[1:] if arguments is None else list(arguments))
+        finally:
+            # A failure at exit would be reported with a traceback.
+            sys.stdout.flush()
+    except OSError as error:
+        from coterie.cli.output.emit import discard_output
+
+        discard_output(sys.stdout)
+        if isinstance(error, BrokenPipeError):
+            return 0
+        subject = f"{error.filename}: " if error.filename else ""
+        sys.stderr.write(f"coterie: {subject}{error.strerror or error}\n")
+        return 1
+
+
+def _run(words: Sequence[str]) -> int:
     if not __debug__:
         sys.stderr.write(
             "coterie does not run under python -O: its assertions stop a shard before "
@@ -31,7 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Most objects of a command live until it ends. With the default thresholds the
     # cyclic collector takes a tenth of a short run, a quarter with 65,000 groups.
     gc.set_threshold(*_GARBAGE_THRESHOLDS)
-    words = sys.argv[1:] if arguments is None else list(arguments)
     called = find_command(words)
     options = None
     if called is None or not called.parses_itself:

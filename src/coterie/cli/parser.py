@@ -164,7 +164,7 @@ def _version_text() -> str:
 def _help_text() -> str:
     import json
 
-    return json.dumps(help_document(), indent=2, ensure_ascii=False)
+    return json.dumps(help_document(), indent=2)
 
 
 def help_document() -> dict[str, Any]:

@@ -195,17 +195,18 @@ async def _write_quotas(
     run: Run,
 ) -> Outcome:
     """Show the planned quotas, or write them; `done` is the word for a written one."""
-    from coterie.cli.output.emit import confirm, is_interactive
+    from coterie.cli.output.emit import check_columns, confirm, is_interactive
 
     values = await plan(run)
     if not values:
         return _write_outcome(run, values, "planned", "there is nothing to do")
     if not (run.options.execute or run.options.yes):
         return _write_outcome(run, values, "planned", EXECUTE_HINT)
-    if not run.options.yes and is_interactive(run.io):
-        preview = _write_outcome(run, values, "planned")
-        if not confirm(run.io, preview, run.options, "Write these quotas?"):
-            return _write_outcome(run, values, "planned", "nothing was written")
+    preview = _write_outcome(run, values, "planned")
+    check_columns(preview, run.options)
+    is_asked = not run.options.yes and is_interactive(run.io)
+    if is_asked and not confirm(run.io, preview, run.options, "Write these quotas?"):
+        return _write_outcome(run, values, "planned", "nothing was written")
     entity = read_entity(run.options)
     new = values if done == "set" else dict.fromkeys(values)
     results = await run.admin.alter_client_quotas({entity: new})

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import argparse
 import csv
+import errno
 import json
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO, StringIO, TextIOWrapper
+from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coterie.cli.command import add_output_options
 from coterie.cli.output.emit import CommandIO, emit
@@ -23,8 +28,9 @@ from coterie.cli.output.outcome import (
     error_item,
     show_error,
 )
+from coterie.cli.output.structured import envelope, yaml_lines
 from coterie.cli.output.tables import text_table
-from coterie.errors import ApiError, ConnectionLost
+from coterie.errors import ApiError, ConnectionLost, OutputError, SettingError
 from coterie.wire.error_codes import ErrorCode
 
 COLUMNS = (
@@ -264,3 +270,126 @@ def test_wide_characters_are_aligned_in_columns() -> None:
         "u\u0308ber   Empty",
         "ascii  Empty",
     ]
+
+
+def test_one_long_name_does_not_pad_the_other_rows() -> None:
+    columns = (Column("group_id", "GROUP"), Column("state", "STATE"))
+    ids = ("orders", "n" * 249, "payments")
+    items = [{"group_id": each, "state": "Empty"} for each in ids]
+    assert text_table(columns, items).splitlines() == [
+        "GROUP     STATE",
+        "orders    Empty",
+        "n" * 249 + "  Empty",
+        "payments  Empty",
+    ]
+
+
+STRANGE: Item = {
+    "group_id": "gr\u00f6\u00dfe \U0001f680 \u2028\x85",
+    "lag": 1200,
+    "members": ["a: b", "no", [1, "- c"]],
+    "error": {"code": "X", "message": "# no\n comment", "y": {}, "1": []},
+}
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize("form", ["json", "yaml", "jsonl"])
+def test_documents_are_valid_in_every_encoding(form: str, encoding: str) -> None:
+    outcome = replace(OUTCOME, items=(STRANGE, GOOD), context={"null": None, "on": 1.5})
+    stdout = TextIOWrapper(BytesIO(), encoding)
+    options = argparse.Namespace(output=form, wide=False, command="groups list")
+    emit(outcome, options, CommandIO(stdout, StringIO(), lambda: NOW))
+    text = stdout.buffer.getvalue().decode(encoding)
+    if form == "jsonl":
+        assert json.loads(text.split("\n")[0]) == STRANGE
+    else:
+        document = json.loads(text) if form == "json" else yaml.safe_load(text)
+        expected = envelope(outcome, "groups list", NOW)
+        assert document == json.loads(json.dumps(expected))
+        assert list(document) == list(expected)
+
+
+YAML_KEYS = st.text(max_size=8) | st.sampled_from(["yes", "true", "null", "a_1", "123"])
+YAML_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(YAML_KEYS, inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@pytest.mark.slow
+@given(st.dictionaries(YAML_KEYS, YAML_VALUES))
+def test_yaml_is_read_back_as_it_was(document: dict[str, Any]) -> None:
+    assert (yaml.safe_load("".join(yaml_lines(document))) or {}) == document
+
+
+def test_yaml_has_a_line_for_each_value() -> None:
+    assert printed("-o", "yaml").splitlines()[5:13] == [
+        "items:",
+        '- group_id: "orders"',
+        "  lag: 1200",
+        "  members:",
+        '  - "a"',
+        '  - "b"',
+        "  error: null",
+        '- group_id: "a|b"',
+    ]
+
+
+def test_columns_are_chosen_and_ordered_by_title_or_key() -> None:
+    assert printed("--columns", "lag,GROUP").splitlines()[0] == " LAG  GROUP"
+    assert printed("--columns", "members", "-o", "csv") == 'members\na;b\n""\n'
+    assert printed("--columns", "Lag", "-o", "md").startswith("| LAG |\n")
+
+
+def test_unknown_columns_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(SettingError, match="'lags'; columns are GROUP, LAG, MEMBERS,"):
+        printed("--columns", "GROUP,lags")
+
+
+def test_columns_of_a_document_are_refused() -> None:
+    with pytest.raises(SettingError, match="yaml always has every key"):
+        printed("--columns", "GROUP", "-o", "yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("=1+1", "'=1+1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("-cmd", "'-cmd"),
+        ("\tx", "'\tx"),
+        ("-1", "-1"),
+        ("+1.5", "+1.5"),
+        ("orders", "orders"),
+        ("", ""),
+    ],
+)
+def test_formulas_are_quoted_in_safe_csv(text: str, cell: str) -> None:
+    outcome = replace(OUTCOME, items=({"group_id": text},))
+    _, out, _ = run(outcome, "-o", "csv", "--csv-safe")
+    assert list(csv.reader(StringIO(out)))[1:] == [[cell]]
+    _, out, _ = run(outcome, "-o", "csv")
+    assert list(csv.reader(StringIO(out)))[1:] == [[text]]
+
+
+def test_csv_on_a_terminal_has_no_control_characters() -> None:
+    evil = replace(OUTCOME, items=({"group_id": "x\x1b[2J\ny"},))
+    shown = run(evil, "-o", "csv", stdout=Terminal())[1]
+    assert shown == "group_id\nx\\x1b[2J\\ny\n"
+    assert "\x1b" in run(evil, "-o", "csv")[1]
+
+
+def test_a_full_disk_is_an_error_of_one_sentence() -> None:
+    class FullDisk(StringIO):
+        def flush(self) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def fileno(self) -> int:
+            return os.dup(1)
+
+    options = argparse.Namespace(output="table", wide=False)
+    with pytest.raises(OutputError, match="cannot write the output: No space left"):
+        emit(OUTCOME, options, CommandIO(FullDisk(), StringIO(), lambda: NOW))

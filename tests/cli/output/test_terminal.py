@@ -8,8 +8,9 @@ from io import StringIO
 import pytest
 
 from coterie.cli.output.emit import ProgressBar
-from coterie.cli.output.outcome import Column, Item, show_duration
-from coterie.cli.output.terminal import LiveTable, terminal_table
+from coterie.cli.output.outcome import Column, Item, Role, show_duration
+from coterie.cli.output.tables import cells
+from coterie.cli.output.terminal import LiveTable, lay_out, shortened, terminal_table
 
 COLUMNS = (Column("name", "NAME"), Column("end", "LOG-END-OFFSET"))
 ITEM: Item = {"name": "a-rather-long-name", "end": 1234567}
@@ -41,6 +42,83 @@ def test_a_live_table_shows_rows_and_lines_below() -> None:
         table.show(COLUMNS, [ITEM], ["a note"])
     assert "a-rather-long-name" in stdout.getvalue()
     assert "a note" in stdout.getvalue()
+
+
+def test_a_column_that_has_no_space_is_named_below() -> None:
+    columns = (*COLUMNS[:1], Column("host", "HOST", drop=1), COLUMNS[1])
+    names = [f"a-rather-long-name{at}" for at in range(4)]
+    items = [{**ITEM, "name": name, "host": "h" * 9} for name in names]
+    text = terminal_table(columns, items, width=30)
+    assert ESCAPES.sub("", text).splitlines() == [
+        "                     LOG-END-",
+        "NAME                   OFFSET",
+        *(f"{name}   1234567" for name in names),
+        "1 column left out at 30",
+        "characters: HOST; --columns or",
+        "-o wide",
+    ]
+
+
+def test_wide_columns_without_an_order_are_left_out_first_from_the_right() -> None:
+    columns = (
+        Column("name", "NAME", role=Role.IDENTITY),
+        Column("a", "A", drop=1),
+        Column("b", "B", is_wide=True),
+        Column("c", "C", is_wide=True),
+    )
+    item: Item = {"name": "n", "a": "a" * 8, "b": "b" * 8, "c": "c" * 8}
+    left_out = [lay_out(columns, [item], width).left_out for width in (34, 33, 23, 9)]
+    assert left_out == [(), ("C",), ("B", "C"), ("A", "B", "C")]
+
+
+def test_an_identity_that_is_too_long_is_whole_and_above_its_rows() -> None:
+    columns = (
+        Column("name", "NAME", role=Role.IDENTITY),
+        Column("partition", "PARTITION", role=Role.IDENTITY),
+        Column("lag", "LAG"),
+    )
+    name = "n" * 30
+    items: list[Item] = [{"name": name, "partition": at, "lag": 7} for at in range(2)]
+    table = lay_out(columns, items, 24)
+    assert table.rows == [[name, "              0    7"], ["              1    7"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "expected"),
+    [
+        ("consumer-orders-1-8f3c-4f2a", 15, "consumer-…-4f2a"),
+        ("short", 15, "short"),
+        ("\u65e5\u672c\u8a9e\u65e5\u672c\u8a9e", 9, "\u65e5\u672c…\u8a9e"),
+        ("e\u0301" * 9, 4, "e\u0301e\u0301…e\u0301"),
+    ],
+)
+def test_an_id_is_shortened_in_its_middle(text: str, width: int, expected: str) -> None:
+    assert shortened(text, width) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\u65e5\u672c", 4),  # Kanji
+        ("e\u0301", 1),  # a letter with a combining accent
+        ("\U0001f680", 2),  # a rocket
+        ("\u2764\ufe0f", 2),  # a heart as an emoji
+        ("\U0001f44d\U0001f3fd", 2),  # a thumb with a skin tone
+        ("\u1112\u1161\u11ab", 2),  # a syllable of three Jamo
+    ],
+)
+def test_text_takes_the_cells_that_a_terminal_draws(text: str, expected: int) -> None:
+    assert cells(text) == expected
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_table_is_aligned_in_every_encoding(encoding: str) -> None:
+    columns = (Column("name", "NAME"), Column("id", "ID", role=Role.ID))
+    item: Item = {"name": "\u65e5", "id": "consumer-orders-1-8f3c-4f2a"}
+    text = terminal_table(columns, [item, item], width=24, encoding=encoding)
+    _, first, second = ESCAPES.sub("", text).splitlines()
+    assert first == second
+    assert cells(first.encode(encoding).decode(encoding)) <= 24
 
 
 def test_rows_of_errors_are_red_unless_colors_are_refused(

@@ -225,6 +225,7 @@ async def apply(run: Run) -> Outcome:
             # Only the result line is missing. A second run compares the item with the
             # cluster and skips it, because it is already applied.
             item_id = result.item.item_id
+            run.progress.clear()
             write_message(run.io, f"cannot record the result of {item_id}: {error}")
 
     for each in refused:

@@ -96,10 +96,18 @@ def may_write(run: Run) -> bool:
 def confirm_write(run: Run, preview: Outcome, summary: str, count: int) -> bool:
     """Print the groups to write to, and at a terminal ask for confirmation.
 
-    Return True without a question when --yes was given or there is no terminal.
+    Return True without a question when --yes was given or there is no terminal. Raises
+    SettingError for --columns that the result does not have.
     """
-    from coterie.cli.output.emit import confirm, is_interactive, write_message
+    from coterie.cli.output.emit import (
+        check_columns,
+        confirm,
+        is_interactive,
+        write_message,
+    )
 
+    check_columns(preview, run.options)
+    run.progress.clear()
     write_message(run.io, summary)
     if run.options.yes or not is_interactive(run.io):
         return True

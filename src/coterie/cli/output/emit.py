@@ -66,21 +66,19 @@ def render(
 ) -> Iterable[str]:
     """Return the text for stdout in pieces."""
     form = options.output
-    names = getattr(options, "columns", None)
+    check_columns(outcome, options)
     if form in {"json", "jsonl", "yaml"}:
         from coterie.cli.output import structured
 
-        if names:
-            raise SettingError(
-                f"--columns: {form} always has every key; use table, wide, md or csv"
-            )
         command = getattr(options, "command", "")
         encoding = io.stdout.encoding
         return structured.render(outcome, form, command, io.clock(), encoding)
     if form == "csv":
         from coterie.cli.output.csv_rows import csv_rows
 
-        keys = [each.key for each in visible_columns(outcome, options)] if names else ()
+        keys: list[str] = []
+        if getattr(options, "columns", None):
+            keys = [each.key for each in visible_columns(outcome, options)]
         is_safe = getattr(options, "csv_safe", False)
         return csv_rows(outcome, keys, is_safe=is_safe, is_shown=io.stdout.isatty())
     columns = visible_columns(outcome, options)
@@ -89,6 +87,21 @@ def render(
 
         return [markdown(columns, outcome.items)]
     return table_text(columns, outcome.items, options, io.stdout)
+
+
+def check_columns(outcome: Outcome, options: argparse.Namespace) -> None:
+    """Raise SettingError for --columns that the result does not have.
+
+    A command that writes calls this before it writes.
+    """
+    if not getattr(options, "columns", None):
+        return
+    if options.output in {"json", "jsonl", "yaml"}:
+        raise SettingError(
+            f"--columns: {options.output} always has every key; use table, wide, md or "
+            "csv"
+        )
+    visible_columns(outcome, options)
 
 
 def table_text(

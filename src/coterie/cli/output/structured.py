@@ -17,8 +17,10 @@ from coterie.cli.output.outcome import Json, Outcome
 from coterie.cli.output.tables import is_utf8
 
 _AS_TEXT: Final = json.JSONEncoder(ensure_ascii=False)
-_PLAIN_KEY: Final = re.compile("(?!true$|false$|null$)[a-z][a-z0-9_]{3,}")
-"""Keys without quotes: short ones such as y and on are truth values in YAML 1.1."""
+_PLAIN_KEY: Final = re.compile(
+    "(?!(y|n|yes|no|on|off|true|false|null)$)[a-z][a-z0-9_]*"
+)
+"""Keys without quotes, which are not truth values or null in YAML 1.1."""
 _NOT_IN_YAML: Final = re.compile(
     "[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]"
 )

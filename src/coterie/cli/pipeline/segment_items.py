@@ -50,6 +50,8 @@ class SegmentItems:
         for number, path in enumerate(files):
             try:
                 for block, position in self._read(path):
+                    # The rows may go to the same terminal.
+                    self._bar.clear()
                     yield block
                     self._bar(sum(sizes[:number]) + position, sum(sizes))
             except LogError as error:
