@@ -21,9 +21,9 @@ from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from tests.operations.fake_admin import FakeLog, group
 
-from .groups.cli_cluster import CliAdmin, Shell, is_golden, make_shell
+from ..groups.cli_cluster import CliAdmin, Shell, is_golden, make_shell
 
-SCREENS = Path(__file__).parent / "screens"
+SCREENS = Path(__file__).parents[1] / "screens"
 WIDTHS = (60, 80, 120)
 LONG_GROUP = "prod.eu-west-1.settlement-service.nightly-reconciliation"
 COMMANDS = {
