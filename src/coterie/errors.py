@@ -59,7 +59,7 @@ class SettingError(CoterieError):
 
 
 class OutputError(CoterieError):
-    """A result that could not be written, as when the disk is full."""
+    """A result or file that could not be written, as when the disk is full."""
 
 
 class LogError(CoterieError):

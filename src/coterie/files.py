@@ -5,15 +5,21 @@ The modes of existing files and directories are never changed.
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Final
+
+from coterie.errors import CoterieError, OutputError, SettingError
 
 DIRECTORY_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 OTHERS: Final = 0o077
 """The bits of a mode that allow anything to the group or to other users."""
 READABLE: Final = 0o044
+_DISK_ERRORS: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
+)
 
 
 def is_open(path: Path, bits: int = OTHERS) -> bool:
@@ -43,9 +49,23 @@ def make_private_directory(path: Path) -> bool:
 def write_private_file(path: Path, data: bytes, *, must_be_new: bool = False) -> None:
     """Write a file; a new one is readable by its owner only.
 
-    Raises OSError, also for an existing file with `must_be_new`.
+    Raises OSError, also for an existing file with `must_be_new`. A file that must be
+    new is removed when it cannot be written completely.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
     flags |= os.O_EXCL if must_be_new else os.O_TRUNC
-    with os.fdopen(os.open(path, flags, FILE_MODE), "wb") as file:
-        file.write(data)
+    descriptor = os.open(path, flags, FILE_MODE)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+    except OSError:
+        if must_be_new:
+            path.unlink(missing_ok=True)
+        raise
+
+
+def write_error(path: Path | str, error: OSError) -> CoterieError:
+    """Return the error of a file that could not be written: OutputError for a disk that
+    is full or broken, and SettingError for a path that cannot be written to."""
+    kind = OutputError if error.errno in _DISK_ERRORS else SettingError
+    return kind(f"cannot write {path}: {error.strerror}")

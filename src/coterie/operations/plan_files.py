@@ -25,6 +25,7 @@ import msgspec
 
 from coterie.client.admin.group_offsets import CommittedOffset
 from coterie.errors import CoterieError, SettingError
+from coterie.files import write_error
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 
 Document = TypeVar("Document")
@@ -77,15 +78,23 @@ def append_durably(path: Path, data: bytes, *, is_new: bool = False) -> None:
     """Append lines to a file and sync them to the disk.
 
     A new file must not exist yet; only its owner can read it. A last line without its
-    end is removed: a crash or a full disk cut it short, and a line appended to it could
-    not be read.
+    end is removed: a crash cut it short, and a line appended to it could not be read.
+    Lines that cannot be written completely are removed, and so is a new file.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | (os.O_EXCL if is_new else 0)
-    with os.fdopen(os.open(path, flags, 0o600), "ab") as file:
-        _remove_torn_line(file.fileno())
-        file.write(data)
-        file.flush()
-        os.fsync(file)
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        size = _remove_torn_line(descriptor)
+        try:
+            _write_all(descriptor, data)
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, size)
+            if is_new:
+                path.unlink(missing_ok=True)
+            raise
+    finally:
+        os.close(descriptor)
     if is_new:  # sync the directory entry, too
         directory = os.open(path.parent, os.O_RDONLY)
         try:
@@ -94,13 +103,19 @@ def append_durably(path: Path, data: bytes, *, is_new: bool = False) -> None:
             os.close(directory)
 
 
-def _remove_torn_line(descriptor: int) -> None:
-    """Truncate a file to the end of its last whole line."""
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _remove_torn_line(descriptor: int) -> int:
+    """Truncate a file to the end of its last whole line; return its size then."""
     end = size = os.fstat(descriptor).st_size
     while end and os.pread(descriptor, 1, end - 1) != b"\n":
         end -= 1
     if end < size:
         os.ftruncate(descriptor, end)
+    return end
 
 
 PLAN_SCHEMA: Final = "coterie.plan"
@@ -370,7 +385,8 @@ class ResultFile:
     def begin(self) -> None:
         """Create the file with its header line unless it exists.
 
-        Called before anything is applied. Raises SettingError.
+        Called before anything is applied. Raises SettingError, and OutputError for a
+        full disk.
         """
         if not self._has_head:
             self._append(self._head)
@@ -397,7 +413,7 @@ class ResultFile:
         try:
             append_durably(self.path, data, is_new=self._is_new)
         except OSError as error:
-            raise SettingError(f"{self.path}: {error.strerror}") from error
+            raise write_error(self.path, error) from error
 
     def _read(self) -> bytes:
         try:

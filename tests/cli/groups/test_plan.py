@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
 
 from coterie.client.admin.group_offsets import CommittedOffset
 from tests.operations.small_cluster import A0, B0, small_cluster
+from tests.support.full_disk import full_disk
 
 from .write_shell import WriteShell, shell
 
@@ -249,3 +251,41 @@ def test_a_snapshot_of_another_cluster_is_refused(shell: WriteShell) -> None:
     shell.write(f"undo {shell.snapshot_ids[0]}")
     assert shell.code == 2
     assert "is of cluster model, but this is cluster other" in shell.error
+
+
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        ("plan HOME/new.json reset g --to-earliest", "new.json"),
+        ("offsets export g --to HOME/new.json", "new.json"),
+        ("apply HOME/p.json --execute --results HOME/r", "r"),
+    ],
+)
+def test_a_full_disk_leaves_no_file(shell: WriteShell, line: str, file: str) -> None:
+    shell("plan HOME/p.json reset g --to-earliest")
+    with full_disk(20):
+        shell(line)
+    assert shell.code == 1
+    error = f"error: cannot write {shell.home}/{file}: File too large\nok=0 failed=1\n"
+    assert shell.error.endswith(error)
+    assert not (shell.home / file).exists()
+    assert "alter_group_offsets" not in shell.admin.calls
+
+
+def test_a_full_disk_leaves_no_snapshot_and_changes_no_group(shell: WriteShell) -> None:
+    with full_disk(300):
+        shell.write("reset g h --to-earliest")
+    assert shell.code == 1
+    assert "File too large; no group is changed without a snapshot" in shell.error
+    assert shell.snapshot_ids == []
+    assert "alter_group_offsets" not in shell.admin.calls
+
+
+def test_a_full_disk_during_the_results_is_reported(shell: WriteShell) -> None:
+    shell("plan HOME/p.json reset g h --to-earliest")
+    shell("apply HOME/p.json --item reset:g --execute --snapshots HOME/snapshots")
+    before = (shell.home / "p.json.results.jsonl").read_bytes()
+    with full_disk(len(before) + 20):
+        shell(f"apply HOME/p.json --execute --snapshots {os.devnull}")
+    assert "cannot write" in shell.error
+    assert (shell.home / "p.json.results.jsonl").read_bytes() == before

@@ -162,12 +162,13 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
 
 async def export_offsets(run: Run) -> Outcome:
     """Write the selected committed offsets to a file or stdout."""
+    from coterie.cli.output.emit import write
     from coterie.cli.output.outcome import Failure, Outcome
 
     fetched = await fetch_offsets(run)
     data = await _encode(run, fetched.groups)
     if run.options.to == "-":
-        run.io.stdout.write(data.decode())
+        write(run.io.stdout, [data.decode()])
     else:
         create_file(run.options.to, data)
     count = sum(len(each.committed) for each in fetched.groups)

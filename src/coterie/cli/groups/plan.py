@@ -22,7 +22,7 @@ from coterie.cli.groups.write import (
     snapshot_directory,
     writes,
 )
-from coterie.errors import SettingError
+from coterie.errors import OutputError, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -221,7 +221,7 @@ async def apply(run: Run) -> Outcome:
         snapshot_id = snapshot.snapshot_id if snapshot.has_groups else ""
         try:
             result_file.add(result, run.io.now_ms(), snapshot_id)
-        except SettingError as error:
+        except (OutputError, SettingError) as error:
             # Only the result line is missing. A second run compares the item with the
             # cluster and skips it, because it is already applied.
             item_id = result.item.item_id

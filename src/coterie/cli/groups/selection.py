@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from coterie.errors import OutputError, SettingError
+from coterie.errors import SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -218,15 +218,9 @@ def create_file(file: str, data: bytes) -> None:
     Raises SettingError for a path that cannot be created, and OutputError when the data
     cannot be written, as on a full disk; no file is left then.
     """
-    from coterie.files import write_private_file
+    from coterie.files import write_error, write_private_file
 
-    path = Path(file)
     try:
-        write_private_file(path, b"", must_be_new=True)
+        write_private_file(Path(file), data, must_be_new=True)
     except OSError as error:
-        raise SettingError(f"cannot write {file}: {error.strerror}") from error
-    try:
-        write_private_file(path, data)
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        raise OutputError(f"cannot write {file}: {error.strerror}") from error
+        raise write_error(file, error) from error
