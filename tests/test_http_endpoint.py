@@ -35,7 +35,7 @@ LARGE = bytes(1_000_000)
 
 
 async def large(_: Headers) -> Reply:
-    return Reply("200 OK", LARGE)
+    return Reply("200 OK", (LARGE, b"end"))
 
 
 async def broken(_: Headers) -> Reply:
@@ -106,7 +106,7 @@ def test_a_route_gets_the_headers_and_may_add_some() -> None:
 def test_a_large_body_is_sent_in_pieces() -> None:
     async def work(exchange: Callable[[bytes], Awaitable[bytes]], _: int) -> None:
         response = await exchange(b"GET /large HTTP/1.1\r\n\r\n")
-        assert response.partition(b"\r\n\r\n")[2] == LARGE
+        assert response.partition(b"\r\n\r\n")[2] == LARGE + b"end"
 
     run(work)
 

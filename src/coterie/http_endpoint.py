@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -22,14 +22,15 @@ REQUEST_TIMEOUT_S: Final = 10.0
 REQUEST_BYTES_MAX: Final = 8_192
 CONNECTIONS_MAX: Final = 64
 BACKLOG: Final = 64
-_PIECE_BYTES: Final = 65_536
+_PIECE_BYTES: Final = 262_144
 
 
 class Reply(NamedTuple):
     """The status line, the body and its type of an HTTP response."""
 
     status: str
-    body: bytes
+    body: bytes | Sequence[bytes]
+    """The body, or its parts, which are sent one after the other."""
     content_type: str = "text/plain"
     headers: Mapping[str, str] = MappingProxyType({})
     """Further headers by name."""
@@ -84,12 +85,8 @@ class Endpoint:
         try:
             async with asyncio.timeout(self._timeout_s):
                 head = await reader.readuntil(b"\r\n\r\n")
-                reply = await self._reply(head)
-                writer.write(_encode_head(reply))
-                # The body is shared by all clients: it is never copied as a whole.
-                body = memoryview(reply.body)
-                for at in range(0, len(body), _PIECE_BYTES):
-                    writer.write(body[at : at + _PIECE_BYTES])
+                for piece in _pieces(await self._reply(head)):
+                    writer.write(piece)
                     await writer.drain()
                 writer.close()
                 await writer.wait_closed()
@@ -125,12 +122,19 @@ def _headers(head: bytes) -> Headers:
     return headers
 
 
-def _encode_head(reply: Reply) -> bytes:
+def _pieces(reply: Reply) -> Iterator[bytes | memoryview]:
+    """Yield the response in pieces. A body is shared by all clients: it is never copied
+    as a whole."""
+    parts = [reply.body] if isinstance(reply.body, bytes) else reply.body
     lines = [
         f"HTTP/1.0 {reply.status}",
         f"Content-Type: {reply.content_type}",
-        f"Content-Length: {len(reply.body)}",
+        f"Content-Length: {sum(map(len, parts))}",
         *(f"{name}: {value}" for name, value in reply.headers.items()),
         "Connection: close",
     ]
-    return "\r\n".join((*lines, "", "")).encode()
+    yield "\r\n".join((*lines, "", "")).encode()
+    for part in parts:
+        view = memoryview(part)
+        for at in range(0, len(view), _PIECE_BYTES):
+            yield view[at : at + _PIECE_BYTES]

@@ -54,6 +54,7 @@ COMMANDS: Final = (
         ("members", "List the members of groups", "groups.list:MEMBERS"),
         ("lag", "Sum the lag of groups", "groups.lag:LAG"),
         ("watch", "Watch the lag of groups", "groups.watch:WATCH"),
+        ("export", "Export lag and states to Prometheus", "groups.export:EXPORT"),
         ("reset", "Reset the committed offsets of groups", "groups.reset:RESET"),
         ("delete", "Delete groups that have no members", "groups.delete:DELETE"),
         ("clone", "Copy the offsets of a group to another", "groups.reset:CLONE"),

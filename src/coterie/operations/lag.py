@@ -12,7 +12,7 @@ its row or group and does not affect the others.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
@@ -133,7 +133,7 @@ async def group_lag(
     admin: AdminClient,
     group_ids: Iterable[GroupId],
     *,
-    topics: Collection[TopicName] | None = None,
+    topics: Container[TopicName] | None = None,
     committed_only: bool = False,
     progress: Progress | None = None,
 ) -> GroupLagReport:

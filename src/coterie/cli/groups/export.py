@@ -1,0 +1,251 @@
+"""`coterie groups export`: a Prometheus exporter of the groups of any cluster."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from coterie.cli.command import Command
+from coterie.cli.connect import add_connection_options
+from coterie.cli.groups.selection import add_selection_options, read_selection
+from coterie.errors import SettingError
+
+if TYPE_CHECKING:
+    from coterie.operations.exporter.poll import PollPlan
+    from coterie.operations.exporter.service import Exporter
+
+_DEFAULT_LISTEN: Final = "127.0.0.1:9308"
+_DEFAULT_INTERVAL_MS: Final = 30_000
+_INTERVAL_MIN_MS: Final = 1_000
+_INTERVAL_MAX_MS: Final = 86_400_000
+
+
+def _declare_export(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("export")
+    add = group.add_argument
+    add(
+        "--listen",
+        metavar="HOST:PORT",
+        type=_address,
+        default=_DEFAULT_LISTEN,
+        help="address to serve HTTP on, without authentication; port 0 selects a free "
+        f"port (default {_DEFAULT_LISTEN})",
+    )
+    add(
+        "--once",
+        action="store_true",
+        help="poll once and print the metrics, for the textfile collector",
+    )
+    add(
+        "--interval",
+        metavar="DURATION",
+        type=_interval_ms,
+        default=_DEFAULT_INTERVAL_MS,
+        help="time between the starts of two polls, as in 30s or 5m (default 30s)",
+    )
+    add(
+        "--names",
+        choices=("kafka-lag-exporter", "kminion"),
+        default="kafka-lag-exporter",
+        help="the exporter whose names of metrics and labels are used (default "
+        "kafka-lag-exporter)",
+    )
+    add(
+        "--by",
+        choices=("partition", "topic", "group"),
+        default="partition",
+        help="smallest unit with series of its own (default partition)",
+    )
+    add(
+        "--member-labels",
+        action="store_true",
+        help="add member_host, consumer_id and client_id to series of partitions; each "
+        "restart of a consumer creates new series",
+    )
+    add(
+        "--cluster-name",
+        metavar="NAME",
+        help="value of the label cluster_name (default: the cluster id)",
+    )
+    add("--no-time-lag", action="store_true", help="leave out lag in seconds")
+    add(
+        "--read-committed",
+        action="store_true",
+        help="measure lag up to the last stable offset",
+    )
+    add(
+        "--topic-glob",
+        metavar="GLOB",
+        action="append",
+        default=[],
+        help="glob for topics, as in orders-*; other topics, and groups without one, "
+        "are left out; may be repeated",
+    )
+    add(
+        "--exclude-topic",
+        metavar="GLOB",
+        action="append",
+        default=[],
+        help="glob for topics that are left out; may be repeated",
+    )
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and int(port) < 65_536
+    if not colon or not is_port:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not HOST:PORT; write for example {_DEFAULT_LISTEN}"
+        )
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _interval_ms(text: str) -> int:
+    from coterie.operations.times import read_duration_ns
+
+    try:
+        interval_ms = read_duration_ns(text) // 1_000_000
+    except SettingError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not _INTERVAL_MIN_MS <= interval_ms <= _INTERVAL_MAX_MS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 1s and 1d")
+    return interval_ms
+
+
+def run_export(options: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT, or print the metrics of one poll; return the exit
+    code. Raises SettingError for an invalid option or setting."""
+    import asyncio
+    import logging
+    import sys
+
+    from coterie.operations.exporter.exposition import Granularity, Style
+    from coterie.operations.exporter.names import NAMES
+    from coterie.operations.exporter.service import Exporter
+
+    plan = _plan(options)
+    style = Style(
+        names=NAMES[options.names],
+        granularity=Granularity(options.by),
+        with_member_labels=options.member_labels,
+    )
+    exporter = Exporter(style, plan.interval_ms / 1000)
+    if options.once:
+        return asyncio.run(_print_once(options, plan, exporter))
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    try:
+        asyncio.run(_serve(options, plan, exporter))
+    except OSError as error:
+        host, port = options.listen
+        sys.stderr.write(f"coterie: cannot listen on {host}:{port}: {error}\n")
+        return 1
+    return 0
+
+
+def _plan(options: argparse.Namespace) -> PollPlan:
+    from dataclasses import replace
+
+    from coterie.operations.exporter.poll import PollPlan, TopicFilter
+
+    selection = read_selection(options)
+    # Partitions are filtered by topic as they are polled, without a query of its own.
+    topics = (*sorted(selection.topics), *options.topic_glob)
+    return PollPlan(
+        selection=replace(selection, topics=frozenset()),
+        topics=TopicFilter(topics, tuple(options.exclude_topic)),
+        interval_ms=options.interval,
+        with_time_lag=not options.no_time_lag,
+        committed_only=options.read_committed,
+        cluster_name=options.cluster_name,
+    )
+
+
+async def _print_once(
+    options: argparse.Namespace, plan: PollPlan, exporter: Exporter
+) -> int:
+    import sys
+
+    from coterie.cli import connect
+    from coterie.cli.output.outcome import printable
+    from coterie.operations.exporter.poll import Poller
+
+    async with connect.open_admin(options) as admin:
+        if not await exporter.poll(Poller(admin, plan)):
+            sys.stderr.write(f"coterie: {printable(exporter.error or '')}\n")
+            return 1
+    # The textfile collector exports the same names of its own process.
+    for part in exporter.text(with_process=False):
+        sys.stdout.write(part.decode(errors="replace"))
+    if failed := exporter.failed_items:
+        sys.stderr.write(
+            f"coterie: {failed} nodes, groups or partitions could not be read; see "
+            "coterie_exporter_failed_items, and coterie groups describe\n"
+        )
+    return int(failed > 0)
+
+
+async def _serve(
+    options: argparse.Namespace, plan: PollPlan, exporter: Exporter
+) -> None:
+    import asyncio
+    import signal
+    from contextlib import suppress
+
+    from coterie.cli import connect
+    from coterie.operations.exporter.service import poll_forever, serve
+
+    def ready(address: str) -> None:
+        print(f"coterie ready on http://{address}", flush=True)
+
+    connect.read_target(options)  # an invalid setting ends the command at once
+    polling = partial(
+        poll_forever, partial(connect.open_admin, options), plan, exporter
+    )
+    serving = asyncio.ensure_future(serve(exporter, polling, options.listen, ready))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, serving.cancel)
+    with suppress(asyncio.CancelledError):
+        await serving
+
+
+EXPORT: Final = Command(
+    description="""\
+Export the lag of groups to Prometheus: an HTTP server of /metrics, /health and /.
+
+The cluster is polled at an interval, whatever the number of scrapes; a scrape returns
+the last complete poll. It has the format OpenMetrics if the scraper accepts it, else
+Prometheus' text format. A value that is unknown has no series, and a group that went
+away has none after the next poll.
+
+/health is 503 until the first successful poll, and when the last one is older than
+three intervals; /metrics then has only the metrics of the exporter itself
+(coterie_exporter_...).
+
+There is no authentication and no TLS: listen on loopback, or restrict access in the
+network. examples/monitoring has a dashboard for Grafana and alert rules.
+""",
+    examples="""\
+examples:
+  coterie groups export
+      every group of the cluster, at http://127.0.0.1:9308/metrics
+  coterie groups export --listen 0.0.0.0:9308 --interval 1m --exclude 'console-*'
+      to other machines, every minute, without groups of consoles
+  coterie groups export --glob 'orders-*' --topic-glob 'orders.*' --by group
+      the groups of one team, without series for partitions
+  coterie groups export --names kminion --cluster-name prod
+      for dashboards of kminion
+  coterie groups export --once > /var/lib/node_exporter/kafka.prom
+      for the textfile collector, by cron
+
+exit codes: 0 stopped by a signal, or success of --once; 1 could not listen, or with
+--once something could not be read; 2 usage error
+""",
+    options=(add_selection_options, _declare_export, add_connection_options),
+    run=run_export,
+)

@@ -1,0 +1,1 @@
+"""A Prometheus exporter of consumer groups: polls, times of logs, metrics, scrapes."""

@@ -1,0 +1,229 @@
+"""The times at which logs reached their offsets, collected over many polls.
+
+Every poll adds the log end and its time. The timestamp of the record at an offset lies
+between two such points, for every group on the partition, without any request. Records
+older than the points, and those between distant points, are queried: one record for
+each partition and round, so that groups on the same partition share the result.
+
+A point of a log is an offset with bounds of timestamps (ms):
+
+- `before`: no record below the offset is later,
+- `after`: no record from the offset on is earlier,
+- `own_high`: the record at the offset is not later; -1 for a log end, whose record did
+  not exist yet.
+
+Timestamps are assumed to grow with offsets, as `operations.time_lag` does.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from coterie.operations.time_lag import (
+    FETCHES_MAX,
+    LagPosition,
+    TimeLag,
+    TimeLagMethod,
+    time_lags,
+)
+from coterie.types import LogOffset, TopicPartition
+
+if TYPE_CHECKING:
+    from coterie.client.admin.admin_client import AdminClient
+
+POINTS_MAX: Final = 48
+"""Points of a log; above it, every second one of the older half is dropped."""
+ROUNDS_MAX: Final = 4
+"""Rounds of queries in a poll, each of at most `FETCHES_MAX` partitions."""
+REFUSED_MS: Final = 600_000
+"""The time until a partition without timestamps is queried again."""
+_TOLERANCE_SHARE: Final = 10
+"""An error up to this fraction of the lag is not worth a query."""
+_NO_RECORD: Final = -1
+_UNKNOWN: Final = TimeLag()
+_NO_LAG: Final = TimeLag(0, TimeLagMethod.EXACT, 0)
+
+
+class _Query(NamedTuple):
+    position: LagPosition
+    is_unknown: bool
+    error_ms: int
+
+
+class _Bounds(NamedTuple):
+    """The earliest, the likely and the latest timestamp of a record (ms)."""
+
+    low_ms: int
+    guess_ms: int
+    high_ms: int
+    is_record: bool
+    """Whether the record itself was queried."""
+
+
+class LogTimes:
+    """The points of all logs. `interval_ms` is the time between polls: an error of two
+    of them is accepted.
+    """
+
+    def __init__(self, interval_ms: int) -> None:
+        self._interval_ms = interval_ms
+        self._logs: dict[TopicPartition, _Points] = {}
+        self._refused_until_ms: dict[TopicPartition, int] = {}
+
+    def add_ends(
+        self, ends: Mapping[TopicPartition, LogOffset], from_ms: int, to_ms: int
+    ) -> None:
+        """Add log ends that were listed between two times. Logs that are not among them
+        are forgotten."""
+        logs = self._logs
+        self._logs = {at: logs.get(at) or _Points() for at in ends}
+        for at, end in ends.items():
+            self._logs[at].add_end(end, from_ms, to_ms)
+        self._refused_until_ms = {
+            at: until_ms
+            for at, until_ms in self._refused_until_ms.items()
+            if until_ms > to_ms and at in ends
+        }
+
+    def time_lag(self, position: LagPosition, now_ms: int) -> TimeLag:
+        """Return the age of the first record from a position on."""
+        if position.next_offset >= position.end:
+            return _NO_LAG
+        points = self._logs.get(position.partition)
+        bounds = points and points.bounds(position.next_offset)
+        if not bounds:
+            return _UNKNOWN
+        low_ms, guess_ms, high_ms = bounds.low_ms, bounds.guess_ms, bounds.high_ms
+        lag_ms = max(0, now_ms - guess_ms)
+        if bounds.is_record and low_ms == high_ms:
+            return TimeLag(lag_ms, TimeLagMethod.EXACT, 0)
+        error_ms = max(guess_ms - low_ms, high_ms - guess_ms)
+        return TimeLag(lag_ms, TimeLagMethod.INTERPOLATED, error_ms)
+
+    async def refine(
+        self, admin: AdminClient, positions: Iterable[LagPosition], now_ms: int
+    ) -> None:
+        """Query the timestamps of positions whose time lag is unknown or too
+        inaccurate."""
+        waiting: dict[TopicPartition, list[LagPosition]] = defaultdict(list)
+        for each in positions:
+            if each.partition not in self._refused_until_ms:
+                waiting[each.partition].append(each)
+        for _ in range(ROUNDS_MAX):
+            queries = [
+                query
+                for each in waiting.values()
+                if (query := self._worst(each, now_ms)) is not None
+            ]
+            if not queries:
+                return
+            waiting = {
+                each.position.partition: waiting[each.position.partition]
+                for each in queries
+            }
+            queries.sort(key=lambda each: (not each.is_unknown, -each.error_ms))
+            wanted = [each.position for each in queries[:FETCHES_MAX]]
+            for position, lag in (
+                await time_lags(admin, wanted, now_ms=now_ms)
+            ).items():
+                if lag.ms is None:
+                    until_ms = now_ms + REFUSED_MS
+                    self._refused_until_ms[position.partition] = until_ms
+                    del waiting[position.partition]
+                elif (points := self._logs.get(position.partition)) is not None:
+                    error_ms = lag.error_ms or 0
+                    points.add_record(
+                        position.next_offset,
+                        now_ms - lag.ms - error_ms,
+                        now_ms - lag.ms + error_ms,
+                    )
+
+    def _worst(self, positions: Iterable[LagPosition], now_ms: int) -> _Query | None:
+        """Return the query of the first position with an unknown time lag, or else of
+        the one with the greatest error; None when all are accurate enough."""
+        unknown: LagPosition | None = None
+        worst: _Query | None = None
+        for each in positions:
+            lag = self.time_lag(each, now_ms)
+            if lag.ms is None:
+                if unknown is None or each.next_offset < unknown.next_offset:
+                    unknown = each
+                continue
+            error_ms = lag.error_ms or 0
+            accepted_ms = max(2 * self._interval_ms, lag.ms // _TOLERANCE_SHARE)
+            if error_ms > max(accepted_ms, worst.error_ms if worst else 0):
+                worst = _Query(each, False, error_ms)
+        return worst if unknown is None else _Query(unknown, True, 0)
+
+
+class _Points:
+    """The points of one log, in the order of their offsets, as columns: four numbers of
+    eight bytes each."""
+
+    __slots__ = ("after", "before", "offsets", "own_high")
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self.offsets = array("q")
+        self.before = array("q")
+        self.after = array("q")
+        self.own_high = array("q")
+
+    def add_end(self, end: LogOffset, from_ms: int, to_ms: int) -> None:
+        """Add the log end. A log that has become shorter was created again."""
+        if self.offsets and end < self.offsets[-1]:
+            self._clear()
+        if self.offsets and end == self.offsets[-1]:
+            self.after[-1] = max(self.after[-1], from_ms)
+        else:
+            self._insert(len(self.offsets), end, (to_ms, from_ms, _NO_RECORD))
+
+    def add_record(self, offset: LogOffset, low_ms: int, high_ms: int) -> None:
+        """Add the bounds of the timestamp of the record at an offset."""
+        index = bisect_left(self.offsets, offset)
+        if index < len(self.offsets) and self.offsets[index] == offset:
+            self.after[index] = low_ms
+            self.own_high[index] = high_ms
+        else:
+            self._insert(index, offset, (high_ms, low_ms, high_ms))
+
+    def _insert(
+        self, index: int, offset: LogOffset, bounds: tuple[int, int, int]
+    ) -> None:
+        self.offsets.insert(index, offset)
+        for column, value in zip(
+            (self.before, self.after, self.own_high), bounds, strict=True
+        ):
+            column.insert(index, value)
+        if len(self.offsets) > POINTS_MAX:
+            self._thin()
+
+    def _thin(self) -> None:
+        """Drop every second point of the older half, but not the oldest."""
+        dropped = slice(1, POINTS_MAX // 2, 2)
+        for column in (self.offsets, self.before, self.after, self.own_high):
+            del column[dropped]
+
+    def bounds(self, offset: LogOffset) -> _Bounds | None:
+        """Return the bounds of the record at an offset; None when it is older than the
+        points, or not written yet."""
+        index = bisect_right(self.offsets, offset) - 1
+        if index < 0:
+            return None
+        low_ms = self.after[index]
+        if self.offsets[index] == offset and self.own_high[index] != _NO_RECORD:
+            high_ms = max(low_ms, self.own_high[index])
+            return _Bounds(low_ms, (low_ms + high_ms) // 2, high_ms, True)
+        if index + 1 == len(self.offsets):
+            return None
+        high_ms = max(low_ms, self.before[index + 1])
+        first, last = self.offsets[index], self.offsets[index + 1]
+        # Records are assumed to be evenly distributed between two points.
+        share_ms = (offset - first) * (high_ms - low_ms) // (last - first)
+        return _Bounds(low_ms, low_ms + share_ms, high_ms, False)

@@ -1,0 +1,336 @@
+"""The exporter's HTTP service: polls at an interval, and scrapes from memory.
+
+Polls run in a thread of their own, so that a scrape never waits for one. A poll starts
+an interval after the start of the one before, or later when that took longer: polls
+never overlap. A poll that fails is reported, and the next one is tried; the metrics of
+the last complete one are served until it is older than `STALE_INTERVALS` intervals,
+and are then left out, because nothing tells them from current ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import zlib
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.openmetrics.exposition import (
+    CONTENT_TYPE_LATEST as CONTENT_TYPE_OPENMETRICS,
+)
+from prometheus_client.openmetrics.exposition import (
+    generate_latest as openmetrics_text,
+)
+
+from coterie.client.loop_thread import LoopThread
+from coterie.errors import CoterieError
+from coterie.http_endpoint import Endpoint, Headers, Reply, json_reply
+from coterie.operations.exporter.exposition import (
+    Style,
+    Text,
+    escape,
+    header,
+    render,
+)
+from coterie.operations.exporter.poll import Poll, Poller, PollPlan, error_name
+
+if TYPE_CHECKING:
+    from coterie.client.admin.admin_client import AdminClient
+
+_LOGGER = logging.getLogger(__name__)
+
+STALE_INTERVALS: Final = 3
+"""Intervals after which a poll is too old."""
+RESPONSE_TIMEOUT_S: Final = 60.0
+"""The time from a connection to the end of its response."""
+_REST_SHARE: Final = 10
+"""The pause between polls is at least this fraction of the interval."""
+_GZIP: Final = 31
+"""zlib's code for a window of 32 KiB in gzip's format."""
+_GZIP_LEVEL: Final = 1
+"""Repeated labels compress to a tenth at every level; this is the fastest."""
+_PREFIX: Final = "coterie_exporter_"
+_INDEX: Final = b"""<!doctype html><html lang="en"><title>coterie groups export</title>
+<h1>coterie groups export</h1><ul><li><a href="metrics">/metrics</a> of the last poll
+<li><a href="health">/health</a> 200, or 503 when the last successful poll is too old
+</ul></html>
+"""
+
+
+class _Status(NamedTuple):
+    """The state of the exporter after its last poll; times are monotonic (s)."""
+
+    polls: int = 0
+    failures: int = 0
+    last: Poll | None = None
+    """The last complete poll, without its groups."""
+    group_count: int = 0
+    succeeded_s: float | None = None
+    succeeded_at_s: float | None = None
+    """The time of the last success since 1970 (s)."""
+    error: str | None = None
+    """A sentence; None after a success."""
+    error_name: str | None = None
+
+
+class Exporter:
+    """The metrics of one cluster, and the state of their polls.
+
+    `clock` is monotonic, in seconds.
+    """
+
+    def __init__(
+        self,
+        style: Style,
+        interval_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._style = style
+        self._interval_s = interval_s
+        self._clock = clock
+        self._text: Text | None = None
+        self._status = _Status()
+        self._process = CollectorRegistry()
+        ProcessCollector(registry=self._process)
+        self._compressed: dict[bool, tuple[Text | None, _Status, bytes]] = {}
+        """The last response of each format in gzip, and what it was made of."""
+        self._compressing = asyncio.Lock()
+
+    async def poll(self, poller: Poller) -> bool:
+        """Poll once and publish the result; return whether it succeeded."""
+        status = self._status
+        try:
+            poll = await poller.poll()
+            text = render(poll, self._style)
+        except Exception as error:
+            if not isinstance(error, CoterieError | OSError):
+                _LOGGER.exception("a bug in a poll")
+            elif status.error is None:
+                _LOGGER.warning("the poll failed: %s", error)
+            self._status = status._replace(
+                polls=status.polls + 1,
+                failures=status.failures + 1,
+                error=str(error) or type(error).__name__,
+                error_name=error_name(error),
+            )
+            return False
+        if status.error is not None or status.polls == 0:
+            _LOGGER.info(
+                "polled %d groups in %d ms", len(poll.groups), poll.duration_ms
+            )
+        # `text` is assigned first: a scrape in between has the metrics of this poll and
+        # the age of the one before.
+        self._text = text
+        self._status = _Status(
+            polls=status.polls + 1,
+            failures=status.failures,
+            last=_without_groups(poll),
+            group_count=len(poll.groups),
+            succeeded_s=self._clock(),
+            succeeded_at_s=time.time(),
+        )
+        return True
+
+    @property
+    def error(self) -> str | None:
+        """The error of the last poll."""
+        return self._status.error
+
+    @property
+    def failed_items(self) -> int:
+        """The number of items that the last complete poll could not read."""
+        last = self._status.last
+        return sum(last.failed.values()) if last else 0
+
+    def is_healthy(self) -> bool:
+        """Return whether the last complete poll is recent enough."""
+        status = self._status
+        if status.succeeded_s is None or status.last is None:
+            return False
+        bound_s = STALE_INTERVALS * self._interval_s + status.last.duration_ms / 1000
+        return self._clock() - status.succeeded_s <= bound_s
+
+    def text(
+        self, *, openmetrics: bool = False, with_process: bool = True
+    ) -> tuple[bytes, ...]:
+        """Return all metrics in one of the formats, in parts; without `with_process`,
+        none about the process."""
+        text = self._text if self.is_healthy() else None
+        own = self._own_metrics(openmetrics).encode(errors="replace")
+        if with_process:
+            own += self._process_metrics(openmetrics)
+        if text is None:
+            return (own,)
+        counters = text.counters_openmetrics if openmetrics else text.counters
+        return (*text.gauges, counters, own)
+
+    async def scrape(self, headers: Headers) -> Reply:
+        """Answer a request of /metrics, by its Accept and Accept-Encoding headers."""
+        openmetrics = "application/openmetrics-text" in headers.get("accept", "")
+        kind = CONTENT_TYPE_OPENMETRICS if openmetrics else CONTENT_TYPE_LATEST
+        extra = {"Vary": "Accept, Accept-Encoding"}
+        if "gzip" not in headers.get("accept-encoding", ""):
+            return Reply("200 OK", self.text(openmetrics=openmetrics), kind, extra)
+        async with self._compressing:
+            text, status = self._text if self.is_healthy() else None, self._status
+            known = self._compressed.get(openmetrics)
+            if known is None or known[0] is not text or known[1] is not status:
+                parts = self.text(openmetrics=openmetrics)
+                known = (text, status, await asyncio.to_thread(_gzip, parts))
+                self._compressed[openmetrics] = known
+        extra["Content-Encoding"] = "gzip"
+        return Reply("200 OK", known[2], kind, extra)
+
+    async def health(self, _: Headers) -> Reply:
+        """Answer a request of /health."""
+        status, is_ok = self._status, self.is_healthy()
+        age_s = None
+        if status.succeeded_s is not None:
+            age_s = round(self._clock() - status.succeeded_s, 3)
+        word = "ok" if is_ok else "starting" if status.polls == 0 else "stale"
+        content = {
+            "status": word,
+            "last_success_age_s": age_s,
+            "interval_s": self._interval_s,
+            "polls": status.polls,
+            "failures": status.failures,
+            "groups": status.group_count,
+            "failed_items": self.failed_items,
+            "last_error": status.error,
+        }
+        return json_reply(content, is_ok=is_ok)
+
+    async def index(self, _: Headers) -> Reply:
+        """Answer a request of /."""
+        return Reply("200 OK", _INDEX, "text/html; charset=utf-8")
+
+    def _own_metrics(self, openmetrics: bool) -> str:
+        """Return the metrics of the exporter itself."""
+        status, last = self._status, self._status.last
+        parts: list[str] = []
+
+        def add(name: str, kind: str, text: str, *samples: tuple[str, float]) -> None:
+            name = _PREFIX + name
+            parts.append(header(name, kind, text, openmetrics=openmetrics))
+            parts.extend(f"{name}{labels} {value}\n" for labels, value in samples)
+
+        build = escape(version("coterie"))
+        add("build_info", "gauge", "Version.", (f'{{version="{build}"}}', 1))
+        is_up = int(status.polls > 0 and status.error is None)
+        add("up", "gauge", "Whether the last poll succeeded.", ("", is_up))
+        add("polls_total", "counter", "Polls.", ("", status.polls))
+        add("poll_failures_total", "counter", "Failed polls.", ("", status.failures))
+        if status.error_name is not None:
+            labels = f'{{error="{escape(status.error_name)}"}}'
+            add("last_error_info", "gauge", "Error of the last poll.", (labels, 1))
+        if last is not None and status.succeeded_at_s is not None:
+            add(
+                "last_success_timestamp_seconds",
+                "gauge",
+                "Time of the last successful poll.",
+                ("", round(status.succeeded_at_s, 3)),
+            )
+            add(
+                "poll_seconds",
+                "gauge",
+                "Duration of the last successful poll.",
+                ("", last.duration_ms / 1000),
+            )
+            add(
+                "poll_cpu_seconds",
+                "gauge",
+                "CPU time of the last successful poll, without rendering.",
+                ("", round(last.cpu_s, 3)),
+            )
+            add("groups", "gauge", "Groups of that poll.", ("", status.group_count))
+            add(
+                "failed_items",
+                "gauge",
+                "Nodes, groups and partitions that could not be read.",
+                *(
+                    (f'{{kind="{kind}"}}', count)
+                    for kind, count in sorted(last.failed.items())
+                ),
+            )
+        return "".join(parts)
+
+    def _process_metrics(self, openmetrics: bool) -> bytes:
+        """Return the metrics of the process; in OpenMetrics they end the text."""
+        if not openmetrics:
+            return generate_latest(self._process)
+        text: bytes = openmetrics_text(self._process)  # type: ignore[no-untyped-call]
+        return text
+
+
+def _without_groups(poll: Poll) -> Poll:
+    return Poll(
+        cluster_name=poll.cluster_name,
+        groups=(),
+        log_starts={},
+        log_ends={},
+        failed=poll.failed,
+        duration_ms=poll.duration_ms,
+        cpu_s=poll.cpu_s,
+    )
+
+
+def _gzip(parts: Iterable[bytes]) -> bytes:
+    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP)
+    return b"".join((*map(packer.compress, parts), packer.flush()))
+
+
+async def poll_forever(
+    open_admin: Callable[[], AdminClient], plan: PollPlan, exporter: Exporter
+) -> None:
+    """Poll at the interval of the plan until cancelled."""
+    interval_s = plan.interval_ms / 1000
+    loop = asyncio.get_running_loop()
+    async with open_admin() as admin:
+        poller = Poller(admin, plan)
+        while True:
+            began_s = loop.time()
+            await exporter.poll(poller)
+            rest_s = interval_s - (loop.time() - began_s)
+            await asyncio.sleep(max(rest_s, interval_s / _REST_SHARE))
+
+
+async def serve(
+    exporter: Exporter,
+    polling: Callable[[], Awaitable[None]],
+    listen: tuple[str, int],
+    ready: Callable[[str], None],
+) -> None:
+    """Serve HTTP until cancelled, while `polling` runs in a thread of its own.
+
+    `ready` gets the address. Raises OSError when the address is unavailable, and the
+    error that `polling` ends with.
+    """
+    endpoint = Endpoint(
+        {
+            b"/metrics": exporter.scrape,
+            b"/health": exporter.health,
+            b"/": exporter.index,
+        },
+        RESPONSE_TIMEOUT_S,
+    )
+    host, port = listen
+    port = await endpoint.start(host, port)
+    ready(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    thread = LoopThread("coterie-export")
+
+    async def run() -> None:
+        await polling()
+
+    waiting = asyncio.ensure_future(asyncio.to_thread(thread.wait, run()))
+    try:
+        await asyncio.shield(waiting)
+    finally:
+        endpoint.close()
+        thread.close()
+        with suppress(Exception):
+            await waiting

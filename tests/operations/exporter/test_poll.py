@@ -1,0 +1,149 @@
+"""A poll of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from coterie.client.admin.groups import GroupState
+from coterie.errors import ApiError, ConnectionLost
+from coterie.operations.exporter.poll import (
+    Poll,
+    Poller,
+    PollPlan,
+    TopicFilter,
+    error_name,
+)
+from coterie.operations.selection import Selection
+from coterie.types import TopicPartition
+from coterie.wire.error_codes import ErrorCode
+from tests.operations.fake_admin import FakeLog, group, member
+
+from .exported import NOW_MS, T0, T1, U0, ExportedAdmin, plan, small_cluster
+
+
+def polled(admin: ExportedAdmin, wanted: PollPlan | None = None) -> Poll:
+    poller = Poller(admin, wanted or plan(), now_ms=lambda: NOW_MS)
+    return asyncio.run(poller.poll())
+
+
+def names(poll: Poll) -> list[str]:
+    return [each.lag.group_id for each in poll.groups]
+
+
+def test_a_poll_has_the_partitions_of_each_group_once_and_sorted() -> None:
+    admin = small_cluster()
+    admin.groups["orders"] = group(
+        "orders", member("a", ("t", 1), ("t", 0)), member("b", ("t", 0))
+    )
+    poll = polled(admin)
+    by_group = {each.lag.group_id: each for each in poll.groups}
+    assert [each.at for each in by_group["orders"].partitions] == [T0, T1]
+    assert [each.lag.lag for each in by_group["orders"].partitions] == [60, None]
+    assert poll.log_starts == {T0: 0, T1: 50, U0: 0}
+    assert poll.log_ends == {T0: 100, T1: 80, U0: 10}
+    assert poll.cluster_name == "cluster-1"
+
+
+def test_the_number_of_requests_does_not_depend_on_the_number_of_groups() -> None:
+    counts = []
+    for size in (1, 50):
+        admin = small_cluster()
+        for number in range(size):
+            admin.add(group(f"g{number}"), t=100)
+        polled(admin)
+        counts.append(len(admin.calls))
+    assert counts[0] == counts[1]
+
+
+def test_topics_filter_partitions_and_groups() -> None:
+    poll = polled(small_cluster(), plan(topics=TopicFilter(("u*",))))
+    assert names(poll) == ["billing"]
+    assert poll.log_ends == {U0: 10}
+    poll = polled(small_cluster(), plan(topics=TopicFilter(excludes=("u*",))))
+    assert names(poll) == ["orders"]
+
+
+def test_groups_are_selected() -> None:
+    selection = Selection(globs=("ord*",))
+    assert names(polled(small_cluster(), plan(selection=selection))) == ["orders"]
+
+
+def test_the_cluster_has_the_name_of_the_plan() -> None:
+    poll = polled(small_cluster(), plan(cluster_name="prod"))
+    assert poll.cluster_name == "prod"
+
+
+def test_without_time_lag_nothing_is_queried_for_it() -> None:
+    admin = small_cluster()
+    poll = polled(admin, plan(with_time_lag=False))
+    assert {part.time_lag for each in poll.groups for part in each.partitions} == {None}
+    assert "record_times" not in admin.calls
+
+
+def test_items_that_fail_are_counted_and_do_not_hide_others() -> None:
+    admin = small_cluster()
+    admin.group_errors["billing"] = ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    admin.log_errors[T1] = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+    admin.node_errors = {2: ConnectionLost("node 2 is down")}
+    poll = polled(admin)
+    assert poll.failed == {"node": 1, "group": 1, "partition": 1}
+    assert names(poll) == ["billing", "orders"]
+    assert poll.groups[0].rebalances is None
+
+
+def test_a_poll_in_which_no_node_lists_groups_fails() -> None:
+    admin = ExportedAdmin(node_errors={1: ConnectionLost("node 1 is down")})
+    with pytest.raises(ConnectionLost):
+        polled(admin)
+
+
+def test_rebalances_between_polls_are_counted() -> None:
+    admin = small_cluster()
+    poller = Poller(admin, plan(), now_ms=lambda: NOW_MS)
+    asyncio.run(poller.poll())
+    admin.groups["orders"] = replace(
+        admin.groups["orders"], state=GroupState.PREPARING_REBALANCE
+    )
+    poll = asyncio.run(poller.poll())
+    assert [each.rebalances for each in poll.groups] == [0, 1]
+
+
+def test_an_unavailable_node_does_not_reset_the_counts_of_its_groups() -> None:
+    admin = small_cluster()
+    poller = Poller(admin, plan(), now_ms=lambda: NOW_MS)
+    admin.groups["orders"] = replace(admin.groups["orders"], group_epoch=1)
+    asyncio.run(poller.poll())
+    hidden = admin.groups.pop("orders")
+    admin.node_errors = {2: ConnectionLost("node 2 is down")}
+    asyncio.run(poller.poll())
+    admin.node_errors, admin.groups["orders"] = {}, replace(hidden, group_epoch=3)
+    poll = asyncio.run(poller.poll())
+    assert [each.rebalances for each in poll.groups] == [0, 2]
+
+
+def test_records_between_polls_have_time_lags_without_queries() -> None:
+    admin = small_cluster()
+    times = iter((100_000, 100_000, 130_000, 130_000))
+    poller = Poller(admin, plan(), now_ms=lambda: next(times))
+    admin.commits["orders"][T0] = 100
+    asyncio.run(poller.poll())
+    admin.logs[T0] = FakeLog.of(0, 130)
+    admin.calls.clear()
+    poll = asyncio.run(poller.poll())
+    part = poll.groups[1].partitions[0]
+    assert (part.lag.lag, part.time_lag and part.time_lag.ms) == (30, 30_000)
+    assert "record_times" not in admin.calls
+
+
+def test_error_names_are_codes_or_classes() -> None:
+    assert error_name(ApiError(ErrorCode.NOT_CONTROLLER, "text")) == "NOT_CONTROLLER"
+    assert error_name(ConnectionLost("text")) == "ConnectionLost"
+
+
+def test_a_partition_that_is_not_in_the_filter_is_not_listed() -> None:
+    topics = TopicFilter(("a*", "b"), ("ab*",))
+    assert [each for each in ("a", "ab", "b", "c") if each in topics] == ["a", "b"]
+    assert TopicPartition("a", 0) not in topics
