@@ -10,7 +10,7 @@ from kafka.partitioner.default import murmur2 as reference_murmur2
 
 from coterie.errors import ApiError
 from coterie.testing import Kafka
-from coterie.testing.topics import murmur2
+from coterie.wire.murmur2 import murmur2
 from coterie.wire.error_codes import ErrorCode
 
 

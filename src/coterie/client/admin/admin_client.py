@@ -65,6 +65,11 @@ class AdminClient:
     ) -> None:
         self._cluster = Cluster(bootstrap, options or ClientOptions())
 
+    @property
+    def cluster(self) -> Cluster:
+        """The connections of this client, for a `Producer` or a `RecordReader`."""
+        return self._cluster
+
     async def __aenter__(self) -> Self:
         return self
 

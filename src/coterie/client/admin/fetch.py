@@ -2,22 +2,22 @@
 
     fetched = await fetch_log(cluster, partition, offset, committed_only=True)
 
-Both calls fetch one partition per request from its leader, look up a moved leader
-again, and retry after retriable errors for `api_timeout_ms`. They need READ on the
-topic.
+The calls fetch from the leaders of partitions, look up a moved leader again, and retry
+after retriable errors for `api_timeout_ms`. They need READ on the topic.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from coterie.client.admin.leaders import Outcomes, ask_leaders
+from coterie.client.admin.leaders import LeaderCache, Outcomes, ask_leaders
 from coterie.client.admin.results import Progress, Results, api_error
 from coterie.client.cluster import Cluster
 from coterie.errors import ApiError, ClientError, CoterieError, MalformedFrame
-from coterie.types import LogOffset, ProducerId, TopicPartition
+from coterie.types import LogOffset, ProducerId, TopicName, TopicPartition
 from coterie.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -82,32 +82,68 @@ async def fetch_log(
     transactions are included. Raises ApiError (OFFSET_OUT_OF_RANGE for an offset
     outside the log), ConnectionLost and RequestTimedOut.
     """
-    request = _fetch_request(partition, offset, bytes_max)
-    request.max_wait_ms = _WAIT_MS
-    request.min_bytes = 1
-    request.isolation_level = int(committed_only)
+    results = await fetch_logs(
+        cluster,
+        {partition: offset},
+        bytes_max=bytes_max,
+        committed_only=committed_only,
+    )
+    return results.one(partition)
+
+
+async def fetch_logs(
+    cluster: Cluster,
+    offsets: Mapping[TopicPartition, LogOffset],
+    *,
+    bytes_max: int = BYTES_MAX,
+    committed_only: bool = False,
+    cache: LeaderCache | None = None,
+) -> Results[TopicPartition, FetchResult]:
+    """Fetch batches of several partitions, as `fetch_log` does: one request to each
+    leader, with about `bytes_max` bytes in its response."""
 
     async def ask(
-        node_id: int, _: Mapping[TopicPartition, LogOffset]
+        node_id: int, own: Mapping[TopicPartition, LogOffset]
     ) -> Outcomes[FetchResult]:
+        request = _fetch_request(own, bytes_max)
+        request.max_wait_ms = _WAIT_MS
+        request.min_bytes = 1
+        request.isolation_level = int(committed_only)
         response = await cluster.call(
             request, FetchResponse, node_id=node_id, wanted=_BY_NAME
         )
-        data = _partition_data(response, partition)
-        if isinstance(data, ApiError):
-            return {partition: data}
-        aborted = data.aborted_transactions or ()
-        result = FetchResult(
-            data.records or b"",
-            tuple(AbortedTxn(each.producer_id, each.first_offset) for each in aborted),
-            data.log_start_offset,
-            data.last_stable_offset,
-            data.high_watermark,
-            is_throttled=response.throttle_time_ms > 0,
-        )
-        return {partition: result}
+        return _fetch_outcomes(response, own)
 
-    return (await ask_leaders(cluster, {partition: offset}, ask)).one(partition)
+    return await ask_leaders(cluster, offsets, ask, cache=cache)
+
+
+def _fetch_outcomes(
+    response: FetchResponse, wanted: Mapping[TopicPartition, LogOffset]
+) -> Outcomes[FetchResult]:
+    if response.error_code:
+        error = api_error(response.error_code, "to fetch")
+        return dict.fromkeys(wanted, error)
+    outcomes: dict[TopicPartition, FetchResult | CoterieError] = {}
+    for topic in response.responses:
+        for data in topic.partitions:
+            partition = TopicPartition(topic.topic, data.partition_index)
+            aborted = data.aborted_transactions or ()
+            outcomes[partition] = (
+                api_error(data.error_code, _partition_name(partition))
+                if data.error_code
+                else FetchResult(
+                    data.records or b"",
+                    tuple(
+                        AbortedTxn(each.producer_id, each.first_offset)
+                        for each in aborted
+                    ),
+                    data.log_start_offset,
+                    data.last_stable_offset,
+                    data.high_watermark,
+                    is_throttled=response.throttle_time_ms > 0,
+                )
+            )
+    return outcomes
 
 
 async def record_times(
@@ -128,7 +164,7 @@ async def record_times(
         # A broker returns a whole batch for a limit of one byte, but only for the first
         # partition of a request: hence one request for each record.
         async def one(partition: TopicPartition) -> int | CoterieError:
-            request = _fetch_request(partition, offsets[partition], _ONE_BATCH)
+            request = _fetch_request({partition: offsets[partition]}, _ONE_BATCH)
             async with slots:
                 response = await cluster.call(
                     request, FetchResponse, node_id=node_id, wanted=_BY_NAME
@@ -145,26 +181,33 @@ async def record_times(
 
 
 def _fetch_request(
-    partition: TopicPartition, offset: LogOffset, bytes_max: int
+    offsets: Mapping[TopicPartition, LogOffset], bytes_max: int
 ) -> FetchRequest:
-    fetched = FetchPartition(
-        partition=partition.partition,
-        fetch_offset=offset,
-        partition_max_bytes=bytes_max,
-    )
+    topics: dict[TopicName, list[FetchPartition]] = defaultdict(list)
+    for partition, offset in offsets.items():
+        topics[partition.topic].append(
+            FetchPartition(
+                partition=partition.partition,
+                fetch_offset=offset,
+                partition_max_bytes=bytes_max,
+            )
+        )
     return FetchRequest(
         replica_id=_CLIENT,
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=bytes_max,
-        topics=[FetchTopic(topic=partition.topic, partitions=[fetched])],
+        topics=[
+            FetchTopic(topic=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ],
     )
 
 
 def _partition_data(
     response: FetchResponse, partition: TopicPartition
 ) -> PartitionData | ApiError:
-    name = f"partition {partition.topic}-{partition.partition}"
+    name = _partition_name(partition)
     for topic in response.responses:
         for data in topic.partitions:
             return api_error(data.error_code, name) if data.error_code else data
@@ -174,7 +217,7 @@ def _partition_data(
 def _timestamp(
     batches: bytes, partition: TopicPartition, offset: LogOffset
 ) -> int | CoterieError:
-    name = f"partition {partition.topic}-{partition.partition}"
+    name = _partition_name(partition)
     try:
         for header, batch in split_batches(batches):
             for record in decode_records(batch, header):
@@ -183,3 +226,7 @@ def _timestamp(
     except MalformedFrame as error:
         return ClientError(f"{name}: cannot read the batch at offset {offset}: {error}")
     return ClientError(f"{name} has no record at offset {offset} now")
+
+
+def _partition_name(partition: TopicPartition) -> str:
+    return f"partition {partition.topic}-{partition.partition}"

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -50,18 +51,30 @@ IN_FLIGHT_MAX: Final = 16
 """Requests of one call in flight."""
 
 
+@dataclass(slots=True)
+class LeaderCache:
+    """The metadata of topics, for repeated calls of `ask_leaders`: it is fetched again
+    only when a leader has moved."""
+
+    topics: dict[TopicName, MetadataResponseTopic] = field(default_factory=dict)
+    wait_ms: int | None = None
+    """The time to retry a partition without a leader; None means `leader_wait_ms`."""
+
+
 async def ask_leaders(
     cluster: Cluster,
     wanted: Mapping[TopicPartition, W],
     ask: Ask[W, V],
     progress: Progress | None = None,
+    *,
+    cache: LeaderCache | None = None,
 ) -> Results[TopicPartition, V]:
     """Send requests to the leader of each partition; retry retriable errors.
 
     It takes at most `api_timeout_ms`. Raises ConnectionLost, RequestTimedOut or
     ApiError when no broker returns the metadata.
     """
-    call = _LeaderCall(cluster, wanted, ask, progress)
+    call = _LeaderCall(cluster, wanted, ask, progress, cache or LeaderCache())
     if wanted:
         await call.run()
     return Results(
@@ -91,24 +104,30 @@ class _LeaderCall(Generic[W, V]):
         wanted: Mapping[TopicPartition, W],
         ask: Ask[W, V],
         progress: Progress | None,
+        cache: LeaderCache,
     ) -> None:
-        options = cluster.options
+        wait_ms = cache.wait_ms
+        if wait_ms is None:
+            wait_ms = cluster.options.leader_wait_ms
         self.values: dict[TopicPartition, V] = {}
         self.errors: dict[TopicPartition, CoterieError] = {}
         self._cluster = cluster
         self._wanted = wanted
         self._ask = ask
         self._progress = progress
+        self._cache = cache
         self._loop = asyncio.get_running_loop()
         self._deadline = Deadline(cluster)
-        self._last_try_s = self._loop.time() + options.leader_wait_ms / 1000
+        self._last_try_s = self._loop.time() + wait_ms / 1000
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
         self._unknown: Counter[TopicPartition] = Counter()
         self._tasks = asyncio.TaskGroup()
 
     async def run(self) -> None:
         """Fill `values` and `errors`."""
-        topics = await self._topics(self._wanted)
+        topics = self._cache.topics
+        if any(key.topic not in topics for key in self._wanted):
+            topics = await self._topics(self._wanted)
 
         async def ask_until_settled() -> None:
             async with self._tasks:
@@ -126,7 +145,9 @@ class _LeaderCall(Generic[W, V]):
         self, keys: Iterable[TopicPartition]
     ) -> dict[TopicName, MetadataResponseTopic]:
         names = {key.topic for key in keys}
-        return await topics_of(self._cluster, self._deadline, names)
+        topics = await topics_of(self._cluster, self._deadline, names)
+        self._cache.topics |= topics
+        return topics
 
     def _ask_all(
         self,
