@@ -10,8 +10,8 @@ from kafka.partitioner.default import murmur2 as reference_murmur2
 
 from coterie.errors import ApiError
 from coterie.testing import Kafka
-from coterie.wire.murmur2 import murmur2
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.murmur2 import murmur2
 
 
 def test_a_topic_without_a_name_gets_a_new_one_each_time(shared_kafka: Kafka) -> None:

@@ -95,6 +95,11 @@ COMMANDS: Final = (
         ("unset", "Remove configurations of topics", "topics.configs:UNSET"),
     ),
     *_family(
+        "topics records",
+        ("produce", "Produce records from stdin", "topics.produce:PRODUCE"),
+        ("read", "Read records without a group", "topics.read:READ"),
+    ),
+    *_family(
         "users",
         ("add", "Add a user to a server's data, or set a password", "users:ADD"),
         ("list", "List the users in a server's data", "users:LIST"),
@@ -179,6 +184,7 @@ FAMILIES: Final = {
     "groups offsets": "Manage committed offsets",
     "users": "Manage SASL/SCRAM users",
     "topics": "Manage topics and their records",
+    "topics records": "Produce and read records",
     "topics configs": "Manage configurations of topics",
     "pipeline": "Convert the coordinator's log into tables",
     "pipeline show": "Show the tables without Spark",

@@ -142,9 +142,8 @@ class RecordReader:
         if has_moved or self._ends is None or result.is_throttled:
             self._fruitless[key] = 0
             return
-        # A response may be full before this partition: that is no fetch in vain.
-        if len(self.positions) == 1 or not result.data:
-            self._fruitless[key] += 1
+        # A response may be full before this partition, but not in every round.
+        self._fruitless[key] += 1
         if self._fruitless[key] > _FRUITLESS_MAX * len(self.positions):
             raise ClientError(
                 f"partition {key.topic}-{key.partition} returns no records from offset "

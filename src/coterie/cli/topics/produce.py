@@ -1,0 +1,440 @@
+"""`coterie topics records produce`: send the lines of stdin as records."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from coterie.cli.command import CLUSTER_OPTIONS, Command, run_on_cluster
+from coterie.cli.topics.record_items import read_base64, read_json_line
+from coterie.errors import ClientError, CoterieError, SettingError
+
+if TYPE_CHECKING:
+    from coterie.cli.command import Run
+    from coterie.cli.output.outcome import Failure, Item, Outcome
+    from coterie.client.producer import Appended, NewRecord, ProducerOptions
+    from coterie.types import TopicPartition
+
+_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_LINES: Final = "lines"
+_JSON_LINES: Final = "jsonl"
+_WHOLE: Final = "whole"
+_BLOCK_BYTES: Final = 64 * 1024
+_BLOCKS_MAX: Final = 16
+"""Blocks of stdin that wait while records are sent."""
+_CHUNK_BYTES_MAX: Final = 1024 * 1024
+_LINES_MAX: Final = 10_000
+"""Records of one call of the producer."""
+_RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+def _declare_produce(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topic", metavar="TOPIC", help="topic name")
+    group = parser.add_argument_group("records")
+    add = group.add_argument
+    add(
+        "--format",
+        choices=(_LINES, _JSON_LINES, _WHOLE),
+        default=_LINES,
+        help="lines: each line is a value, or key and value with --key-separator; "
+        "jsonl: each line is an object as `records read --output jsonl` prints it; "
+        "whole: all of stdin is one value (default lines)",
+    )
+    add("--key-separator", metavar="TEXT", help="text between key and value of a line")
+    add("--key", metavar="TEXT", help="key of every record")
+    add(
+        "--null-value",
+        metavar="TEXT",
+        help="values with exactly this text are null: tombstones",
+    )
+    add("--base64", action="store_true", help="keys and values of lines are base64")
+    add(
+        "--header",
+        metavar="NAME=VALUE",
+        dest="headers",
+        action="append",
+        help="header of every record; may be repeated",
+    )
+    add(
+        "--partition",
+        metavar="N",
+        type=_partition,
+        help="partition of every record (default: by key, as Kafka's Java producer; "
+        "records without a key stay together for a while)",
+    )
+    add(
+        "--ignore-partitions",
+        action="store_true",
+        help="choose partitions by key, not those of JSON lines",
+    )
+    group = parser.add_argument_group("producer")
+    add = group.add_argument
+    add("--compression", choices=_CODECS, default="none", help="codec (default none)")
+    add(
+        "--acks",
+        choices=("all", "1"),
+        default="all",
+        help="all in-sync replicas, or 1: only the leader (default all)",
+    )
+    add(
+        "--no-idempotence",
+        action="store_true",
+        help="without a producer id: a retry may write a record twice",
+    )
+
+
+def _partition(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not int(text) < 2**31:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a partition")
+    return int(text)
+
+
+class Template(NamedTuple):
+    """What every record of a run has, and how lines become records."""
+
+    form: str
+    separator: bytes | None
+    null_value: bytes | None
+    is_base64: bool
+    key: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    partition: int | None
+    has_own_partitions: bool
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Template:
+        """Return the template of the options. Raises SettingError."""
+        is_json = options.format == _JSON_LINES
+        if options.key_separator is not None and options.format != _LINES:
+            raise SettingError("--key-separator is for --format lines")
+        if options.key_separator == "":
+            raise SettingError("--key-separator is empty")
+        if options.key is not None and options.key_separator is not None:
+            raise SettingError("use either --key or --key-separator")
+        if is_json and (options.base64 or options.null_value is not None):
+            raise SettingError(
+                "--base64 and --null-value are not for JSON lines, which have "
+                '"value_encoding": "base64" and null'
+            )
+        if options.ignore_partitions and (options.partition is not None or not is_json):
+            raise SettingError(
+                "--ignore-partitions is for --format jsonl without --partition"
+            )
+        return cls(
+            options.format,
+            _optional_bytes(options.key_separator),
+            _optional_bytes(options.null_value),
+            options.base64,
+            _optional_bytes(options.key),
+            tuple(map(_read_header, options.headers or ())),
+            options.partition,
+            is_json and not options.ignore_partitions,
+        )
+
+    def record(self, line: bytes) -> NewRecord:
+        """Return the record of a line, or of the whole input. Raises SettingError."""
+        from coterie.client.producer import NewRecord
+
+        if self.form == _JSON_LINES:
+            record = read_json_line(line)
+            own = record.partition if self.has_own_partitions else None
+            return record._replace(
+                key=record.key if self.key is None else self.key,
+                headers=(*record.headers, *self.headers),
+                partition=own if self.partition is None else self.partition,
+            )
+        key: bytes | None = self.key
+        value: bytes | None = line
+        if self.separator is not None:
+            key, separator, value = line.partition(self.separator)
+            if not separator:
+                raise SettingError(f"it has no separator {self.separator.decode()!r}")
+            if self.is_base64:
+                key = read_base64(key, "the key")
+        if value == self.null_value and self.null_value is not None:
+            value = None
+        elif self.is_base64 and value is not None:
+            value = read_base64(value, "the value")
+        return NewRecord(value, key, self.headers, self.partition)
+
+
+def _optional_bytes(text: str | None) -> bytes | None:
+    # Bytes of the command line that are not UTF-8 are surrogates in `text`.
+    return None if text is None else os.fsencode(text)
+
+
+def _read_header(text: str) -> tuple[str, bytes | None]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise SettingError(f"--header: {text!r} is not NAME=VALUE")
+    return name, os.fsencode(value)
+
+
+def produce_records(options: argparse.Namespace) -> int:
+    """Send stdin as records. Raises SettingError."""
+    template = Template.of(options)  # Report a usage error before connecting.
+    return run_on_cluster(options, partial(_produce, template))
+
+
+async def _produce(template: Template, run: Run) -> Outcome:
+    """Send chunks of stdin until its end or the first error; return a row for each
+    partition."""
+    from coterie.cli.output.emit import write_message
+    from coterie.cli.output.outcome import Failure
+    from coterie.client.producer import Producer
+
+    options = run.options
+    if sys.stdin.isatty() and run.io.stderr.isatty():
+        write_message(run.io, "one record a line; Ctrl-D ends the input")
+    producer = Producer(run.admin.cluster, _producer_options(options))
+    totals: dict[TopicPartition, Appended] = {}
+    failures: list[Failure] = []
+    lines = 0
+    async for chunk in _chunks(template.form, run):
+        records, error = _records(template, chunk, lines)
+        lines += len(chunk)
+        is_refused = False
+        try:
+            if records:
+                appended = await producer.produce(options.topic, records)
+                is_refused = _add(totals, appended)
+        except CoterieError as failure:
+            failures.append(Failure.of("topic", options.topic, failure))
+            is_refused = True
+        if error:
+            failures.append(Failure.of("input", "", error))
+        if error or is_refused:
+            break
+    return _outcome(totals, failures)
+
+
+def _producer_options(options: argparse.Namespace) -> ProducerOptions:
+    from coterie.client.producer import ProducerOptions
+    from coterie.wire.compression import Codec
+
+    return ProducerOptions(
+        codec=Codec[options.compression.upper()],
+        needs_all_replicas=options.acks == "all",
+        is_idempotent=not options.no_idempotence,
+    )
+
+
+def _records(
+    template: Template, chunk: Sequence[bytes], lines: int
+) -> tuple[list[NewRecord], CoterieError | None]:
+    """Return the records of lines, up to the first that cannot be read, with its
+    error."""
+    records = []
+    for number, line in enumerate(chunk, start=lines + 1):
+        if template.form == _JSON_LINES and not line.strip():
+            continue
+        try:
+            records.append(template.record(line))
+        except SettingError as error:
+            where = "stdin" if template.form == _WHOLE else f"line {number}"
+            return records, ClientError(
+                f"{where}: {error}; nothing was sent from here on"
+            )
+    return records, None
+
+
+def _add(
+    totals: dict[TopicPartition, Appended], appended: dict[TopicPartition, Appended]
+) -> bool:
+    """Add the outcomes of one call to the totals; return whether one is an error."""
+    for key, each in appended.items():
+        total = totals.setdefault(key, each)
+        if total is each:
+            continue
+        total.count += each.count
+        total.failed += each.failed
+        total.error = each.error
+        if total.first_offset is None:
+            total.first_offset = each.first_offset
+        if each.last_offset is not None:
+            total.last_offset = each.last_offset
+    return any(each.error for each in appended.values())
+
+
+def _outcome(
+    totals: dict[TopicPartition, Appended], failures: Sequence[Failure]
+) -> Outcome:
+    from coterie.cli.output.outcome import Column, Outcome, error_item, show_error
+
+    errors = [each.error for each in totals.values() if each.error]
+    items: list[Item] = [
+        {
+            "topic": key.topic,
+            "partition": key.partition,
+            "records": each.count,
+            "first_offset": each.first_offset,
+            "last_offset": each.last_offset,
+            "failed": each.failed,
+            "error": error_item(each.error),
+        }
+        for key, each in sorted(totals.items())
+    ]
+    produced = sum(each.count for each in totals.values())
+    return Outcome(
+        schema="coterie.topics.records.produce",
+        columns=(
+            Column("topic", "TOPIC"),
+            Column("partition", "PARTITION"),
+            Column("records", "#RECORDS"),
+            Column("first_offset", "FIRST-OFFSET"),
+            Column("last_offset", "LAST-OFFSET"),
+            Column("failed", "#FAILED", is_wide=not errors),
+            Column("error", "ERROR", is_wide=not errors, show=show_error),
+        ),
+        items=tuple(items),
+        failures=tuple(failures),
+        summary={"records": produced},
+        notes=(
+            *(f"error: {each}" for each in errors),
+            f"{produced} records were produced",
+        ),
+    )
+
+
+# Input.
+
+
+async def _chunks(form: str, run: Run) -> AsyncIterator[list[bytes]]:
+    """Yield the lines of stdin as soon as there are any, many at a time when records
+    are sent more slowly than they arrive.
+
+    Raises ClientError for a line of more than 64 MiB.
+    """
+    size = _file_size()
+    done = 0
+    rest = b""
+    async for data in _blocks():
+        done += len(data)
+        if size:
+            run.progress(done, size)
+        if form == _WHOLE:
+            rest += data
+        else:
+            *lines, rest = (rest + data).split(b"\n")
+            for at in range(0, len(lines), _LINES_MAX):
+                yield [_line(each) for each in lines[at : at + _LINES_MAX]]
+        if len(rest) > _RECORD_BYTES_MAX:
+            raise ClientError("stdin has a record of more than 64 MiB")
+    if rest:
+        yield [rest if form == _WHOLE else _line(rest)]
+
+
+def _line(text: bytes) -> bytes:
+    return text.removesuffix(b"\r")
+
+
+def _file_size() -> int:
+    """Return the size of a file that is stdin; 0 for pipes and terminals."""
+    try:
+        return os.fstat(sys.stdin.fileno()).st_size
+    except (OSError, ValueError):
+        return 0
+
+
+async def _blocks() -> AsyncIterator[bytes]:
+    """Yield the bytes of stdin: what has arrived since the last block, at most 1 MiB.
+
+    Raises ClientError when stdin cannot be read.
+    """
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[bytes | OSError] = asyncio.Queue()
+    slots = threading.Semaphore(_BLOCKS_MAX)
+
+    def read_all() -> None:
+        for each in _read_stdin(_stdin_reader(), slots):
+            try:
+                loop.call_soon_threadsafe(queue.put_nowait, each)
+            except RuntimeError:  # the loop has ended before stdin
+                return
+
+    # A daemon thread: a read of a terminal cannot be cancelled, and the command ends
+    # without it.
+    threading.Thread(target=read_all, name="stdin", daemon=True).start()
+    while True:
+        blocks = [await queue.get()]
+        while not queue.empty() and len(blocks) * _BLOCK_BYTES < _CHUNK_BYTES_MAX:
+            blocks.append(queue.get_nowait())
+        data = b""
+        for each in blocks:
+            slots.release()
+            if isinstance(each, OSError):
+                raise ClientError(f"cannot read stdin: {each.strerror}")
+            data += each
+        if data:
+            yield data
+        if not blocks[-1]:
+            return
+
+
+def _read_stdin(
+    read: Callable[[int], bytes], slots: threading.Semaphore
+) -> Iterator[bytes | OSError]:
+    """Yield blocks of stdin, at last an empty one or the error of a read."""
+    while True:
+        slots.acquire()
+        try:
+            data = read(_BLOCK_BYTES)
+        except OSError as error:
+            yield error
+            return
+        yield data
+        if not data:
+            return
+
+
+def _stdin_reader() -> Callable[[int], bytes]:
+    """Return a function that reads what has arrived on stdin.
+
+    It does not use the buffer of `sys.stdin`, whose lock Python needs at exit.
+    """
+    try:
+        return partial(os.read, sys.stdin.fileno())
+    except (OSError, ValueError):  # replaced by a stream in memory
+        return sys.stdin.buffer.read
+
+
+PRODUCE: Final = Command(
+    description="""\
+Produce records from stdin: each line is a value, a key and a value, or a JSON object.
+
+Records are sent as lines arrive, in batches while more arrive than are sent, and memory
+is bounded. The producer is idempotent. It stops at the first line that cannot be read
+and at the first error of a partition; the rows count what was appended.
+""",
+    examples="""\
+examples:
+  echo hello | coterie topics records produce orders
+      one value
+  printf 'k1:v1\\nk2:v2\\n' | coterie topics records produce orders --key-separator :
+      two keys and values
+  coterie topics records produce orders --format jsonl < records.jsonl
+      with headers, timestamps and partitions, as `records read -o jsonl` printed them
+  echo '{"key": "k1", "value": null}' |
+    coterie topics records produce users --format jsonl
+      a tombstone
+  coterie topics records produce images --format whole --key cat.png < cat.png
+      a file as one value
+  coterie topics records produce logs --compression zstd --header host=a1 < app.log
+      compressed, with a header
+
+a JSON line:
+  {"key": "k", "value": "text", "headers": [{"key": "h", "value": "AA==",
+   "encoding": "base64"}], "partition": 0, "timestamp_ms": 1764000000000}
+  Only "value" is needed. "key_encoding" and "value_encoding" may be "base64".
+
+exit codes: 0 success, 1 a record could not be read or appended, 2 usage error
+""",
+    options=(_declare_produce, *CLUSTER_OPTIONS),
+    run=produce_records,
+)

@@ -1,0 +1,433 @@
+"""`coterie topics records read`: read records without a group."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from coterie.cli.command import CLUSTER_OPTIONS, Command, run_on_cluster
+from coterie.cli.topics.record_items import BASE64, RECORD_KEYS, json_line, record_item
+from coterie.errors import SettingError
+
+if TYPE_CHECKING:
+    from coterie.cli.command import Run
+    from coterie.cli.output.outcome import Exit, Failure, Item, Json, Outcome
+    from coterie.client.admin.log_offsets import LogOffsetInfo
+    from coterie.types import LogOffset, TopicPartition
+    from coterie.wire.record_batch import LogRecord
+
+_STREAMED: Final = ("jsonl", "csv")
+"""Output formats that are written while records arrive."""
+_TABLES: Final = ("table", "wide", "md")
+_COLLECTED_MAX: Final = 1_000
+"""The default of --limit for the other formats."""
+_VALUE_BYTES_MAX: Final = 200
+_NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}")
+
+
+def _declare_read(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topic", metavar="TOPIC", help="topic name")
+    group = parser.add_argument_group("records")
+    add = group.add_argument
+    add(
+        "--from",
+        metavar="START",
+        dest="start",
+        default="earliest",
+        help="earliest, latest, an offset, -N for the last N of each partition, a "
+        "date-time as 2026-11-21T10:00, or a duration before now as 2h or PT2H "
+        "(default earliest)",
+    )
+    add(
+        "--group",
+        metavar="GROUP",
+        help="from the committed offsets of a group, which is not joined; --from is "
+        "for partitions without one",
+    )
+    add(
+        "--partition",
+        metavar="N[,...]",
+        dest="partitions",
+        action="append",
+        help="partition, may be repeated (default: all)",
+    )
+    add("--limit", metavar="N", type=_count, help="number of records to read")
+    add("--follow", action="store_true", help="wait for further records until Ctrl-C")
+    add(
+        "--read-committed",
+        action="store_true",
+        help="without records of aborted and open transactions",
+    )
+    add(
+        "--max-value-bytes",
+        metavar="N",
+        type=_count,
+        default=_VALUE_BYTES_MAX,
+        help="longest part of a key or value that tables show "
+        f"(default {_VALUE_BYTES_MAX}); other formats have all of it",
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**62:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return int(text)
+
+
+class Start(NamedTuple):
+    """The value of --from."""
+
+    kind: Literal["earliest", "latest", "offset", "last", "time"]
+    number: int = 0
+    """An offset, a number of records or a time (ms)."""
+
+    def offset(
+        self, first: LogOffset, end: LogOffset, at_time: LogOffset | None
+    ) -> LogOffset:
+        """Return the offset to start at in a log from `first` to `end`; `at_time` is
+        that of the first record at or after the time."""
+        if self.kind == "offset":
+            return self.number
+        if self.kind == "last":
+            return max(end - self.number, first)
+        if self.kind == "time" and at_time is not None and at_time >= 0:
+            return at_time
+        return first if self.kind == "earliest" else end
+
+
+def read_start(text: str, now_ms: int) -> Start:
+    """Return the start that --from names. Raises SettingError."""
+    from coterie.operations.times import read_datetime_ms, time_before
+
+    if text in {"earliest", "latest"}:
+        return Start("earliest" if text == "earliest" else "latest")
+    if _NUMBER.fullmatch(text):
+        number = int(text)
+        return Start("last", -number) if text[0] == "-" else Start("offset", number)
+    for read in (read_datetime_ms, partial(time_before, now_ms=now_ms)):
+        try:
+            return Start("time", read(text))
+        except SettingError:
+            continue
+    raise SettingError(
+        f"--from: {text!r} is not earliest, latest, an offset, -N, a date-time such as "
+        "2026-11-21T10:00 or a duration such as 2h"
+    )
+
+
+def read_partitions(texts: Collection[str] | None) -> set[int] | None:
+    """Return the partitions of --partition, or None for all. Raises SettingError."""
+    if texts is None:
+        return None
+    words = [word for text in texts for word in text.split(",")]
+    for word in words:
+        if not word.isascii() or not word.isdigit():
+            raise SettingError(
+                f"--partition: {word!r} is not the number of a partition"
+            )
+    return set(map(int, words))
+
+
+def read_records(options: argparse.Namespace) -> int:
+    """Print the records that the options select. Raises SettingError."""
+    read_start(options.start, 0)  # Report usage errors before connecting.
+    read_partitions(options.partitions)
+    if options.follow and options.output not in (*_STREAMED, "table", "wide"):
+        raise SettingError(
+            f"--follow has no end, and {options.output} is written at the end: use "
+            "--output jsonl"
+        )
+    return run_on_cluster(options, _read)
+
+
+@dataclass(slots=True)
+class _Range:
+    """The offsets to read, and what is to be said about them."""
+
+    starts: dict[TopicPartition, LogOffset] = field(default_factory=dict)
+    ends: dict[TopicPartition, LogOffset] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+async def _read(run: Run) -> Outcome | Exit:
+    from coterie.cli.output.outcome import Failure
+    from coterie.client.record_reader import RecordReader
+
+    options = run.options
+    chosen = await _range(run)
+    reader = RecordReader(
+        run.admin.cluster,
+        chosen.starts,
+        ends=None if options.follow else chosen.ends,
+        committed_only=options.read_committed,
+    )
+    is_streamed = options.output in _STREAMED or options.follow
+    limit = options.limit
+    if limit is None and not is_streamed:
+        limit = _COLLECTED_MAX
+    printer = _Printer(run, is_streamed=is_streamed)
+    total = sum(chosen.ends[key] - at for key, at in chosen.starts.items())
+    count = 0
+    while not reader.is_done and not printer.is_closed and count != limit:
+        results = await reader.read()
+        chosen.failures += (
+            Failure.of("partition", f"{key.topic}-{key.partition}", error)
+            for key, error in results.errors.items()
+        )
+        for key, records in results.values.items():
+            kept = records if limit is None else records[: limit - count]
+            count += len(kept)
+            printer.add(key, kept)
+        if not options.follow and not is_streamed:
+            run.progress(count, max(total if limit is None else min(limit, total), 1))
+    if options.limit is None and count == limit and not reader.is_done:
+        chosen.notes.append(
+            f"stopped after {limit} records: use --limit, or --output jsonl for all"
+        )
+    return printer.finish(chosen)
+
+
+async def _range(run: Run) -> _Range:
+    """Return where to start and end in each partition."""
+    from coterie.cli.output.outcome import Failure
+    from coterie.client.admin.log_offsets import EARLIEST, LATEST, AtTime
+
+    options = run.options
+    start = read_start(options.start, run.io.now_ms())
+    chosen = _Range()
+    keys = await _partitions(run, chosen)
+    first = await run.admin.list_offsets(dict.fromkeys(keys, EARLIEST))
+    last = await run.admin.list_offsets(
+        dict.fromkeys(keys, LATEST), committed_only=options.read_committed
+    )
+    errors = {**first.errors, **last.errors}
+    timed: Mapping[TopicPartition, LogOffsetInfo] = {}
+    if start.kind == "time":
+        times = dict.fromkeys(keys, AtTime(start.number))
+        found = await run.admin.list_offsets(times)
+        timed, errors = found.values, errors | dict(found.errors)
+    committed = await _committed_offsets(run, keys, chosen)
+    for key in keys:
+        if error := errors.get(key):
+            name = f"{key.topic}-{key.partition}"
+            chosen.failures.append(Failure.of("partition", name, error))
+            continue
+        low, high = first.one(key).offset, last.one(key).offset
+        at_time = timed[key].offset if key in timed else None
+        at = committed.get(key, start.offset(low, high, at_time))
+        if not low <= at <= high:
+            chosen.notes.append(
+                f"partition {key.partition} has offsets {low} to {high}, not {at}"
+            )
+        chosen.starts[key] = min(max(at, low), high)
+        chosen.ends[key] = high
+    return chosen
+
+
+async def _partitions(run: Run, chosen: _Range) -> list[TopicPartition]:
+    """Return the partitions to read; those that do not exist are failures."""
+    from coterie.cli.output.outcome import Failure
+    from coterie.errors import ClientError
+
+    name = run.options.topic
+    keys = (await run.admin.describe_topics([name])).one(name).all_partitions
+    wanted = read_partitions(run.options.partitions)
+    if wanted is None:
+        return list(keys)
+    for each in sorted(wanted - {key.partition for key in keys}):
+        error = ClientError(f"topic {name} has no partition {each}: it has {len(keys)}")
+        chosen.failures.append(Failure.of("partition", f"{name}-{each}", error))
+    return [key for key in keys if key.partition in wanted]
+
+
+async def _committed_offsets(
+    run: Run, keys: Sequence[TopicPartition], chosen: _Range
+) -> dict[TopicPartition, LogOffset]:
+    """Return the committed offsets of --group; none without it. Raises the group's
+    error."""
+    group_id = run.options.group
+    if group_id is None:
+        return {}
+    offsets = (await run.admin.list_group_offsets(group_id, keys)).all()
+    committed = {key: each.offset for key, each in offsets.items() if each is not None}
+    if missing := [str(key.partition) for key in keys if key not in committed]:
+        chosen.notes.append(
+            f"group {group_id} has no committed offset for partition "
+            f"{', '.join(missing)}: read from {run.options.start}"
+        )
+    return committed
+
+
+# Output.
+
+
+class _Printer:
+    """The output of the records: written as they arrive, or collected for one
+    outcome."""
+
+    def __init__(self, run: Run, *, is_streamed: bool) -> None:
+        self.is_closed = False
+        """Whether the reader of stdout has closed it, as `head` does."""
+        self._run = run
+        self._is_streamed = is_streamed
+        self._items: list[Item] = []
+        self._has_header = False
+
+    def add(self, key: TopicPartition, records: Sequence[LogRecord]) -> None:
+        """Write or collect records of one partition."""
+        items = [record_item(key, each) for each in records]
+        form = self._run.options.output
+        if form in _TABLES:
+            items = [self._clipped(each) for each in items]
+        if not self._is_streamed:
+            self._items += items
+        elif items:
+            self._write(items)
+
+    def _clipped(self, item: Item) -> Item:
+        """Return an item without the ends of long texts."""
+        size = self._run.options.max_value_bytes
+        return {
+            **item,
+            "key": _clipped(item["key"], item["key_encoding"], size),
+            "value": _clipped(item["value"], item["value_encoding"], size),
+        }
+
+    def _write(self, items: Sequence[Item]) -> None:
+        from coterie.cli.output.emit import write
+
+        form = self._run.options.output
+        if form == "jsonl":
+            pieces = [json_line(each) for each in items]
+        else:
+            pieces = self._rendered(items)
+        if not write(self._run.io.stdout, pieces):
+            self.is_closed = True
+
+    def _rendered(self, items: Sequence[Item]) -> list[str]:
+        """Return lines of a table or of CSV, with a header in the first only."""
+        from coterie.cli.output.emit import render
+
+        options = self._run.options
+        if options.output == "csv":
+            items = [{**each, "headers": json.dumps(each["headers"])} for each in items]
+        text = "".join(render(_outcome(tuple(items)), options, self._run.io))
+        if self._has_header:
+            text = text.partition("\n")[2]
+        self._has_header = True
+        return [text]
+
+    def finish(self, chosen: _Range) -> Outcome | Exit:
+        """Return the outcome of collected records; write the failures and notes of
+        streamed ones and return the exit code."""
+        from coterie.cli.output.emit import stderr_lines, write
+        from coterie.cli.output.outcome import printable
+        from coterie.cli.output.structured import render
+
+        outcome = replace(
+            _outcome(tuple(self._items)),
+            failures=tuple(chosen.failures),
+            notes=tuple(chosen.notes),
+        )
+        if not self._is_streamed:
+            return outcome
+        run = self._run
+        if run.options.output == "jsonl":
+            lines = render(outcome, "jsonl", run.options.command, run.io.clock())
+            write(run.io.stdout, lines)
+        if run.options.output == "csv" and not self._has_header:
+            write(run.io.stdout, [",".join(RECORD_KEYS), "\n"])
+        write(run.io.stderr, [f"{printable(line)}\n" for line in stderr_lines(outcome)])
+        return outcome.exit_code
+
+
+def _outcome(items: tuple[Item, ...]) -> Outcome:
+    from coterie.cli.output.outcome import Column, Outcome
+
+    return Outcome(
+        schema="coterie.record",
+        columns=(
+            Column("topic", "TOPIC", is_wide=True),
+            Column("partition", "PARTITION"),
+            Column("offset", "OFFSET"),
+            Column("timestamp_ms", "TIME", show=_show_time),
+            Column("key", "KEY"),
+            Column("value", "VALUE", show=_show_value),
+            Column("headers", "HEADERS", show=_show_headers),
+        ),
+        items=items,
+        summary={"records": len(items)},
+    )
+
+
+def _clipped(text: Json, encoding: Json, size: int) -> Json:
+    """Return a text of a table: without its end when it is long, with a prefix when it
+    is base64."""
+    if not isinstance(text, str):
+        return text
+    prefix = f"{BASE64}:" if encoding == BASE64 else ""
+    if len(text) <= size:
+        return prefix + text
+    return f"{prefix}{text[:size]}... ({len(text)} characters)"
+
+
+def _show_time(value: Json) -> str:
+    from datetime import UTC, datetime, timedelta
+
+    if not isinstance(value, int):
+        return "-"
+    try:
+        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)
+    except OverflowError:
+        return str(value)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _show_value(value: Json) -> str:
+    """Return a value; a tombstone differs from an empty value."""
+    if value is None:
+        return "(null)"
+    return str(value)
+
+
+def _show_headers(value: Json) -> str:
+    assert isinstance(value, list)
+    return ", ".join(f"{each['key']}={each['value']}" for each in value) or "-"
+
+
+READ: Final = Command(
+    description="""\
+Read records of a topic, without joining a group and without committing.
+
+Without --follow it ends at the offsets that were the last when it started. Tables show
+bytes that are not UTF-8 as base64 and escape control characters. Tables, JSON and
+Markdown are collected and end after 1,000 records unless --limit is used; jsonl and csv
+are written as records arrive. The lines of jsonl can be produced again.
+""",
+    examples="""\
+examples:
+  coterie topics records read orders --from -10
+      the last ten of each partition
+  coterie topics records read orders --from 15m --output jsonl
+      everything since a quarter of an hour ago, for programs
+  coterie topics records read orders --from latest --follow
+      new records as they arrive
+  coterie topics records read orders --partition 2 --from 1500 --limit 1 --wide
+      one record
+  coterie topics records read orders --group billing --limit 5
+      what a group reads next
+  coterie topics records read orders --read-committed -o jsonl |
+    coterie topics records produce orders-copy --format jsonl
+      copy a topic
+
+exit codes: 0 success, 1 something could not be read, 2 usage error, 130 interrupted
+""",
+    options=(_declare_read, *CLUSTER_OPTIONS),
+    run=read_records,
+)
