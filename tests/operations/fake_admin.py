@@ -80,6 +80,7 @@ class FakeAdmin(AdminClient):
     topic_errors: dict[TopicName, CoterieError] = field(default_factory=dict)
     node_errors: dict[int, CoterieError] = field(default_factory=dict)
     cannot_filter: bool = False
+    is_classic_only: bool = False
     cannot_read: bool = False
     """Whether fetching records is unauthorized."""
     calls: list[str] = field(default_factory=list)
@@ -144,7 +145,8 @@ class FakeAdmin(AdminClient):
             if (not states or each.state in states)
             and (not types or each.type in types)
         )
-        return GroupListings(tuple(listed), self.node_errors)
+        nodes = frozenset({NODE.node_id}) if self.is_classic_only else frozenset[int]()
+        return GroupListings(tuple(listed), self.node_errors, nodes)
 
     async def describe_groups(
         self,

@@ -127,6 +127,24 @@ def test_groups_are_filtered_by_brokers_that_support_it() -> None:
     assert admin.requests == [("list_groups", (wanted, frozenset()))]
 
 
+@pytest.mark.parametrize(
+    ("types", "ids"),
+    [((), ["a", "b"]), (("classic",), ["a", "b"]), (("consumer",), [])],
+)
+def test_groups_of_a_broker_before_kip_848_are_classic(
+    types: tuple[str, ...], ids: list[str]
+) -> None:
+    admin = FakeAdmin(cannot_filter=True, is_classic_only=True)
+    admin.add(group("a", type=GroupType.CLASSIC), t=1)
+    admin.add(group("b", type=GroupType.CLASSIC), t=1)
+    selection = Selection(types=frozenset(map(GroupType.read, types)))
+    selected = asyncio.run(select_groups(admin, selection))
+    assert [(each.group_id, each.type) for each in selected.groups] == [
+        (each, GroupType.CLASSIC) for each in ids
+    ]
+    assert "describe_groups" not in admin.calls
+
+
 def test_a_group_whose_filter_fails_is_excluded_with_an_error() -> None:
     admin = cluster()
     refused = ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -184,7 +184,12 @@ async def select_groups(
         named = sorted({each for each in selection.ids if selection.matches(each)})
         return SelectionResult(groups=tuple(GroupListing(each, "") for each in named))
     listings = await _listings(admin, selection)
-    listed = {each.group_id: each for each in listings.groups}
+    listed = {
+        each.group_id: replace(each, type=GroupType.CLASSIC)
+        if each.type is None and each.coordinator_id in listings.classic_only
+        else each
+        for each in listings.groups
+    }
     matching = {key: each for key, each in listed.items() if selection.matches(key)}
     found, errors = await _filter_listings(admin, selection, matching)
     report: GroupLagReport | None = None

@@ -59,8 +59,20 @@ async def test_a_listing_has_the_fields_of_the_brokers_version(
         coordinators.admin() as admin,
     ):
         coordinators.where = {"g": 0}
-        (group,) = (await admin.list_groups()).groups
-        assert group == GroupListing("g", "consumer", state, kind, 0)
+        listings = await admin.list_groups()
+        assert listings.groups == (GroupListing("g", "consumer", state, kind, 0),)
+        assert listings.classic_only == (set() if kind else {0})
+
+
+async def test_a_broker_between_kip_848_and_list_groups_v5_may_have_other_groups() -> (
+    None
+):
+    versions = {**KAFKA_2_8, ApiKey.CONSUMER_GROUP_DESCRIBE: Versions(0, 0)}
+    async with (
+        ScriptedCoordinators(1, versions) as coordinators,
+        coordinators.admin() as admin,
+    ):
+        assert (await admin.list_groups()).classic_only == set()
 
 
 @pytest.mark.fact("E29-01")

@@ -110,6 +110,9 @@ class GroupListings(Partial[int]):
     """In the order of their ids."""
     errors: Mapping[int, CoterieError] = field(default_factory=dict)
     """By node id."""
+    classic_only: frozenset[int] = frozenset()
+    """The nodes without ConsumerGroupDescribe, older than KIP-848. They do not list the
+    types of their groups, which are all classic."""
 
     def all(self) -> tuple[GroupListing, ...]:
         """Return every group. Raises the first node's error, if any."""

@@ -24,6 +24,9 @@ from coterie.client.connection import ANY_VERSION
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
 from coterie.types import GroupId
 from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
 from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 _STATES: Final = ListGroupsRequest.FIELDS["states_filter"].versions
@@ -42,12 +45,17 @@ async def list_groups(
         types_filter=[each.value for each in types],
     )
     wanted = _TYPES if types else _STATES if states else ANY_VERSION
+    classic_only: set[int] = set()
 
     async def list_on(node: Node) -> list[GroupListing] | CoterieError:
         async def once() -> list[GroupListing]:
             connection = await cluster.connection(node.node_id)
             version = connection.version_of(ListGroupsRequest, wanted)
             response = await connection.call(request, ListGroupsResponse, wanted=wanted)
+            if version not in _TYPES and not connection.serves(
+                ConsumerGroupDescribeRequest
+            ):
+                classic_only.add(node.node_id)
             if response.error_code:
                 code = ErrorCode.read(response.error_code)
                 raise ApiError(code, f"{node} cannot list its groups: {code.name}")
@@ -78,4 +86,5 @@ async def list_groups(
             errors[node.node_id] = outcome
         else:
             groups.update((each.group_id, each) for each in outcome)
-    return GroupListings(tuple(groups[each] for each in sorted(groups)), errors)
+    listed = tuple(groups[each] for each in sorted(groups))
+    return GroupListings(listed, errors, frozenset(classic_only))
