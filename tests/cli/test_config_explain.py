@@ -31,7 +31,7 @@ def test_each_setting_has_its_value_and_its_source(
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in lines}
     file = home.folder / "config/coterie/profiles.toml"
     assert rows["SETTING"] == "VALUE SOURCE"
-    assert rows["bootstrap.servers"] == f"a:1 profile default in {file}"
+    assert rows["bootstrap.servers"] == f"a:1 profile default in {file} line 2"
     assert rows["default.api.timeout.ms"] == "5000 flag --timeout"
     assert rows["client.id"] == "coterie default"
 
@@ -88,6 +88,57 @@ def test_overridden_sources_are_shown(
     assert setting["source"] == "env COTERIE_SOCKET_TIMEOUT_MS"
     assert setting["written_as"] == "socket.timeout.ms"
     assert setting["overrides"] == [f"{file} line 1"]
+
+
+def test_the_file_and_line_of_a_setting_are_named(
+    home: SettingsHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profiles = home.profiles(
+        """\
+# first
+[default]
+client.id = "other"
+
+[prod]  # a comment
+bootstrap.servers = [
+    "a:1",
+    "b = 2:2",
+]
+command.config = "base.properties"
+"security.protocol" = "SASL_PLAINTEXT"
+ssl.ca.pem = '''
+client.id = not a key
+'''
+socket = { timeout.ms = 7 }
+
+[prod.sasl]
+mechanism = "PLAIN"
+username = "alice"
+"""
+    )
+    base = home.write("config/coterie/base.properties", "# a comment\nclient.id=me\n")
+    _, _, items = explained(capsys, "--profile", "prod")
+
+    def place(setting: str) -> tuple[str, int]:
+        return items[setting]["file"], items[setting]["line"]
+
+    assert place("bootstrap.servers") == (str(profiles), 6)
+    assert place("security.protocol") == (str(profiles), 11)
+    assert place("request.timeout.ms") == (str(profiles), 15)
+    assert place("sasl.mechanism") == (str(profiles), 18)
+    assert place("sasl.username") == (str(profiles), 19)
+    assert place("client.id") == (str(base), 2)
+    assert place("retry.backoff.ms") == (None, None)
+    assert items["sasl.username"]["source"] == f"profile prod in {profiles} line 19"
+
+
+def test_an_unknown_setting_of_a_profile_names_its_line(
+    home: SettingsHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = home.profiles('[default]\n\nclient.idd = "x"\n')
+    assert main(["config", "explain"]) == 2
+    error = f"coterie: profile default in {file} line 3: there is no setting client.idd"
+    assert capsys.readouterr().err.startswith(error)
 
 
 def test_an_invalid_setting_is_a_failure_and_the_others_are_shown(

@@ -28,7 +28,7 @@ def test_each_setting_has_the_name_of_its_source(home: SettingsHome) -> None:
         "default.api.timeout.ms": "flag --timeout",
         "retry.backoff.ms": "flag -X",
         "sasl.mechanism": "env COTERIE_SASL_MECHANISM",
-        "client.id": "profile prod in config/coterie/profiles.toml",
+        "client.id": "profile prod in config/coterie/profiles.toml line 2",
         "security.protocol": "client.properties line 2",
         "sasl.username": "client.properties line 4",
         "sasl.password": "client.properties line 4",

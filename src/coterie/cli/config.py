@@ -76,6 +76,8 @@ def _setting_item(
         "is_secret": is_secret,
         "source": str(effective.source),
         "source_kind": effective.source.kind,
+        "file": effective.source.file,
+        "line": effective.source.line,
         "written_as": effective.written,
         "overrides": [str(each.source) for each in reversed(overridden)],
         "summary": KEYS[name].summary,
@@ -93,6 +95,7 @@ EXPLAIN: Final = Command(
     description="""\
 List every setting of the connection and the source of its value.
 
+SOURCE is the option, the environment variable, or the file and its line.
 The order of precedence is: options, environment, profile, file, defaults. Secrets are
 masked. No connection is made.
 """,

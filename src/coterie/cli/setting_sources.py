@@ -46,12 +46,21 @@ _BASE_FILE: Final = "command.config"
 """The key of a profile that names a file with further settings."""
 
 
+_KEY_PART: Final = r"""[\w-]+|"[^"]*"|'[^']*'"""
+_TABLE: Final = re.compile(r"\s*\[(?P<table>[^\[\]]+)\]\s*(?:#.*)?$")
+_ASSIGNMENT: Final = re.compile(
+    rf"\s*(?P<key>(?:{_KEY_PART})(?:\s*\.\s*(?:{_KEY_PART}))*)\s*="
+)
+_LONG_QUOTES: Final = ('"""', "'''")
+
+
 class Profile(NamedTuple):
     """A profile: its settings, and the file with further settings."""
 
     file: Path
-    source: Source
     settings: dict[str, str]
+    sources: dict[str, Source]
+    """The place of each setting."""
     command_config: Path | None
 
 
@@ -68,7 +77,7 @@ def read_sources(
         _read_file(collected, file)
     if profile:
         for name, value in profile.settings.items():
-            collected.add(name, value, profile.source)
+            collected.add(name, value, profile.sources[name])
         _check_mode(collected, profile.file)
     _read_environment(collected, environ)
     _read_flags(collected, options)
@@ -129,7 +138,8 @@ def _read_environment(collected: CollectedSettings, environ: Mapping[str, str]) 
 
 def _read_file(collected: CollectedSettings, file: Path) -> None:
     for key, value, line in read_properties(file):
-        collected.add(key, value, Source("file", f"{file} line {line}"))
+        source = Source("file", f"{file} line {line}", str(file), line)
+        collected.add(key, value, source)
     _check_mode(collected, file)
 
 
@@ -172,17 +182,54 @@ def _profile(
         raise SettingError(
             f"there is no profile {name} in {file}; {hint}profiles: {known}"
         )
-    source = Source("profile", f"{name} in {file}")
-    settings = {
-        key: _text(key, value, source) for key, value in _flat(profiles[name], "")
-    }
+    lines = key_lines(file.read_text("utf-8"))
+    values = dict(_flat(profiles[name], ""))
+    sources = {key: _profile_source(name, file, key, lines) for key in values}
+    settings = {key: _text(key, value, sources[key]) for key, value in values.items()}
     base_file = settings.pop(_BASE_FILE, None)
     for key, value in settings.items():
         if (known_key := KEYS.get(canonical(key))) and known_key.kind is Kind.PATH:
             settings[key] = str(_beside(file, value))
     return Profile(
-        file, source, settings, _beside(file, base_file) if base_file else None
+        file, settings, sources, _beside(file, base_file) if base_file else None
     )
+
+
+def _profile_source(
+    name: str, file: Path, key: str, lines: Mapping[str, int]
+) -> Source:
+    """Return the place of a profile's key; that of its table for a key of an inline
+    table."""
+    path = f"{name}.{key}"
+    while path and path not in lines:
+        path = path.rpartition(".")[0]
+    line = lines.get(path)
+    where = f"{name} in {file}" + (f" line {line}" if line else "")
+    return Source("profile", where, str(file), line)
+
+
+def key_lines(text: str) -> dict[str, int]:
+    """Return the line of each key of a TOML text, by its dotted name with its table;
+    `tomllib` has no positions."""
+    lines: dict[str, int] = {}
+    table: list[str] = []
+    closing = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if closing:  # within a text of several lines
+            closing = "" if closing in line else closing
+        elif header := _TABLE.match(line):
+            table = _key_parts(header["table"])
+            lines.setdefault(".".join(table), number)
+        elif assignment := _ASSIGNMENT.match(line):
+            path = [*table, *_key_parts(assignment["key"])]
+            lines.setdefault(".".join(path), number)
+            opened = (each for each in _LONG_QUOTES if line.count(each) == 1)
+            closing = next(opened, "")
+    return lines
+
+
+def _key_parts(text: str) -> list[str]:
+    return [part.strip("\"'") for part in re.findall(_KEY_PART, text)]
 
 
 def _read_profiles(file: Path) -> dict[str, Any]:

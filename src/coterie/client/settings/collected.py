@@ -28,6 +28,9 @@ class Source(NamedTuple):
     kind: str
     """flag, env, profile, file, option (of a data source) or default."""
     where: str = ""
+    file: str | None = None
+    line: int | None = None
+    """The line of the file, from 1."""
 
     def __str__(self) -> str:
         if self.kind == "file":
