@@ -46,6 +46,7 @@ class ApiKey(IntEnum):
     ADD_PARTITIONS_TO_TXN = 24
     ADD_OFFSETS_TO_TXN = 25
     END_TXN = 26
+    WRITE_TXN_MARKERS = 27
     TXN_OFFSET_COMMIT = 28
     DESCRIBE_ACLS = 29
     CREATE_ACLS = 30
@@ -67,6 +68,7 @@ class ApiKey(IntEnum):
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
     DESCRIBE_QUORUM = 55
+    UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
@@ -158,6 +160,8 @@ IMPLEMENTED: Final[Mapping[ApiKey, Versions]] = {**ADVERTISED, **PRIVATE}
 """All APIs of the server, the private ones included."""
 
 CLIENT_ONLY: Final[Mapping[ApiKey, Versions]] = {
+    ApiKey.WRITE_TXN_MARKERS: Versions(1, 2),
+    ApiKey.UPDATE_FEATURES: Versions(0, 2),
     ApiKey.SHARE_GROUP_DESCRIBE: Versions(1, 1),
     ApiKey.STREAMS_GROUP_DESCRIBE: Versions(0, 0),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Versions(0, 1),

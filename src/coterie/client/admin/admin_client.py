@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
+from coterie.client.admin.transaction_calls import TransactionCalls
 from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from coterie.auth.acl import AclBinding, AclBindingFilter
     from coterie.client.admin.configs import ConfigEntry, ConfigResource
+    from coterie.client.admin.features import ClusterFeatures, FeatureUpdate
     from coterie.client.admin.group_changes import MemberToRemove
     from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
     from coterie.client.admin.groups import (
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from coterie.wire.configs import ConfigResourceType
 
 
-class AdminClient:
+class AdminClient(TransactionCalls):
     """An asynchronous admin client of one Kafka cluster.
 
     `bootstrap` holds addresses HOST:PORT, as a sequence or separated by commas; any
@@ -471,3 +473,31 @@ class AdminClient:
         from coterie.client.admin import users
 
         return await users.alter_scram_users(self._cluster, changes)
+
+    # Features.
+
+    async def describe_features(self, *, node_id: int | None = None) -> ClusterFeatures:
+        """Return the finalized levels of features and the levels that a broker supports
+        (KIP-584): the broker `node_id`, or any.
+
+        Raises UnsupportedByBroker for brokers before Kafka 2.4. Brokers before 2.7 and
+        clusters with ZooKeeper have none.
+        """
+        from coterie.client.admin import features
+
+        return await features.describe_features(self._cluster, node_id)
+
+    async def update_features(
+        self, updates: Mapping[str, FeatureUpdate], *, validate_only: bool = False
+    ) -> Results[str, None]:
+        """Change the finalized levels of features, all or none since Kafka 4.0, or with
+        `validate_only` check the changes.
+
+        Raises as `create_topics` does, and UnsupportedByBroker for brokers before Kafka
+        2.7, or before 3.3 with `validate_only` or an unsafe downgrade.
+        """
+        from coterie.client.admin import features
+
+        return await features.update_features(
+            self._cluster, updates, validate_only=validate_only
+        )
