@@ -100,6 +100,18 @@ COMMANDS: Final = (
         ("read", "Read records without a group", "topics.read:READ"),
     ),
     *_family(
+        "transactions",
+        ("list", "List transactions", "transactions:LIST"),
+        ("describe", "Describe transactions", "transactions:DESCRIBE"),
+        ("producers", "List the producers of partitions", "transactions:PRODUCERS"),
+        (
+            "find-hanging",
+            "Find transactions that nothing ends",
+            "transactions:FIND_HANGING",
+        ),
+        ("abort", "Abort a hanging transaction", "transactions:ABORT"),
+    ),
+    *_family(
         "users",
         ("add", "Add a user to a server's data, or set a password", "users:ADD"),
         ("list", "List the users in a server's data", "users:LIST"),
@@ -186,6 +198,7 @@ FAMILIES: Final = {
     "topics": "Manage topics and their records",
     "topics records": "Produce and read records",
     "topics configs": "Manage configurations of topics",
+    "transactions": "Inspect transactions and abort hanging ones",
     "pipeline": "Convert the coordinator's log into tables",
     "pipeline show": "Show the tables without Spark",
 }

@@ -35,8 +35,9 @@ class TransactionCalls:
         """List the transactions of all brokers that match every filter; an empty filter
         matches all.
 
-        `running_ms` selects open transactions that are older (ms), `id_pattern` those
-        whose transactional id matches a regular expression (RE2J). Raises
+        `running_ms` selects transactions that started longer ago (ms), complete ones
+        too; `id_pattern` those whose transactional id matches a regular expression
+        (RE2J). Raises
         UnsupportedByBroker for brokers before Kafka 3.0, before 3.8 for `running_ms`
         (KIP-994) and before 4.1 for `id_pattern` (KIP-1152).
         """

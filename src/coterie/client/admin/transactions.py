@@ -135,7 +135,8 @@ class TransactionDescription:
     timeout_ms: int
     """The producer's `transaction.timeout.ms` (ms)."""
     started_ms: int | None = None
-    """The start of the transaction (ms since 1970, UTC); None without an open one."""
+    """The start of the transaction (ms since 1970, UTC), also of a complete one; None
+    before the first."""
     partitions: tuple[TopicPartition, ...] = ()
     """The partitions in the transaction, sorted."""
 

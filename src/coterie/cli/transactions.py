@@ -1,0 +1,587 @@
+"""`coterie transactions`: list, describe, find hanging ones, abort (KIP-664)."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from coterie.cli.command import (
+    CLUSTER_OPTIONS,
+    EXECUTE_HINT,
+    Command,
+    add_execute_options,
+    on_cluster,
+    run_on_cluster,
+)
+from coterie.cli.durations import whole_duration_of
+from coterie.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from coterie.cli.command import Run
+    from coterie.cli.output.outcome import Failure, Item, Json, Outcome
+    from coterie.client.admin.transactions import (
+        HangingTransaction,
+        OpenTransaction,
+        ProducerState,
+        TransactionDescription,
+    )
+    from coterie.errors import CoterieError
+    from coterie.types import TopicPartition
+
+_STATES: Final = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "PrepareEpochFence",
+    "Dead",
+)
+_OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+_OLDER_THAN_MS: Final = 900_000
+
+
+# list
+
+
+def _declare_filters(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("filters", "A transaction matches all of them.")
+    add = group.add_argument
+    add(
+        "--state",
+        dest="states",
+        action="append",
+        choices=_STATES,
+        help="state; may be repeated",
+    )
+    add(
+        "--producer-id",
+        metavar="ID",
+        dest="producer_ids",
+        action="append",
+        type=int,
+        help="producer id; may be repeated",
+    )
+    add(
+        "--running-for",
+        metavar="DURATION",
+        type=whole_duration_of("milliseconds", least=1),
+        help="open transactions that are older, as in 10m (brokers of Kafka 3.8)",
+    )
+    add(
+        "--regex",
+        metavar="REGEX",
+        help="regular expression of transactional ids (brokers of Kafka 4.1)",
+    )
+
+
+async def list_transactions(run: Run) -> Outcome:
+    """Return a row for each transaction that matches the filters."""
+    from coterie.cli.output.outcome import Column, Failure, Outcome
+    from coterie.client.admin.transactions import TransactionState
+
+    options = run.options
+    # Brokers compare the start, which complete transactions have, too.
+    states = options.states or (_OPEN_STATES if options.running_for else ())
+    listed = await run.admin.list_transactions(
+        states=[TransactionState.read(each) for each in states],
+        producer_ids=options.producer_ids or (),
+        running_ms=options.running_for,
+        id_pattern=options.regex,
+    )
+    return Outcome(
+        schema="coterie.transactions.list",
+        columns=(
+            Column("transactional_id", "TRANSACTIONAL-ID"),
+            Column("state", "STATE"),
+            Column("producer_id", "PRODUCER-ID"),
+            Column("coordinator_id", "COORDINATOR"),
+        ),
+        items=tuple(
+            {
+                "transactional_id": each.transactional_id,
+                "state": each.state.value,
+                "producer_id": each.producer_id,
+                "coordinator_id": each.coordinator_id,
+                "error": None,
+            }
+            for each in listed.transactions
+        ),
+        failures=tuple(
+            Failure.of("node", node_id, error)
+            for node_id, error in listed.errors.items()
+        ),
+        summary={"transactions": len(listed.transactions)},
+    )
+
+
+LIST: Final = Command(
+    description="""\
+List transactions: the last one of each transactional id.
+
+The last transaction of an idle producer is complete; an open one is Ongoing.
+""",
+    examples="""\
+examples:
+  coterie transactions list
+      every transactional id of the cluster
+  coterie transactions list --state Ongoing --running-for 10m
+      transactions that are open for over ten minutes
+  coterie transactions list --producer-id 4001 --output json
+      the transactional id of a producer, for programs
+
+exit codes: 0 success, 1 a broker could not list its transactions, 2 usage error
+""",
+    options=(_declare_filters, *CLUSTER_OPTIONS),
+    run=on_cluster(list_transactions),
+)
+
+
+# describe
+
+
+def _declare_ids(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ids", metavar="ID", nargs="+", help="transactional id")
+
+
+async def describe_transactions(run: Run) -> Outcome:
+    """Return a row for each transactional id."""
+    from coterie.cli.output.outcome import (
+        Column,
+        Failure,
+        Outcome,
+        error_name,
+        show_duration,
+    )
+
+    described = await run.admin.describe_transactions(run.options.ids)
+    return Outcome(
+        schema="coterie.transactions.describe",
+        columns=(
+            Column("transactional_id", "TRANSACTIONAL-ID"),
+            Column("state", "STATE"),
+            Column("duration_ms", "DURATION", show=show_duration),
+            Column("timeout_ms", "TIMEOUT", show=show_duration),
+            Column("producer_id", "PRODUCER-ID"),
+            Column("producer_epoch", "EPOCH"),
+            Column("coordinator", "COORDINATOR"),
+            Column("started", "STARTED", is_wide=True),
+            Column("partitions", "PARTITIONS", show=_show_partitions),
+        ),
+        items=tuple(_described(run, each) for each in described.values.values()),
+        failures=tuple(
+            Failure("transaction", name, error_name(error), str(error))
+            for name, error in described.errors.items()
+        ),
+        summary={"transactions": len(described.values)},
+    )
+
+
+def _described(run: Run, each: TransactionDescription) -> Item:
+    started = each.started_ms
+    duration_ms = None
+    if started is not None and each.state.value in _OPEN_STATES:
+        duration_ms = max(run.io.now_ms() - started, 0)
+    return {
+        "transactional_id": each.transactional_id,
+        "state": each.state.value,
+        "duration_ms": duration_ms,
+        "timeout_ms": each.timeout_ms,
+        "producer_id": each.producer_id,
+        "producer_epoch": each.producer_epoch,
+        "coordinator": str(each.coordinator),
+        "coordinator_id": each.coordinator.node_id,
+        "started": _time(started),
+        "partitions": [f"{at.topic}:{at.partition}" for at in each.partitions],
+        "error": None,
+    }
+
+
+DESCRIBE: Final = Command(
+    description="Describe the current or last transaction of transactional ids.",
+    examples="""\
+examples:
+  coterie transactions describe payments-1
+      state, age and partitions of one transaction
+  coterie transactions describe payments-1 payments-2 --output json
+      several, with every field
+
+exit codes: 0 success, 1 a transactional id does not exist or could not be described,
+2 usage error
+""",
+    options=(_declare_ids, *CLUSTER_OPTIONS),
+    run=on_cluster(describe_transactions),
+)
+
+
+# producers
+
+
+def _declare_partitions(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "partitions",
+        metavar="TOPIC[:0,1,2]",
+        nargs="+",
+        help="topic, or some partitions of it",
+    )
+
+
+async def list_producers(run: Run) -> Outcome:
+    """Return a row for each producer of each partition."""
+    from coterie.cli.output.outcome import Column, Outcome
+
+    partitions, failures = await _choose_partitions(run)
+    described = await run.admin.describe_producers(partitions, progress=run.progress)
+    return Outcome(
+        schema="coterie.transactions.producers",
+        columns=(
+            Column("topic", "TOPIC"),
+            Column("partition", "PARTITION"),
+            Column("producer_id", "PRODUCER-ID"),
+            Column("producer_epoch", "EPOCH"),
+            Column("last_sequence", "LAST-SEQUENCE"),
+            Column("last_time", "LAST-WRITE"),
+            Column("transaction_start", "OPEN-SINCE-OFFSET"),
+            Column("coordinator_epoch", "COORDINATOR-EPOCH", is_wide=True),
+        ),
+        items=tuple(
+            _producer(at, each)
+            for at, states in described.values.items()
+            for each in states
+        ),
+        failures=(*failures, *_partition_failures(described.errors)),
+        summary={"partitions": len(described.values)},
+    )
+
+
+def _producer(at: TopicPartition, each: ProducerState) -> Item:
+    return {
+        "topic": at.topic,
+        "partition": at.partition,
+        "producer_id": each.producer_id,
+        "producer_epoch": each.producer_epoch,
+        "last_sequence": each.last_sequence,
+        "last_time": _time(each.last_timestamp_ms),
+        "transaction_start": each.transaction_start,
+        "coordinator_epoch": each.coordinator_epoch,
+        "error": None,
+    }
+
+
+PRODUCERS: Final = Command(
+    description="""\
+List the producers with recent records in partitions, and their open transactions.
+
+Only idempotent and transactional producers are known to brokers.
+""",
+    examples="""\
+examples:
+  coterie transactions producers orders
+      the producers of every partition of a topic
+  coterie transactions producers orders:0,1 --wide
+      of two partitions, with every column
+
+exit codes: 0 success, 1 a partition could not be described, 2 usage error
+""",
+    options=(_declare_partitions, *CLUSTER_OPTIONS),
+    run=on_cluster(list_producers),
+)
+
+
+# find-hanging
+
+
+def _declare_search(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "partitions",
+        metavar="TOPIC[:0,1,2]",
+        nargs="*",
+        help="topic, or some partitions of it",
+    )
+    add("--all", action="store_true", help="every partition, internal topics included")
+    add(
+        "--older-than",
+        metavar="DURATION",
+        type=whole_duration_of("milliseconds"),
+        default=_OLDER_THAN_MS,
+        help="time without a record of the transaction, as in 15m, at least "
+        "transaction.max.timeout.ms of the brokers (default 15m)",
+    )
+    add(
+        "--fail-if-found",
+        action="store_true",
+        help="exit code 3 when a transaction hangs",
+    )
+
+
+def find_hanging(options: argparse.Namespace) -> int:
+    """Find hanging transactions. Raises SettingError."""
+    if options.all == bool(options.partitions):
+        raise SettingError("name topics, or use --all for every partition")
+    return run_on_cluster(options, _find_hanging)
+
+
+async def _find_hanging(run: Run) -> Outcome:
+    from coterie.cli.output.outcome import Column, Outcome, show_duration
+
+    options = run.options
+    partitions, failures = await _choose_partitions(run)
+    found = await run.admin.find_hanging_transactions(
+        None if options.all else partitions,
+        older_than_ms=options.older_than,
+        progress=run.progress,
+    )
+    items = tuple(_hanging(run, each) for own in found.values.values() for each in own)
+    notes = tuple(
+        f"to end it: coterie transactions abort {each['topic']}:{each['partition']} "
+        f"--start-offset {each['start_offset']} --execute"
+        for each in items[:1]
+    )
+    return Outcome(
+        schema="coterie.transactions.find-hanging",
+        columns=(
+            Column("topic", "TOPIC"),
+            Column("partition", "PARTITION"),
+            Column("start_offset", "START-OFFSET"),
+            Column("idle_ms", "IDLE", show=show_duration),
+            Column("producer_id", "PRODUCER-ID"),
+            Column("producer_epoch", "EPOCH"),
+            Column("coordinator_epoch", "COORDINATOR-EPOCH", is_wide=True),
+            Column("last_time", "LAST-WRITE", is_wide=True),
+            Column("transactional_id", "TRANSACTIONAL-ID"),
+        ),
+        items=items,
+        failures=(*failures, *_partition_failures(found.errors)),
+        summary={"partitions": len(found.values), "hanging": len(items)},
+        notes=notes or ("no hanging transaction was found",),
+        is_condition_true=bool(options.fail_if_found and items),
+    )
+
+
+def _hanging(run: Run, each: HangingTransaction) -> Item:
+    return {
+        **_open(each.transaction),
+        "idle_ms": max(run.io.now_ms() - each.last_timestamp_ms, 0),
+        "last_time": _time(each.last_timestamp_ms),
+        "transactional_id": each.transactional_id,
+        "error": None,
+    }
+
+
+FIND_HANGING: Final = Command(
+    description="""\
+Find hanging transactions: open in a partition, but unknown to their coordinator.
+
+Consumers with isolation.level=read_committed stop at such a transaction, and nothing
+ends it but `coterie transactions abort`. The search sends one request to each broker
+for its partitions, and asks the coordinators about the producers that it finds.
+""",
+    examples="""\
+examples:
+  coterie transactions find-hanging --all
+      in every partition of the cluster
+  coterie transactions find-hanging orders payments:0 --older-than 1h
+      in some partitions, without a record for an hour
+  coterie transactions find-hanging --all --fail-if-found --output json
+      for monitoring
+
+exit codes: 0 success, 1 a partition or broker could not be checked, 2 usage error,
+3 --fail-if-found is true
+""",
+    options=(_declare_search, *CLUSTER_OPTIONS),
+    run=find_hanging,
+)
+
+
+# abort
+
+
+def _declare_abort(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("partitions", metavar="TOPIC:PARTITION", help="partition")
+    parser.add_argument(
+        "--start-offset",
+        metavar="OFFSET",
+        type=int,
+        required=True,
+        help="first offset of the transaction, as find-hanging prints it",
+    )
+    group = add_execute_options(parser)
+    group.add_argument(
+        "--force",
+        action="store_true",
+        help="abort a transaction that its coordinator still has",
+    )
+
+
+def abort(options: argparse.Namespace) -> int:
+    """Show or abort a transaction. Raises SettingError."""
+    from coterie.operations.selection import TopicSelector
+
+    selector = TopicSelector.parse(options.partitions)
+    if selector.partitions is None or len(selector.partitions) != 1:
+        raise SettingError(
+            f"{options.partitions!r} is not one partition; write for example orders:0"
+        )
+    options.partitions = [options.partitions]
+    return run_on_cluster(options, _abort)
+
+
+async def _abort(run: Run) -> Outcome:
+    from coterie.cli.output.emit import confirm, is_interactive
+
+    options = run.options
+    ((at,), _) = await _choose_partitions(run)
+    transaction = await _find_open(run, at)
+    if not options.force:
+        found = await run.admin.find_hanging_transactions([at], older_than_ms=0)
+        if transaction not in (each.transaction for each in found.one(at)):
+            raise _not_hanging(transaction)
+    if not (options.execute or options.yes):
+        return _abort_outcome(transaction, "planned", EXECUTE_HINT)
+    if not options.yes and is_interactive(run.io):
+        preview = _abort_outcome(transaction, "planned")
+        if not confirm(run.io, preview, options, "Abort this transaction?"):
+            return _abort_outcome(transaction, "planned", "nothing was written")
+    results = await run.admin.abort_transactions([transaction])
+    error: CoterieError | None = results.errors.get(transaction)
+    return _abort_outcome(transaction, "aborted", error=error)
+
+
+async def _find_open(run: Run, at: TopicPartition) -> OpenTransaction:
+    from coterie.client.admin.transactions import OpenTransaction
+    from coterie.errors import OperationRefused
+
+    states = (await run.admin.describe_producers([at])).one(at)
+    for each in states:
+        if each.transaction_start == run.options.start_offset:
+            return OpenTransaction.of(at, each)
+    others = [
+        str(each.transaction_start)
+        for each in states
+        if each.transaction_start is not None
+    ]
+    known = f"open ones start at {', '.join(others)}" if others else "none is open"
+    raise OperationRefused(
+        f"{at.topic}:{at.partition} has no open transaction that starts at "
+        f"{run.options.start_offset}; {known}"
+    )
+
+
+def _not_hanging(transaction: OpenTransaction) -> CoterieError:
+    from coterie.errors import OperationRefused
+
+    return OperationRefused(
+        f"the transaction of producer {transaction.producer_id} does not hang: its "
+        "coordinator has it, and ends it after the producer's time-out; see "
+        f"`coterie transactions list --producer-id {transaction.producer_id}`. "
+        "An abort marker in one partition would split it; use --force to write one"
+    )
+
+
+def _abort_outcome(
+    transaction: OpenTransaction,
+    result: str,
+    *notes: str,
+    error: CoterieError | None = None,
+) -> Outcome:
+    from coterie.cli.output.outcome import Column, Outcome, error_item, show_error
+
+    return Outcome(
+        schema="coterie.transactions.abort",
+        columns=(
+            Column("topic", "TOPIC"),
+            Column("partition", "PARTITION"),
+            Column("start_offset", "START-OFFSET"),
+            Column("producer_id", "PRODUCER-ID"),
+            Column("producer_epoch", "EPOCH"),
+            Column("result", "RESULT"),
+            Column("error", "ERROR", is_wide=error is None, show=show_error),
+        ),
+        items=(
+            {
+                **_open(transaction),
+                "result": "failed" if error else result,
+                "error": error_item(error),
+            },
+        ),
+        summary={"executed": result == "aborted", "transactions": 1},
+        notes=(f"error: {error}", *notes) if error else notes,
+    )
+
+
+ABORT: Final = Command(
+    description="""\
+Abort a hanging transaction in one partition, by a marker that its leader writes.
+
+Without --force only a transaction that its coordinator does not have is aborted: see
+`coterie transactions find-hanging`. It needs CLUSTER_ACTION on the cluster.
+""",
+    examples="""\
+examples:
+  coterie transactions abort orders:0 --start-offset 1500
+      show the transaction, and write nothing
+  coterie transactions abort orders:0 --start-offset 1500 --execute
+      abort it, after a question at a terminal
+
+exit codes: 0 success, 1 the transaction does not hang, does not exist or could not be
+aborted, 2 usage error
+""",
+    options=(_declare_abort, *CLUSTER_OPTIONS),
+    run=abort,
+)
+
+
+# Shared by the commands above.
+
+
+async def _choose_partitions(
+    run: Run,
+) -> tuple[tuple[TopicPartition, ...], tuple[Failure, ...]]:
+    """Return the partitions that the options name, and the failures of topics."""
+    from coterie.cli.output.outcome import Failure
+    from coterie.operations.selection import TopicSelector, resolve_partitions
+
+    selectors = [TopicSelector.parse(each) for each in run.options.partitions]
+    chosen = await resolve_partitions(run.admin, selectors)
+    failures = (Failure.of("topic", *each) for each in chosen.errors)
+    return chosen.partitions, tuple(failures)
+
+
+def _partition_failures(
+    errors: Mapping[TopicPartition, CoterieError],
+) -> tuple[Failure, ...]:
+    from coterie.cli.output.outcome import Failure
+
+    return tuple(
+        Failure.of("partition", f"{at.topic}:{at.partition}", error)
+        for at, error in errors.items()
+    )
+
+
+def _open(transaction: OpenTransaction) -> dict[str, Json]:
+    return {
+        "topic": transaction.partition.topic,
+        "partition": transaction.partition.partition,
+        "start_offset": transaction.start,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "coordinator_epoch": transaction.coordinator_epoch,
+    }
+
+
+def _time(at_ms: int | None) -> str | None:
+    """Return a time in ISO 8601; None for an unknown one."""
+    from coterie.operations.plan_files import utc_text
+
+    return None if at_ms is None or at_ms < 0 else utc_text(at_ms)
+
+
+def _show_partitions(value: Json) -> str:
+    """Return at most three partitions, and the number of the others."""
+    assert isinstance(value, list)
+    more = f" and {len(value) - 3} more" if len(value) > 3 else ""
+    return ",".join(map(str, value[:3])) + more if value else "-"
