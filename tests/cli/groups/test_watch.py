@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -130,16 +131,67 @@ def test_an_invalid_interval_is_refused(shell: Shell, value: str) -> None:
     assert exited.value.code == 2
 
 
-def test_the_table_is_redrawn_at_a_terminal(shell: Shell) -> None:
-    line = ["groups", "watch", "--count", "2", "--interval", "0"]
-    options = make_parser(find_command(["groups", "watch"])).parse_args(line)
+def watch_at_terminal(*arguments: str) -> tuple[int, str]:
+    """Run `watch` at a terminal without keys; return the exit code and the output."""
+    line = ["groups", "watch", "--interval", "0", *arguments]
+    options = make_parser(find_command(line)).parse_args(line)
     io = emit.CommandIO(stdout=Terminal(), stderr=StringIO())
-    assert run_on_cluster(options, watch, io) == 0
-    shown = io.stdout
-    assert isinstance(shown, StringIO)
-    assert "orders" in shown.getvalue()
-    # The second table starts where the first one started, three lines above.
-    assert shown.getvalue().count("\x1b[4A\r") == 1
+    code = run_on_cluster(options, watch, io)
+    assert isinstance(io.stdout, StringIO)
+    return code, io.stdout.getvalue()
+
+
+@pytest.mark.usefixtures("shell")
+def test_the_screen_is_redrawn_and_the_last_table_stays() -> None:
+    code, shown = watch_at_terminal("--count", "2")
+    assert code == 0
+    assert shown.startswith("\x1b[?1049h")
+    drawn, left, after = shown.partition("\x1b[?1049l")
+    assert left
+    assert drawn.count("\x1b[H") >= 3
+    assert "measured at" in drawn
+    assert "orders  Stable" in drawn
+    assert "orders  Stable" in after
+
+
+def test_the_screen_says_since_when_the_figures_are_stale(shell: Shell) -> None:
+    def fail_second(measurements: int) -> None:
+        if measurements == 2:
+            raise ConnectionLost("broker:9092 hung up")
+
+    assert isinstance(shell.admin, MovingAdmin)
+    shell.admin.before_measurement = fail_second
+    code, shown = watch_at_terminal("--count", "2")
+    assert code == 1
+    frame = shown.partition("\x1b[?1049l")[0].split("\x1b[H")[-1]
+    assert re.search(r"stale since ..:..:.. \(broker:9092 hung up\)", frame)
+    assert "orders  Stable" in frame
+
+
+@pytest.mark.usefixtures("usual_ctrl_c")
+def test_the_screen_is_restored_after_ctrl_c(shell: Shell) -> None:
+    def interrupt(measurements: int) -> None:
+        if measurements == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    assert isinstance(shell.admin, MovingAdmin)
+    shell.admin.before_measurement = interrupt
+    terminal = Terminal()
+    line = ["groups", "watch", "--interval", "0"]
+    options = make_parser(find_command(line)).parse_args(line)
+    with pytest.raises(KeyboardInterrupt):
+        run_on_cluster(options, watch, emit.CommandIO(terminal, StringIO()))
+    assert terminal.getvalue().endswith("\x1b[?7h\x1b[?25h\x1b[?1049l")
+
+
+@pytest.mark.usefixtures("shell")
+def test_a_terminal_without_a_cursor_gets_plain_tables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    _, shown = watch_at_terminal("--count", "1")
+    assert "orders  Stable" in shown
+    assert "\x1b" not in shown
 
 
 def test_watch_ends_when_stdout_is_closed(

@@ -10,7 +10,7 @@ import pytest
 from coterie.cli.output.emit import ProgressBar
 from coterie.cli.output.outcome import Column, Item, Role, show_duration
 from coterie.cli.output.tables import cells
-from coterie.cli.output.terminal import LiveTable, lay_out, shortened, terminal_table
+from coterie.cli.output.terminal import lay_out, shortened, terminal_table
 
 COLUMNS = (Column("name", "NAME"), Column("end", "LOG-END-OFFSET"))
 ITEM: Item = {"name": "a-rather-long-name", "end": 1234567}
@@ -34,14 +34,6 @@ def test_a_wide_terminal_has_one_line_per_row() -> None:
         "NAME                LOG-END-OFFSET",
         "a-rather-long-name         1234567",
     ]
-
-
-def test_a_live_table_shows_rows_and_lines_below() -> None:
-    stdout = Terminal()
-    with LiveTable(stdout) as table:
-        table.show(COLUMNS, [ITEM], ["a note"])
-    assert "a-rather-long-name" in stdout.getvalue()
-    assert "a note" in stdout.getvalue()
 
 
 def test_a_column_that_has_no_space_is_named_below() -> None:
@@ -135,35 +127,6 @@ def test_rows_of_errors_are_red_unless_colors_are_refused(
     assert "\x1b[31m" not in terminal_table(COLUMNS, [failed], width=80)
     monkeypatch.setenv("TERM", "dumb")
     assert "\x1b" not in terminal_table(COLUMNS, [failed], width=80)
-
-
-def test_a_live_table_replaces_the_lines_drawn_before() -> None:
-    stdout = Terminal()
-    with LiveTable(stdout) as table:
-        table.show(COLUMNS, [ITEM], ["a note"])
-        first = len(stdout.getvalue())
-        table.show(COLUMNS, [ITEM], [])
-        assert stdout.getvalue()[first:].startswith("\x1b[3A\r")
-        assert stdout.getvalue().endswith("\x1b[K\n\x1b[J")
-        assert "\x1b[?25h" not in stdout.getvalue()
-    assert stdout.getvalue().endswith("\x1b[?25h")
-
-
-def test_a_live_table_is_cut_to_the_screen_and_complete_at_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("LINES", "6")
-    monkeypatch.setenv("COLUMNS", "80")
-    stdout = Terminal()
-    items: list[Item] = [{"name": f"group-{each}", "end": each} for each in range(9)]
-    with LiveTable(stdout) as table:
-        table.show(COLUMNS, items, [])
-        drawn = stdout.getvalue()
-        assert drawn.count("\n") == 5
-        assert "group-2" in drawn
-        assert "group-3" not in drawn
-    assert "\x1b[5A\r" in stdout.getvalue()
-    assert "group-8" in stdout.getvalue()
 
 
 def test_progress_starts_after_a_second_and_is_erased() -> None:

@@ -21,6 +21,7 @@ from coterie.cli.output.outcome import (
     first_names,
     show_duration,
     show_error,
+    sort_items,
 )
 from coterie.client.admin.groups import GroupDescription, MemberDescription
 from coterie.errors import SettingError
@@ -178,14 +179,7 @@ def _sort(rows: Sequence[Item], wanted: str, columns: Sequence[Column]) -> list[
     if (key := keys.get(wanted.lower())) is None:
         known = ", ".join(each.key for each in columns)
         raise SettingError(f"--sort: unknown column {wanted!r}; columns are {known}")
-
-    def rank(item: Item) -> tuple[bool, float, str]:
-        value = item[key]
-        if isinstance(value, int | float):
-            return False, -value, ""
-        return value is None, 0, str(value)
-
-    return sorted(rows, key=rank)
+    return sort_items(rows, key)
 
 
 def _notes(report: GroupLagReport) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ repeatedly."""
 from __future__ import annotations
 
 import argparse
-from contextlib import ExitStack
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import CLUSTER_OPTIONS, Command, run_on_cluster
@@ -14,7 +14,8 @@ from coterie.cli.groups.selection import add_selection_options, read_selection
 from coterie.errors import CoterieError, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
+    from datetime import datetime
 
     from coterie.cli.command import Run
     from coterie.cli.groups.lag_report import Rows
@@ -50,57 +51,219 @@ async def watch(run: Run) -> Exit:
 
     It ends after --count measurements, or when stdout is closed.
     """
+    import os
+    from io import StringIO
+
+    from coterie.cli.output.emit import ProgressBar
+    from coterie.cli.output.terminal import PLAIN_TERMINALS
+
+    is_plain = os.environ.get("TERM") in PLAIN_TERMINALS
+    if run.options.output == "jsonl" or not run.io.stdout.isatty() or is_plain:
+        return await _append(run)
+    # A progress bar would overwrite rows.
+    return await _OnScreen(run._replace(progress=ProgressBar(StringIO()))).watch()
+
+
+async def _append(run: Run) -> Exit:
+    """Print one measurement after another."""
     import asyncio
     from itertools import count
 
-    from coterie.cli.output.outcome import failed_outcome
-
-    watcher = _Watcher(run)
-    with ExitStack() as stack:
-        show = _make_show(run, stack)
-        for number in count(1):
-            try:
-                outcome = await watcher.measure()
-            except SettingError:
-                raise
-            # A broker may be available again at the next measurement.
-            except CoterieError as error:
-                outcome = failed_outcome(error)
-            is_open = show(outcome)
-            if number == run.options.count or not is_open:
-                break
-            await asyncio.sleep(run.options.interval)
-    return outcome.exit_code
-
-
-def _make_show(run: Run, stack: ExitStack) -> Callable[[Outcome], bool]:
-    """Return a function that shows an outcome, and returns False when stdout is closed.
-
-    On a terminal one table is redrawn; elsewhere each outcome is appended.
-    """
     from coterie.cli.output import emit
     from coterie.cli.output.outcome import printable
 
-    options, io = run.options, run.io
-    if options.output == "jsonl" or not io.stdout.isatty():
+    watcher = _Watcher(run)
+    for number in count(1):
+        outcome = await watcher.measure()
+        run.progress.clear()
+        is_open = emit.write(run.io.stdout, emit.render(outcome, run.options, run.io))
+        lines = emit.stderr_lines(outcome)
+        emit.write(run.io.stderr, [f"{printable(line)}\n" for line in lines])
+        if number == run.options.count or not is_open:
+            break
+        await asyncio.sleep(run.options.interval)
+    return outcome.exit_code
 
-        def append(outcome: Outcome) -> bool:
-            is_open = emit.write(io.stdout, emit.render(outcome, options, io))
-            lines = emit.stderr_lines(outcome)
-            emit.write(io.stderr, [f"{printable(line)}\n" for line in lines])
-            return is_open
 
-        return append
-    from coterie.cli.output.terminal import LiveTable
+class _OnScreen:
+    """The loop of `watch` at a terminal: measurements, keys, resizes and signals."""
 
-    table = stack.enter_context(LiveTable(io.stdout))
+    def __init__(self, run: Run) -> None:
+        import asyncio
 
-    def redraw(outcome: Outcome) -> bool:
-        columns = emit.visible_columns(outcome, options)
-        table.show(columns, outcome.items, emit.stderr_lines(outcome))
+        from coterie.cli.groups.watch_view import ShownRows, WatchState
+        from coterie.cli.output.screen import Screen
+
+        self._run = run
+        self._watcher = _Watcher(run)
+        self._screen = Screen(run.io.stdout)
+        self._state = WatchState(run.options.interval)
+        self._drawn: tuple[WatchState, int, ShownRows] | None = None
+        """The last rows, with what they were laid out for."""
+        self._wake = asyncio.Event()
+        self._keys: list[str] = []
+        self._signals: list[int] = []
+        self._is_due = True
+        self._measured = 0
+        """The number of measurements that have ended."""
+        self._last: Outcome | None = None
+        """The last measurement."""
+
+    async def watch(self) -> Exit:
+        """Watch until a key, a signal or --count ends it, then print the last table."""
+        import os
+        import signal
+
+        from coterie.cli.output import emit
+        from coterie.cli.output.outcome import Exit
+
+        with self._screen, handle_signals(self._on_signal) as handled:
+            await self._run_loop()
+        if self._signals:
+            # End as the signal would have ended the program.
+            signum = self._signals[-1]
+            assert signum in handled, "only handled signals are recorded"
+            signal.signal(signum, signal.SIG_DFL)
+            os.kill(os.getpid(), signum)
+        if self._last is None:
+            return Exit.OK
+        return Exit(emit.emit(self._last, self._run.options, self._run.io))
+
+    async def _run_loop(self) -> None:
+        import asyncio
+
+        from coterie.cli.output.screen import keys_of
+
+        tasks: set[asyncio.Task[None]] = set()
+        try:
+            with keys_of(self._screen, self._on_keys):
+                while True:
+                    if self._is_due and not any(not each.done() for each in tasks):
+                        tasks = {asyncio.ensure_future(self._measure())}
+                    is_open = self._draw()
+                    if not is_open or self._has_ended():
+                        return
+                    # The clock of the screen has seconds.
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._wake.wait(), 1.0)
+                    self._wake.clear()
+                    for each in tasks:
+                        if each.done():
+                            each.result()  # Raises what is not a failed measurement.
+                    if not self._apply_keys():
+                        return
+        finally:
+            for each in tasks:
+                each.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _measure(self) -> None:
+        import asyncio
+        from dataclasses import replace
+
+        from coterie.cli.groups.watch_view import with_outcome
+        from coterie.cli.output import emit
+
+        self._is_due = False
+        self._state = replace(self._state, pending_since=self._now())
+        try:
+            outcome = await self._watcher.measure()
+            columns = emit.visible_columns(outcome, self._run.options)
+        except BaseException:
+            self._wake.set()
+            raise
+        self._last = outcome
+        self._measured += 1
+        self._state = with_outcome(self._state, outcome, columns, self._now())
+        self._wake.set()
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._run.options.interval, self._become_due)
+
+    def _become_due(self) -> None:
+        if not self._state.is_paused:
+            self._is_due = True
+            self._wake.set()
+
+    def _has_ended(self) -> bool:
+        count = self._run.options.count
+        return bool(self._signals) or (count is not None and self._measured >= count)
+
+    def _now(self) -> datetime:
+        return self._run.io.clock().astimezone()
+
+    def _draw(self) -> bool:
+        from dataclasses import replace
+
+        from coterie.cli.groups import watch_view
+
+        width, height = self._screen.size
+        state = replace(self._state, has_keys=self._screen.has_keys)
+        rows = None
+        if self._drawn is not None:
+            before, width_before, rows_before = self._drawn
+            if width == width_before and watch_view.has_same_rows(before, state):
+                rows = rows_before
+        if rows is None:
+            encoding = self._run.io.stdout.encoding
+            rows = watch_view.shown_rows(state, width, encoding)
+        self._state, self._drawn = state, (state, width, rows)
+        self._frame = watch_view.frame_of(state, rows, self._now(), width, height)
+        return self._screen.draw(self._frame.lines)
+
+    def _on_keys(self, keys: Iterable[str]) -> None:
+        self._keys += keys
+        self._wake.set()
+
+    def _apply_keys(self) -> bool:
+        """Apply the keys that were pressed; return False when one ends the program."""
+        from coterie.cli.groups.watch_view import Action, with_key
+
+        keys, self._keys = self._keys, []
+        for key in keys:
+            self._state, action = with_key(self._state, key, self._frame)
+            if action is Action.QUIT:
+                return False
+            if action is Action.MEASURE:
+                self._is_due = True
         return True
 
-    return redraw
+    def _on_signal(self, signum: int) -> None:
+        import os
+        import signal
+
+        if signum == getattr(signal, "SIGTSTP", None):
+            self._screen.leave()
+            os.kill(os.getpid(), signal.SIGSTOP)
+            # Here the program was continued.
+            self._screen.enter()
+        elif signum != getattr(signal, "SIGWINCH", None):
+            self._signals.append(signum)
+        self._wake.set()
+
+
+@contextmanager
+def handle_signals(on_signal: Callable[[int], None]) -> Iterator[frozenset[int]]:
+    """Call a function for signals that end or suspend a program, and for resizes.
+
+    Ctrl-C is not among them: asyncio cancels the main task for it.
+    """
+    import asyncio
+    import signal
+
+    loop = asyncio.get_running_loop()
+    handled = set()
+    for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP", "SIGWINCH"):
+        signum = getattr(signal, name, None)
+        # Windows has few signals; handlers need the main thread.
+        with suppress(NotImplementedError, RuntimeError, ValueError):
+            if signum is not None:
+                loop.add_signal_handler(signum, on_signal, signum)
+                handled.add(signum)
+    try:
+        yield frozenset(handled)
+    finally:
+        for signum in handled:
+            loop.remove_signal_handler(signum)
 
 
 class _Watcher:
@@ -112,7 +275,20 @@ class _Watcher:
         self._measured_ms = 0
 
     async def measure(self) -> Outcome:
-        """Fetch the lag and return a row for each group, with its rates."""
+        """Return a row for each group, with its rates, or a failed outcome.
+
+        Raises SettingError. After other errors, the next measurement may succeed.
+        """
+        from coterie.cli.output.outcome import failed_outcome
+
+        try:
+            return await self._measure()
+        except SettingError:
+            raise
+        except CoterieError as error:
+            return failed_outcome(error)
+
+    async def _measure(self) -> Outcome:
         from coterie.cli.groups.lag_report import (
             RATE_COLUMNS,
             lag_outcome,
@@ -160,15 +336,19 @@ class _Watcher:
 
 WATCH: Final = Command(
     description="""\
-Watch the lag of groups: a table that is redrawn every few seconds, until Ctrl-C.
+Watch the lag of groups: a table that is redrawn every few seconds, until q or Ctrl-C.
 
 READ/S and WRITTEN/S are offsets per second since the last measurement. CATCH-UP is the
-time until the lag is 0 at these rates, and "-" when it never is. In a pipe one table
-follows another; --output jsonl writes a line for each group and measurement, with
-observed_at.
+time until the lag is 0 at these rates, and "-" when it never is.
 
-A measurement that fails is reported, and the next one is tried. Ctrl-C ends the command
-with 130; --count, or a closed stdout, with the exit code of the last measurement.
+Keys: q quits, space pauses, r measures now, arrows and pages scroll, s sorts by the
+next column and S reverses, / filters, ? lists the keys. After a failed measurement, or
+when no broker responds, the screen says since when its figures are stale, and why; the
+next measurement is tried. At the end the last table is printed below the prompt.
+
+In a pipe one table follows another; --output jsonl writes a line for each group and
+measurement, with observed_at. Ctrl-C ends the command with 130; q, --count and a closed
+stdout with the exit code of the last measurement.
 """,
     examples="""\
 examples:

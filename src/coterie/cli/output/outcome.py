@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Final, TypeAlias
@@ -209,18 +209,30 @@ def show(column: Column, item: Item) -> str:
     return printable(column.show(value) if column.show else show_value(value))
 
 
+def sort_items(items: Iterable[Item], key: str) -> list[Item]:
+    """Return items sorted by a key: numbers descending, unknown values last."""
+
+    def rank(item: Item) -> tuple[bool, float, str]:
+        value = item[key]
+        if isinstance(value, int | float):
+            return False, -value, ""
+        return value is None, 0, str(value)
+
+    return sorted(items, key=rank)
+
+
 def show_value(value: Json) -> str:
     """Return the text of a value."""
     if value is None or value == "":
         return MISSING
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, str | int | float):
+        return str(value)
     if isinstance(value, Mapping):
         pairs = (f"{key}:{show_value(each)}" for key, each in value.items())
         return ";".join(pairs) or MISSING
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return ",".join(show_value(each) for each in value) or MISSING
-    return str(value)
+    return ",".join(show_value(each) for each in value) or MISSING
 
 
 def show_duration(value: Json) -> str:

@@ -14,16 +14,14 @@ Identities and numbers are never broken or shortened.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import zip_longest
-from types import TracebackType
-from typing import Final, NamedTuple, Self, TextIO
+from typing import Final, NamedTuple, Self
 
-from coterie.cli.output.outcome import Column, Item, Role, printable
+from coterie.cli.output.outcome import Column, Item, Role
 from coterie.cli.output.tables import (
     align,
     cell_texts,
@@ -33,10 +31,11 @@ from coterie.cli.output.tables import (
     is_number,
 )
 
-_BOLD: Final = "\x1b[1m"
-_RED: Final = "\x1b[31m"
+BOLD: Final = "\x1b[1m"
+RED: Final = "\x1b[31m"
 _PLAIN: Final = "\x1b[0m"
-_STYLES: Final = re.compile(r"\x1b\[\d+m")
+PLAIN_TERMINALS: Final = frozenset({"dumb", "unknown"})
+"""Values of TERM for terminals without styles and without a cursor to move."""
 _GAP: Final = "  "
 _ID_LEAST: Final = 15
 """The least width of an id: "consumer-…-4f2a" still has its kind and its end."""
@@ -61,7 +60,7 @@ class Fit(Enum):
 
 
 class TerminalTable(NamedTuple):
-    """A table as lines for a terminal."""
+    """A table as lines for a terminal, without styles."""
 
     header: list[str]
     rows: list[list[str]]
@@ -155,7 +154,9 @@ def terminal_table(
     table = lay_out(columns, items, width, encoding)
     if table.left_out and fit is not Fit.USUAL:
         return "".join(f"{line}\n" for line in _blocks(columns, items, encoding))
-    lines = [*table.header, *(line for row in table.rows for line in row)]
+    lines = [styled(line, BOLD) for line in table.header]
+    for item, row in zip(items, table.rows, strict=True):
+        lines += [styled(line, row_style(item)) for line in row]
     lines += left_out_note(table.left_out, width)
     return "".join(f"{line}\n" for line in lines)
 
@@ -194,15 +195,13 @@ def lay_out(
     ellipsis = ellipsis if len(ellipsis) == 1 else "..."
     rows_of_lines = []
     above: list[str] = []
-    for at, item in enumerate(items):
+    for at in range(len(items)):
         before, above = above, _identities_above(lanes, widths, at)
         lines = _row_lines(lanes, widths, at, len(above), ellipsis)
         if above != before:
             lines = [*_lines_above(lanes, widths, above, width), *lines]
-        style = _RED if item.get("error") else ""
-        rows_of_lines.append([_styled(line, style) for line in lines])
-    header = [_styled(each, _BOLD) for each in _header(lanes, widths)]
-    return TerminalTable(header, rows_of_lines, left_out)
+        rows_of_lines.append(lines)
+    return TerminalTable(_header(lanes, widths), rows_of_lines, left_out)
 
 
 def _header(lanes: Sequence[_Lane], widths: Sequence[int]) -> list[str]:
@@ -400,12 +399,12 @@ def wrapped(text: str, width: int) -> list[str]:
             continue
         if line:
             lines.append(line)
-        *full, line = _folded(word, width)
+        *full, line = folded(word, width)
         lines += full
     return [*lines, line]
 
 
-def _folded(word: str, width: int) -> Iterator[str]:
+def folded(word: str, width: int) -> Iterator[str]:
     """Yield the parts of a word that each fit a width; a part has one character or
     more.
     """
@@ -428,67 +427,19 @@ def _blocks(
     ):
         if at:
             yield ""
-        style = _RED if item.get("error") else ""
         for column, text in zip(columns, row, strict=True):
-            title = _styled(align(column.title, titles, False), _BOLD)
-            yield f"{title}{_GAP}{_styled(text, style)}"
+            title = styled(align(column.title, titles, False), BOLD)
+            yield f"{title}{_GAP}{styled(text, row_style(item))}"
 
 
-def _styled(line: str, style: str) -> str:
+def row_style(item: Item) -> str:
+    """Return the style of an item's row."""
+    return RED if item.get("error") else ""
+
+
+def styled(line: str, style: str) -> str:
     """Return a line in a style, unless the terminal has none (https://no-color.org)."""
-    has_colors = not os.environ.get("NO_COLOR") or style == _BOLD
-    if not style or not has_colors or os.environ.get("TERM") in {"dumb", "unknown"}:
+    has_colors = not os.environ.get("NO_COLOR") or style == BOLD
+    if not style or not has_colors or os.environ.get("TERM") in PLAIN_TERMINALS:
         return line
     return f"{style}{line}{_PLAIN}"
-
-
-class LiveTable:
-    """A table that is redrawn in place; the last one stays on the screen."""
-
-    def __init__(self, stdout: TextIO) -> None:
-        self._stdout = stdout
-        self._lines: list[str] = []
-        self._is_cut = False
-        """Set when the screen had no room for all lines."""
-        self._height = 0
-        """Rows of the screen that the drawn lines take."""
-
-    def __enter__(self) -> Self:
-        self._stdout.write("\x1b[?25l")
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._is_cut:
-            self._draw(self._lines)
-        self._stdout.write("\x1b[?25h")
-        self._stdout.flush()
-
-    def show(
-        self, columns: Sequence[Column], items: Sequence[Item], below: Iterable[str]
-    ) -> None:
-        """Draw a table with lines of text below it."""
-        size = shutil.get_terminal_size()
-        table = lay_out(columns, items, size.columns)
-        self._lines = [*table.header, *(line for row in table.rows for line in row)]
-        self._lines += left_out_note(table.left_out, size.columns)
-        for each in below:
-            self._lines += wrapped(printable(each), size.columns)
-        # The cursor takes the last line of the screen.
-        self._is_cut = len(self._lines) >= size.lines
-        cut = [*self._lines[: size.lines - 2], "..."]
-        self._draw(cut if self._is_cut else self._lines)
-
-    def _draw(self, lines: Sequence[str]) -> None:
-        """Replace what was drawn before."""
-        up = f"\x1b[{self._height}A\r" if self._height else ""
-        text = "".join(f"{line}\x1b[K\n" for line in lines)
-        self._stdout.write(f"{up}{text}\x1b[J")
-        self._stdout.flush()
-        width = shutil.get_terminal_size().columns
-        taken = (cells(_STYLES.sub("", each)) for each in lines)
-        self._height = sum(max(1, -(-each // width)) for each in taken)
