@@ -8,7 +8,7 @@ import pytest
 
 from coterie.errors import SettingError
 from coterie.wire.api import ADVERTISED, ApiKey, api_of
-from coterie.wire.releases import load_release, release_names
+from coterie.wire.releases import closest_release, load_release, release_names
 from coterie.wire.schema import Versions
 from tools import kafka_releases
 
@@ -146,3 +146,19 @@ def test_settings_are_the_defaults_of_the_release(
     name: str, settings: dict[str, str]
 ) -> None:
     assert load_release(name).settings == settings
+
+
+@pytest.mark.parametrize("name", release_names())
+def test_the_closest_release_is_known_by_api_versions(name: str) -> None:
+    shipped = load_release(name).shipped
+    closest = closest_release(shipped)
+    assert load_release(closest).shipped == shipped
+
+
+def test_a_newer_broker_has_the_newest_release_and_a_plus() -> None:
+    newest = release_names()[-1]
+    shipped = dict(load_release(newest).shipped)
+    assert closest_release(shipped) == newest
+    produce = shipped[0]
+    shipped[0] = Versions(produce.low, produce.high + 1)
+    assert closest_release(shipped) == f"{newest}+"

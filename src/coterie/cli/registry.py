@@ -112,6 +112,12 @@ COMMANDS: Final = (
         ("abort", "Abort a hanging transaction", "transactions:ABORT"),
     ),
     *_family(
+        "cluster",
+        ("describe", "Describe brokers and their releases", "cluster:DESCRIBE"),
+        ("features", "List finalized and supported features", "cluster:FEATURES"),
+        ("health", "Check partitions and brokers", "cluster:HEALTH"),
+    ),
+    *_family(
         "users",
         ("add", "Add a user to a server's data, or set a password", "users:ADD"),
         ("list", "List the users in a server's data", "users:LIST"),
@@ -195,6 +201,7 @@ FAMILIES: Final = {
     "config": "Inspect and test connection settings",
     "groups offsets": "Manage committed offsets",
     "users": "Manage SASL/SCRAM users",
+    "cluster": "Describe and check a cluster",
     "topics": "Manage topics and their records",
     "topics records": "Produce and read records",
     "topics configs": "Manage configurations of topics",

@@ -69,6 +69,7 @@ class SyncAdmin:
         self._thread.close()
 
     describe_cluster = _blocking(AdminClient.describe_cluster)
+    describe_api_versions = _blocking(AdminClient.describe_api_versions)
     list_groups = _blocking(AdminClient.list_groups)
     describe_groups = _blocking(AdminClient.describe_groups)
     delete_groups = _blocking(AdminClient.delete_groups)

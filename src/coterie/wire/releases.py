@@ -96,6 +96,30 @@ def load_release(name: str) -> Release:
     )
 
 
+def closest_release(versions: Mapping[int, Versions]) -> str:
+    """Return the Kafka release whose API versions are most like a broker's, the newest
+    of several; with a "+" when the broker serves newer versions than every release.
+    """
+    closest, most = "", -1
+    newer: set[int] = set()
+    for name in release_names():
+        shipped = load_release(name).shipped
+        same = sum(
+            1 for key, each in shipped.items() if versions.get(key, NO_VERSIONS) == each
+        )
+        # APIs that the broker has and the release lacks tell it apart, too.
+        same -= len(versions.keys() - shipped.keys())
+        newer = {
+            key
+            for key, each in versions.items()
+            if key in shipped and each.high > shipped[key].high
+        }
+        if same >= most or not closest:
+            closest, most = name, same
+    is_newest = closest == release_names()[-1]
+    return f"{closest}+" if is_newest and newer else closest
+
+
 def _known_name(name: str, names: tuple[str, ...]) -> str:
     parts = name.strip().split(".")
     if parts == ["0", "11"]:

@@ -87,6 +87,7 @@ def read_failing(records: ServerShell, line: str) -> list[dict[str, Any]]:
     return [json.loads(each) for each in text.splitlines()]
 
 
+@pytest.mark.slow
 def test_reading_starts_at_the_offsets_of_a_group(
     records: ServerShell,
     ten: str,

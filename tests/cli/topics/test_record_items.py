@@ -36,6 +36,13 @@ def test_a_line_has_no_control_characters(value: str) -> None:
     assert line[:-1].isprintable()
 
 
+def test_a_line_for_another_encoding_is_ascii() -> None:
+    item = record_item(PARTITION, LogRecord(7, 0, None, "é😀".encode()))
+    line = json_line(item, is_utf8=False)
+    assert line.isascii()
+    assert read_json_line(line.encode()).value == "é😀".encode()
+
+
 def test_a_line_needs_only_a_value() -> None:
     assert read_json_line(b'{"value": null}') == (None, None, (), None, None)
 

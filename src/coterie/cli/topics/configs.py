@@ -50,7 +50,7 @@ def show_configs(options: argparse.Namespace) -> int:
 
 async def _show_configs(run: Run) -> Outcome:
     """Return a row for each configuration."""
-    from coterie.cli.output.outcome import Column, Failure, Outcome, show_error
+    from coterie.cli.output.outcome import Column, Failure, Outcome, Role, show_error
     from coterie.client.admin.configs import ConfigResource
     from coterie.wire.configs import ConfigResourceType
 
@@ -74,14 +74,14 @@ async def _show_configs(run: Run) -> Outcome:
     return Outcome(
         schema="coterie.topic.config",
         columns=(
-            Column("topic", "TOPIC"),
-            Column("config", "CONFIG"),
-            Column("value", "VALUE"),
+            Column("topic", "TOPIC", role=Role.IDENTITY),
+            Column("config", "CONFIG", role=Role.IDENTITY),
+            Column("value", "VALUE", role=Role.TEXT),
             Column("source", "SOURCE"),
             Column("type", "TYPE", is_wide=True),
             Column("read_only", "READ-ONLY", is_wide=True),
             Column("sensitive", "SENSITIVE", is_wide=True),
-            Column("synonyms", "SYNONYMS", is_wide=True),
+            Column("synonyms", "SYNONYMS", is_wide=True, role=Role.TEXT),
             Column("error", "ERROR", is_wide=True, show=show_error),
         ),
         items=items,
@@ -170,7 +170,7 @@ def unset_configs(options: argparse.Namespace) -> int:
 async def _change_configs(
     changes: Mapping[str, str | None], done: str, run: Run
 ) -> Outcome:
-    from coterie.cli.output.outcome import Column
+    from coterie.cli.output.outcome import Column, Role
     from coterie.client.admin.configs import ConfigResource
     from coterie.wire.configs import ConfigResourceType
 
@@ -193,10 +193,10 @@ async def _change_configs(
 
     change = TopicChange(
         columns=(
-            Column("topic", "TOPIC"),
-            Column("config", "CONFIG"),
-            Column("value", "VALUE"),
-            Column("new_value", "NEW-VALUE"),
+            Column("topic", "TOPIC", role=Role.IDENTITY),
+            Column("config", "CONFIG", role=Role.IDENTITY),
+            Column("value", "VALUE", role=Role.TEXT),
+            Column("new_value", "NEW-VALUE", role=Role.TEXT),
         ),
         rows=[
             (

@@ -37,7 +37,7 @@ def _declare_size(parser: argparse.ArgumentParser) -> None:
 
 async def list_topics(run: Run) -> Outcome:
     """Return a row for each selected topic."""
-    from coterie.cli.output.outcome import Column, Outcome, show_error
+    from coterie.cli.output.outcome import Column, Outcome, Role, show_error
 
     chosen = await choose_topics(run)
     sizes: Mapping[TopicName, int | None] = {}
@@ -48,7 +48,7 @@ async def list_topics(run: Run) -> Outcome:
     return Outcome(
         schema="coterie.topic",
         columns=(
-            Column("topic", "TOPIC"),
+            Column("topic", "TOPIC", role=Role.IDENTITY),
             Column("partitions", "#PARTITIONS"),
             Column("replication_factor", "#REPLICAS"),
             Column("under_replicated", "UNDER-REPLICATED"),
@@ -169,7 +169,7 @@ error
 async def describe_topics(run: Run) -> Outcome:
     """Return a row for each partition; the topics and their configurations are notes,
     and `topics` in the JSON document."""
-    from coterie.cli.output.outcome import Column, Failure, Outcome, show_error
+    from coterie.cli.output.outcome import Column, Failure, Outcome, Role, show_error
     from coterie.client.admin.configs import ConfigResource
     from coterie.client.admin.log_offsets import EARLIEST, LATEST
     from coterie.wire.configs import ConfigResourceType
@@ -194,7 +194,7 @@ async def describe_topics(run: Run) -> Outcome:
     return Outcome(
         schema="coterie.topic.partition",
         columns=(
-            Column("topic", "TOPIC"),
+            Column("topic", "TOPIC", role=Role.IDENTITY),
             Column("partition", "PARTITION"),
             Column("leader", "LEADER"),
             Column("replicas", "REPLICAS"),

@@ -265,7 +265,7 @@ def _add(
 def _outcome(
     totals: dict[TopicPartition, Appended], failures: Sequence[Failure]
 ) -> Outcome:
-    from coterie.cli.output.outcome import Column, Outcome, error_item, show_error
+    from coterie.cli.output.outcome import Column, Outcome, Role, error_item, show_error
 
     errors = [each.error for each in totals.values() if each.error]
     items: list[Item] = [
@@ -284,7 +284,7 @@ def _outcome(
     return Outcome(
         schema="coterie.topics.records.produce",
         columns=(
-            Column("topic", "TOPIC"),
+            Column("topic", "TOPIC", role=Role.IDENTITY),
             Column("partition", "PARTITION"),
             Column("records", "#RECORDS"),
             Column("first_offset", "FIRST-OFFSET"),

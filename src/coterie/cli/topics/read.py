@@ -301,10 +301,12 @@ class _Printer:
 
     def _write(self, items: Sequence[Item]) -> None:
         from coterie.cli.output.emit import write
+        from coterie.cli.output.tables import is_utf8
 
         form = self._run.options.output
         if form == "jsonl":
-            pieces = [json_line(each) for each in items]
+            plain = is_utf8(self._run.io.stdout.encoding)
+            pieces = [json_line(each, is_utf8=plain) for each in items]
         else:
             pieces = self._rendered(items)
         if not write(self._run.io.stdout, pieces):
@@ -348,7 +350,7 @@ class _Printer:
 
 
 def _outcome(items: tuple[Item, ...]) -> Outcome:
-    from coterie.cli.output.outcome import Column, Outcome
+    from coterie.cli.output.outcome import Column, Outcome, Role
 
     return Outcome(
         schema="coterie.record",
@@ -357,9 +359,9 @@ def _outcome(items: tuple[Item, ...]) -> Outcome:
             Column("partition", "PARTITION"),
             Column("offset", "OFFSET"),
             Column("timestamp_ms", "TIME", show=_show_time),
-            Column("key", "KEY"),
-            Column("value", "VALUE", show=_show_value),
-            Column("headers", "HEADERS", show=_show_headers),
+            Column("key", "KEY", role=Role.TEXT),
+            Column("value", "VALUE", show=_show_value, role=Role.TEXT),
+            Column("headers", "HEADERS", show=_show_headers, role=Role.TEXT, drop=1),
         ),
         items=items,
         summary={"records": len(items)},

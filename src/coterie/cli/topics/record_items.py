@@ -74,10 +74,11 @@ def _text(data: bytes | None) -> tuple[str | None, str | None]:
         return b64encode(data).decode(), BASE64
 
 
-def json_line(item: Item) -> str:
-    """Return an item as one line of JSON without control characters."""
+def json_line(item: Item, *, is_utf8: bool = True) -> str:
+    """Return an item as one line of JSON without control characters, and without other
+    characters than ASCII for another encoding than UTF-8."""
     text = json.dumps(item, ensure_ascii=False, separators=(",", ":"))
-    if not text.isprintable():
+    if not text.isprintable() or not (is_utf8 or text.isascii()):
         text = json.dumps(item, separators=(",", ":"))
     return f"{text}\n"
 

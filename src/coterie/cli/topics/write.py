@@ -74,7 +74,7 @@ def create_topics(options: argparse.Namespace) -> int:
 
 async def _create_topics(run: Run) -> Outcome:
     """Create or validate topics; return a row for each."""
-    from coterie.cli.output.outcome import Column, Outcome, show_error
+    from coterie.cli.output.outcome import Column, Outcome, Role, show_error
     from coterie.cli.topics.changes import TOPICS_PER_REQUEST
     from coterie.client.admin.calls import in_chunks
     from coterie.client.admin.topics import NewTopic
@@ -101,7 +101,7 @@ async def _create_topics(run: Run) -> Outcome:
     return Outcome(
         schema="coterie.topics.create",
         columns=(
-            Column("topic", "TOPIC"),
+            Column("topic", "TOPIC", role=Role.IDENTITY),
             Column("partitions", "#PARTITIONS"),
             Column("replication_factor", "#REPLICAS"),
             Column("result", "RESULT"),
@@ -187,7 +187,7 @@ def delete_topics(options: argparse.Namespace) -> int:
 
 
 async def _delete_topics(run: Run) -> Outcome:
-    from coterie.cli.output.outcome import Column
+    from coterie.cli.output.outcome import Column, Role
     from coterie.client.admin.log_offsets import EARLIEST, LATEST
     from coterie.errors import OperationRefused
 
@@ -215,7 +215,7 @@ async def _delete_topics(run: Run) -> Outcome:
     which = "this topic" if count == 1 else f"these {count} topics"
     change = TopicChange(
         columns=(
-            Column("topic", "TOPIC"),
+            Column("topic", "TOPIC", role=Role.IDENTITY),
             Column("partitions", "#PARTITIONS"),
             Column("records", "#RECORDS"),
         ),
@@ -292,7 +292,7 @@ def alter_topics(options: argparse.Namespace) -> int:
 
 
 async def _alter_topics(run: Run) -> Outcome:
-    from coterie.cli.output.outcome import Column
+    from coterie.cli.output.outcome import Column, Role
 
     chosen = await choose_topics(run)
     count = run.options.partitions
@@ -304,7 +304,7 @@ async def _alter_topics(run: Run) -> Outcome:
 
     change = TopicChange(
         columns=(
-            Column("topic", "TOPIC"),
+            Column("topic", "TOPIC", role=Role.IDENTITY),
             Column("partitions", "#PARTITIONS"),
             Column("new_partitions", "NEW-#PARTITIONS"),
         ),

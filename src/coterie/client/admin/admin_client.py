@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from coterie.auth.acl import AclBinding, AclBindingFilter
+    from coterie.client.admin.api_versions import BrokerVersions
     from coterie.client.admin.configs import ConfigEntry, ConfigResource
     from coterie.client.admin.features import ClusterFeatures, FeatureUpdate
     from coterie.client.admin.group_changes import MemberToRemove
@@ -92,6 +93,16 @@ class AdminClient(TransactionCalls):
         from coterie.client.admin import calls
 
         return await calls.describe_cluster(self._cluster)
+
+    async def describe_api_versions(
+        self, node_ids: Iterable[int] | None = None
+    ) -> Results[int, BrokerVersions]:
+        """Return the versions of each API, by its key, that brokers serve; None means
+        every broker. A broker that cannot be reached has an error, after one
+        attempt."""
+        from coterie.client.admin import api_versions
+
+        return await api_versions.describe_api_versions(self._cluster, node_ids)
 
     # Groups.
 

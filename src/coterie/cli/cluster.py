@@ -1,0 +1,383 @@
+"""`coterie cluster`: brokers, features and health of a cluster."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from coterie.cli.command import Run
+    from coterie.cli.output.outcome import Failure, Item, Json, Outcome
+    from coterie.client.admin.api_versions import BrokerVersions
+    from coterie.client.admin.groups import ClusterDescription
+    from coterie.client.admin.results import Results
+    from coterie.client.admin.topics import PartitionDescription, TopicDescription
+    from coterie.types import TopicName
+
+_MIN_IN_SYNC: Final = "min.insync.replicas"
+
+
+def _declare_describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--api-versions",
+        action="store_true",
+        help="a row for each broker and API with the versions that it serves",
+    )
+
+
+async def describe_cluster(run: Run) -> Outcome:
+    """Return a row for each broker, or for each of its APIs."""
+    cluster = await run.admin.describe_cluster()
+    versions = await run.admin.describe_api_versions(
+        node.node_id for node in cluster.nodes
+    )
+    if run.options.api_versions:
+        return _apis_outcome(versions)
+    return _brokers_outcome(cluster, versions)
+
+
+def _brokers_outcome(
+    cluster: ClusterDescription, versions: Results[int, BrokerVersions]
+) -> Outcome:
+    from coterie.cli.output.outcome import (
+        Column,
+        Outcome,
+        Role,
+        error_item,
+        show_error,
+    )
+    from coterie.wire.releases import closest_release
+
+    items: list[Item] = []
+    for node in cluster.nodes:
+        served = versions.values.get(node.node_id)
+        items.append(
+            {
+                "node_id": node.node_id,
+                "host": node.host,
+                "port": node.port,
+                "rack": node.rack,
+                "controller": node.node_id == cluster.controller_id,
+                "release": closest_release(served) if served else None,
+                "apis": len(served) if served else None,
+                "error": error_item(versions.errors.get(node.node_id)),
+            }
+        )
+    controller = cluster.controller_id if cluster.controller_id >= 0 else None
+    return Outcome(
+        schema="coterie.broker",
+        columns=(
+            Column("node_id", "NODE"),
+            Column("host", "HOST", role=Role.IDENTITY),
+            Column("port", "PORT"),
+            Column("rack", "RACK"),
+            Column("controller", "CONTROLLER"),
+            Column("release", "RELEASE"),
+            Column("apis", "#APIS", is_wide=True),
+            Column("error", "ERROR", is_wide=not versions.errors, show=show_error),
+        ),
+        items=tuple(items),
+        cluster_id=cluster.cluster_id,
+        summary={"brokers": len(items), "controller_id": controller},
+        notes=(
+            f"cluster {cluster.cluster_id or '(without an id)'}",
+            *(f"error: {each}" for each in versions.errors.values()),
+        ),
+    )
+
+
+def _apis_outcome(versions: Results[int, BrokerVersions]) -> Outcome:
+    from coterie.cli.output.outcome import Column, Failure, Outcome, Role
+    from coterie.wire.api import ApiKey
+
+    names = {each.value: each.name for each in ApiKey}
+    return Outcome(
+        schema="coterie.broker.api",
+        columns=(
+            Column("node_id", "NODE"),
+            Column("api_key", "KEY"),
+            Column("api", "API", role=Role.IDENTITY),
+            Column("min_version", "MIN-VERSION"),
+            Column("max_version", "MAX-VERSION"),
+        ),
+        items=tuple(
+            {
+                "node_id": node_id,
+                "api_key": key,
+                "api": names.get(key),
+                "min_version": each.low,
+                "max_version": each.high,
+                "error": None,
+            }
+            for node_id, served in versions.values.items()
+            for key, each in sorted(served.items())
+        ),
+        failures=tuple(
+            Failure.of("node", node_id, error)
+            for node_id, error in versions.errors.items()
+        ),
+    )
+
+
+DESCRIBE: Final = Command(
+    description="""\
+Describe the brokers of a cluster.
+
+RELEASE is estimated: the Kafka release whose API versions are most like the broker's.
+Brokers of other makers have the release that they imitate. CONTROLLER is the broker
+that takes requests for the controller; with KRaft every broker can.
+""",
+    examples="""\
+examples:
+  coterie cluster describe
+      the brokers, their racks and releases
+  coterie cluster describe --output json
+      for programs
+  coterie cluster describe --api-versions
+      which versions of which requests each broker serves
+
+exit codes: 0 success, 1 a broker cannot be reached, 2 usage error
+""",
+    options=(_declare_describe, *CLUSTER_OPTIONS),
+    run=on_cluster(describe_cluster),
+)
+
+
+# features
+
+
+async def list_features(run: Run) -> Outcome:
+    """Return a row for each feature."""
+    from coterie.cli.output.outcome import Column, Outcome, Role
+
+    features = await run.admin.describe_features()
+    items: list[Item] = []
+    for name in sorted({*features.finalized, *features.supported}):
+        supported = features.supported.get(name)
+        items.append(
+            {
+                "feature": name,
+                "finalized_level": features.finalized.get(name),
+                "min_supported_level": supported.low if supported else None,
+                "max_supported_level": supported.high if supported else None,
+                "error": None,
+            }
+        )
+    return Outcome(
+        schema="coterie.cluster.feature",
+        columns=(
+            Column("feature", "FEATURE", role=Role.IDENTITY),
+            Column("finalized_level", "FINALIZED"),
+            Column("min_supported_level", "MIN-SUPPORTED"),
+            Column("max_supported_level", "MAX-SUPPORTED"),
+        ),
+        items=tuple(items),
+        summary={"features": len(items), "epoch": features.epoch},
+        notes=() if items else ("the cluster has no features",),
+    )
+
+
+FEATURES: Final = Command(
+    description="""\
+List features with the level that is finalized for the cluster and the levels that a
+broker supports (KIP-584).
+
+FINALIZED is in force on every broker, as in metadata.version or group.version; "-" is
+off. Brokers before Kafka 2.4 have no features.
+""",
+    examples="""\
+examples:
+  coterie cluster features
+      the levels, to compare before and after an upgrade
+  coterie cluster features --output json
+      for programs
+
+exit codes: 0 success, 1 the cluster is unavailable or too old, 2 usage error
+""",
+    options=CLUSTER_OPTIONS,
+    run=on_cluster(list_features),
+)
+
+
+# health
+
+
+async def check_health(run: Run) -> Outcome:
+    """Return a row for each problem."""
+    from coterie.cli.output.outcome import Column, Failure, Outcome, Role
+
+    cluster = await run.admin.describe_cluster()
+    versions = await run.admin.describe_api_versions(
+        node.node_id for node in cluster.nodes
+    )
+    topics = await run.admin.describe_topics()
+    described = list(topics.values.values())
+    least, failures = await _min_in_sync(run, described)
+    problems = [
+        *_broker_problems(cluster, versions, described),
+        *_partition_problems(described, least),
+    ]
+    partitions = sum(len(each.partitions) for each in described)
+    counts = f"{len(cluster.nodes)} brokers, {partitions} partitions"
+    return Outcome(
+        schema="coterie.cluster.health",
+        columns=(
+            Column("problem", "PROBLEM", role=Role.IDENTITY),
+            Column("node_id", "NODE"),
+            Column("topic", "TOPIC", role=Role.IDENTITY),
+            Column("partition", "PARTITION"),
+            Column("leader", "LEADER"),
+            Column("replicas", "REPLICAS"),
+            Column("in_sync", "IN-SYNC"),
+            Column("detail", "DETAIL", role=Role.TEXT),
+        ),
+        items=tuple(problems),
+        failures=(
+            *failures,
+            *(
+                Failure.of("topic", name, error)
+                for name, error in sorted(topics.errors.items())
+            ),
+        ),
+        cluster_id=cluster.cluster_id,
+        summary={
+            "healthy": not problems,
+            "brokers": len(cluster.nodes),
+            "partitions": partitions,
+            "problems": len(problems),
+        },
+        notes=(f"{'unhealthy' if problems else 'healthy'}: {counts}",),
+    )
+
+
+def _problem(name: str, detail: str, **more: Json) -> Item:
+    return {
+        "problem": name,
+        "node_id": None,
+        "topic": None,
+        "partition": None,
+        "leader": None,
+        "replicas": None,
+        "in_sync": None,
+        "detail": detail,
+        "error": {"code": name.upper().replace("-", "_"), "message": detail},
+        **more,
+    }
+
+
+def _broker_problems(
+    cluster: ClusterDescription,
+    versions: Results[int, BrokerVersions],
+    topics: Sequence[TopicDescription],
+) -> Iterator[Item]:
+    """Yield a problem for each broker that is missing or cannot be reached."""
+    if cluster.controller_id < 0:
+        yield _problem("no-controller", "no broker is the controller")
+    for node_id, error in sorted(versions.errors.items()):
+        yield _problem("broker-unreachable", str(error), node_id=node_id)
+    replicas = {
+        node_id
+        for topic in topics
+        for each in topic.partitions
+        for node_id in each.replicas
+    }
+    for node_id in sorted(replicas - {node.node_id for node in cluster.nodes}):
+        yield _problem(
+            "broker-missing",
+            "it has replicas, and is not part of the cluster now",
+            node_id=node_id,
+        )
+
+
+def _partition_problems(
+    topics: Sequence[TopicDescription], least: Mapping[TopicName, int]
+) -> Iterator[Item]:
+    """Yield the worst problem of each partition."""
+    for topic in topics:
+        for each in topic.partitions:
+            if found := _partition_problem(each, least.get(topic.name)):
+                name, detail = found
+                yield _problem(
+                    name,
+                    detail,
+                    topic=topic.name,
+                    partition=each.partition,
+                    leader=each.leader_id if each.leader_id >= 0 else None,
+                    replicas=each.replicas,
+                    in_sync=each.in_sync,
+                )
+
+
+def _partition_problem(
+    partition: PartitionDescription, least: int | None
+) -> tuple[str, str] | None:
+    in_sync = len(partition.in_sync)
+    if partition.leader_id < 0:
+        return "offline", "no leader: it can be neither read nor written"
+    if least is not None and in_sync < least:
+        return (
+            "under-min-isr",
+            f"{in_sync} of {least} required replicas are in sync: producers with "
+            "acks=all are refused",
+        )
+    if in_sync < len(partition.replicas):
+        return (
+            "under-replicated",
+            f"{in_sync} of {len(partition.replicas)} replicas are in sync",
+        )
+    return None
+
+
+async def _min_in_sync(
+    run: Run, topics: Sequence[TopicDescription]
+) -> tuple[dict[TopicName, int], Sequence[Failure]]:
+    """Return min.insync.replicas of topics, and failures."""
+    from coterie.cli.output.outcome import Failure
+    from coterie.client.admin.configs import ConfigResource
+    from coterie.wire.configs import ConfigResourceType
+
+    resources = [
+        ConfigResource(ConfigResourceType.TOPIC, topic.name) for topic in topics
+    ]
+    described = await run.admin.describe_configs(
+        resources, names=[_MIN_IN_SYNC], progress=run.progress
+    )
+    least = {
+        resource.name: int(entry.value)
+        for resource, entries in described.values.items()
+        for entry in entries
+        if entry.name == _MIN_IN_SYNC and entry.value
+    }
+    return least, [
+        Failure.of("topic", resource.name, error)
+        for resource, error in described.errors.items()
+    ]
+
+
+HEALTH: Final = Command(
+    description="""\
+Check the health of a cluster: a row for each problem.
+
+PROBLEM is offline (a partition without a leader), under-min-isr (fewer replicas in sync
+than min.insync.replicas), under-replicated (some replicas are not in sync),
+broker-unreachable, broker-missing (it has replicas) or no-controller. A partition has
+one row, with its worst problem.
+""",
+    examples="""\
+examples:
+  coterie cluster health
+      the problems, if any
+  coterie cluster health --output json
+      for programs: summary.healthy
+  coterie cluster health && ./deploy
+      continue only on a healthy cluster
+
+exit codes: 0 healthy, 1 a problem or something that could not be read, 2 usage error
+""",
+    options=CLUSTER_OPTIONS,
+    run=on_cluster(check_health),
+)
