@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,10 @@ from coterie.cli import connect
 from coterie.cli.completion import candidates
 from coterie.cli.main import main
 from coterie.errors import ConnectionLost, SettingError
+from coterie.operations.plan_files import Action
+from coterie.operations.snapshots import SnapshotGroup, SnapshotHead, SnapshotWriter
 from coterie.types import TopicPartition
+from tests.cli.settings_home import SettingsHome
 from tests.operations.fake_admin import FakeLog, group
 
 from .groups.cli_cluster import CliAdmin
@@ -110,3 +114,94 @@ def test_each_shell_accepts_its_script(
     assert "coterie complete -- " in script
     if (program := shutil.which(shell)) is not None:
         subprocess.run([program, "-n", "/dev/stdin"], input=script.encode(), check=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("groups list --state S", ["Stable"]),
+        ("groups list --state=S", ["--state=Stable"]),
+        ("groups list --state = S", ["Stable"]),  # as bash splits it
+        ("groups list --type =", ["classic", "consumer", "share", "streams"]),
+        ("groups list --type c", ["classic", "consumer"]),
+        ("groups lag --protocol s", ["share", "simple", "streams"]),
+        (
+            "groups describe --sort time_lag",
+            ["time_lag_error_ms", "time_lag_method", "time_lag_ms"],
+        ),
+        ("groups describe --sort lag_m", []),
+        ("groups describe --by topic --sort lag_m", ["lag_max"]),
+        ("groups lag --sort lag_m", ["lag_max"]),
+        ("groups watch --sort ca", ["catch_up_ms"]),
+        ("groups lag --columns lag_m", ["lag_max"]),
+        ("topics list --columns ", []),
+        ("groups plan p.json cl", ["clone"]),
+        ("groups plan p.json reset --to-e", ["--to-earliest"]),
+        ("groups plan ", []),
+        ("kafka-consumer-groups --reset", ["--reset-offsets"]),
+        ("kafka-consumer-groups --list --ty", ["--type"]),
+        ("kafka-consumer-groups --list --type c", ["classic", "consumer"]),
+        ("kafka-consumer-groups --state S", ["Stable"]),
+        ("kafka-consumer-groups --command-config ", []),
+    ],
+)
+def test_values_are_offered_without_a_cluster(
+    line: str, offered: list[str], opened_connections: list[argparse.Namespace]
+) -> None:
+    found = [each for each in candidates(line.split(" ")) if each != "--state"]
+    assert sorted(found) == offered
+    assert not opened_connections
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("groups clone a", ["audit"]),
+        ("groups clone audit o", ["orders"]),
+        ("groups clone audit orders ", []),
+        ("groups reset --partitions p", ["payments"]),
+        ("groups plan p.json reset o", ["orders"]),
+        ("groups plan p.json clone audit o", ["orders"]),
+        ("groups offsets set o", ["orders"]),
+        ("kafka-consumer-groups --describe --topic p", ["payments"]),
+    ],
+)
+def test_names_are_offered_for_every_argument_that_takes_one(
+    line: str, offered: list[str], opened_connections: list[argparse.Namespace]
+) -> None:
+    assert candidates(line.split(" ")) == offered
+
+
+@pytest.mark.usefixtures("home_in_environment")
+def test_profiles_are_offered(home: SettingsHome) -> None:
+    home.profiles('[prod]\nclient.id = "a"\n[staging]\nclient.id = "b"\n')
+    assert candidates(["groups", "list", "--profile", ""]) == ["prod", "staging"]
+    home.profiles("not TOML")
+    assert candidates(["groups", "list", "--profile", ""]) == []
+
+
+def test_snapshots_are_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert candidates(["groups", "undo", ""]) == []
+    for directory in ("coterie/snapshots", "other"):
+        SnapshotWriter(
+            tmp_path / directory, SnapshotHead(f"id-of-{directory[:5]}", "now", None)
+        ).add([SnapshotGroup("g", Action.RESET, True, (), ())])
+    assert candidates(["groups", "undo", ""]) == ["id-of-coter"]
+    there = ["groups", "undo", "--snapshots", str(tmp_path / "other"), "id"]
+    assert candidates(there) == ["id-of-other"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("home_in_environment")
+def test_nothing_is_printed_about_settings(
+    home: SettingsHome, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The file causes a warning, and no broker listens there.
+    home.profiles(
+        '[default]\nbootstrap.servers="127.0.0.1:1"\nsasl.password="x"', 0o644
+    )
+    assert main(["complete", "--", "groups", "describe", ""]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert main(["complete", "--", "groups", "list", "--profile", "none", ""]) == 0
+    assert capsys.readouterr() == ("", "")

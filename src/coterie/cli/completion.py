@@ -3,35 +3,19 @@
     coterie complete -- groups describe or
 
 prints the candidates for the last word, which may be empty, one per line. Options and
-their values come from the command's own parser, so they are never out of date. Names of
-groups and topics are fetched from the cluster, with a timeout of 1.5 s.
+their values come from the command's own parser, so they are never out of date;
+`completion_values` has the values that a parser does not know.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coterie.cli.command import Command
 from coterie.cli.registry import COMMANDS, Entry, find_command
-
-if TYPE_CHECKING:
-    from coterie.client.admin.admin_client import AdminClient
-
-_TIMEOUT_MS: Final = 1_500
-_GROUPS: Final = "groups"
-_TOPICS: Final = "topics"
-_TOPIC_CONFIGS: Final = "topic configs"
-_NAME_KINDS: Final = {
-    "GROUP": _GROUPS,
-    "--group": _GROUPS,
-    "TOPIC": _TOPICS,
-    "--topic": _TOPICS,
-}
-"""The kind of name that an argument takes, by its metavar or its option."""
 
 _BASH: Final = r"""
 _coterie() {
@@ -92,7 +76,7 @@ def print_script(options: argparse.Namespace) -> int:
 COMPLETION: Final = Command(
     description="""\
 Print the completion script of a shell. It completes commands, options and their values,
-and the names of groups and topics that exist on the cluster at that moment.
+profiles, snapshots, and the names of groups and topics on the cluster.
 
 The cluster is the one of the command line being typed, of the environment, or of a
 profile. When it does not respond in 1.5 s, no names are offered.
@@ -126,7 +110,9 @@ def print_candidates(arguments: Sequence[str]) -> int:
 
 def candidates(words: Sequence[str]) -> list[str]:
     """Return the possible completions of the last word."""
-    *before, typed = words
+    # Bash splits words at "=".
+    *before, typed = [*(each for each in words[:-1] if each != "="), words[-1]]
+    typed = "" if typed == "=" else typed
     entry = find_command(before)
     offered = (
         _next_words(before)
@@ -147,88 +133,76 @@ def _next_words(before: Sequence[str]) -> list[str]:
 
 def _arguments(entry: Entry, before: Sequence[str], typed: str) -> Iterable[str]:
     """Return the option names or values that may follow the arguments of a command."""
-    last = before[-1] if before else ""
+    words: Sequence[str] = before
+    last = words[-1] if words else ""
+    option, equals, _ = typed.partition("=")
+    if equals and typed.startswith("--"):
+        values = _arguments(entry, [*words, option], "")
+        return [f"{option}={each}" for each in values]
     if entry.parses_itself:
-        return _names_on_cluster(_NAME_KINDS.get(last), before)
+        return _values(last, entry, words) or _kafka_options(last)
     from coterie.cli.parser import arguments_of
 
-    _, actions = arguments_of(entry)
-    option = next((each for each in actions if last in each.option_strings), None)
-    if option is not None and option.nargs != 0:
-        kind = _NAME_KINDS.get(last)
-        if entry.words[0] == _TOPICS and last == "--config":
-            kind = _TOPIC_CONFIGS
-        return _choices(option) or _names_on_cluster(kind, before)
+    actions, words = _nested(arguments_of(entry)[1], words)
+    for each in actions:
+        if last in each.option_strings and each.nargs != 0:
+            return _choices(each) or _values(last, entry, words)
     if typed.startswith("-"):
         return [name for each in actions for name in each.option_strings]
-    positional = next((each for each in actions if not each.option_strings), None)
+    positional = _positional(actions, words)
     if positional is None:
         return ()
-    kind = _NAME_KINDS.get(str(positional.metavar))
-    return _choices(positional) or _names_on_cluster(kind, before)
+    return _choices(positional) or _values(str(positional.metavar), entry, words)
+
+
+def _values(argument: str, entry: Entry, before: Sequence[str]) -> list[str]:
+    from coterie.cli.completion_values import values_for
+
+    return values_for(argument, [*entry.words, *before])
+
+
+def _kafka_options(last: str) -> Iterable[str]:
+    """Return the options of kafka-consumer-groups, unless one waits for its value."""
+    from coterie.cli.kafka_consumer_groups.options import BY_NAME, OPTIONS, Takes
+
+    option = BY_NAME.get(last.removeprefix("--"))
+    if option is not None and option.takes is Takes.ARGUMENT:
+        return ()
+    return [f"--{each.name}" for each in OPTIONS]
+
+
+def _nested(
+    actions: Sequence[argparse.Action], words: Sequence[str]
+) -> tuple[Sequence[argparse.Action], Sequence[str]]:
+    """Return the arguments of the subcommand on the line and the words behind it; all
+    of them when there is none."""
+    for action in actions:
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for at, word in enumerate(words):
+                if word in action.choices:
+                    return action.choices[word]._actions, words[at + 1 :]  # noqa: SLF001
+    return actions, words
+
+
+def _positional(
+    actions: Sequence[argparse.Action], words: Sequence[str]
+) -> argparse.Action | None:
+    """Return the positional argument that the next word is."""
+    with_value = {
+        name for each in actions if each.nargs != 0 for name in each.option_strings
+    }
+    given = sum(
+        1
+        for at, word in enumerate(words)
+        if not word.startswith("-") and (at == 0 or words[at - 1] not in with_value)
+    )
+    for each in actions:
+        if not each.option_strings:
+            if not given or each.nargs in {"*", "+"}:
+                return each
+            given -= 1
+    return None
 
 
 def _choices(action: argparse.Action) -> list[str]:
     return [str(each) for each in action.choices or ()]
-
-
-def _names_on_cluster(kind: str | None, before: Sequence[str]) -> Iterable[str]:
-    """Return names of groups or topics; none when the cluster is unavailable."""
-    if kind is None:
-        return ()
-    import asyncio
-
-    from coterie.errors import CoterieError
-
-    try:
-        return asyncio.run(_fetch_names(kind, before))
-    except (CoterieError, OSError):
-        return ()
-
-
-async def _fetch_names(kind: str, before: Sequence[str]) -> list[str]:
-    from coterie.cli import connect
-
-    async with connect.open_admin(_connection_options(before)) as admin:
-        if kind == _TOPICS:
-            topics = await admin.describe_topics()
-            return [
-                each.name for each in topics.values.values() if not each.is_internal
-            ]
-        if kind == _TOPIC_CONFIGS:
-            return await _topic_config_names(admin)
-        listings = await admin.list_groups()
-        return [each.group_id for each in listings.groups]
-
-
-async def _topic_config_names(admin: AdminClient) -> list[str]:
-    """Return the names of topic configurations, from those of any topic."""
-    from coterie.client.admin.configs import ConfigResource
-    from coterie.wire.configs import ConfigResourceType
-
-    topics = await admin.describe_topics()
-    for name in topics.values:
-        resource = ConfigResource(ConfigResourceType.TOPIC, name)
-        configs = await admin.describe_configs([resource])
-        return [each.name for each in configs.one(resource)]
-    return []
-
-
-def _connection_options(before: Sequence[str]) -> argparse.Namespace:
-    """Parse the connection options of an unfinished line and ignore everything else."""
-    from coterie.cli.connect import add_connection_options
-
-    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
-    add_connection_options(parser)
-    # argparse prints some errors even with exit_on_error=False; a message here would
-    # appear in the middle of the line being typed.
-    with open(os.devnull, "w", encoding="utf-8") as devnull:  # noqa: PTH123
-        stderr, sys.stderr = sys.stderr, devnull
-        try:
-            options, _ = parser.parse_known_args(list(before))
-        except (argparse.ArgumentError, SystemExit):
-            options = parser.parse_args([])
-        finally:
-            sys.stderr = stderr
-    options.timeout = _TIMEOUT_MS
-    return options

@@ -164,6 +164,12 @@ def profiles_file(environ: Mapping[str, str]) -> Path:
     return (Path(base) / "coterie" / "profiles.toml").expanduser()
 
 
+def profile_names(environ: Mapping[str, str]) -> list[str]:
+    """Return the names of the profiles. Raises SettingError."""
+    profiles = _read_profiles(profiles_file(environ))
+    return [name for name, table in profiles.items() if isinstance(table, dict)]
+
+
 def _profile(
     options: argparse.Namespace, environ: Mapping[str, str], *, is_file_named: bool
 ) -> Profile | None:
