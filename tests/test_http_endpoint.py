@@ -12,6 +12,7 @@ from coterie.broker.server.server_metrics import Exposition
 from coterie.http_endpoint import (
     CONNECTIONS_MAX,
     REQUEST_BYTES_MAX,
+    Body,
     Endpoint,
     Headers,
     Reply,
@@ -35,7 +36,7 @@ LARGE = bytes(1_000_000)
 
 
 async def large(_: Headers) -> Reply:
-    return Reply("200 OK", (LARGE, b"end"))
+    return Reply("200 OK", Body.of(LARGE, b"end"))
 
 
 async def broken(_: Headers) -> Reply:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -25,12 +25,24 @@ BACKLOG: Final = 64
 _PIECE_BYTES: Final = 262_144
 
 
+class Body(NamedTuple):
+    """A body of parts that are made as they are sent."""
+
+    size: int
+    """The number of bytes of all parts."""
+    parts: Callable[[], Iterable[bytes]]
+
+    @classmethod
+    def of(cls, *parts: bytes) -> Body:
+        """Return a body of known parts."""
+        return cls(sum(map(len, parts)), lambda: parts)
+
+
 class Reply(NamedTuple):
     """The status line, the body and its type of an HTTP response."""
 
     status: str
-    body: bytes | Sequence[bytes]
-    """The body, or its parts, which are sent one after the other."""
+    body: bytes | Body
     content_type: str = "text/plain"
     headers: Mapping[str, str] = MappingProxyType({})
     """Further headers by name."""
@@ -125,16 +137,16 @@ def _headers(head: bytes) -> Headers:
 def _pieces(reply: Reply) -> Iterator[bytes | memoryview]:
     """Yield the response in pieces. A body is shared by all clients: it is never copied
     as a whole."""
-    parts = [reply.body] if isinstance(reply.body, bytes) else reply.body
+    body = Body.of(reply.body) if isinstance(reply.body, bytes) else reply.body
     lines = [
         f"HTTP/1.0 {reply.status}",
         f"Content-Type: {reply.content_type}",
-        f"Content-Length: {sum(map(len, parts))}",
+        f"Content-Length: {body.size}",
         *(f"{name}: {value}" for name, value in reply.headers.items()),
         "Connection: close",
     ]
     yield "\r\n".join((*lines, "", "")).encode()
-    for part in parts:
+    for part in body.parts():
         view = memoryview(part)
         for at in range(0, len(view), _PIECE_BYTES):
             yield view[at : at + _PIECE_BYTES]

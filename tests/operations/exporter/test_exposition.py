@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from dataclasses import replace
 
 import pytest
@@ -27,11 +28,13 @@ def exported(
 ) -> Samples:
     poller = Poller(admin, plan(), now_ms=lambda: NOW_MS)
     text = render(asyncio.run(poller.poll()), style or Style())
-    counters = text.counters_openmetrics if openmetrics else text.counters
     end = b"# EOF\n" if openmetrics else b""
-    return Samples.read(
-        b"".join((*text.gauges, counters, end)), openmetrics=openmetrics
-    )
+    body = text.plain(openmetrics=openmetrics, end=end)
+    plain = b"".join(body.parts())
+    assert len(plain) == body.size
+    packed = b"".join(text.packed(openmetrics=openmetrics, end=end).parts())
+    assert gzip.decompress(packed) == plain
+    return Samples.read(plain, openmetrics=openmetrics)
 
 
 def test_partitions_have_the_names_and_labels_of_kafka_lag_exporter() -> None:
@@ -106,7 +109,7 @@ def test_an_interpolated_lag_has_the_bound_of_its_error() -> None:
     asyncio.run(poller.poll())
     admin.logs[T1] = FakeLog(50, [1_000] * 50)
     text = render(asyncio.run(poller.poll()), Style())
-    samples = Samples.read(b"".join(text.gauges))
+    samples = Samples.read(b"".join(text.plain(openmetrics=False).parts()))
     at = {"group": "orders", "partition": "1"}
     assert samples.of(f"{GROUP}lag_seconds", **at) == 15
     assert samples.of(f"{GROUP}lag_seconds_error", **at) == 15

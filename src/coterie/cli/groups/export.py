@@ -179,7 +179,7 @@ async def _print_once(
             sys.stderr.write(f"coterie: {printable(exporter.error or '')}\n")
             return 1
     # The textfile collector exports the same names of its own process.
-    for part in exporter.text(with_process=False):
+    for part in exporter.body(with_process=False).parts():
         sys.stdout.write(part.decode(errors="replace"))
     if failed := exporter.failed_items:
         sys.stderr.write(

@@ -1,24 +1,33 @@
 """The metrics of a poll in the text format of Prometheus and in OpenMetrics.
 
-The text is rendered once per poll, as bytes that every scrape shares: a scrape costs
-the sending alone. Both formats have the same lines but for the names of counters, so
-gauges are rendered once. An unknown value has no line.
+The text is rendered once per poll, and kept in gzip's format alone, at a twentieth of
+its size: a scrape in gzip costs the sending, another one the unpacking as it is sent.
+Both formats have the same lines but for the names of counters, so gauges are rendered
+once. An unknown value has no line.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from coterie.client.admin.groups import GroupState
+from coterie.http_endpoint import Body
 from coterie.operations.exporter import names as metrics
 from coterie.operations.exporter.names import Family, Names
 from coterie.operations.exporter.poll import Poll, PolledGroup, PolledPartition
 
 Samples: TypeAlias = Iterator[str]
+
+_GZIP: Final = 31
+"""zlib's code for a window of 32 KiB in gzip's format."""
+_GZIP_LEVEL: Final = 1
+"""Repeated labels compress well at every level; this is the fastest."""
+_PIECE_BYTES: Final = 262_144
 
 
 class Granularity(Enum):
@@ -39,13 +48,46 @@ class Style:
     """Whether series of partitions name the member that owns them."""
 
 
-class Text(NamedTuple):
-    """Rendered metrics: gauges, and counters in the syntax of each format."""
+class Text:
+    """Rendered metrics in both formats. Responses share the compressed bytes of the
+    gauges."""
 
-    gauges: tuple[bytes, ...]
-    """One part for each metric."""
-    counters: bytes
-    counters_openmetrics: bytes
+    def __init__(
+        self, gauges: Iterable[bytes], counters: bytes, counters_openmetrics: bytes
+    ) -> None:
+        packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP)
+        size = 0
+        parts: list[bytes] = []
+        for text in gauges:
+            size += len(text)
+            view = memoryview(text)
+            parts += (
+                packer.compress(view[at : at + _PIECE_BYTES])
+                for at in range(0, len(view), _PIECE_BYTES)
+            )
+        self._parts = tuple(filter(None, parts))
+        # A copy of the compressor continues the gauges with other bytes.
+        self._packer = packer
+        self._size = size
+        self._counters = (counters, counters_openmetrics)
+
+    def packed(self, *, openmetrics: bool, end: bytes = b"") -> Body:
+        """Return the metrics and `end` in gzip's format."""
+        packer = self._packer.copy()
+        counters = packer.compress(self._counters[openmetrics])
+        return Body.of(*self._parts, counters, packer.compress(end) + packer.flush())
+
+    def plain(self, *, openmetrics: bool, end: bytes = b"") -> Body:
+        """Return the metrics and `end`, unpacked as they are read."""
+        last = self._counters[openmetrics] + end
+
+        def unpack() -> Iterator[bytes]:
+            unpacker = zlib.decompressobj(_GZIP)
+            for part in (*self._parts, self._packer.copy().flush()):
+                yield unpacker.decompress(part)
+            yield last
+
+        return Body(self._size + len(last), unpack)
 
 
 def render(poll: Poll, style: Style) -> Text:
@@ -99,6 +141,8 @@ class _Group(NamedTuple):
     labels: str
     sums: _TopicSums
     topics: dict[str, _TopicSums]
+    partitions: list[tuple[str, PolledPartition]]
+    """The partitions with their labels, when they have series of their own."""
 
 
 class _Renderer:
@@ -116,25 +160,31 @@ class _Renderer:
             f'{style.names.partition}="{at.partition}"'
             for at in sorted({*poll.log_starts, *poll.log_ends})
         }
-        by_topic = style.granularity is not Granularity.GROUP
-        self._groups = [self._group(each, by_topic) for each in poll.groups]
+        self._groups = [self._group(each) for each in poll.groups]
 
-    def _group(self, polled: PolledGroup, by_topic: bool) -> _Group:
+    def _group(self, polled: PolledGroup) -> _Group:
+        granularity = self._style.granularity
         group_id = escape(polled.lag.group_id)
+        labels = f'{{{self._cluster}{self._names.group}="{group_id}"'
         topics: dict[str, list[PolledPartition]] = {}
-        for each in polled.partitions if by_topic else ():
-            topics.setdefault(each.at.topic, []).append(each)
+        if granularity is not Granularity.GROUP:
+            for each in polled.partitions:
+                topics.setdefault(each.at.topic, []).append(each)
+        partitions = []
+        if granularity is Granularity.PARTITION:
+            partitions = [
+                (self._labels(labels, each), each) for each in polled.partitions
+            ]
         return _Group(
             polled,
-            f'{{{self._cluster}{self._names.group}="{group_id}"',
+            labels,
             _TopicSums.of(polled.partitions),
             {topic: _TopicSums.of(parts) for topic, parts in topics.items()},
+            partitions,
         )
 
     def render(self) -> Text:
-        gauges = tuple(
-            self._family(family, samples) for family, samples in self._gauges()
-        )
+        gauges = (self._family(family, samples) for family, samples in self._gauges())
         name = self._names.of(metrics.REBALANCES)
         counters = "".join(self._rebalances(name))
         heads = [
@@ -185,7 +235,7 @@ class _Renderer:
         yield metrics.LAG_SECONDS, self._lag_seconds()
         yield metrics.LAG_SECONDS_ERROR, self._lag_seconds_errors()
 
-    def _labels(self, group: _Group, part: PolledPartition) -> str:
+    def _labels(self, group: str, part: PolledPartition) -> str:
         labels = self._partition_labels.get(part.at)
         if labels is None:  # the log could not be read
             topic, partition = part.at
@@ -195,10 +245,10 @@ class _Renderer:
             )
             self._partition_labels[part.at] = labels
         if not self._style.with_member_labels:
-            return f"{group.labels},{labels}}}"
+            return f"{group},{labels}}}"
         lag = part.lag
         return (
-            f'{group.labels},{labels},member_host="{escape(lag.host or "")}",'
+            f'{group},{labels},member_host="{escape(lag.host or "")}",'
             f'consumer_id="{escape(lag.member_id or "")}",'
             f'client_id="{escape(lag.client_id or "")}"}}'
         )
@@ -206,32 +256,30 @@ class _Renderer:
     def _offsets(self) -> Samples:
         name = self._names.of(metrics.OFFSET)
         for group in self._groups:
-            for part in group.polled.partitions:
+            for labels, part in group.partitions:
                 if (committed := part.lag.committed) is not None:
-                    yield f"{name}{self._labels(group, part)} {committed.offset}\n"
+                    yield f"{name}{labels} {committed.offset}\n"
 
     def _lags(self) -> Samples:
         name = self._names.of(metrics.LAG)
         for group in self._groups:
-            for part in group.polled.partitions:
+            for labels, part in group.partitions:
                 if part.lag.lag is not None:
-                    yield f"{name}{self._labels(group, part)} {part.lag.lag}\n"
+                    yield f"{name}{labels} {part.lag.lag}\n"
 
     def _lag_seconds(self) -> Samples:
         name = self._names.of(metrics.LAG_SECONDS)
         for group in self._groups:
-            for part in group.polled.partitions:
+            for labels, part in group.partitions:
                 if part.time_lag is not None and part.time_lag.ms is not None:
-                    seconds = part.time_lag.ms / 1000
-                    yield f"{name}{self._labels(group, part)} {seconds}\n"
+                    yield f"{name}{labels} {part.time_lag.ms / 1000}\n"
 
     def _lag_seconds_errors(self) -> Samples:
         name = self._names.of(metrics.LAG_SECONDS_ERROR)
         for group in self._groups:
-            for part in group.polled.partitions:
+            for labels, part in group.partitions:
                 if part.time_lag is not None and part.time_lag.error_ms:
-                    seconds = part.time_lag.error_ms / 1000
-                    yield f"{name}{self._labels(group, part)} {seconds}\n"
+                    yield f"{name}{labels} {part.time_lag.error_ms / 1000}\n"
 
     # Topics.
 

@@ -35,13 +35,13 @@ from coterie.types import LogOffset, TopicPartition
 if TYPE_CHECKING:
     from coterie.client.admin.admin_client import AdminClient
 
-POINTS_MAX: Final = 48
+POINTS_MAX: Final = 64
 """Points of a log; above it, every second one of the older half is dropped."""
 ROUNDS_MAX: Final = 4
 """Rounds of queries in a poll, each of at most `FETCHES_MAX` partitions."""
 REFUSED_MS: Final = 600_000
 """The time until a partition without timestamps is queried again."""
-_TOLERANCE_SHARE: Final = 10
+_TOLERANCE_SHARE: Final = 4
 """An error up to this fraction of the lag is not worth a query."""
 _NO_RECORD: Final = -1
 _UNKNOWN: Final = TimeLag()
@@ -104,60 +104,71 @@ class LogTimes:
         error_ms = max(guess_ms - low_ms, high_ms - guess_ms)
         return TimeLag(lag_ms, TimeLagMethod.INTERPOLATED, error_ms)
 
-    async def refine(
+    async def time_lags(
         self, admin: AdminClient, positions: Iterable[LagPosition], now_ms: int
-    ) -> None:
-        """Query the timestamps of positions whose time lag is unknown or too
-        inaccurate."""
+    ) -> dict[LagPosition, TimeLag]:
+        """Return the time lag of each position; those that are unknown or too
+        inaccurate are queried before."""
+        lags = {each: self.time_lag(each, now_ms) for each in positions}
         waiting: dict[TopicPartition, list[LagPosition]] = defaultdict(list)
-        for each in positions:
+        for each in lags:
             if each.partition not in self._refused_until_ms:
                 waiting[each.partition].append(each)
         for _ in range(ROUNDS_MAX):
             queries = [
                 query
-                for each in waiting.values()
-                if (query := self._worst(each, now_ms)) is not None
+                for own in waiting.values()
+                if (query := self._worst(own, lags)) is not None
             ]
             if not queries:
-                return
+                break
+            queries.sort(key=lambda each: (not each.is_unknown, -each.error_ms))
+            wanted = [each.position for each in queries[:FETCHES_MAX]]
+            found = await time_lags(admin, wanted, now_ms=now_ms)
             waiting = {
                 each.position.partition: waiting[each.position.partition]
                 for each in queries
+                if self._learn(each.position, found.get(each.position), now_ms)
             }
-            queries.sort(key=lambda each: (not each.is_unknown, -each.error_ms))
-            wanted = [each.position for each in queries[:FETCHES_MAX]]
-            for position, lag in (
-                await time_lags(admin, wanted, now_ms=now_ms)
-            ).items():
-                if lag.ms is None:
-                    until_ms = now_ms + REFUSED_MS
-                    self._refused_until_ms[position.partition] = until_ms
-                    del waiting[position.partition]
-                elif (points := self._logs.get(position.partition)) is not None:
-                    error_ms = lag.error_ms or 0
-                    points.add_record(
-                        position.next_offset,
-                        now_ms - lag.ms - error_ms,
-                        now_ms - lag.ms + error_ms,
-                    )
+            for own in waiting.values():
+                lags.update((each, self.time_lag(each, now_ms)) for each in own)
+        return lags
 
-    def _worst(self, positions: Iterable[LagPosition], now_ms: int) -> _Query | None:
+    def _learn(self, position: LagPosition, lag: TimeLag | None, now_ms: int) -> bool:
+        """Add the result of a query, None when it was not sent; return whether further
+        queries of the log make sense."""
+        at = position.partition
+        if lag is None:
+            return True
+        if lag.ms is None:
+            self._refused_until_ms[at] = now_ms + REFUSED_MS
+            return False
+        time_ms, error_ms = now_ms - lag.ms, lag.error_ms or 0
+        self._logs.setdefault(at, _Points()).add_record(
+            position.next_offset, time_ms - error_ms, time_ms + error_ms
+        )
+        return True
+
+    def _worst(
+        self, positions: Iterable[LagPosition], lags: Mapping[LagPosition, TimeLag]
+    ) -> _Query | None:
         """Return the query of the first position with an unknown time lag, or else of
         the one with the greatest error; None when all are accurate enough."""
         unknown: LagPosition | None = None
-        worst: _Query | None = None
+        worst: LagPosition | None = None
+        worst_ms = 0
         for each in positions:
-            lag = self.time_lag(each, now_ms)
-            if lag.ms is None:
+            lag = lags[each]
+            if lag.ms is None or lag.error_ms is None:
                 if unknown is None or each.next_offset < unknown.next_offset:
                     unknown = each
-                continue
-            error_ms = lag.error_ms or 0
-            accepted_ms = max(2 * self._interval_ms, lag.ms // _TOLERANCE_SHARE)
-            if error_ms > max(accepted_ms, worst.error_ms if worst else 0):
-                worst = _Query(each, False, error_ms)
-        return worst if unknown is None else _Query(unknown, True, 0)
+            elif lag.error_ms > worst_ms and lag.error_ms > max(
+                2 * self._interval_ms, lag.ms // _TOLERANCE_SHARE
+            ):
+                worst, worst_ms = each, lag.error_ms
+        if unknown is not None:
+            return _Query(unknown, True, 0)
+        return None if worst is None else _Query(worst, False, worst_ms)
 
 
 class _Points:

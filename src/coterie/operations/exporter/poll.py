@@ -10,13 +10,12 @@ groups. Queries for time lags are bounded by `log_times`.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coterie.client.admin.groups import GroupListing
 from coterie.errors import CoterieError
@@ -24,16 +23,19 @@ from coterie.operations.exporter.log_times import LogTimes
 from coterie.operations.exporter.rebalances import RebalanceCounts
 from coterie.operations.lag import (
     GroupLag,
-    GroupLagReport,
     PartitionLag,
     group_lag,
 )
 from coterie.operations.selection import Selection, SelectionResult, select_groups
-from coterie.operations.time_lag import LagPosition, TimeLag
-from coterie.types import LogOffset, TopicName, TopicPartition
+from coterie.operations.time_lag import LagPosition, TimeLag, TimeLagMethod
+from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
 
 if TYPE_CHECKING:
     from coterie.client.admin.admin_client import AdminClient
+
+
+_UNKNOWN: Final = TimeLag()
+_NO_LAG: Final = TimeLag(0, TimeLagMethod.EXACT, 0)
 
 
 class TopicFilter(Container[TopicName]):
@@ -139,23 +141,27 @@ class Poller:
             committed_only=plan.committed_only,
         )
         to_ms = self._now_ms()
-        starts, ends = _log_offsets(report)
+        rows = {each.group_id: _rows(each, plan.topics) for each in report.groups}
+        starts, ends = _log_offsets(rows)
+        lags: dict[LagPosition, TimeLag] = {}
         if plan.with_time_lag:
             self._times.add_ends(ends, from_ms, to_ms)
-            behind = {
-                each
-                for row in report.rows
-                if row.lag and (each := _position(row)) is not None
+            positions = {
+                row.position
+                for own in rows.values()
+                for row in own.values()
+                if row.position is not None
             }
-            await self._times.refine(admin, behind, to_ms)
+            lags = await self._times.time_lags(admin, positions, to_ms)
         listed = {each.group_id: each for each in selected.groups}
         groups = []
-        for count, group in enumerate(report.groups):
-            polled = self._polled(listed[group.group_id], group, to_ms)
-            if polled.partitions or polled.lag.error or plan.topics.matches_all:
-                groups.append(polled)
-            if count % 500 == 0:
-                await asyncio.sleep(0)  # a cancelled poll ends here
+        for group in report.groups:
+            own = rows.pop(group.group_id)
+            if own or group.error or plan.topics.matches_all:
+                partitions = self._partitions(own, lags)
+                rebalances = self._count_rebalances(group)
+                listing = listed[group.group_id]
+                groups.append(PolledGroup(listing, group, partitions, rebalances))
         if not selected.node_errors:
             self._rebalances.keep(selected.ids)
         return Poll(
@@ -168,56 +174,70 @@ class Poller:
             cpu_s=time.thread_time() - cpu_began_s,
         )
 
-    def _polled(
-        self, listing: GroupListing, group: GroupLag, now_ms: int
-    ) -> PolledGroup:
-        rebalances: int | None = None
-        if group.description is not None:
-            self._rebalances.add(group.description)
-            rebalances = self._rebalances.counts[group.group_id]
-        topics = self._plan.topics
-        partitions: dict[TopicPartition, PolledPartition] = {}
-        for row in group.rows:
-            at = row.topic_partition
-            # While a group rebalances, two members may claim a partition.
-            if at is None or at in partitions or at.topic not in topics:
-                continue
-            time_lag: TimeLag | None = None
-            if self._plan.with_time_lag:
-                position = _position(row)
-                time_lag = TimeLag()
-                if position is not None:
-                    time_lag = self._times.time_lag(position, now_ms)
-            partitions[at] = PolledPartition(at, row, time_lag)
-        ordered = tuple(partitions[each] for each in sorted(partitions))
-        return PolledGroup(listing, group, ordered, rebalances)
+    def _partitions(
+        self,
+        rows: Mapping[TopicPartition, _Row],
+        lags: Mapping[LagPosition, TimeLag],
+    ) -> tuple[PolledPartition, ...]:
+        with_time_lag = self._plan.with_time_lag
+        return tuple(
+            PolledPartition(
+                at, rows[at].lag, _time_lag(rows[at], lags) if with_time_lag else None
+            )
+            for at in sorted(rows)
+        )
+
+    def _count_rebalances(self, group: GroupLag) -> int | None:
+        if group.description is None:
+            return None
+        self._rebalances.add(group.description)
+        return self._rebalances.counts[group.group_id]
+
+
+class _Row(NamedTuple):
+    lag: PartitionLag
+    position: LagPosition | None
+    """None when the lag is 0 or unknown."""
+
+
+def _rows(group: GroupLag, topics: TopicFilter) -> dict[TopicPartition, _Row]:
+    """Return the rows of the partitions of a group. While it rebalances, two members
+    may claim a partition: the first one counts."""
+    rows: dict[TopicPartition, _Row] = {}
+    for row in group.rows:
+        at = row.topic_partition
+        if at is not None and at not in rows and at.topic in topics:
+            position: LagPosition | None = None
+            if row.lag and row.log_end is not None:
+                position = LagPosition(at, row.log_end - row.lag, row.log_end)
+            rows[at] = _Row(row, position)
+    return rows
 
 
 def _log_offsets(
-    report: GroupLagReport,
+    rows: Mapping[GroupId, Mapping[TopicPartition, _Row]],
 ) -> tuple[dict[TopicPartition, LogOffset], dict[TopicPartition, LogOffset]]:
-    """Return the log starts and the log ends of a report."""
+    """Return the log starts and the log ends."""
     starts: dict[TopicPartition, LogOffset] = {}
     ends: dict[TopicPartition, LogOffset] = {}
-    for row in report.rows:
-        if (at := row.topic_partition) is not None:
-            if row.log_start is not None:
-                starts[at] = row.log_start
-            if row.log_end is not None:
-                ends[at] = row.log_end
+    for own in rows.values():
+        for at, row in own.items():
+            if row.lag.log_start is not None:
+                starts[at] = row.lag.log_start
+            if row.lag.log_end is not None:
+                ends[at] = row.lag.log_end
     return starts, ends
+
+
+def _time_lag(row: _Row, lags: Mapping[LagPosition, TimeLag]) -> TimeLag:
+    if row.position is not None:
+        return lags[row.position]
+    return _UNKNOWN if row.lag.lag is None else _NO_LAG
 
 
 def _topics(plan: PollPlan) -> Container[TopicName] | None:
     """Return the topics whose offsets are read; None means all."""
     return None if plan.topics.matches_all else plan.topics
-
-
-def _position(row: PartitionLag) -> LagPosition | None:
-    at = row.topic_partition
-    if at is None or row.lag is None or row.log_end is None:
-        return None
-    return LagPosition(at, row.log_end - row.lag, row.log_end)
 
 
 def _failed(selected: SelectionResult, groups: list[PolledGroup]) -> dict[str, int]:

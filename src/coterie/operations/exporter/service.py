@@ -12,8 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import zlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -29,7 +28,7 @@ from prometheus_client.openmetrics.exposition import (
 
 from coterie.client.loop_thread import LoopThread
 from coterie.errors import CoterieError
-from coterie.http_endpoint import Endpoint, Headers, Reply, json_reply
+from coterie.http_endpoint import Body, Endpoint, Headers, Reply, json_reply
 from coterie.operations.exporter.exposition import (
     Style,
     Text,
@@ -50,10 +49,7 @@ RESPONSE_TIMEOUT_S: Final = 60.0
 """The time from a connection to the end of its response."""
 _REST_SHARE: Final = 10
 """The pause between polls is at least this fraction of the interval."""
-_GZIP: Final = 31
-"""zlib's code for a window of 32 KiB in gzip's format."""
-_GZIP_LEVEL: Final = 1
-"""Repeated labels compress to a tenth at every level; this is the fastest."""
+_NO_METRICS: Final = Text((), b"", b"")
 _PREFIX: Final = "coterie_exporter_"
 _INDEX: Final = b"""<!doctype html><html lang="en"><title>coterie groups export</title>
 <h1>coterie groups export</h1><ul><li><a href="metrics">/metrics</a> of the last poll
@@ -93,13 +89,10 @@ class Exporter:
         self._style = style
         self._interval_s = interval_s
         self._clock = clock
-        self._text: Text | None = None
+        self._text = _NO_METRICS
         self._status = _Status()
         self._process = CollectorRegistry()
         ProcessCollector(registry=self._process)
-        self._compressed: dict[bool, tuple[Text | None, _Status, bytes]] = {}
-        """The last response of each format in gzip, and what it was made of."""
-        self._compressing = asyncio.Lock()
 
     async def poll(self, poller: Poller) -> bool:
         """Poll once and publish the result; return whether it succeeded."""
@@ -155,36 +148,33 @@ class Exporter:
         bound_s = STALE_INTERVALS * self._interval_s + status.last.duration_ms / 1000
         return self._clock() - status.succeeded_s <= bound_s
 
-    def text(
-        self, *, openmetrics: bool = False, with_process: bool = True
-    ) -> tuple[bytes, ...]:
-        """Return all metrics in one of the formats, in parts; without `with_process`,
-        none about the process."""
-        text = self._text if self.is_healthy() else None
+    def body(
+        self,
+        *,
+        openmetrics: bool = False,
+        is_packed: bool = False,
+        with_process: bool = True,
+    ) -> Body:
+        """Return all metrics in one of the formats, or without `with_process` those
+        that are not about the process; `is_packed` compresses them by gzip."""
+        text = self._text if self.is_healthy() else _NO_METRICS
         own = self._own_metrics(openmetrics).encode(errors="replace")
         if with_process:
             own += self._process_metrics(openmetrics)
-        if text is None:
-            return (own,)
-        counters = text.counters_openmetrics if openmetrics else text.counters
-        return (*text.gauges, counters, own)
+        if is_packed:
+            return text.packed(openmetrics=openmetrics, end=own)
+        return text.plain(openmetrics=openmetrics, end=own)
 
     async def scrape(self, headers: Headers) -> Reply:
         """Answer a request of /metrics, by its Accept and Accept-Encoding headers."""
         openmetrics = "application/openmetrics-text" in headers.get("accept", "")
         kind = CONTENT_TYPE_OPENMETRICS if openmetrics else CONTENT_TYPE_LATEST
         extra = {"Vary": "Accept, Accept-Encoding"}
-        if "gzip" not in headers.get("accept-encoding", ""):
-            return Reply("200 OK", self.text(openmetrics=openmetrics), kind, extra)
-        async with self._compressing:
-            text, status = self._text if self.is_healthy() else None, self._status
-            known = self._compressed.get(openmetrics)
-            if known is None or known[0] is not text or known[1] is not status:
-                parts = self.text(openmetrics=openmetrics)
-                known = (text, status, await asyncio.to_thread(_gzip, parts))
-                self._compressed[openmetrics] = known
-        extra["Content-Encoding"] = "gzip"
-        return Reply("200 OK", known[2], kind, extra)
+        is_packed = "gzip" in headers.get("accept-encoding", "")
+        if is_packed:
+            extra["Content-Encoding"] = "gzip"
+        body = self.body(openmetrics=openmetrics, is_packed=is_packed)
+        return Reply("200 OK", body, kind, extra)
 
     async def health(self, _: Headers) -> Reply:
         """Answer a request of /health."""
@@ -277,11 +267,6 @@ def _without_groups(poll: Poll) -> Poll:
         duration_ms=poll.duration_ms,
         cpu_s=poll.cpu_s,
     )
-
-
-def _gzip(parts: Iterable[bytes]) -> bytes:
-    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP)
-    return b"".join((*map(packer.compress, parts), packer.flush()))
 
 
 async def poll_forever(
