@@ -95,7 +95,7 @@ def test_a_clone_has_metadata_and_epochs() -> None:
 @pytest.mark.parametrize(
     ("source", "destination", "message"),
     [
-        ("nobody", "new", "no offsets to clone"),
+        ("nobody", "new", "there is no group nobody"),
         ("g", "live", "stop them, or remove them"),
     ],
 )

@@ -100,7 +100,7 @@ async def plan_clone(
     """Plan to commit the offsets of one group for another, with metadata and leader
     epochs. `topics` restricts the offsets to some topics."""
     try:
-        group = (await read_current_groups(admin, [source])).one(source)
+        group = _existing(source, await read_current_groups(admin, [source]))
         for error in group.offsets.errors.values():
             raise error
     except CoterieError as error:
@@ -233,7 +233,7 @@ def _existing(
 ) -> CurrentGroup:
     group = groups.one(group_id)
     if group.description is None and not group.committed:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
     return group
 
 

@@ -8,6 +8,7 @@ write that never started and is ignored.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,6 +112,13 @@ class SnapshotWriter:
                 " snapshot: choose another directory with --snapshots"
             ) from error
         self._is_new = False
+
+    def discard(self) -> None:
+        """Remove the snapshot of a command that changed no group."""
+        if not self._is_new:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+            self._is_new = True
 
 
 def read_snapshot(directory: Path, snapshot_id: str) -> Snapshot:

@@ -75,6 +75,7 @@ def test_a_delete_that_changed_nothing_has_no_undo(
     shell.write("delete g h")
     assert shell.code == 1
     assert "undo" not in shell.error
+    assert shell.snapshot_ids == []
     assert shell.error.endswith("ok=0 failed=2 (groups)\n")
 
 

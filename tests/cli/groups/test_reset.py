@@ -131,6 +131,16 @@ def test_metadata_can_be_dropped(shell: WriteShell) -> None:
     assert shell.admin.groups["g"].offsets[A0] == CommittedOffset(3)
 
 
+def test_a_topic_restricts_the_partitions(shell: WriteShell) -> None:
+    items = shell.json("reset g --to-earliest --topic b")["items"]
+    assert [each["topic"] for each in items] == ["b"]
+    shell("reset g h --to-earliest --topic a --print-kafka-command")
+    assert "--group g --group h --topic a --to-earliest" in shell.error
+    shell.write("offsets delete g --topic b")
+    assert list(shell.admin.groups["g"].offsets) == [A0]
+    assert "a" not in shell("offsets list g --topic b").replace("PARTITION", "")
+
+
 def test_an_unknown_topic_has_a_separate_row(shell: WriteShell) -> None:
     table = shell.write("reset g --to-earliest --partitions a:0 --partitions gone")
     assert table.splitlines()[-1].split() == [
@@ -209,6 +219,8 @@ def test_the_equivalent_kafka_consumer_groups_command_is_printed(
         ("reset g --by-duration 1hour", "is not a duration"),
         ("reset g --to-latest --partitions a:x", "is not a topic or topic"),
         ("reset g --from-file HOME/nowhere", "cannot read"),
+        ("reset g --from-file pyproject.toml", "pyproject.toml: line 1: 1 columns"),
+        ("offsets import pyproject.toml", "pyproject.toml: line 1: 1 columns"),
     ],
 )
 def test_a_usage_error_returns_exit_code_2(
@@ -335,6 +347,11 @@ def test_only_selected_topics_are_cloned(shell: WriteShell) -> None:
         A0: CommittedOffset(9),
         B0: CommittedOffset(7),
     }
+
+
+def test_a_missing_group_cannot_be_cloned(shell: WriteShell) -> None:
+    shell("clone nobody new")
+    assert "GROUP_ID_NOT_FOUND: there is no group nobody\n" in shell.error
 
 
 def test_a_group_cannot_be_cloned_to_itself(shell: WriteShell) -> None:

@@ -158,6 +158,7 @@ def written_outcome(
         undo = f"no broker confirmed the write to {names}; if it happened: {command}"
     else:
         undo_id = None
+        snapshot.discard()
     outcome = checked_outcome(run, change, results, undo)
     return replace(outcome, summary={"executed": True, "snapshot_id": undo_id})
 

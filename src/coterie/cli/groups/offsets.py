@@ -241,12 +241,12 @@ async def plan_delete(run: Run) -> PlannedChange:
     scope = read_scope(run.options)
     if scope is None:
         raise SettingError(
-            "no partitions are selected; name some with --partitions, or delete the"
-            " whole group with `coterie groups delete`"
+            "no partitions are selected; name some with --partitions or --topic, or"
+            " delete the whole group with `coterie groups delete`"
         )
     chosen = await choose_groups(run)
     planned = await plan_delete_offsets(run.admin, chosen.ids, scope)
-    topics = repeat_option("--topic", run.options.partitions)
+    topics = repeat_option("--topic", map(str, scope))
     commands = (
         kafka_command(run.options, "--delete-offsets", "--group", each, *topics)
         for each in chosen.ids
@@ -405,12 +405,15 @@ def read_scenarios(options: argparse.Namespace) -> Mapping[GroupId, Scenario]:
 
     text = read_text(options.file)
     scenarios: dict[GroupId, Scenario]
-    if text.lstrip().startswith("{"):
-        exported = read_offsets_file(text.encode())
-        scenarios = {each: ToCommits(offsets) for each, offsets in exported.items()}
-    else:
-        rows = read_csv(text, options.group)
-        scenarios = {each: ToExact(offsets) for each, offsets in rows.items()}
+    try:
+        if text.lstrip().startswith("{"):
+            exported = read_offsets_file(text.encode())
+            scenarios = {each: ToCommits(offsets) for each, offsets in exported.items()}
+        else:
+            rows = read_csv(text, options.group)
+            scenarios = {each: ToExact(offsets) for each, offsets in rows.items()}
+    except SettingError as error:
+        raise SettingError(f"{options.file}: {error}") from error
     if options.group is not None:
         if options.group not in scenarios:
             raise SettingError(f"{options.file} has no offsets of {options.group!r}")

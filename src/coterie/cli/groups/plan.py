@@ -218,7 +218,8 @@ async def apply(run: Run) -> Outcome:
     result_file.begin()
 
     def record(result: ItemResult) -> None:
-        snapshot_id = snapshot.snapshot_id if snapshot.has_groups else ""
+        may_be_written = result.has_written or not result.is_answered
+        snapshot_id = snapshot.snapshot_id if may_be_written else ""
         try:
             result_file.add(result, run.io.now_ms(), snapshot_id)
         except (OutputError, SettingError) as error:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from coterie.cli.command import Run
     from coterie.cli.groups.change_rows import PlannedChange
     from coterie.operations.resets import Scenario, ToRows
+    from coterie.operations.selection import Scope
     from coterie.types import GroupId
 
 _FLAGS: Final = (
@@ -112,7 +113,7 @@ async def plan_reset(run: Run) -> PlannedChange:
         scope,
         keeps_metadata=not options.drop_metadata,
     )
-    command = _kafka_reset_command(options, chosen.ids)
+    command = _kafka_reset_command(options, chosen.ids, scope)
     return PlannedChange(planned, chosen.failures, chosen.summary, (command,))
 
 
@@ -139,14 +140,19 @@ def _read_csv_offsets(file: str, ids: Sequence[GroupId]) -> Mapping[GroupId, ToR
     from coterie.operations.offset_files import read_csv
     from coterie.operations.resets import ToRows
 
-    rows = read_csv(read_text(file), ids[0] if len(ids) == 1 else None)
+    try:
+        rows = read_csv(read_text(file), ids[0] if len(ids) == 1 else None)
+    except SettingError as error:
+        raise SettingError(f"{file}: {error}") from error
     missing = [each for each in ids if each not in rows]
     if missing:
         raise SettingError(f"{file} has no line for group {missing[0]}")
     return {each: ToRows(rows[each]) for each in ids}
 
 
-def _kafka_reset_command(options: argparse.Namespace, ids: Sequence[GroupId]) -> str:
+def _kafka_reset_command(
+    options: argparse.Namespace, ids: Sequence[GroupId], selected: Scope
+) -> str:
     def value_of(option: str) -> object:
         return vars(options)[option.removeprefix("--").replace("-", "_")]
 
@@ -154,7 +160,7 @@ def _kafka_reset_command(options: argparse.Namespace, ids: Sequence[GroupId]) ->
     for name in _OPTIONS_WITH_VALUE:
         value = value_of(name)
         target += [] if value is None else [name, str(value)]
-    scope = repeat_option("--topic", options.partitions or ()) or ["--all-topics"]
+    scope = repeat_option("--topic", map(str, selected or ())) or ["--all-topics"]
     if options.from_file:
         target, scope = ["--from-file", options.from_file], []
     groups = repeat_option("--group", ids)

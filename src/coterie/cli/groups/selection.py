@@ -56,7 +56,12 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
         help="protocol type: consumer, connect, ..., or simple for groups that no "
         "member ever joined",
     )
-    add("--topic", metavar="TOPIC", action="append", help="a topic that groups read")
+    add(
+        "--topic",
+        metavar="TOPIC",
+        action="append",
+        help="a topic that groups read; commands about partitions restrict them to it",
+    )
     add("--lag", metavar="COND", help="condition on the total lag, as in '>1000'")
     add("--empty", action="store_true", help="groups without members: --state Empty")
     add(
@@ -191,15 +196,18 @@ def add_partition_option(parser: argparse._ActionsContainer, text: str) -> None:
 
 
 def read_scope(options: argparse.Namespace) -> Scope:
-    """Return the partitions of --partitions; without it, all committed ones.
+    """Return the partitions of --partitions; without it, those of --topic, and without
+    that, all committed ones.
 
     Raises SettingError.
     """
     from coterie.operations.selection import ALL_COMMITTED, TopicSelector
 
-    if not options.partitions:
-        return ALL_COMMITTED
-    return tuple(TopicSelector.parse(each) for each in options.partitions)
+    if options.partitions:
+        return tuple(TopicSelector.parse(each) for each in options.partitions)
+    # kafka-consumer-groups.sh has the name --topic for this.
+    topics = _split(options.topic)
+    return tuple(map(TopicSelector, topics)) if topics else ALL_COMMITTED
 
 
 def read_text(file: str) -> str:
