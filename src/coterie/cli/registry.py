@@ -177,6 +177,7 @@ COMMANDS: Final = (
         ("stale", "Show stale groups", "pipeline.show_groups:STALE"),
         ("quality", "Show the quality of the tables", "pipeline.show_offsets:QUALITY"),
     ),
+    Entry("ui", "Show the groups of a cluster in a browser", "ui:UI"),
     Entry("doctor", "Check a server's configuration, data and health", "doctor:DOCTOR"),
     Entry(
         "kafka-consumer-groups",

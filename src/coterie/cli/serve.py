@@ -16,7 +16,7 @@ from coterie.cli.command import Command
 from coterie.types import SecurityProtocol
 
 if TYPE_CHECKING:
-    from coterie.broker.server.server import ServerPlan
+    from coterie.broker.server.server import Server, ServerPlan
 
 EXAMPLES: Final = """\
 examples:
@@ -43,6 +43,8 @@ examples:
   coterie serve --memory --control 127.0.0.1:9095
       let tests in any language inject faults and advance the clock by HTTP;
       docs/testing/other-languages.md describes the routes
+  coterie serve --memory --ui
+      show groups, lag and rebalances with their reasons at http://127.0.0.1:8080/
   coterie serve --audit-log /var/log/coterie/audit.log --log-format json
       write one JSON object for each administrative write to its own file
 
@@ -50,6 +52,7 @@ exit codes: 0 stopped by a signal, 1 could not start or continue, 2 usage error
 """
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9092"
+_DEFAULT_UI: Final = "127.0.0.1:8080"
 _DEFAULT_DATA: Final = "coterie-data"
 _NODES_MAX: Final = 64
 _PORT_MAX: Final = 65_535
@@ -145,6 +148,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "other than loopback (default: the environment's COTERIE_CONTROL_TOKEN)",
     )
     parser.add_argument(
+        "--ui",
+        metavar="HOST:PORT",
+        type=parse_address,
+        nargs="?",
+        const=_DEFAULT_UI,
+        help="also show the groups in a browser, read-only, at this address (default "
+        f"{_DEFAULT_UI}), as coterie ui does; it needs a PLAINTEXT listener",
+    )
+    parser.add_argument(
         "--loop",
         choices=("auto", "asyncio", "uvloop"),
         default="auto",
@@ -188,14 +200,13 @@ def run(options: argparse.Namespace) -> int:
         release=release,
     )
 
-    def ready(addresses: str) -> None:
-        print(f"coterie ready on {addresses}", flush=True)
-
     try:
         if options.control is not None:
             _serve_controlled(options, plan)
+        elif options.ui is not None:
+            _serve_with_page(options, plan)
         else:
-            _run_loop(options.loop, serve(plan, ready))
+            _run_loop(options.loop, serve(plan, _print_addresses))
     except SettingError as error:
         sys.stderr.write(f"coterie serve: {error}\n")
         return 2
@@ -205,14 +216,37 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _print_addresses(server: Server) -> None:
+    print(f"coterie ready on {server.addresses}", flush=True)
+
+
+def _serve_with_page(options: argparse.Namespace, plan: ServerPlan) -> None:
+    from coterie.broker.server.server import serve
+    from coterie.cli.ui import ServedPage
+
+    page = ServedPage(options.ui, plan.host, plan.protocol)
+
+    def ready(server: Server) -> None:
+        _print_addresses(server)
+        page.start(server)
+
+    try:
+        _run_loop(options.loop, serve(plan, ready))
+    finally:
+        page.stop()
+
+
 def _serve_controlled(options: argparse.Namespace, plan: ServerPlan) -> None:
     # Imported here: only this command serves the test kit.
+    from coterie.errors import SettingError
     from coterie.testing.control.served import control_token, serve_controlled
 
     def ready(addresses: str, control: str) -> None:
         print(f"coterie ready on {addresses}", flush=True)
         print(f"coterie control on http://{control}", flush=True)
 
+    if options.ui is not None:
+        raise SettingError("--ui with --control: run coterie ui beside the server")
     token = control_token(options.control_token_file)
     serve_controlled(plan, options.control, token, ready)
 

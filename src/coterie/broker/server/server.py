@@ -302,8 +302,8 @@ class Server:
         return self._listener.connections
 
 
-async def serve(plan: ServerPlan, ready: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; call `ready` with the addresses once it accepts.
+async def serve(plan: ServerPlan, ready: Callable[[Server], None]) -> None:
+    """Serve until SIGTERM or SIGINT; call `ready` with the server once it accepts.
 
     Raises LogError and OSError as `Server.start` does.
     """
@@ -317,7 +317,7 @@ async def serve(plan: ServerPlan, ready: Callable[[str], None]) -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.collect()
     gc.freeze()
-    ready(server.addresses)
+    ready(server)
     await stopped.wait()
     _LOGGER.info("stopping")
     await server.stop()

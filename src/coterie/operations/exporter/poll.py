@@ -105,6 +105,8 @@ class Poll:
     log_ends: dict[TopicPartition, LogOffset]
     failed: dict[str, int]
     """The number of nodes, groups and partitions with an error."""
+    measured_ms: int
+    """The time (ms since 1970) after the log ends were read; time lags end there."""
     duration_ms: int
     cpu_s: float
     """CPU time of the thread that polled."""
@@ -170,6 +172,7 @@ class Poller:
             log_starts=starts,
             log_ends=ends,
             failed=_failed(selected, groups),
+            measured_ms=to_ms,
             duration_ms=round((time.monotonic() - began_s) * 1000),
             cpu_s=time.thread_time() - cpu_began_s,
         )
