@@ -266,6 +266,7 @@ def _without_groups(poll: Poll) -> Poll:
         failed=poll.failed,
         duration_ms=poll.duration_ms,
         cpu_s=poll.cpu_s,
+        measured_ms=poll.measured_ms,
     )
 
 
