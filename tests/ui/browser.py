@@ -16,12 +16,13 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import pytest
+
+from tests.support.waiting import eventually
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 _FLAGS: Final = (
@@ -35,8 +36,6 @@ _FLAGS: Final = (
     "--disable-sync",
     "--remote-debugging-pipe",
 )
-WAIT_S: Final = 60.0
-PAUSE_S: Final = 0.03
 _KEYS: Final = {"Enter": "\r", "Escape": "", "End": "", "Home": ""}
 
 
@@ -167,13 +166,11 @@ class Tab:
 
     def until(self, script: str) -> Any:
         """Evaluate an expression until it is true; return its value."""
-        deadline = time.monotonic() + WAIT_S
-        while not (value := self.run(script)):
-            if time.monotonic() > deadline:
-                text = self.run("document.body.innerText")
-                raise AssertionError(f"not within {WAIT_S:g} s: {script}\n{text}")
-            time.sleep(PAUSE_S)
-        return value
+        try:
+            return eventually(lambda: self.run(script), expected=script)
+        except AssertionError as error:
+            text = self.run("document.body.innerText")
+            raise AssertionError(f"{error}; the page shows:\n{text}") from None
 
     def text(self, selector: str) -> str:
         """Return the text of the first element that matches, or ""."""

@@ -9,7 +9,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from coterie.cli.durations import whole_duration_of
 from coterie.errors import ClientError, SettingError
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from coterie.client.settings.collected import CollectedSettings
     from coterie.client.settings.portable import PortableSettings
     from coterie.client.settings.target import Target
+
+
+PORT_MAX: Final = 65_535
 
 
 def add_connection_options(
@@ -126,3 +129,13 @@ def _warn(
         sys.stderr.write(f"coterie: warning: {warning}\n")
     for note in collected.notes if getattr(options, "verbose", False) else ():
         sys.stderr.write(f"coterie: {note}\n")
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Parse HOST:PORT; the default host is 127.0.0.1. Raises ArgumentTypeError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not HOST:PORT; write for example 127.0.0.1:9092"
+        )
+    return host.strip("[]") or "127.0.0.1", int(port)

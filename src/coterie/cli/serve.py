@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command
+from coterie.cli.connect import PORT_MAX, parse_address
 from coterie.types import SecurityProtocol
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ _DEFAULT_LISTEN: Final = "127.0.0.1:9092"
 _DEFAULT_UI: Final = "127.0.0.1:8080"
 _DEFAULT_DATA: Final = "coterie-data"
 _NODES_MAX: Final = 64
-_PORT_MAX: Final = 65_535
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -133,6 +133,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="path of a file for the audit log of administrative writes, which "
         "otherwise is part of the log",
     )
+
+
+def _declare_additions(parser: argparse.ArgumentParser) -> None:
+    """Declare what the server serves besides Kafka's protocol."""
     parser.add_argument(
         "--control",
         metavar="HOST:PORT",
@@ -292,16 +296,6 @@ def parse_listener(text: str) -> tuple[SecurityProtocol, str, int]:
     return (SecurityProtocol[protocol.upper()], *parse_address(address))
 
 
-def parse_address(text: str) -> tuple[str, int]:
-    """Parse HOST:PORT; the default host is 127.0.0.1. Raises ArgumentTypeError."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > _PORT_MAX:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not HOST:PORT; write for example {_DEFAULT_LISTEN}"
-        )
-    return host.strip("[]") or "127.0.0.1", int(port)
-
-
 def parse_advertised(text: str) -> tuple[str, int | None]:
     """Parse HOST or HOST:PORT. Raises ArgumentTypeError."""
     is_ipv6 = text.count(":") > 1 and not text.startswith("[")
@@ -311,9 +305,9 @@ def parse_advertised(text: str) -> tuple[str, int | None]:
 
 
 def _port(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > _PORT_MAX:
+    if not text.isascii() or not text.isdigit() or int(text) > PORT_MAX:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a port; valid are 0 to {_PORT_MAX}"
+            f"{text!r} is not a port; valid are 0 to {PORT_MAX}"
         )
     return int(text)
 
@@ -347,5 +341,8 @@ def _run_loop(name: str, main: object) -> None:
 
 
 SERVE: Final = Command(
-    description=__doc__ or "", examples=EXAMPLES, options=(configure,), run=run
+    description=__doc__ or "",
+    examples=EXAMPLES,
+    options=(configure, _declare_additions),
+    run=run,
 )

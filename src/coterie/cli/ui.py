@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command
-from coterie.cli.connect import add_connection_options
-from coterie.cli.serve import parse_address
+from coterie.cli.connect import add_connection_options, parse_address
 from coterie.errors import CoterieError, SettingError
 from coterie.types import SecurityProtocol
 
