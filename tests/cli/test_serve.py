@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from coterie.cli.connect import parse_address
 from coterie.cli.main import main
 from coterie.cli.parser import make_parser
 from coterie.cli.registry import find_command
-from coterie.cli.serve import configure_logging, parse_address, parse_listener
+from coterie.cli.serve import configure_logging, parse_listener
 from coterie.wire.generated import COMPILED
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from coterie.cli.command import Command, add_output_options
-from coterie.cli.connect import add_connection_options
-from coterie.cli.serve import parse_address, parse_listener
+from coterie.cli.connect import add_connection_options, parse_address
+from coterie.cli.serve import parse_listener
 
 if TYPE_CHECKING:
     from coterie.broker.server.doctor import Finding
