@@ -22,9 +22,12 @@ _PLAIN_KEY: Final = re.compile(
 )
 """Keys without quotes, which are not truth values or null in YAML 1.1."""
 _NOT_IN_YAML: Final = re.compile(
-    "[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]"
+    "[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufffe\uffff]"
 )
-_NOT_ASCII: Final = re.compile("[^\\x00-\\x7f]")
+_NOT_ASCII: Final = re.compile("[^\\x00-\\x7e]")
+_UNSAFE: Final = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that JSON allows in text, but that act on a terminal: C1 controls, and
+those that change the direction of text."""
 _BASIC_PLANE_END: Final = 0xFFFF
 _AS_LINE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -41,21 +44,23 @@ def render(
 
     The text of many items takes more memory than the items, so it is not joined.
     """
-    if form == "jsonl":
-        pieces = _lines(outcome)
-    elif form == "yaml":
+    if form == "yaml":
         pieces = yaml_lines(envelope(outcome, command, now))
-    else:
+        if is_utf8(encoding):
+            return pieces
+        return (_NOT_ASCII.sub(_yaml_escape, piece) for piece in pieces)
+    pieces = _lines(outcome)
+    if form == "json":
         pieces = _document(envelope(outcome, command, now))
-    if is_utf8(encoding):
-        return pieces
-    escape = _yaml_escape if form == "yaml" else _json_escape
-    # Characters that are not ASCII occur in quoted strings only.
-    return (_NOT_ASCII.sub(escape, piece) for piece in pieces)
+    return (safe_json(piece, encoding) for piece in pieces)
 
 
-def _json_escape(found: re.Match[str]) -> str:
-    return json.dumps(found[0])[1:-1]
+def safe_json(text: str, encoding: str | None) -> str:
+    """Return JSON text with escapes for characters that act on a terminal, or that the
+    encoding of the output may not have."""
+    # Such characters occur in quoted strings only.
+    unsafe = _UNSAFE if is_utf8(encoding) else _NOT_ASCII
+    return unsafe.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def _yaml_escape(found: re.Match[str]) -> str:
