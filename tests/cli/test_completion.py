@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.cli import connect
+from coterie.cli import completion, connect
 from coterie.cli.completion import candidates
 from coterie.cli.main import main
 from coterie.errors import ConnectionLost, SettingError
@@ -103,6 +103,15 @@ def test_candidates_are_printed_one_per_line(
     assert capsys.readouterr().out == "audit\norders\n"
     assert main(["complete"]) == 0
     assert "complete\n" not in capsys.readouterr().out
+
+
+def test_names_with_control_characters_are_no_candidates(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["\x1b[2Jorders", "a\nb", "orders"]
+    monkeypatch.setattr(completion, "candidates", lambda words: names)
+    assert main(["complete", "--", "groups", "lag", ""]) == 0
+    assert capsys.readouterr().out == "orders\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

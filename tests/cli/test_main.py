@@ -9,7 +9,9 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -51,6 +53,45 @@ def test_an_interrupt_and_a_failure_have_their_own_exit_codes(
     monkeypatch.setattr(serve, "SERVE", serve.SERVE._replace(run=run))
     assert main(["serve"]) == code
     assert capsys.readouterr().err == message
+
+
+def test_control_characters_of_an_error_are_escaped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(options: argparse.Namespace) -> int:
+        raise ClientError("no group \x1b[2J")
+
+    monkeypatch.setattr(serve, "SERVE", serve.SERVE._replace(run=run))
+    assert main(["serve"]) == 1
+    assert capsys.readouterr().err == "coterie: no group \\x1b[2J\n"
+
+
+def start(*arguments: str, **streams: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "coterie.cli.main", *arguments]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **streams)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="the system has no full disk"
+)
+@pytest.mark.parametrize("line", ["completion bash", "config explain -X acks=1"])
+def test_a_full_disk_is_one_line_and_exit_code_1(line: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        process = start(*line.split(), stdout=full)
+        _, error = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert re.fullmatch(r"coterie: .*No space left on device\n", error)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["--help", "--help-json", "completion bash"])
+def test_a_closed_pipe_is_no_error(line: str) -> None:
+    process = start(*line.split(), stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    _, error = process.communicate(timeout=300)
+    assert (process.returncode, error) == (0, "")
 
 
 @pytest.mark.parametrize("family", ["groups", "topics"])

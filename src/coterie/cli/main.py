@@ -60,12 +60,13 @@ def _run(words: Sequence[str]) -> int:
             assert called is not None, "only a known command parses itself"
             return int(called.load()(words[len(called.words) :]))
         return int(options.run(options))
-    except SettingError as error:
-        sys.stderr.write(f"coterie: {error}\n")
-        return 2
     except CoterieError as error:
-        sys.stderr.write(f"coterie: {error}\n")
-        return 1
+        from coterie.cli.output.outcome import printable
+
+        # A message may have a name that was chosen elsewhere.
+        lines = map(printable, str(error).split("\n"))
+        sys.stderr.write("coterie: " + "\n".join(lines) + "\n")
+        return 2 if isinstance(error, SettingError) else 1
     except KeyboardInterrupt:
         return 130
 

@@ -80,7 +80,7 @@ def _declare_filters(parser: argparse.ArgumentParser) -> None:
 
 async def list_transactions(run: Run) -> Outcome:
     """Return a row for each transaction that matches the filters."""
-    from coterie.cli.output.outcome import Column, Failure, Outcome
+    from coterie.cli.output.outcome import Column, Failure, Outcome, Role
     from coterie.client.admin.transactions import TransactionState
 
     options = run.options
@@ -95,10 +95,10 @@ async def list_transactions(run: Run) -> Outcome:
     return Outcome(
         schema="coterie.transactions.list",
         columns=(
-            Column("transactional_id", "TRANSACTIONAL-ID"),
+            Column("transactional_id", "TRANSACTIONAL-ID", role=Role.IDENTITY),
             Column("state", "STATE"),
             Column("producer_id", "PRODUCER-ID"),
-            Column("coordinator_id", "COORDINATOR"),
+            Column("coordinator_id", "COORDINATOR", drop=1),
         ),
         items=tuple(
             {
@@ -153,6 +153,7 @@ async def describe_transactions(run: Run) -> Outcome:
         Column,
         Failure,
         Outcome,
+        Role,
         error_name,
         show_duration,
     )
@@ -161,15 +162,15 @@ async def describe_transactions(run: Run) -> Outcome:
     return Outcome(
         schema="coterie.transactions.describe",
         columns=(
-            Column("transactional_id", "TRANSACTIONAL-ID"),
+            Column("transactional_id", "TRANSACTIONAL-ID", role=Role.IDENTITY),
             Column("state", "STATE"),
             Column("duration_ms", "DURATION", show=show_duration),
-            Column("timeout_ms", "TIMEOUT", show=show_duration),
+            Column("timeout_ms", "TIMEOUT", show=show_duration, drop=3),
             Column("producer_id", "PRODUCER-ID"),
-            Column("producer_epoch", "EPOCH"),
-            Column("coordinator", "COORDINATOR"),
+            Column("producer_epoch", "EPOCH", drop=2),
+            Column("coordinator", "COORDINATOR", role=Role.ID, drop=1),
             Column("started", "STARTED", is_wide=True),
-            Column("partitions", "PARTITIONS", show=_show_partitions),
+            Column("partitions", "PARTITIONS", show=_show_partitions, role=Role.TEXT),
         ),
         items=tuple(_described(run, each) for each in described.values.values()),
         failures=tuple(
@@ -231,19 +232,19 @@ def _declare_partitions(parser: argparse.ArgumentParser) -> None:
 
 async def list_producers(run: Run) -> Outcome:
     """Return a row for each producer of each partition."""
-    from coterie.cli.output.outcome import Column, Outcome
+    from coterie.cli.output.outcome import Column, Outcome, Role
 
     partitions, failures = await _choose_partitions(run)
     described = await run.admin.describe_producers(partitions, progress=run.progress)
     return Outcome(
         schema="coterie.transactions.producers",
         columns=(
-            Column("topic", "TOPIC"),
-            Column("partition", "PARTITION"),
+            Column("topic", "TOPIC", role=Role.IDENTITY),
+            Column("partition", "PARTITION", role=Role.IDENTITY),
             Column("producer_id", "PRODUCER-ID"),
-            Column("producer_epoch", "EPOCH"),
-            Column("last_sequence", "LAST-SEQUENCE"),
-            Column("last_time", "LAST-WRITE"),
+            Column("producer_epoch", "EPOCH", drop=2),
+            Column("last_sequence", "LAST-SEQUENCE", drop=1),
+            Column("last_time", "LAST-WRITE", drop=3),
             Column("transaction_start", "OPEN-SINCE-OFFSET"),
             Column("coordinator_epoch", "COORDINATOR-EPOCH", is_wide=True),
         ),
@@ -326,7 +327,7 @@ def find_hanging(options: argparse.Namespace) -> int:
 
 
 async def _find_hanging(run: Run) -> Outcome:
-    from coterie.cli.output.outcome import Column, Outcome, show_duration
+    from coterie.cli.output.outcome import Column, Outcome, Role, show_duration
 
     options = run.options
     partitions, failures = await _choose_partitions(run)
@@ -344,15 +345,15 @@ async def _find_hanging(run: Run) -> Outcome:
     return Outcome(
         schema="coterie.transactions.find-hanging",
         columns=(
-            Column("topic", "TOPIC"),
-            Column("partition", "PARTITION"),
+            Column("topic", "TOPIC", role=Role.IDENTITY),
+            Column("partition", "PARTITION", role=Role.IDENTITY),
             Column("start_offset", "START-OFFSET"),
-            Column("idle_ms", "IDLE", show=show_duration),
+            Column("idle_ms", "IDLE", show=show_duration, drop=3),
             Column("producer_id", "PRODUCER-ID"),
-            Column("producer_epoch", "EPOCH"),
+            Column("producer_epoch", "EPOCH", drop=2),
             Column("coordinator_epoch", "COORDINATOR-EPOCH", is_wide=True),
-            Column("last_time", "LAST-WRITE", is_wide=True),
-            Column("transactional_id", "TRANSACTIONAL-ID"),
+            Column("last_time", "LAST-WRITE", is_wide=True, drop=3),
+            Column("transactional_id", "TRANSACTIONAL-ID", role=Role.IDENTITY),
         ),
         items=items,
         failures=(*failures, *_partition_failures(found.errors)),
@@ -488,16 +489,16 @@ def _abort_outcome(
     *notes: str,
     error: CoterieError | None = None,
 ) -> Outcome:
-    from coterie.cli.output.outcome import Column, Outcome, error_item, show_error
+    from coterie.cli.output.outcome import Column, Outcome, Role, error_item, show_error
 
     return Outcome(
         schema="coterie.transactions.abort",
         columns=(
-            Column("topic", "TOPIC"),
-            Column("partition", "PARTITION"),
+            Column("topic", "TOPIC", role=Role.IDENTITY),
+            Column("partition", "PARTITION", role=Role.IDENTITY),
             Column("start_offset", "START-OFFSET"),
             Column("producer_id", "PRODUCER-ID"),
-            Column("producer_epoch", "EPOCH"),
+            Column("producer_epoch", "EPOCH", drop=2),
             Column("result", "RESULT"),
             Column("error", "ERROR", is_wide=error is None, show=show_error),
         ),

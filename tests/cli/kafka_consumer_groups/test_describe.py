@@ -321,3 +321,18 @@ def test_control_characters_of_a_client_id_are_escaped_at_a_terminal(
     assert main(words.split()) == 0
     assert "\\x1b[2J-id" in terminal.getvalue()
     assert "\x1b" not in terminal.getvalue()
+
+
+def test_a_line_feed_in_a_client_id_makes_no_row_at_a_terminal(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, run: RunLine
+) -> None:
+    client_id = "a\nreads forged"
+    evil = replace(member("a"), client_id=client_id)
+    cluster.add(group("reads", evil), orders=120)
+    line = "--bootstrap-server x:1 --describe --group reads --members"
+    # In a pipe the output is that of kafka-consumer-groups.sh.
+    assert f"{client_id} " in run(line.partition("x:1 ")[2]).stdout
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    main(line.split())
+    assert "a\\nreads forged " in terminal.getvalue()

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.cli.command import add_output_options
-from coterie.cli.output.emit import CommandIO, emit
+from coterie.cli.output.emit import CommandIO, confirm, emit, render
 from coterie.cli.output.outcome import (
     Column,
     Exit,
@@ -393,3 +393,36 @@ def test_a_full_disk_is_an_error_of_one_sentence() -> None:
     options = argparse.Namespace(output="table", wide=False)
     with pytest.raises(OutputError, match="cannot write the output: No space left"):
         emit(OUTCOME, options, CommandIO(FullDisk(), StringIO(), lambda: NOW))
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl", "yaml"])
+def test_documents_have_no_characters_that_act_on_a_terminal(form: str) -> None:
+    name = "a\x1b[2J\x9b2J\x7f\u202eb"
+    text = run(replace(OUTCOME, items=({"group_id": name},)), "-o", form)[1]
+    assert all(each.isprintable() for each in text.split("\n"))
+    document = yaml.safe_load(text.split("\n")[0] if form == "jsonl" else text)
+    item = document if form == "jsonl" else document["items"][0]
+    assert item == {"group_id": name}
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "csv", "md"])
+def test_rows_that_follow_others_have_no_header(form: str) -> None:
+    options = argparse.Namespace(output=form, wide=False)
+    io = CommandIO(StringIO(), StringIO(), lambda: NOW)
+    first = "".join(render(OUTCOME, options, io))
+    rows = "".join(render(OUTCOME, options, io, is_continued=True))
+    assert first.endswith(rows)
+    assert rows.splitlines()[0].startswith(("orders", "| orders"))
+    terminal = CommandIO(Terminal(), StringIO(), lambda: NOW)
+    assert "LAG" not in "".join(render(OUTCOME, options, terminal, is_continued=True))
+
+
+def test_a_preview_fits_the_terminal_of_the_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = argparse.Namespace(output="table", wide=False, columns=None)
+    stderr = Terminal()
+    monkeypatch.setattr("sys.stdin", StringIO("y\n"))
+    assert confirm(CommandIO(StringIO(), stderr), OUTCOME, options, "Write?")
+    assert "\x1b[1mGROUP" in stderr.getvalue()
+    assert stderr.getvalue().endswith("Write? [y/N] ")

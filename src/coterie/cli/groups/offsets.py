@@ -163,14 +163,20 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
 async def export_offsets(run: Run) -> Outcome:
     """Write the selected committed offsets to a file or stdout."""
     from coterie.cli.output.emit import write
-    from coterie.cli.output.outcome import Failure, Outcome
+    from coterie.cli.output.outcome import Failure, Outcome, printable
+    from coterie.cli.output.structured import safe_json
 
     fetched = await fetch_offsets(run)
     data = await _encode(run, fetched.groups)
-    if run.options.to == "-":
-        write(run.io.stdout, [data.decode()])
-    else:
+    stdout = run.io.stdout
+    if run.options.to != "-":
         create_file(run.options.to, data)
+    elif run.options.format == "json":
+        write(stdout, [safe_json(data.decode(), stdout.encoding)])
+    elif stdout.isatty():
+        write(stdout, (f"{printable(line)}\n" for line in data.decode().splitlines()))
+    else:
+        write(stdout, [data.decode()])
     count = sum(len(each.committed) for each in fetched.groups)
     groups = "1 group" if len(fetched.groups) == 1 else f"{len(fetched.groups)} groups"
     offset_failures = (

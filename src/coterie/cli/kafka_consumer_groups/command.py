@@ -129,6 +129,7 @@ def validate_regex(text: str) -> Report:
 
 def _print(report: Report) -> None:
     """Print the parts in order, so that a terminal shows both streams as one text."""
+    from coterie.cli.kafka_consumer_groups.tables import LINE_FEED
     from coterie.cli.output.emit import write
     from coterie.cli.output.outcome import printable
 
@@ -138,4 +139,7 @@ def _print(report: Report) -> None:
         # A client id may contain control characters; see `printable`.
         if stream.isatty():
             texts = ("\n".join(map(printable, text.split("\n"))) for text in texts)
-        write(stream, texts)
+            feed = printable(LINE_FEED), "\\n"
+        else:
+            feed = LINE_FEED, "\n"
+        write(stream, [text.replace(*feed) for text in texts])

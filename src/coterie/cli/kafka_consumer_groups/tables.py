@@ -20,6 +20,9 @@ from coterie.client.admin.groups import (
 from coterie.types import GroupId, LogOffset, TopicPartition
 
 MISSING: Final = "-"
+LINE_FEED: Final = "\udc0a"
+"""A line feed in a cell, as Python's surrogateescape writes bytes: a terminal must not
+take it for the end of a row. No name of Kafka has this character."""
 
 
 class Column(NamedTuple):
@@ -36,6 +39,10 @@ class Column(NamedTuple):
         return self.least if self.fixed else max(self.least, *map(length, cells))
 
 
+def _cell_text(cell: object) -> str:
+    return MISSING if cell is None else str(cell).replace("\n", LINE_FEED)
+
+
 def last(name: str) -> Column:
     """Return a column whose cells are not padded."""
     return Column(name, 0, fixed=True)
@@ -44,7 +51,7 @@ def last(name: str) -> Column:
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> list[str]:
     """Return the lines of a table with its header; None is printed as a hyphen."""
     lines = [[column.name for column in columns]]
-    lines += ([MISSING if cell is None else str(cell) for cell in row] for row in rows)
+    lines += ([_cell_text(cell) for cell in row] for row in rows)
     down = zip(*lines, strict=True)
     widths = [column.width(cells) for column, cells in zip(columns, down, strict=True)]
     return [" ".join(map(pad, line, widths)) for line in lines]

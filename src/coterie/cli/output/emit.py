@@ -62,9 +62,16 @@ def emit(
 
 
 def render(
-    outcome: Outcome, options: argparse.Namespace, io: CommandIO
+    outcome: Outcome,
+    options: argparse.Namespace,
+    io: CommandIO,
+    *,
+    is_continued: bool = False,
 ) -> Iterable[str]:
-    """Return the text for stdout in pieces."""
+    """Return the text for stdout in pieces.
+
+    With `is_continued`, tables and CSV have no header: their rows follow others.
+    """
     form = options.output
     check_columns(outcome, options)
     if form in {"json", "jsonl", "yaml"}:
@@ -80,13 +87,16 @@ def render(
         if getattr(options, "columns", None):
             keys = [each.key for each in visible_columns(outcome, options)]
         is_safe = getattr(options, "csv_safe", False)
-        return csv_rows(outcome, keys, is_safe=is_safe, is_shown=io.stdout.isatty())
+        rows = csv_rows(outcome, keys, is_safe=is_safe, is_shown=io.stdout.isatty())
+        return islice(rows, 1, None) if is_continued else rows
     columns = visible_columns(outcome, options)
     if form == "md":
         from coterie.cli.output.tables import markdown
 
-        return [markdown(columns, outcome.items)]
-    return table_text(columns, outcome.items, options, io.stdout)
+        lines = markdown(columns, outcome.items).splitlines(keepends=True)
+        return lines[2:] if is_continued else lines
+    has_header = not is_continued
+    return table_text(columns, outcome.items, options, io.stdout, has_header=has_header)
 
 
 def check_columns(outcome: Outcome, options: argparse.Namespace) -> None:
@@ -109,12 +119,15 @@ def table_text(
     items: Sequence[Item],
     options: argparse.Namespace,
     stream: TextIO,
+    *,
+    has_header: bool = True,
 ) -> list[str]:
     """Return a table for a stream: in the width of a terminal, or plain."""
     if not items:
         return []
     if not stream.isatty():
-        return [text_table(columns, items, stream.encoding)]
+        lines = text_table(columns, items, stream.encoding).splitlines(keepends=True)
+        return lines if has_header else lines[1:]
     from coterie.cli.output.terminal import Fit, terminal_table
 
     fit = Fit.USUAL
@@ -122,7 +135,10 @@ def table_text(
         fit = Fit.ALL_TEXT
     elif getattr(options, "columns", None):
         fit = Fit.ALL_COLUMNS
-    return [terminal_table(columns, items, encoding=stream.encoding, fit=fit)]
+    table = terminal_table(
+        columns, items, encoding=stream.encoding, fit=fit, has_header=has_header
+    )
+    return [table]
 
 
 def visible_columns(outcome: Outcome, options: argparse.Namespace) -> list[Column]:

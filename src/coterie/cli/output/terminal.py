@@ -143,8 +143,12 @@ def terminal_table(
     width: int | None = None,
     encoding: str | None = None,
     fit: Fit = Fit.USUAL,
+    has_header: bool = True,
 ) -> str:
-    """Return the table for a terminal; `width` replaces the terminal's own."""
+    """Return the table for a terminal; `width` replaces the terminal's own.
+
+    Without `has_header`, it has rows only, which follow those of another table.
+    """
     width = width or shutil.get_terminal_size().columns
     if fit is Fit.ALL_TEXT:
         columns = [
@@ -154,10 +158,12 @@ def terminal_table(
     table = lay_out(columns, items, width, encoding)
     if table.left_out and fit is not Fit.USUAL:
         return "".join(f"{line}\n" for line in _blocks(columns, items, encoding))
-    lines = [styled(line, BOLD) for line in table.header]
+    lines: list[str] = []
     for item, row in zip(items, table.rows, strict=True):
         lines += [styled(line, row_style(item)) for line in row]
-    lines += left_out_note(table.left_out, width)
+    if has_header:
+        header = [styled(line, BOLD) for line in table.header]
+        lines = [*header, *lines, *left_out_note(table.left_out, width)]
     return "".join(f"{line}\n" for line in lines)
 
 

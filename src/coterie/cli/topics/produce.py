@@ -285,7 +285,7 @@ def _outcome(
         schema="coterie.topics.records.produce",
         columns=(
             Column("topic", "TOPIC", role=Role.IDENTITY),
-            Column("partition", "PARTITION"),
+            Column("partition", "PARTITION", role=Role.IDENTITY),
             Column("records", "#RECORDS"),
             Column("first_offset", "FIRST-OFFSET"),
             Column("last_offset", "LAST-OFFSET"),

@@ -313,24 +313,24 @@ class _Printer:
             self.is_closed = True
 
     def _rendered(self, items: Sequence[Item]) -> list[str]:
-        """Return lines of a table or of CSV, with a header in the first only."""
+        """Return lines in the output format, with a header in the first only."""
         from coterie.cli.output.emit import render
 
         options = self._run.options
         if options.output == "csv":
             items = [{**each, "headers": json.dumps(each["headers"])} for each in items]
-        text = "".join(render(_outcome(tuple(items)), options, self._run.io))
-        if self._has_header:
-            text = text.partition("\n")[2]
+        outcome = _outcome(tuple(items))
+        lines = list(
+            render(outcome, options, self._run.io, is_continued=self._has_header)
+        )
         self._has_header = True
-        return [text]
+        return lines
 
     def finish(self, chosen: _Range) -> Outcome | Exit:
         """Return the outcome of collected records; write the failures and notes of
         streamed ones and return the exit code."""
-        from coterie.cli.output.emit import stderr_lines, write
+        from coterie.cli.output.emit import render, stderr_lines, write
         from coterie.cli.output.outcome import printable
-        from coterie.cli.output.structured import render
 
         outcome = replace(
             _outcome(tuple(self._items)),
@@ -341,8 +341,7 @@ class _Printer:
             return outcome
         run = self._run
         if run.options.output == "jsonl":
-            lines = render(outcome, "jsonl", run.options.command, run.io.clock())
-            write(run.io.stdout, lines)
+            write(run.io.stdout, render(outcome, run.options, run.io))
         if run.options.output == "csv" and not self._has_header:
             write(run.io.stdout, [",".join(RECORD_KEYS), "\n"])
         write(run.io.stderr, [f"{printable(line)}\n" for line in stderr_lines(outcome)])
@@ -355,10 +354,10 @@ def _outcome(items: tuple[Item, ...]) -> Outcome:
     return Outcome(
         schema="coterie.record",
         columns=(
-            Column("topic", "TOPIC", is_wide=True),
-            Column("partition", "PARTITION"),
-            Column("offset", "OFFSET"),
-            Column("timestamp_ms", "TIME", show=_show_time),
+            Column("topic", "TOPIC", is_wide=True, role=Role.IDENTITY),
+            Column("partition", "PARTITION", role=Role.IDENTITY),
+            Column("offset", "OFFSET", role=Role.IDENTITY),
+            Column("timestamp_ms", "TIME", show=_show_time, drop=2),
             Column("key", "KEY", role=Role.TEXT),
             Column("value", "VALUE", show=_show_value, role=Role.TEXT),
             Column("headers", "HEADERS", show=_show_headers, role=Role.TEXT, drop=1),
