@@ -185,7 +185,7 @@ def test_the_examples_of_a_command_call_it_and_can_be_parsed(entry: Entry) -> No
     assert examples
     assert any(each.startswith(f"coterie {entry.name}") for each in examples)
     for example in examples:
-        words = shlex.split(re.split(r" [|>&]", example)[0])[1:]
+        words = shlex.split(re.split(r" [|<>&]", example)[0])[1:]
         if find_command(words) == entry:
             assert make_parser(entry).parse_args(words).command == entry.name
 
