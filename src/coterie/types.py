@@ -6,12 +6,17 @@ from enum import IntEnum, StrEnum
 from typing import NamedTuple, TypeAlias
 
 GroupId: TypeAlias = str
+"""The id of a group (`group.id`)."""
 MemberId: TypeAlias = str
+"""The id of a group's member, unique in its group."""
 TopicName: TypeAlias = str
+"""The name of a topic."""
 TopicId: TypeAlias = bytes
-"""Sixteen bytes; all zero for no topic."""
+"""The id of a topic (KIP-516): sixteen bytes, all zero for no topic."""
 LogOffset: TypeAlias = int
+"""An offset in the log of a partition."""
 ProducerId: TypeAlias = int
+"""The id of an idempotent or transactional producer (KIP-98)."""
 
 
 class TopicPartition(NamedTuple):

@@ -20,7 +20,7 @@ from coterie.errors import SettingError
 if TYPE_CHECKING:
     from coterie.cli.command import Run
     from coterie.cli.output.outcome import Column, Item, Outcome
-    from coterie.client.admin.quotas import Name, QuotaEntity
+    from coterie.client.admin.quotas import QuotaEntity, QuotaEntityName
     from coterie.errors import CoterieError
 
 _DEFAULT: Final = "<default>"
@@ -69,7 +69,7 @@ def read_entity(options: argparse.Namespace) -> QuotaEntity:
     """Return the entity of the options, which may have no name."""
     from coterie.client.admin.quotas import QuotaEntity, QuotaName
 
-    def name(text: str | None) -> Name:
+    def name(text: str | None) -> QuotaEntityName:
         return QuotaName.DEFAULT if text == _DEFAULT else text
 
     return QuotaEntity(name(options.user), name(options.client_id), name(options.ip))
@@ -129,7 +129,7 @@ def _item(
 ) -> Item:
     from coterie.cli.output.outcome import error_item
 
-    def text(name: Name) -> str | None:
+    def text(name: QuotaEntityName) -> str | None:
         return name if isinstance(name, str) or name is None else name.value
 
     return {

@@ -55,9 +55,11 @@ class AssignorMember:
 
 
 AssignmentOf: TypeAlias = Mapping[MemberId, Iterable[TopicPartition]]
+"""The partitions of each member."""
 AssignorFunction: TypeAlias = Callable[
     [Mapping[MemberId, AssignorMember], Mapping[TopicName, int]], AssignmentOf
 ]
+"""A function of the members and the number of partitions of each topic."""
 """A function from members by id and partition counts by topic to partitions by member
 id. A member that the result omits gets none. It runs in the event loop and must be
 quick.

@@ -79,11 +79,17 @@ from coterie.wire.messages.consumer_group_heartbeat import (
 _LOGGER = logging.getLogger(__name__)
 
 Owned: TypeAlias = frozenset[TopicPartition]
+"""The assigned partitions of a member."""
 OnAssigned: TypeAlias = Callable[[Owned], Awaitable[None]]
+"""A callback that gets the partitions that were added."""
 OnRevoked: TypeAlias = Callable[
     [Owned], Awaitable[Mapping[TopicPartition, Offset] | None]
 ]
+"""A callback that gets the partitions to give up, and returns offsets to commit for
+them, or None."""
 OnLost: TypeAlias = Callable[[Owned], Awaitable[None]]
+"""A callback that gets the partitions that were lost without a commit, as when the
+member was fenced."""
 
 
 class MemberOptions(TypedDict, total=False):

@@ -48,6 +48,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 Offset: TypeAlias = int | OffsetAndMetadata
+"""An offset to commit: the next one to read."""
 _Codes: TypeAlias = dict[TopicPartition, ErrorCode]
 
 

@@ -23,6 +23,7 @@ from coterie.errors import AuthenticationFailed, ClientError
 SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 Conversation: TypeAlias = Generator[bytes, bytes, None]
+"""The tokens of the client, which gets those of the broker."""
 TokenProvider: TypeAlias = Callable[[], Awaitable[Secret]]
 """A function that returns a bearer token that does not expire soon; called before every
 authentication. Raises ClientError.
@@ -76,6 +77,7 @@ class OAuthBearer:
 
 
 Credentials: TypeAlias = Plain | Scram | OAuthBearer
+"""The credentials of `ClientOptions.sasl`."""
 
 
 def _plain(username: str, password: Secret) -> Conversation:

@@ -55,6 +55,7 @@ AT_ONCE_MAX: Final = 50
 requests, a smaller one shortens the window between read and write."""
 
 OnResult: TypeAlias = Callable[[ItemResult], None]
+"""A callback that gets the result of each item."""
 
 
 @dataclass(frozen=True, slots=True)

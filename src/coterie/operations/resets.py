@@ -114,6 +114,7 @@ Scenario: TypeAlias = (
     | ToExact
     | ToCommits
 )
+"""What the offsets of a group are reset to."""
 
 
 def to_datetime(text: str) -> ToTime:

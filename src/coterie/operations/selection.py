@@ -357,6 +357,7 @@ def _is_partition(text: str) -> bool:
 
 
 Scope: TypeAlias = tuple[TopicSelector, ...] | None
+"""The partitions that a reset changes; None is `ALL_COMMITTED`."""
 ALL_COMMITTED: Final[Scope] = None
 """Every partition with a commit of the group (`--all-topics`)."""
 

@@ -9,10 +9,12 @@ write that never started and is ignored.
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -25,8 +27,12 @@ from coterie.operations.plan_files import (
     append_durably,
     decode_document,
     encode_line,
+    utc_text,
 )
 from coterie.types import GroupId, TopicPartition
+
+if TYPE_CHECKING:
+    from coterie.client.admin.admin_client import AdminClient
 
 SCHEMA: Final = "coterie.snapshot"
 SCHEMA_VERSION: Final = 1
@@ -119,6 +125,32 @@ class SnapshotWriter:
             with contextlib.suppress(OSError):
                 self.path.unlink()
             self._is_new = True
+
+
+async def open_snapshot(
+    admin: AdminClient,
+    directory: Path,
+    *,
+    command: str = "",
+    plan_id: str = "",
+    now: datetime | None = None,
+) -> SnapshotWriter:
+    """Return the writer of a new snapshot in a directory, for `apply_items`.
+
+    `command` and `plan_id` say what wrote, for `list_snapshots`; `now` is the time of
+    the snapshot, by default the current one. Nothing is written to the directory before
+    the first group. Raises ClientError.
+    """
+    now = now or datetime.now(UTC)
+    cluster = await admin.describe_cluster()
+    taken_at = utc_text(round(now.timestamp() * 1000))
+    head = SnapshotHead(new_id(now), taken_at, cluster.cluster_id, command, plan_id)
+    return SnapshotWriter(directory, head)
+
+
+def new_id(now: datetime) -> str:
+    """Return an id for a plan or a snapshot: the time and a random suffix."""
+    return f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 def read_snapshot(directory: Path, snapshot_id: str) -> Snapshot:

@@ -92,8 +92,8 @@ def time_before(duration: str, now_ms: int) -> int:
 
 
 def read_datetime_ms(text: str) -> int:
-    """Parse YYYY-MM-DDThh:mm[:ss[.sss]][Z|±hh[:mm]] into ms since 1970; UTC without a
-    zone.
+    """Parse `YYYY-MM-DDThh:mm[:ss[.sss]][Z|±hh[:mm]]` into ms since 1970; UTC without
+    a zone.
 
     Raises SettingError for other texts and for days and hours that do not exist.
     """

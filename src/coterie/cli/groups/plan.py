@@ -17,7 +17,6 @@ from coterie.cli.groups.write import (
     apply_with_progress,
     confirm_write,
     may_write,
-    new_id,
     open_snapshot,
     snapshot_directory,
     writes,
@@ -113,6 +112,7 @@ async def write_plan(run: Run) -> Outcome:
     from coterie.cli.groups.change_rows import preview_outcome
     from coterie.operations.plan_files import Plan, encode_plan, utc_text
     from coterie.operations.plans import items_of
+    from coterie.operations.snapshots import new_id
 
     change: PlannedChange = await run.options.make_plan(run)
     items = items_of(change.planned)
@@ -121,7 +121,7 @@ async def write_plan(run: Run) -> Outcome:
     file = run.options.plan_file
     cluster = await run.admin.describe_cluster()
     plan = Plan(
-        new_id(run.io),
+        new_id(run.io.clock()),
         utc_text(run.io.now_ms()),
         cluster.cluster_id,
         items,

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from coterie.cli.command import Run
     from coterie.cli.groups.change_rows import PlannedChange
-    from coterie.cli.output.emit import CommandIO
     from coterie.cli.output.outcome import Outcome
     from coterie.operations.apply import OnResult
     from coterie.operations.plan_files import ItemResult, PlanItem
@@ -153,25 +152,15 @@ async def apply_with_progress(
 
 async def open_snapshot(run: Run, plan_id: str = "") -> SnapshotWriter:
     """Return the writer of the snapshot of this run."""
-    from coterie.operations.plan_files import utc_text
-    from coterie.operations.snapshots import SnapshotHead, SnapshotWriter
+    from coterie.operations import snapshots
 
-    cluster = await run.admin.describe_cluster()
-    head = SnapshotHead(
-        new_id(run.io),
-        utc_text(run.io.now_ms()),
-        cluster.cluster_id,
-        f"coterie {run.options.command}",
-        plan_id,
+    return await snapshots.open_snapshot(
+        run.admin,
+        snapshot_directory(run.options),
+        command=f"coterie {run.options.command}",
+        plan_id=plan_id,
+        now=run.io.clock(),
     )
-    return SnapshotWriter(snapshot_directory(run.options), head)
-
-
-def new_id(io: CommandIO) -> str:
-    """Return an id for a plan or a snapshot: the time and a random suffix."""
-    import secrets
-
-    return f"{io.clock():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 def snapshot_directory(options: argparse.Namespace) -> Path:

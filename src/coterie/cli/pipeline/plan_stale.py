@@ -168,9 +168,9 @@ def _make_plan(
     """Return the plan that deletes these groups, with their state in the lake's
     version.
     """
-    from coterie.cli.groups.write import new_id
     from coterie.cli.pipeline.tables import read_groups
     from coterie.operations.plan_files import Plan, utc_text
+    from coterie.operations.snapshots import new_id
 
     ids = [row["group_id"] for row in candidates]
     groups = {row["group_id"]: row for row in read_groups(lake, "current_groups", ids)}
@@ -182,7 +182,7 @@ def _make_plan(
         for row in candidates
     )
     command = "coterie pipeline plan-stale"
-    return Plan(new_id(io), utc_text(io.now_ms()), cluster_id, items, command)
+    return Plan(new_id(io.clock()), utc_text(io.now_ms()), cluster_id, items, command)
 
 
 def plan_item(

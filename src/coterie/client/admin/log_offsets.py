@@ -51,9 +51,12 @@ class AtTime:
 
 
 OffsetSpec: TypeAlias = SpecialOffset | AtTime
+"""The offset that `list_offsets` returns."""
 
 LATEST: Final = SpecialOffset.LATEST
+"""The end of the log: the offset of the next record."""
 EARLIEST: Final = SpecialOffset.EARLIEST
+"""The start of the log: the offset of its first record."""
 
 
 @dataclass(frozen=True, slots=True)

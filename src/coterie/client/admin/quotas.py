@@ -37,7 +37,8 @@ class QuotaName(Enum):
     """Any name and the default; only to describe quotas."""
 
 
-Name: TypeAlias = str | QuotaName | None
+QuotaEntityName: TypeAlias = str | QuotaName | None
+"""The name of a part of an entity; None for an entity without that part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,9 @@ class QuotaEntity:
     """A user, a client id, a user with a client id, or an IP address; None for a type
     that the entity does not have."""
 
-    user: Name = None
-    client_id: Name = None
-    ip: Name = None
+    user: QuotaEntityName = None
+    client_id: QuotaEntityName = None
+    ip: QuotaEntityName = None
 
     def __str__(self) -> str:
         return " ".join(f"{kind} {_text(name)}" for kind, name in _types(self).items())
