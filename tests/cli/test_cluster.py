@@ -60,7 +60,7 @@ def test_features_have_finalized_and_supported_levels(shell: ServerShell) -> Non
 
 def test_a_healthy_cluster_has_no_rows(shell: ServerShell) -> None:
     assert shell("health") == ""
-    assert shell.error.startswith("healthy: 1 brokers, ")
+    assert shell.error.startswith("healthy: 1 broker, ")
 
 
 class FakeAdmin:

@@ -222,7 +222,8 @@ async def check_health(run: Run) -> Outcome:
         *_partition_problems(described, least),
     ]
     partitions = sum(len(each.partitions) for each in described)
-    counts = f"{len(cluster.nodes)} brokers, {partitions} partitions"
+    brokers = "1 broker" if len(cluster.nodes) == 1 else f"{len(cluster.nodes)} brokers"
+    counts = f"{brokers}, {partitions} partitions"
     return Outcome(
         schema="coterie.cluster.health",
         columns=(

@@ -297,7 +297,7 @@ def _outcome(
         summary={"records": produced},
         notes=(
             *(f"error: {each}" for each in errors),
-            f"{produced} records were produced",
+            f"{produced} record{' was' if produced == 1 else 's were'} produced",
         ),
     )
 
