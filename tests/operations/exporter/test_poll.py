@@ -94,6 +94,14 @@ def test_items_that_fail_are_counted_and_do_not_hide_others() -> None:
     assert poll.groups[0].rebalances is None
 
 
+def test_a_group_that_was_deleted_after_it_was_listed_is_no_failure() -> None:
+    admin = small_cluster()
+    admin.group_errors["billing"] = ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+    poll = polled(admin)
+    assert poll.failed["group"] == 0
+    assert names(poll) == ["orders"]
+
+
 def test_a_poll_in_which_no_node_lists_groups_fails() -> None:
     admin = ExportedAdmin(node_errors={1: ConnectionLost("node 1 is down")})
     with pytest.raises(ConnectionLost):

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command
-from coterie.cli.connect import add_connection_options
+from coterie.cli.connect import add_connection_options, parse_address
 from coterie.cli.groups.selection import add_selection_options, read_selection
 from coterie.errors import SettingError
 
@@ -27,7 +27,7 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
     add(
         "--listen",
         metavar="HOST:PORT",
-        type=_address,
+        type=parse_address,
         default=_DEFAULT_LISTEN,
         help="address to serve HTTP on, without authentication; port 0 selects a free "
         f"port (default {_DEFAULT_LISTEN})",
@@ -89,16 +89,6 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="glob for topics that are left out; may be repeated",
     )
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    is_port = port.isascii() and port.isdigit() and int(port) < 65_536
-    if not colon or not is_port:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not HOST:PORT; write for example {_DEFAULT_LISTEN}"
-        )
-    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def _interval_ms(text: str) -> int:

@@ -17,8 +17,8 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from coterie.client.admin.groups import GroupListing
-from coterie.errors import CoterieError
+from coterie.client.admin.groups import GroupListing, GroupType
+from coterie.errors import ApiError, CoterieError
 from coterie.operations.exporter.log_times import LogTimes
 from coterie.operations.exporter.rebalances import RebalanceCounts
 from coterie.operations.lag import (
@@ -29,6 +29,7 @@ from coterie.operations.lag import (
 from coterie.operations.selection import Selection, SelectionResult, select_groups
 from coterie.operations.time_lag import LagPosition, TimeLag, TimeLagMethod
 from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
+from coterie.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from coterie.client.admin.admin_client import AdminClient
@@ -159,6 +160,8 @@ class Poller:
         groups = []
         for group in report.groups:
             own = rows.pop(group.group_id)
+            if _is_gone(group, listed[group.group_id]):
+                continue
             if own or group.error or plan.topics.matches_all:
                 partitions = self._partitions(own, lags)
                 rebalances = self._count_rebalances(group)
@@ -230,6 +233,17 @@ def _log_offsets(
             if row.lag.log_end is not None:
                 ends[at] = row.lag.log_end
     return starts, ends
+
+
+def _is_gone(group: GroupLag, listing: GroupListing) -> bool:
+    """Return whether a group was deleted after it was listed. Older brokers do not find
+    groups of newer types, which exist."""
+    error = group.error
+    return (
+        isinstance(error, ApiError)
+        and error.code is ErrorCode.GROUP_ID_NOT_FOUND
+        and listing.type in {None, GroupType.CLASSIC, GroupType.CONSUMER}
+    )
 
 
 def _time_lag(row: _Row, lags: Mapping[LagPosition, TimeLag]) -> TimeLag:

@@ -14,6 +14,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -122,7 +123,7 @@ class Exporter:
         self._status = _Status(
             polls=status.polls + 1,
             failures=status.failures,
-            last=_without_groups(poll),
+            last=replace(poll, groups=(), log_starts={}, log_ends={}),
             group_count=len(poll.groups),
             succeeded_s=self._clock(),
             succeeded_at_s=time.time(),
@@ -255,19 +256,6 @@ class Exporter:
             return generate_latest(self._process)
         text: bytes = openmetrics_text(self._process)  # type: ignore[no-untyped-call]
         return text
-
-
-def _without_groups(poll: Poll) -> Poll:
-    return Poll(
-        cluster_name=poll.cluster_name,
-        groups=(),
-        log_starts={},
-        log_ends={},
-        failed=poll.failed,
-        duration_ms=poll.duration_ms,
-        cpu_s=poll.cpu_s,
-        measured_ms=poll.measured_ms,
-    )
 
 
 async def poll_forever(
