@@ -48,13 +48,18 @@ def trim(text: str) -> str:
     return text.strip(_TRIMMED)
 
 
-def hash_map_order(keys: Iterable[K], hash_code: Callable[[K], int]) -> list[K]:
-    """Return keys in the iteration order of a java.util.HashMap.
+def hash_map_order(
+    keys: Iterable[K],
+    hash_code: Callable[[K], int],
+    capacity: int = _INITIAL_CAPACITY,
+) -> list[K]:
+    """Return keys in the iteration order of a java.util.HashMap with an initial
+    capacity, a power of two.
 
     They must be given in the order of insertion.
     """
     ordered = list(keys)
-    size = _INITIAL_CAPACITY
+    size = capacity
     while len(ordered) > size * 3 // 4:
         size *= 2
 

@@ -32,6 +32,7 @@ APACHE_TOOLS: Final = [
     "test_admin_tools.py",
     "test_dump_log_segments.py",
     "test_kafka_consumer_groups.py",
+    "test_option_table.py",
     "test_pipeline_truth.py",
 ]
 collect_ignore = [] if KAFKA in os.environ else APACHE_TOOLS

@@ -7,7 +7,13 @@ from contextlib import nullcontext
 import pytest
 
 from coterie.broker.coordinator.consumer.subscriptions import check_regex
-from coterie.cli.kafka_consumer_groups.command_line import UsageError, check, parse
+from coterie.cli.kafka_consumer_groups.command_line import (
+    CommandLine,
+    UsageError,
+    check_actions,
+    check_combinations,
+    parse,
+)
 from coterie.errors import ApiError
 
 from .in_process import run_in_process
@@ -173,9 +179,15 @@ RESET = "--bootstrap-server x:1 --reset-offsets"
     ],
 )
 def test_invalid_combinations_of_options_are_refused(words: str, why: str) -> None:
+    line = parse(words.split())
     with pytest.raises(UsageError) as refused:
-        check(parse(words.split()))
+        _check(line)
     assert str(refused.value) == why
+
+
+def _check(line: CommandLine) -> None:
+    check_actions(line)
+    check_combinations(line)
 
 
 def test_a_usage_error_is_printed_to_stderr_before_the_usage_with_exit_code_1() -> None:
@@ -229,3 +241,74 @@ def test_a_regular_expression_is_checked_with_the_messages_of_re2j(
     assert result.stderr == ""
     with pytest.raises(ApiError) if exit_code else nullcontext():
         check_regex(regex)  # the coordinator gives the same verdict
+
+
+FAILED = "\nError: Executing consumer group command failed due to "
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("localhost --list", "Failed to create new KafkaAdminClient"),
+        ("a:1, --list", "Configuration 'bootstrap.servers' values must not be empty."),
+        (
+            "a:1 --list --command-config missing.properties",
+            "java.nio.file.NoSuchFileException: missing.properties",
+        ),
+        ("a:1 --list --timeout x", "Cannot parse argument 'x' of option timeout"),
+        (
+            "a:1 --list --state a --state b",
+            "Found multiple arguments for option state, but you asked for only one",
+        ),
+        (
+            "a:1 --delete-offsets --topic t --group g --group g",
+            "Found multiple arguments for option group, but you asked for only one",
+        ),
+    ],
+)
+def test_strict_mode_prints_failures_of_an_action_to_stdout(
+    words: str, why: str
+) -> None:
+    result = run_in_process("--strict", "--bootstrap-server", *words.split())
+    assert result.stdout == f"{FAILED}{why}\n"
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("action", "outcome"),
+    [
+        ("--list", "Failed to find brokers to send ListGroups"),
+        ("--describe --group g", "errors.TimeoutException: "),
+        ("--delete --group g", "* Group 'g' could not be deleted due to: "),
+        (
+            "--delete-offsets --group g --topic t:0",
+            "t               0          Error: ",
+        ),
+        ("--delete-offsets --group g --topic t", "t               -          Error: "),
+        (
+            "--reset-offsets --group g --topic t --to-latest --dry-run",
+            "ExecutionException: org.apache.kafka.common.errors.TimeoutException: ",
+        ),
+    ],
+)
+def test_strict_mode_ends_calls_at_once_with_a_timeout_that_is_negative(
+    action: str, outcome: str
+) -> None:
+    words = ("--strict", *SERVER, "--timeout", "-1", *action.split())
+    result = run_in_process(*words)
+    assert outcome in result.stdout
+    assert result.exit_code == 1
+
+
+def test_a_reset_without_execute_is_warned_about_before_other_checks() -> None:
+    result = run_in_process(*SERVER, "--reset-offsets")
+    assert result.stderr.startswith("WARN: No action will be performed")
+    assert "Option [reset-offsets] takes one of these options" in result.stderr
+
+
+def test_options_that_exclude_each_other_are_named_in_javas_order() -> None:
+    words = ("--reset-offsets", "--dry-run", "--group", "g", "--to-earliest")
+    result = run_in_process(*SERVER, *words, "--to-latest", "--to-current")
+    assert result.stderr.startswith(
+        'Option "[to-earliest]" can\'t be used with option "[to-current]"\n'
+    )

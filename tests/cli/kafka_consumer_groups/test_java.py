@@ -8,6 +8,7 @@ from coterie.cli.kafka_consumer_groups.java import (
     as_exception,
     message_of,
     partition_hash,
+    split,
 )
 from coterie.errors import (
     ApiError,
@@ -55,3 +56,11 @@ def test_an_error_message_of_kafka_is_preferred() -> None:
         == "our words"
     )
     assert message_of(RequestTimedOut("too late")) == "too late"
+
+
+def test_strings_are_split_without_empty_parts_at_the_end() -> None:
+    assert split("a,b,,", ",") == ["a", "b"]
+    assert split(",a", ",") == ["", "a"]
+    assert split(",", ",") == []
+    assert split("a", ",") == ["a"]
+    assert split("", ",") == [""]

@@ -7,26 +7,57 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from coterie.cli.kafka_consumer_groups.java import options_in_order, split
 from coterie.cli.kafka_consumer_groups.options import (
     ACTIONS,
     BY_NAME,
     OPTIONS,
     SCENARIOS,
+    TIMEOUT_MS,
     Option,
     Takes,
 )
-from coterie.errors import SettingError
+from coterie.errors import CoterieError, SettingError
 from coterie.operations.selection import TopicSelector
 
 _PARTITION_MAX: Final = 2**31 - 1
 _GROUP_OPTIONS: Final = ("group", "all-groups")
 _TABLES: Final = ("members", "offsets", "state")
-_LONG: Final = re.compile(r"[+-]?[0-9]+")
+_CHECKED_SCENARIOS: Final = (
+    "to-offset",
+    "to-datetime",
+    "by-duration",
+    "to-earliest",
+    "to-latest",
+    "to-current",
+    "shift-by",
+    "from-file",
+)
+"""The scenarios in the order in which kafka-consumer-groups.sh checks them."""
+# Long.valueOf and Integer.parseInt read the decimal digits of every script.
+_LONG: Final = re.compile(r"[+-]?\d+")
 _LONG_MAX: Final = 2**63 - 1
 
 
 class UsageError(SettingError):
     """An invalid command line, rejected before any request is sent."""
+
+
+ONLY_ONE: Final = "Found multiple arguments for option {}, but you asked for only one"
+
+
+class ActionFailed(CoterieError):
+    """A failure that kafka-consumer-groups.sh reports as one of the action, on stdout;
+    raised with --strict only.
+
+    `reason` is a further sentence for stderr, where kafka-consumer-groups.sh prints a
+    stack trace.
+    """
+
+    def __init__(self, text: str, reason: str = "") -> None:
+        super().__init__(text, reason)
+        self.text = text
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +121,9 @@ def parse(words: Sequence[str]) -> CommandLine:
             given[option.name] = (*values, argument)
     line = CommandLine(given)
     if not line.has("help", "version"):
-        _check_options(line)
+        _check_strays(line)
+        if not line.is_strict:
+            check_values(line, *(option.name for option in OPTIONS))
     return line
 
 
@@ -105,43 +138,61 @@ def _pop_argument(option: Option, remaining: list[str]) -> str | None:
     return remaining.pop()
 
 
-def _check_options(line: CommandLine) -> None:
-    """Check each option as jopt-simple does. Raises UsageError."""
-    given = [option for option in OPTIONS if line.has(option.name)]
+def _check_strays(line: CommandLine) -> None:
+    """Check that options have those that they need. Raises UsageError."""
     stray = [
         option.name
-        for option in given
-        if option.only_with and not line.has(*option.only_with)
+        for option in OPTIONS
+        if line.has(option.name)
+        and option.only_with
+        and not line.has(*option.only_with)
     ]
     if stray:
         raise UsageError(
             f"Option(s) [{', '.join(stray)}] are unavailable given other options on "
             "the command line"
         )
-    for option in given:
-        values = line.given[option.name]
-        if len(values) > 1 and not option.is_repeatable:
-            raise UsageError(
-                f"Found multiple arguments for option {option.name}, but you asked for "
-                "only one"
-            )
-        if option.is_number and not (
-            _LONG.fullmatch(values[0]) and abs(int(values[0])) <= _LONG_MAX
-        ):
-            raise UsageError(
-                f"Cannot parse argument '{values[0]}' of option {option.name}"
-            )
 
 
-def check(line: CommandLine) -> None:
-    """Check combinations of options, in the order and with the messages of
-    kafka-consumer-groups.sh.
+def check_values(line: CommandLine, *names: str) -> None:
+    """Check that options which take one value have one, and the numbers.
+
+    kafka-consumer-groups.sh checks each option where it reads its value. Raises
+    UsageError.
+    """
+    for name in names:
+        option, values = BY_NAME[name], line.given.get(name, ())
+        # kafka-consumer-groups.sh takes the first of several values of --to-offset.
+        is_first_taken = line.is_strict and name == "to-offset"
+        if len(values) > 1 and not (option.is_repeatable or is_first_taken):
+            raise UsageError(ONLY_ONE.format(name))
+        for value in values if option.is_number else ():
+            if not (
+                _LONG.fullmatch(value) and -_LONG_MAX - 2 < int(value) <= _LONG_MAX
+            ):
+                raise UsageError(f"Cannot parse argument '{value}' of option {name}")
+
+
+def check_late(line: CommandLine, *names: str) -> None:
+    """Check values where kafka-consumer-groups.sh does so with --strict, in the action.
+
+    Raises ActionFailed.
+    """
+    try:
+        check_values(line, *names)
+    except UsageError as failure:
+        raise ActionFailed(str(failure)) from failure
+
+
+def check_actions(line: CommandLine) -> None:
+    """Check the options of actions, in the order and with the messages of
+    kafka-consumer-groups.sh: those checks that come before the warning of a reset.
 
     Raises UsageError.
     """
     if not line.has("validate-regex", "bootstrap-server"):
         raise UsageError('Missing required argument "[bootstrap-server]"')
-    timeout_ms = line.number("timeout")
+    timeout_ms = None if line.is_strict else line.number("timeout")
     if timeout_ms is not None and timeout_ms < 1:
         raise UsageError("Option [timeout] takes a number of milliseconds, at least 1")
     if line.has("describe"):
@@ -152,6 +203,14 @@ def check(line: CommandLine) -> None:
         raise UsageError(
             "Option [delete-offsets] takes the following options: [group], [topic]"
         )
+    if line.has("reset-offsets") and line.has("dry-run") and line.has("execute"):
+        raise UsageError(
+            "Option [reset-offsets] only accepts one of [execute] and [dry-run]"
+        )
+
+
+def check_combinations(line: CommandLine) -> None:
+    """Make the checks that come after the warning of a reset. Raises UsageError."""
     if line.has("reset-offsets"):
         _check_reset(line)
     _exclude(line, "group", ("all-groups", "list"))
@@ -159,12 +218,10 @@ def check(line: CommandLine) -> None:
     if sum(line.has(action) for action in ACTIONS) != 1:
         actions = ", ".join(f"--{action}" for action in ACTIONS)
         raise UsageError(f"Command must include exactly one action: {actions}")
-    if line.has("reset-offsets"):
-        _check_reset_scope(line)
-    if line.has("delete-offsets") and len(line.all("group")) > 1:
-        raise UsageError(
-            "Found multiple arguments for option group, but you asked for only one"
-        )
+    if line.has("reset-offsets") and not line.is_strict:
+        check_reset_scope(line)
+    if line.has("delete-offsets") and not line.is_strict and len(line.all("group")) > 1:
+        raise UsageError(ONLY_ONE.format("group"))
 
 
 def _check_describe(line: CommandLine) -> None:
@@ -173,6 +230,7 @@ def _check_describe(line: CommandLine) -> None:
         raise UsageError(
             "Option [describe] takes at most one of these options: " + _names(_TABLES)
         )
+    check_values(line, "state")
     if line.one("state") is not None:
         raise UsageError("Option [describe] does not take a value for [state]")
     if line.has("topic") and line.has("members", "state") and not line.is_strict:
@@ -189,16 +247,13 @@ def _check_delete(line: CommandLine) -> None:
 
 
 def _check_reset(line: CommandLine) -> None:
-    if line.has("dry-run") and line.has("execute"):
-        raise UsageError(
-            "Option [reset-offsets] only accepts one of [execute] and [dry-run]"
-        )
     _require_groups(line, "reset-offsets")
-    for scenario in SCENARIOS:
+    for scenario in _CHECKED_SCENARIOS:
         _exclude(line, scenario, [each for each in SCENARIOS if each != scenario])
 
 
-def _check_reset_scope(line: CommandLine) -> None:
+def check_reset_scope(line: CommandLine) -> None:
+    """Check that a reset has a scope and a scenario. Raises UsageError."""
     if not line.has("all-topics", "topic", "from-file"):
         raise UsageError(
             "One of the reset scopes should be defined: --all-topics, --topic."
@@ -220,7 +275,7 @@ def _require_groups(line: CommandLine, action: str) -> None:
 def _exclude(line: CommandLine, used: str, others: Iterable[str]) -> None:
     if not line.has(used):
         return
-    for other in others:
+    for other in options_in_order(others):
         if line.has(other):
             raise UsageError(
                 f'Option "[{used}]" can\'t be used with option "[{other}]"'
@@ -231,31 +286,54 @@ def _names(options: Iterable[str]) -> str:
     return ", ".join(f"[{option}]" for option in options)
 
 
+def timeout_ms(line: CommandLine) -> int:
+    """Return the time-out of each call (ms); one that is invalid has its default.
+
+    kafka-consumer-groups.sh uses the lower 32 bits, and ends calls at once when these
+    are negative or zero; so --strict does.
+    """
+    given = line.given.get("timeout", ())
+    if not given or not _LONG.fullmatch(given[0]):
+        return TIMEOUT_MS
+    limit_ms = int(given[0])
+    if line.is_strict:
+        limit_ms = (limit_ms + 2**31) % 2**32 - 2**31
+    return max(0, limit_ms)
+
+
 def selectors(line: CommandLine) -> tuple[TopicSelector, ...]:
     """Return the topics of `--topic t` and `--topic t:0,1,2`. Raises UsageError.
 
     The messages are those of kafka-consumer-groups.sh (C-64).
     """
-    return tuple(_read_selector(text) for text in line.all("topic"))
+    return tuple(
+        TopicSelector(topic, None if numbers is None else tuple(sorted(set(numbers))))
+        for topic, numbers in named_topics(line)
+    )
 
 
-def _read_selector(text: str) -> TopicSelector:
-    topic, colon, numbers = text.partition(":")
-    if not colon:
-        return TopicSelector(text)
-    if not topic or not numbers or ":" in numbers:
+def named_topics(line: CommandLine) -> list[tuple[str, list[int] | None]]:
+    """Return the topics and partitions of `--topic` as they are given. Raises
+    UsageError."""
+    return [_read_topic(line, text) for text in line.given.get("topic", ())]
+
+
+def _read_topic(line: CommandLine, text: str) -> tuple[str, list[int] | None]:
+    if ":" not in text:
+        return text, None
+    # Java's String.split leaves out empty parts at the end.
+    parts = split(text, ":") if line.is_strict else text.split(":")
+    if len(parts) != 2 or not all(parts):
         raise UsageError(
             f"Invalid topic arg '{text}', expected topic name and partitions"
         )
-    return TopicSelector(topic, tuple(sorted(set(_read_partitions(text, numbers)))))
-
-
-def _read_partitions(text: str, numbers: str) -> Iterable[int]:
-    for number in numbers.split(","):
-        if not (
-            number.isascii() and number.isdigit() and int(number) <= _PARTITION_MAX
-        ):
+    topic, joined = parts
+    numbers = split(joined, ",") if line.is_strict else joined.split(",")
+    # The message of kafka-consumer-groups.sh ends with two quotation marks.
+    end = "'" if line.is_strict else ""
+    for number in numbers:
+        if not (_LONG.fullmatch(number) and 0 <= int(number) <= _PARTITION_MAX):
             raise UsageError(
-                f"Invalid partition '{number}' specified in topic arg '{text}'"
+                f"Invalid partition '{number}' specified in topic arg '{text}'{end}"
             )
-        yield int(number)
+    return topic, [int(number) for number in numbers]

@@ -6,6 +6,7 @@ With `--dry-run` nothing is deleted. kafka-consumer-groups.sh ignores `--dry-run
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from coterie.cli.kafka_consumer_groups import tables
@@ -16,8 +17,8 @@ from coterie.cli.kafka_consumer_groups.report import Report, error, output
 from coterie.cli.kafka_consumer_groups.tables import StatusRow
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.admin.results import Results
-from coterie.errors import ApiError, CoterieError
-from coterie.operations.selection import resolve_partitions
+from coterie.errors import ApiError, ClientError, CoterieError, UnsupportedByBroker
+from coterie.operations.selection import ScopePartitions, resolve_partitions
 from coterie.types import GroupId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
@@ -45,7 +46,12 @@ async def delete_groups(admin: AdminClient, line: CommandLine) -> Report:
             + output(f"Dry run: these consumer groups would be deleted: {groups}\n")
             + _group_errors(expected, line, "would not be deleted")
         )
-    results = await admin.delete_groups(group_ids)
+    try:
+        results = await admin.delete_groups(group_ids)
+    except ClientError as failure:
+        if not line.is_strict:
+            raise
+        results = Results({}, dict.fromkeys(group_ids, failure))
     deleted = _quote(in_order(results.values, line))
     if not results.errors:
         return report + output(
@@ -91,7 +97,7 @@ def _quote(group_ids: Iterable[GroupId]) -> str:
 async def delete_offsets(admin: AdminClient, line: CommandLine) -> Report:
     """Run `--delete-offsets`: of one group, by topic or partition (C-65, D-45)."""
     (group_id,) = line.all("group")
-    resolved = await resolve_partitions(admin, selectors(line))
+    resolved = await _resolved(admin, line)
     unknown = {TopicPartition(topic, -1): each for topic, each in resolved.errors}
     if line.has("dry-run"):
         expected = Results(dict.fromkeys(resolved.partitions), unknown)
@@ -102,22 +108,40 @@ async def delete_offsets(admin: AdminClient, line: CommandLine) -> Report:
     except CoterieError as failure:
         everything = dict.fromkeys(resolved.partitions, failure)
         everything |= unknown
-        return _headline(failure) + _status_table(Results({}, everything), line)
+        failed = _headline(failure, line)
+        return failed + _status_table(Results({}, everything), line)
     errors: Mapping[TopicPartition, CoterieError] = {**results.errors, **unknown}
     table = _status_table(Results(results.values, errors), line)
     if errors:
-        return _headline(next(iter(errors.values()))) + table
+        return _headline(next(iter(errors.values())), line) + table
     headline = f"Request succeeded for deleting offsets from group {group_id}.\n"
     return output(headline) + table
 
 
-def _headline(failure: CoterieError) -> Report:
+async def _resolved(admin: AdminClient, line: CommandLine) -> ScopePartitions:
+    """Return the partitions; with --strict, a time-out is an error of each topic."""
+    chosen = selectors(line)
+    try:
+        return await resolve_partitions(admin, chosen)
+    except ClientError as failure:
+        if not line.is_strict:
+            raise
+        named = await resolve_partitions(
+            admin, [each for each in chosen if each.partitions is not None]
+        )
+        whole = (each.topic for each in chosen if each.partitions is None)
+        return replace(named, errors=tuple((each, failure) for each in whole))
+
+
+def _headline(failure: CoterieError, line: CommandLine) -> Report:
     code = failure.code if isinstance(failure, ApiError) else None
     if code in _GROUP_ERRORS:
         text = message_of(failure)
     elif code in _PARTITION_ERRORS:
         text = "Encountered some partition-level error, see the follow-up details."
     else:
+        if line.is_strict and not isinstance(failure, UnsupportedByBroker):
+            code = code or ErrorCode.REQUEST_TIMED_OUT
         what = failure if code is None else code.name
         text = f"Encountered some unknown error: {what}"
     return error(text, on_stdout=True)

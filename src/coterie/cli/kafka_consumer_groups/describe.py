@@ -6,16 +6,23 @@ row that could not be read in full has hyphens; its error goes to stderr.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from coterie.cli.kafka_consumer_groups import tables
 from coterie.cli.kafka_consumer_groups.command_line import (
+    ActionFailed,
     CommandLine,
     UsageError,
+    check_late,
     selectors,
 )
-from coterie.cli.kafka_consumer_groups.java import as_exception
+from coterie.cli.kafka_consumer_groups.java import (
+    EXECUTION_EXCEPTION,
+    as_exception,
+    in_copied_map,
+    split,
+)
 from coterie.cli.kafka_consumer_groups.report import Report, error, output, warning
 from coterie.cli.kafka_consumer_groups.tables import MISSING, Extras, OffsetRow
 from coterie.client.admin.admin_client import AdminClient
@@ -25,13 +32,16 @@ from coterie.client.admin.groups import (
     GroupState,
     GroupType,
 )
-from coterie.errors import ApiError, CoterieError
+from coterie.errors import ApiError, ClientError, CoterieError
 from coterie.java import hash_map_order, string_hash
 from coterie.operations.lag import GroupLag, LagStatus, PartitionLag, group_lag
 from coterie.operations.selection import TopicSelector
 from coterie.types import GroupId
 from coterie.wire.error_codes import ErrorCode
 
+_NO_BROKERS: Final = (
+    "org.apache.kafka.common.KafkaException: Failed to find brokers to send ListGroups"
+)
 COMMAND_FAILED: Final = "Executing consumer group command failed due to "
 _TYPES: Final = (GroupType.CLASSIC, GroupType.CONSUMER)
 _STATES: Final = (
@@ -69,13 +79,32 @@ async def list_consumer_groups(
     return groups, report
 
 
+async def _listed(
+    admin: AdminClient,
+    line: CommandLine,
+    states: Collection[GroupState] = (),
+    types: Collection[GroupType] = (),
+) -> tuple[list[GroupListing], Report]:
+    """Return the consumer groups. Raises ActionFailed with --strict when no broker can
+    be reached in time."""
+    try:
+        return await list_consumer_groups(admin, states, types)
+    except ClientError as failure:
+        if not line.is_strict:
+            raise
+        is_filtered = line.has("list") and line.has("type", "state")
+        raise ActionFailed(
+            ("" if is_filtered else EXECUTION_EXCEPTION) + _NO_BROKERS, str(failure)
+        ) from failure
+
+
 async def selected_groups(
     admin: AdminClient, line: CommandLine
 ) -> tuple[tuple[GroupId, ...], Report]:
     """Return the groups of `--group`, or with `--all-groups` all consumer groups."""
     if not line.has("all-groups"):
         return line.all("group"), Report()
-    groups, report = await list_consumer_groups(admin)
+    groups, report = await _listed(admin, line)
     return tuple(each.group_id for each in groups), report
 
 
@@ -87,8 +116,13 @@ def in_order(group_ids: Iterable[GroupId], line: CommandLine) -> list[GroupId]:
 
 async def list_groups(admin: AdminClient, line: CommandLine) -> Report:
     """Run `--list`: ids, or with `--type` and `--state` columns and filters."""
-    types, states = wanted_types(line), wanted_states(line)
-    groups, report = await list_consumer_groups(admin, states, types)
+    if line.is_strict:
+        check_late(line, "type")
+    types = wanted_types(line)
+    if line.is_strict:
+        check_late(line, "state")
+    states = wanted_states(line)
+    groups, report = await _listed(admin, line, states, types)
     by_id = {each.group_id: each for each in groups}
     groups = [by_id[group_id] for group_id in in_order(by_id, line)]
     if not line.has("type", "state"):
@@ -100,7 +134,8 @@ async def list_groups(admin: AdminClient, line: CommandLine) -> Report:
 def wanted_states(line: CommandLine) -> tuple[GroupState, ...]:
     """Return the states of `--state`, in any case (C-47). Raises UsageError."""
     text = line.one("state") or ""
-    states = [GroupState.read(each.strip()) for each in text.split(",") if text]
+    words = split(text, ",") if text else []
+    states = [GroupState.read(each.strip()) for each in words]
     if not set(states) <= set(_STATES):
         valid = ", ".join(each.value for each in _STATES)
         raise UsageError(f"Invalid state list '{text}'. Valid states are: {valid}")
@@ -110,7 +145,8 @@ def wanted_states(line: CommandLine) -> tuple[GroupState, ...]:
 def wanted_types(line: CommandLine) -> tuple[GroupType, ...]:
     """Return the types of `--type`, in any case (C-47). Raises UsageError."""
     text = line.one("type") or ""
-    types = [GroupType.read(each.strip()) for each in text.split(",") if text]
+    words = split(text, ",") if text else []
+    types = [GroupType.read(each.strip()) for each in words]
     if not set(types) <= set(_TYPES):
         valid = ", ".join(each.value.capitalize() for each in _TYPES)
         raise UsageError(f"Invalid types list '{text}'. Valid types are: {valid}")
@@ -125,6 +161,8 @@ async def describe_each(
     """Run `--describe` with --members or --state: a table for each group, by name."""
     group_ids, report = await selected_groups(admin, line)
     described = await admin.describe_groups(group_ids)
+    if line.is_strict and (failed := _first_failure(group_ids, described.errors, line)):
+        return report + failed
     reports = [report]
     for group_id in sorted(group_ids):
         if (failure := described.errors.get(group_id)) is not None:
@@ -145,6 +183,11 @@ async def describe_offsets(admin: AdminClient, line: CommandLine) -> Report:
     group_ids, report = await selected_groups(admin, line)
     topics = {each.topic for each in chosen} or None
     lags = await group_lag(admin, sorted(group_ids), topics=topics)
+    errors = {
+        each.group_id: each.error for each in lags.groups if each.error is not None
+    }
+    if line.is_strict and (failed := _first_failure(group_ids, errors, line)):
+        return report + failed
     each_group = (_describe_lag(group, chosen, line) for group in lags.groups)
     return Report.of((report, *each_group))
 
@@ -164,6 +207,18 @@ def _describe_lag(
     return Report.of(
         (_state_notice(group.description), *warnings, output(table if rows else ""))
     )
+
+
+def _first_failure(
+    group_ids: Iterable[GroupId],
+    errors: Mapping[GroupId, CoterieError],
+    line: CommandLine,
+) -> Report | None:
+    """Return the error that ends kafka-consumer-groups.sh before any table."""
+    for group_id in in_copied_map(group_ids):
+        if group_id in errors:
+            return _no_table(group_id, errors[group_id], line)
+    return None
 
 
 def _extras(line: CommandLine) -> Extras:

@@ -7,13 +7,15 @@ the same.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
-from coterie.java import string_hash
-from coterie.types import TopicPartition
+from coterie.java import hash_map_order, string_hash
+from coterie.types import GroupId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
+EXECUTION_EXCEPTION: Final = "java.util.concurrent.ExecutionException: "
 _PACKAGE: Final = "org.apache.kafka.common.errors."
 _UNSIGNED: Final = 0xFFFF_FFFF
 
@@ -111,6 +113,30 @@ def as_exception(error: CoterieError) -> str:
     unsupported = isinstance(error, UnsupportedByBroker)
     name = "UnsupportedVersionException" if unsupported else "TimeoutException"
     return f"{_PACKAGE}{name}: {error}"
+
+
+def split(text: str, separator: str) -> list[str]:
+    """Return String.split of Java: without the empty parts at the end."""
+    parts = text.split(separator)
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return parts if parts[0] or len(parts) > 1 or not text else []
+
+
+def in_copied_map(group_ids: Iterable[GroupId]) -> list[GroupId]:
+    """Return groups in the order of a HashMap that was copied from another one, as
+    DescribeConsumerGroupsResult.describedGroups does."""
+    inserted = hash_map_order(sorted(group_ids), string_hash)
+    capacity = 1
+    while capacity < len(inserted) * 4 // 3 + 1:  # As Java 17 does.
+        capacity *= 2
+    return hash_map_order(inserted, string_hash, capacity)
+
+
+def options_in_order(names: Iterable[str]) -> list[str]:
+    """Return options in the order of a HashSet of jopt-simple's OptionSpec."""
+    # The hash code of an option is that of the list of its names.
+    return hash_map_order(names, lambda name: (31 + string_hash(name)) & _UNSIGNED)
 
 
 def partition_hash(partition: TopicPartition) -> int:

@@ -13,18 +13,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from coterie.cli.kafka_consumer_groups import tables
-from coterie.cli.kafka_consumer_groups.command_line import CommandLine, selectors
+from coterie.cli.kafka_consumer_groups import strict_values, tables
+from coterie.cli.kafka_consumer_groups.command_line import (
+    ActionFailed,
+    CommandLine,
+    named_topics,
+    selectors,
+)
 from coterie.cli.kafka_consumer_groups.describe import (
     COMMAND_FAILED,
     in_order,
     selected_groups,
 )
 from coterie.cli.kafka_consumer_groups.java import (
+    EXECUTION_EXCEPTION,
     as_exception,
+    in_copied_map,
     message_of,
     partition_hash,
 )
+from coterie.cli.kafka_consumer_groups.options import usage
 from coterie.cli.kafka_consumer_groups.report import (
     Part,
     Report,
@@ -34,8 +42,14 @@ from coterie.cli.kafka_consumer_groups.report import (
     warning,
 )
 from coterie.client.admin.admin_client import AdminClient
-from coterie.errors import ApiError, CoterieError, OperationRefused, SettingError
-from coterie.java import hash_map_order
+from coterie.errors import (
+    ApiError,
+    ClientError,
+    CoterieError,
+    OperationRefused,
+    SettingError,
+)
+from coterie.java import hash_map_order, string_hash
 from coterie.operations.offset_files import CsvRow, read_csv, write_csv
 from coterie.operations.resets import (
     GroupReset,
@@ -60,7 +74,12 @@ from coterie.types import GroupId, LogOffset, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
 _NO_PARTITION: Final = -1
-_EXECUTION_EXCEPTION: Final = "java.util.concurrent.ExecutionException: "
+_NO_PLAN: Final = ToRows({})
+"""The scenario of a group that a file does not name."""
+_NO_COMMIT: Final = (
+    "Cannot shift offset for partition {0.topic}-{0.partition} since there is no "
+    "current committed offset"
+)
 _PARTITION_ERRORS: Final[Mapping[ErrorCode | None, str]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "do not exist",
     ErrorCode.LEADER_NOT_AVAILABLE: "have no leader",
@@ -73,6 +92,8 @@ def read_scenario(line: CommandLine) -> Scenario | Mapping[GroupId, ToRows]:
     Raises SettingError.
     """
     if (path := line.one("from-file")) is not None:
+        if line.is_strict:
+            return strict_values.strict_file(path, line)
         groups = line.all("group")
         try:
             text = Path(path).read_text(encoding="utf-8")
@@ -85,40 +106,48 @@ def read_scenario(line: CommandLine) -> Scenario | Mapping[GroupId, ToRows]:
     if (records := line.number("shift-by")) is not None:
         return ShiftBy(records)
     if (at := line.one("to-datetime")) is not None:
-        return to_datetime(at)
+        strict = strict_values.strict_datetime
+        return strict(at) if line.is_strict else to_datetime(at)
     if (duration := line.one("by-duration")) is not None:
-        read_iso_duration_ns(duration)  # Kafka's tool has no short durations
-        return by_duration(duration, time.time_ns() // 1_000_000)
+        return _by_duration(duration, line)
     if line.has("to-earliest"):
         return ToEarliest()
     return ToLatest() if line.has("to-latest") else ToCurrent()
 
 
+def _by_duration(duration: str, line: CommandLine) -> Scenario:
+    now_ms = time.time_ns() // 1_000_000
+    if line.is_strict:
+        return strict_values.strict_duration(duration, now_ms)
+    read_iso_duration_ns(duration)  # Kafka's tool has no short durations
+    return by_duration(duration, now_ms)
+
+
 async def reset_offsets(admin: AdminClient, line: CommandLine) -> Report:
     """Run `--reset-offsets`."""
+    if line.is_strict and not line.has("from-file", "all-topics"):
+        strict_values.refuse_duplicates(line)
     try:
         chosen = read_scenario(line)
     except SettingError as failure:
         return _error(line, str(failure))
     group_ids, report = await selected_groups(admin, line)
-    ordered = in_order(group_ids, line)
-    scenarios: dict[GroupId, Scenario] = {}
-    for each in ordered:
-        if not isinstance(chosen, Mapping):
-            scenarios[each] = chosen
-        elif each in chosen:
-            scenarios[each] = chosen[each]
-    scope = ALL_COMMITTED if line.has("all-topics") else selectors(line)
-    plans = await plan_resets(admin, scenarios, scope)
-    resets = {each.group_id: each for each in plans}
+    ordered = in_copied_map(group_ids) if line.is_strict else sorted(group_ids)
+    scenarios = {
+        each: chosen.get(each, _NO_PLAN) if isinstance(chosen, Mapping) else chosen
+        for each in ordered
+    }
+    resets = await _plan(admin, line, scenarios)
     reports = [report]
     planned: dict[GroupId, Mapping[TopicPartition, LogOffset]] = {}
     for group_id in ordered:
-        if group_id not in scenarios:
+        reset = _order_rows(resets[group_id], line)
+        if scenarios[group_id] is _NO_PLAN and reset.error is None:
             planned[group_id] = {}
             reports.append(_error(line, f"No reset plan for group {group_id} found"))
             continue
-        reset = _order_rows(resets[group_id], line)
+        if line.is_strict and (text := _unshiftable(reset, line)):
+            return Report.of(reports) + refusal(f"{text}\n\n{usage()}")
         group_report = _describe_plan(reset, scenarios[group_id], line)
         if not group_report.failed and line.has("execute"):
             group_report += await _write(admin, reset, line)
@@ -127,9 +156,23 @@ async def reset_offsets(admin: AdminClient, line: CommandLine) -> Report:
             planned[group_id] = {
                 row.at: row.new.offset for row in reset.rows if row.new is not None
             }
+    planned = {each: planned[each] for each in in_order(planned, line)}
     report = Report.of(reports)
     has_results = bool(planned) or not report.failed
     return report + output(_results(planned, line) if has_results else "")
+
+
+async def _plan(
+    admin: AdminClient, line: CommandLine, scenarios: Mapping[GroupId, Scenario]
+) -> Mapping[GroupId, GroupReset]:
+    scope = ALL_COMMITTED if line.has("all-topics") else selectors(line)
+    try:
+        plans = await plan_resets(admin, scenarios, scope)
+    except ClientError as failure:
+        if not line.is_strict:
+            raise
+        raise ActionFailed(EXECUTION_EXCEPTION + as_exception(failure)) from failure
+    return {each.group_id: each for each in plans}
 
 
 def _order_rows(reset: GroupReset, line: CommandLine) -> GroupReset:
@@ -164,7 +207,7 @@ def _results(
         for group_id, offsets in planned.items()
         for partition, offset in offsets.items()
     )
-    return write_csv(rows, with_group=len(line.all("group")) != 1) + "\n"
+    return write_csv(rows, with_group=len(line.given.get("group", ())) != 1) + "\n"
 
 
 def _describe_plan(reset: GroupReset, scenario: Scenario, line: CommandLine) -> Report:
@@ -173,12 +216,34 @@ def _describe_plan(reset: GroupReset, scenario: Scenario, line: CommandLine) -> 
     if isinstance(failure, OperationRefused):
         return _error(line, str(failure))
     if failure is not None:
-        as_apache = _EXECUTION_EXCEPTION + as_exception(failure)
+        as_apache = EXECUTION_EXCEPTION + as_exception(failure)
         return _group_error(line, reset.group_id, failure, as_apache)
     failed_rows = [row for row in reset.rows if row.error is not None]
     if failed_rows:
         return _describe_failed_rows(line, failed_rows, scenario)
     return Report.of(_row_note(row, scenario, line) for row in reset.rows)
+
+
+def _unshiftable(reset: GroupReset, line: CommandLine) -> str | None:
+    """Return the message about the first partition without a commit that --shift-by
+    would need; kafka-consumer-groups.sh ends with it."""
+    refused = {row.at for row in reset.rows if isinstance(row.error, OperationRefused)}
+    if not refused or not line.has("shift-by"):
+        return None
+    topics = named_topics(line)
+    named = [
+        TopicPartition(topic, number)
+        for topic, numbers in topics
+        for number in numbers or ()
+    ]
+    whole = hash_map_order(
+        (each for each, numbers in topics if not numbers), string_hash
+    )
+    rest = sorted(
+        refused - set(named), key=lambda at: (whole.index(at.topic), at.partition)
+    )
+    first = next(at for at in (*named, *rest) if at in refused)
+    return _NO_COMMIT.format(first)
 
 
 def _row_note(row: ResetRow, scenario: Scenario, line: CommandLine) -> Report:
@@ -216,10 +281,7 @@ def _describe_failed_rows(
     failure = row.error
     assert failure is not None, "only rows with an error are given"
     if isinstance(scenario, ShiftBy) and isinstance(failure, OperationRefused):
-        return refusal(
-            f"Cannot shift offset for partition {row.topic}-{row.partition} since "
-            "there is no current committed offset\n"
-        )
+        return refusal(_NO_COMMIT.format(row.at) + "\n")
     code = failure.code if isinstance(failure, ApiError) else None
     what = _PARTITION_ERRORS.get(code)
     if what is None or row.partition == _NO_PARTITION:

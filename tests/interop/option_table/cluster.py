@@ -1,0 +1,101 @@
+"""The topics and groups that the command lines of the table are about.
+
+Names are fixed: the order of Java's hash maps, which both tools print, depends on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Final
+
+from coterie.client.admin.group_offsets import CommittedOffset
+from coterie.client.sync import SyncAdmin
+from coterie.types import TopicPartition
+from tests.interop.consumer_groups import (
+    PROTOCOLS,
+    consuming,
+    make_empty_group,
+)
+from tests.real_clients.confluent_admin import create_topic, produce
+
+EMPTY_GROUPS: Final = ("empty-classic", "empty-consumer", "with space")
+LIVE_GROUPS: Final = ("live-classic", "live-consumer")
+OTHER_TYPES: Final = ()
+SPARE: Final = ("spare-c", "spare-two")
+"""Groups that are made again for each command that writes."""
+_PARTITIONS: Final = {
+    "orders": 3,
+    "payments": 12,
+    "empty": 1,
+    "trimmed": 1,
+    "live": 2,
+    "left": 2,
+}
+_COMMITS: Final = {
+    ("orders", 0): 3,
+    ("orders", 1): 5,
+    ("payments", 0): 1,
+    ("payments", 1): 0,
+    ("payments", 2): 1,
+    ("payments", 10): 1,
+    ("trimmed", 0): 1,
+}
+
+
+class Cluster:
+    """The topics and groups on one node."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._admin = SyncAdmin(bootstrap)
+        self._members = ExitStack()
+
+    def __enter__(self) -> Cluster:
+        self._admin.__enter__()
+        for topic, partitions in _PARTITIONS.items():
+            create_topic(self.bootstrap, topic, partitions=partitions)
+        produce(self.bootstrap, "orders", {each: [b"v"] * 5 for each in range(3)})
+        produce(self.bootstrap, "payments", {each: [b"v"] for each in range(12)})
+        produce(self.bootstrap, "trimmed", {0: [b"v"] * 5})
+        self._admin.delete_records({TopicPartition("trimmed", 0): 3})
+        self._commit("empty-classic")
+        self._commit("with space")
+        make_empty_group(self.bootstrap, "empty-consumer", "left", "consumer")
+        for protocol in PROTOCOLS:
+            live = consuming(self.bootstrap, f"live-{protocol}", "live", protocol)
+            self._members.enter_context(live)
+        self.restore()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._members.close()
+        self._admin.close()
+
+    def restore(self) -> None:
+        """Make the groups of SPARE again, and delete the one that a reset makes."""
+        again = ("empty-classic", *SPARE)
+        self._admin.delete_groups([*again, "new"])
+        for group_id in again:
+            self._commit(group_id)
+
+    def state(self) -> Mapping[str, object]:
+        """Return the commits of each group that a command may have changed."""
+        found = self._admin.list_groups_offsets(
+            dict.fromkeys((*SPARE, *EMPTY_GROUPS, "new"))
+        )
+        return {
+            group_id: {
+                each: None if commit is None else commit.offset
+                for each, commit in offsets.offsets.items()
+            }
+            for group_id, offsets in found.values.items()
+        }
+
+    def _commit(self, group_id: str) -> None:
+        commits = {
+            TopicPartition(*at): CommittedOffset(offset)
+            for at, offset in _COMMITS.items()
+        }
+        results = self._admin.alter_group_offsets(group_id, commits)
+        assert not results.errors, results.errors
