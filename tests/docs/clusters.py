@@ -36,3 +36,15 @@ def shop(bootstrap: str) -> None:
     commit(bootstrap, "billing", "orders", 100, 1000)
     commit(bootstrap, "audit", "orders", 900, 1000)
     commit(bootstrap, "refunds", "payments", 45)
+
+
+def shop_with_trials(bootstrap: str) -> None:
+    """Add two groups of trials to the shop."""
+    shop(bootstrap)
+    commit(bootstrap, "trial-1", "orders", 6, 5)
+    commit(bootstrap, "trial-2", "orders", 0, 0)
+
+
+def topics(bootstrap: str) -> None:
+    """Fill a cluster with the topics of the shop, without groups."""
+    fill(bootstrap, "orders", 900, 1000)

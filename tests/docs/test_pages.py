@@ -14,7 +14,7 @@ import pytest
 
 from coterie.cli.parser import make_parser
 from coterie.cli.registry import FAMILIES, find_command
-from tests.docs.clusters import shop
+from tests.docs.clusters import shop, shop_with_trials, topics
 from tests.docs.page_run import DOCS, ROOT, PageRun, blocks
 
 RUN = ("index.md", "tutorial.md", "guides/*.md", "testing/*.md")
@@ -25,7 +25,14 @@ CLUSTERS: Mapping[str, Callable[[str], None]] = {
     "guides/reset-a-group.md": shop,
     "guides/ask-the-log.md": shop,
     "guides/try-a-topic.md": lambda _: None,
+    "guides/clean-up.md": shop_with_trials,
+    "guides/migrate-a-group.md": shop,
 }
+OTHER_CLUSTER = "kafka.example:9192"
+OTHER_CLUSTERS: Mapping[str, Callable[[str], None]] = {
+    "guides/migrate-a-group.md": topics,
+}
+SETTINGS = ("--set", "group.initial.rebalance.delay.ms=0")
 NOT_RUN: Mapping[str, int] = {
     "guides/ask-the-log.md": 1,
     "guides/test-your-consumer.md": 1,
@@ -48,9 +55,13 @@ def names(*globs: str) -> list[str]:
 @pytest.mark.parametrize("name", names(*RUN))
 def test_the_code_of_a_page_runs(name: str, tmp_path: Path) -> None:
     with PageRun(tmp_path) as run:
-        if name in CLUSTERS:
-            run.serve(CLUSTER)
-            CLUSTERS[name](run.addresses[CLUSTER])
+        for address, fill in (
+            (CLUSTER, CLUSTERS.get(name)),
+            (OTHER_CLUSTER, OTHER_CLUSTERS.get(name)),
+        ):
+            if fill is not None:
+                run.serve(address, *SETTINGS)
+                fill(run.addresses[address])
         run.run((DOCS / name).read_text("utf-8"))
 
 
