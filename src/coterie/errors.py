@@ -134,3 +134,8 @@ class OperationRefused(CoterieError):
 
     The message has the reason and the alternative.
     """
+
+
+class UnsupportedGroupType(OperationRefused):
+    """An operation that does not exist for groups of a type, such as share groups, or
+    that the broker is too old for. A call about every group leaves such groups out."""

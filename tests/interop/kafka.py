@@ -42,6 +42,11 @@ BASE: Final[Mapping[str, str]] = {
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "100",
+    # Kafka keeps the positions of share groups in another internal topic.
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "3",
+    "group.streams.initial.rebalance.delay.ms": "100",
     "group.consumer.min.heartbeat.interval.ms": "300",
     "group.consumer.heartbeat.interval.ms": "300",
     "group.consumer.min.session.timeout.ms": "6000",

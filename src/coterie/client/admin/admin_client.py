@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from coterie.client.admin.log_offsets import LogOffsetInfo, OffsetSpec
     from coterie.client.admin.quotas import QuotaEntity
     from coterie.client.admin.results import Progress, Results
+    from coterie.client.admin.share_groups import ShareGroupOffsets
     from coterie.client.admin.topics import CreatedTopic, NewTopic, TopicDescription
     from coterie.client.admin.users import ScramDeletion, ScramInfo, ScramUpsertion
     from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
@@ -128,8 +129,10 @@ class AdminClient(TransactionCalls):
         with_operations: bool = False,
         progress: Progress | None = None,
     ) -> Results[GroupId, GroupDescription]:
-        """Describe groups of either protocol. A group that does not exist has the error
-        GROUP_ID_NOT_FOUND (E29-03). Brokers before 2.3 return no operations."""
+        """Describe groups of any type. A group that does not exist has the error
+        GROUP_ID_NOT_FOUND (E29-03), and a share or streams group on a broker that is
+        too old to describe it UnsupportedGroupType. Brokers before 2.3 return no
+        operations."""
         from coterie.client.admin import describe_groups
 
         return await describe_groups.describe_groups(
@@ -235,6 +238,50 @@ class AdminClient(TransactionCalls):
 
         return await group_offsets.delete_group_offsets(
             self._cluster, group_id, partitions
+        )
+
+    # Start offsets of share groups.
+
+    async def list_share_groups_offsets(
+        self,
+        wanted: Mapping[GroupId, Collection[TopicPartition] | None],
+        *,
+        progress: Progress | None = None,
+    ) -> Results[GroupId, ShareGroupOffsets]:
+        """Fetch the start offsets and the lag of share groups (KIP-932); None means
+        every partition of the group.
+
+        Brokers before Kafka 4.1 have the error UnsupportedByBroker for each group.
+        """
+        from coterie.client.admin import share_groups
+
+        return await share_groups.list_share_groups_offsets(
+            self._cluster, wanted, progress
+        )
+
+    async def alter_share_group_offsets(
+        self, group_id: GroupId, starts: Mapping[TopicPartition, LogOffset]
+    ) -> Results[TopicPartition, None]:
+        """Set start offsets of a share group without members; the group is created if
+        it does not exist (KIP-932).
+
+        Raises the group's ApiError: NON_EMPTY_GROUP when it has members.
+        """
+        from coterie.client.admin import share_groups
+
+        return await share_groups.alter_share_group_offsets(
+            self._cluster, group_id, starts
+        )
+
+    async def delete_share_group_offsets(
+        self, group_id: GroupId, topics: Collection[TopicName]
+    ) -> Results[TopicName, None]:
+        """Delete the start offsets of whole topics from a share group without members
+        (KIP-932). Raises as `alter_share_group_offsets` does."""
+        from coterie.client.admin import share_groups
+
+        return await share_groups.delete_share_group_offsets(
+            self._cluster, group_id, topics
         )
 
     # Logs.

@@ -1,8 +1,10 @@
-"""DescribeGroups and ConsumerGroupDescribe: groups of both protocols in one call.
+"""Descriptions of groups of every type in one call.
 
 A ConsumerGroupDescribe request is sent first to a broker that serves it; ids that are
 not KIP-848 groups are then sent in a DescribeGroups request to the same broker
-(E16-12). Older brokers have classic groups only.
+(E16-12), and those that are no classic groups either in StreamsGroupDescribe
+(KIP-1071) and ShareGroupDescribe (KIP-932) requests. Older brokers have classic groups
+only.
 
 A missing group has the error GROUP_ID_NOT_FOUND with every broker version: before
 version 6, DescribeGroups returns it as a group in the state Dead (E29-03).
@@ -17,9 +19,9 @@ topics are known for stable groups only (C-12).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from coterie.client.admin.group_driver import GroupDriver, Outcomes
 from coterie.client.admin.groups import (
@@ -36,7 +38,13 @@ from coterie.client.admin.results import (
     authorized_operations,
 )
 from coterie.client.cluster import Cluster
-from coterie.errors import CoterieError, MalformedFrame, UnsupportedByBroker
+from coterie.errors import (
+    ApiError,
+    CoterieError,
+    MalformedFrame,
+    UnsupportedByBroker,
+    UnsupportedGroupType,
+)
 from coterie.types import GroupId, TopicPartition
 from coterie.wire.codec import decode
 from coterie.wire.error_codes import ErrorCode
@@ -61,11 +69,15 @@ from coterie.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
 
+_Described: TypeAlias = dict[GroupId, GroupDescription | CoterieError]
+
 CONSUMER: Final = "consumer"
 """The protocol type of groups of consumers."""
-_NOT_A_CONSUMER_GROUP: Final = frozenset(
+_OTHER_TYPE: Final = frozenset(
     {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION}
 )
+_NOT_CLASSIC: Final = "is not a classic group."
+"""The end of Kafka's message about a group of another type (DescribeGroups v6)."""
 _CLASSIC_MEMBER: Final = 0
 _UNKNOWN: Final = -1
 _VERSION: Final = struct.Struct(">h")
@@ -77,41 +89,136 @@ async def describe_groups(
     with_operations: bool = False,
     progress: Progress | None = None,
 ) -> Results[GroupId, GroupDescription]:
-    """Describe groups of either protocol."""
+    """Describe groups of any type."""
+    describe = _Describe(cluster, with_operations)
 
     async def request(
         node: Node, group_ids: Sequence[GroupId]
     ) -> Outcomes[GroupDescription]:
         outcomes: dict[GroupId, GroupDescription | CoterieError] = {}
-        with suppress(UnsupportedByBroker):
-            consumer_groups = await cluster.call(
-                ConsumerGroupDescribeRequest(
-                    group_ids=list(group_ids),
-                    include_authorized_operations=with_operations,
-                ),
-                ConsumerGroupDescribeResponse,
-                node_id=node.node_id,
-            )
-            for described in consumer_groups.groups:
-                if described.error_code not in _NOT_A_CONSUMER_GROUP:
-                    outcomes[described.group_id] = consumer_group(described, node)
+        outcomes |= await describe.consumer_groups(node, group_ids)
         rest = [each for each in group_ids if each not in outcomes]
         if rest:
-            classic_groups = await cluster.call(
-                DescribeGroupsRequest(
-                    groups=rest,
-                    include_authorized_operations=with_operations,
-                    include_private_fields=True,
-                ),
-                DescribeGroupsResponse,
-                node_id=node.node_id,
-            )
-            for group in classic_groups.groups:
-                outcomes[group.group_id] = classic_group(group, node)
+            outcomes |= await describe.classic_groups(node, rest)
+        missing = [each for each in rest if is_missing_group(outcomes.get(each))]
+        if missing:
+            outcomes |= await describe.newer_groups(node, missing, outcomes)
         return outcomes
 
     driver = GroupDriver[GroupDescription](cluster, request, progress=progress)
     return await driver.run(group_ids)
+
+
+class _Describe:
+    """The requests to one broker, each for the groups of a type."""
+
+    def __init__(self, cluster: Cluster, with_operations: bool) -> None:
+        self._cluster = cluster
+        self._with_operations = with_operations
+
+    async def consumer_groups(self, node: Node, ids: Sequence[GroupId]) -> _Described:
+        try:
+            response = await self._cluster.call(
+                ConsumerGroupDescribeRequest(
+                    group_ids=list(ids),
+                    include_authorized_operations=self._with_operations,
+                ),
+                ConsumerGroupDescribeResponse,
+                node_id=node.node_id,
+            )
+        except UnsupportedByBroker:
+            return {}
+        return {
+            each.group_id: consumer_group(each, node)
+            for each in response.groups
+            if each.error_code not in _OTHER_TYPE
+        }
+
+    async def classic_groups(self, node: Node, ids: Sequence[GroupId]) -> _Described:
+        response = await self._cluster.call(
+            DescribeGroupsRequest(
+                groups=list(ids),
+                include_authorized_operations=self._with_operations,
+                include_private_fields=True,
+            ),
+            DescribeGroupsResponse,
+            node_id=node.node_id,
+        )
+        return {each.group_id: classic_group(each, node) for each in response.groups}
+
+    async def newer_groups(
+        self,
+        node: Node,
+        ids: Sequence[GroupId],
+        errors: Mapping[GroupId, GroupDescription | CoterieError],
+    ) -> _Described:
+        """Describe streams groups and share groups. A group that the broker has, but
+        cannot describe, has the error UnsupportedGroupType."""
+        described: dict[GroupId, GroupDescription | CoterieError] = {}
+        too_old: list[str] = []
+        for request in (self._streams_groups, self._share_groups):
+            rest = [each for each in ids if each not in described]
+            try:
+                if rest:
+                    described |= await request(node, rest)
+            except UnsupportedByBroker as error:
+                too_old.append(str(error))
+        for each in ids:
+            has_other_type = str(errors[each]).endswith(_NOT_CLASSIC)
+            if too_old and has_other_type and each not in described:
+                described[each] = UnsupportedGroupType(
+                    f"group {each} is a share or streams group, which this broker "
+                    f"cannot describe: {'; '.join(too_old)}"
+                )
+        return described
+
+    async def _streams_groups(self, node: Node, ids: Sequence[GroupId]) -> _Described:
+        # Most clusters have none, so that most commands need not import this.
+        from coterie.client.admin.streams_groups import streams_group
+        from coterie.wire.messages.streams_group_describe import (
+            StreamsGroupDescribeRequest,
+            StreamsGroupDescribeResponse,
+        )
+
+        response = await self._cluster.call(
+            StreamsGroupDescribeRequest(
+                group_ids=list(ids), include_authorized_operations=self._with_operations
+            ),
+            StreamsGroupDescribeResponse,
+            node_id=node.node_id,
+        )
+        return {
+            each.group_id: streams_group(each, node)
+            for each in response.groups
+            if each.error_code not in _OTHER_TYPE
+        }
+
+    async def _share_groups(self, node: Node, ids: Sequence[GroupId]) -> _Described:
+        from coterie.client.admin.share_groups import share_group
+        from coterie.wire.messages.share_group_describe import (
+            ShareGroupDescribeRequest,
+            ShareGroupDescribeResponse,
+        )
+
+        response = await self._cluster.call(
+            ShareGroupDescribeRequest(
+                group_ids=list(ids), include_authorized_operations=self._with_operations
+            ),
+            ShareGroupDescribeResponse,
+            node_id=node.node_id,
+        )
+        return {
+            each.group_id: share_group(each, node)
+            for each in response.groups
+            if each.error_code not in _OTHER_TYPE
+        }
+
+
+def is_missing_group(outcome: object) -> bool:
+    """Return whether an outcome is the error GROUP_ID_NOT_FOUND."""
+    return (
+        isinstance(outcome, ApiError) and outcome.code is ErrorCode.GROUP_ID_NOT_FOUND
+    )
 
 
 def consumer_group(

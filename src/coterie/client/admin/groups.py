@@ -1,4 +1,4 @@
-"""Descriptions of groups of both protocols, of their members, and of the cluster.
+"""Descriptions of groups of every type, of their members, and of the cluster.
 
 A value that the broker did not send and that cannot be derived is None.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from coterie.auth.acl import Operation
 from coterie.client.admin.results import Partial
@@ -120,6 +120,50 @@ class GroupListings(Partial[int]):
         return self.groups
 
 
+class Task(NamedTuple):
+    """A task of a streams group: a subtopology and a partition of its topics."""
+
+    subtopology_id: str
+    partition: int
+
+    def __str__(self) -> str:
+        """Return the name that Kafka Streams logs, as in "0_2"."""
+        return f"{self.subtopology_id}_{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """The tasks of a member of a streams group (KIP-1071), sorted."""
+
+    active: tuple[Task, ...] = ()
+    standby: tuple[Task, ...] = ()
+    warmup: tuple[Task, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Subtopology:
+    """A part of a streams topology whose tasks are assigned together. Topics are
+    sorted."""
+
+    subtopology_id: str
+    source_topics: tuple[TopicName, ...] = ()
+    repartition_source_topics: tuple[TopicName, ...] = ()
+    """Internal topics that it reads."""
+    repartition_sink_topics: tuple[TopicName, ...] = ()
+    """Internal topics that it writes to."""
+    changelog_topics: tuple[TopicName, ...] = ()
+    """Internal topics with the changes of its state stores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The topology of a streams group; a group that is not ready has no
+    subtopologies."""
+
+    epoch: int
+    subtopologies: tuple[Subtopology, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
     """One member of a described group."""
@@ -129,13 +173,14 @@ class MemberDescription:
     host: str
     """With Kafka's leading slash, as in "/127.0.0.1"."""
     assignment: tuple[TopicPartition, ...] = ()
-    """The assigned partitions, sorted."""
+    """The assigned partitions, sorted. In a share group, members share partitions; in a
+    streams group, they are those that the active tasks read."""
     instance_id: str | None = None
     rack_id: str | None = None
     target_assignment: tuple[TopicPartition, ...] | None = None
     """KIP-848 groups only."""
     epoch: int | None = None
-    """The member epoch; KIP-848 groups only (E29-02)."""
+    """The member epoch; groups other than classic ones (E29-02)."""
     is_classic: bool | None = None
     """Whether the member of a KIP-848 group uses the classic protocol; None before
     version 1 of ConsumerGroupDescribe."""
@@ -145,11 +190,19 @@ class MemberDescription:
     protocols: tuple[str, ...] | None = None
     """The assignors that a classic member supports, by preference: Coterie brokers only
     (KIP-181)."""
+    tasks: Tasks | None = None
+    """Streams groups only."""
+    target_tasks: Tasks | None = None
+    """Streams groups only."""
+    topology_epoch: int | None = None
+    """Streams groups only."""
+    process_id: str | None = None
+    """The process of a streams member, which may have several."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group of either protocol."""
+    """A group of any type."""
 
     group_id: GroupId
     type: GroupType
@@ -161,15 +214,17 @@ class GroupDescription:
     members: tuple[MemberDescription, ...] = ()
     """In the order of their ids."""
     group_epoch: int | None = None
-    """KIP-848 groups only."""
+    """Groups other than classic ones."""
     assignment_epoch: int | None = None
-    """KIP-848 groups only."""
+    """Groups other than classic ones."""
     generation_id: int | None = None
     """Classic groups on Coterie only (KIP-181)."""
     leader_id: MemberId | None = None
     """Classic groups on Coterie only (KIP-181)."""
     authorized_operations: frozenset[Operation] | None = None
     """The operations that the principal is authorized for, when requested."""
+    topology: Topology | None = None
+    """Streams groups only."""
 
     @property
     def is_simple(self) -> bool:

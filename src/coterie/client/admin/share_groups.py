@@ -1,0 +1,283 @@
+"""Share groups (KIP-932): descriptions, and the start offsets of their partitions.
+
+A share group has no committed offsets. For each partition that it has read it has a
+start offset: the first record that may still be delivered. Records from there on may be
+acknowledged in any order, so the lag is not the distance to the log end: brokers return
+it from version 1 of DescribeShareGroupOffsets on (KIP-1226).
+
+Rules of this file: an error of a group is raised or returned as the outcome of that
+group; an error of one partition does not affect the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from coterie.client.admin.group_driver import GroupDriver, Outcomes, Request
+from coterie.client.admin.group_offsets import by_topic
+from coterie.client.admin.groups import (
+    GroupDescription,
+    GroupState,
+    GroupType,
+    MemberDescription,
+    Node,
+)
+from coterie.client.admin.results import (
+    Progress,
+    Results,
+    api_error,
+    authorized_operations,
+    results_of,
+)
+from coterie.client.cluster import Cluster
+from coterie.errors import CoterieError
+from coterie.types import GroupId, LogOffset, TopicName, TopicPartition
+from coterie.wire.messages import alter_share_group_offsets as alter
+from coterie.wire.messages import delete_share_group_offsets as delete
+from coterie.wire.messages import describe_share_group_offsets as offsets
+from coterie.wire.messages.share_group_describe import (
+    DescribedShareGroup,
+    ShareMember,
+)
+
+_PROTOCOL_TYPE: Final = "share"
+_OFFSETS_CHUNK: Final = 50
+_UNKNOWN: Final = -1
+
+
+def share_group(
+    group: DescribedShareGroup, node: Node
+) -> GroupDescription | CoterieError:
+    """Convert one group of a ShareGroupDescribe response, or its error."""
+    if group.error_code:
+        return api_error(
+            group.error_code, f"group {group.group_id}", group.error_message
+        )
+    members = sorted(group.members, key=lambda member: member.member_id)
+    return GroupDescription(
+        group_id=group.group_id,
+        type=GroupType.SHARE,
+        state=GroupState.read(group.group_state),
+        protocol_type=_PROTOCOL_TYPE,
+        assignor=group.assignor_name,
+        coordinator=node,
+        members=tuple(map(_member, members)),
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        authorized_operations=authorized_operations(group.authorized_operations),
+    )
+
+
+def _member(member: ShareMember) -> MemberDescription:
+    return MemberDescription(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        assignment=tuple(
+            sorted(
+                TopicPartition(topic.topic_name, partition)
+                for topic in member.assignment.topic_partitions
+                for partition in topic.partitions
+            )
+        ),
+        rack_id=member.rack_id,
+        epoch=member.member_epoch,
+        subscribed_topics=tuple(sorted(member.subscribed_topic_names)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOffset:
+    """The position of a share group in a partition."""
+
+    start: LogOffset
+    """The first record that may still be delivered."""
+    leader_epoch: int | None = None
+    """The leader epoch of the partition, when known."""
+    lag: int | None = None
+    """The records that are not acknowledged yet; None before Kafka 4.2, and when the
+    broker does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupOffsets:
+    """The positions of one share group.
+
+    A partition that it has not read yet is None. One that could not be read is in
+    `errors` only.
+    """
+
+    offsets: Mapping[TopicPartition, ShareOffset | None]
+    errors: Mapping[TopicPartition, CoterieError] = field(default_factory=dict)
+
+
+Wanted: TypeAlias = Mapping[GroupId, Collection[TopicPartition] | None]
+_Changed = Results[TopicPartition, None]
+
+
+async def list_share_groups_offsets(
+    cluster: Cluster, wanted: Wanted, progress: Progress | None
+) -> Results[GroupId, ShareGroupOffsets]:
+    """Fetch the positions of share groups."""
+
+    async def request(
+        node: Node, group_ids: Sequence[GroupId]
+    ) -> Outcomes[ShareGroupOffsets]:
+        response = await cluster.call(
+            offsets.DescribeShareGroupOffsetsRequest(
+                groups=[_wanted_group(each, wanted[each]) for each in group_ids]
+            ),
+            offsets.DescribeShareGroupOffsetsResponse,
+            node_id=node.node_id,
+        )
+        return {each.group_id: _share_offsets(each) for each in response.groups}
+
+    driver = GroupDriver[ShareGroupOffsets](
+        cluster, request, chunk=_OFFSETS_CHUNK, progress=progress
+    )
+    return await driver.run(wanted)
+
+
+def _wanted_group(
+    group_id: GroupId, named: Collection[TopicPartition] | None
+) -> offsets.DescribeShareGroupOffsetsRequestGroup:
+    topics = None
+    if named is not None:
+        topics = [
+            offsets.DescribeShareGroupOffsetsRequestTopic(
+                topic_name=name, partitions=indexes
+            )
+            for name, indexes in by_topic(named).items()
+        ]
+    return offsets.DescribeShareGroupOffsetsRequestGroup(
+        group_id=group_id, topics=topics
+    )
+
+
+def _share_offsets(
+    group: offsets.DescribeShareGroupOffsetsResponseGroup,
+) -> ShareGroupOffsets | CoterieError:
+    if group.error_code:
+        return api_error(
+            group.error_code, f"group {group.group_id}", group.error_message
+        )
+    found: dict[TopicPartition, ShareOffset | None] = {}
+    errors: dict[TopicPartition, CoterieError] = {}
+    for topic in group.topics:
+        for each in topic.partitions:
+            at = TopicPartition(topic.topic_name, each.partition_index)
+            if each.error_code:
+                errors[at] = api_error(each.error_code, _name(at), each.error_message)
+            elif each.start_offset < 0:
+                found[at] = None
+            else:
+                found[at] = ShareOffset(
+                    each.start_offset, _known(each.leader_epoch), _known(each.lag)
+                )
+    return ShareGroupOffsets(found, errors)
+
+
+def _known(number: int) -> int | None:
+    return None if number <= _UNKNOWN else number
+
+
+async def alter_share_group_offsets(
+    cluster: Cluster,
+    group_id: GroupId,
+    starts: Mapping[TopicPartition, LogOffset],
+) -> _Changed:
+    """Set start offsets of a share group without members; create it if it does not
+    exist.
+
+    Raises the group's ApiError, and ClientError when its coordinator is unavailable or
+    too old.
+    """
+    topics = [
+        alter.AlterShareGroupOffsetsRequestTopic(
+            topic_name=name,
+            partitions=[
+                alter.AlterShareGroupOffsetsRequestPartition(
+                    partition_index=index,
+                    start_offset=starts[TopicPartition(name, index)],
+                )
+                for index in indexes
+            ],
+        )
+        for name, indexes in by_topic(starts).items()
+    ]
+    change = alter.AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics)
+
+    async def request(node: Node, _: Sequence[GroupId]) -> Outcomes[_Changed]:
+        response = await cluster.call(
+            change, alter.AlterShareGroupOffsetsResponse, node_id=node.node_id
+        )
+        if response.error_code:
+            name = f"group {group_id}"
+            return {
+                group_id: api_error(response.error_code, name, response.error_message)
+            }
+        outcomes: dict[TopicPartition, CoterieError | None] = {}
+        for topic in response.responses:
+            for each in topic.partitions:
+                at = TopicPartition(topic.topic_name, each.partition_index)
+                outcomes[at] = _error(each.error_code, _name(at), each.error_message)
+        return {group_id: results_of(starts, outcomes)}
+
+    return await _run_one(cluster, group_id, request)
+
+
+async def delete_share_group_offsets(
+    cluster: Cluster, group_id: GroupId, topics: Collection[TopicName]
+) -> Results[TopicName, None]:
+    """Delete the positions in topics of a share group without members.
+
+    Raises as `alter_share_group_offsets` does.
+    """
+    change = delete.DeleteShareGroupOffsetsRequest(
+        group_id=group_id,
+        topics=[
+            delete.DeleteShareGroupOffsetsRequestTopic(topic_name=each)
+            for each in dict.fromkeys(topics)
+        ],
+    )
+
+    async def request(
+        node: Node, _: Sequence[GroupId]
+    ) -> Outcomes[Results[TopicName, None]]:
+        response = await cluster.call(
+            change, delete.DeleteShareGroupOffsetsResponse, node_id=node.node_id
+        )
+        if response.error_code:
+            name = f"group {group_id}"
+            return {
+                group_id: api_error(response.error_code, name, response.error_message)
+            }
+        outcomes = {
+            each.topic_name: _error(
+                each.error_code, f"topic {each.topic_name}", each.error_message
+            )
+            for each in response.responses
+        }
+        return {group_id: results_of(topics, outcomes)}
+
+    results = await GroupDriver[Results[TopicName, None]](cluster, request).run(
+        [group_id]
+    )
+    return results.one(group_id)
+
+
+async def _run_one(
+    cluster: Cluster, group_id: GroupId, request: Request[_Changed]
+) -> _Changed:
+    results = await GroupDriver[_Changed](cluster, request).run([group_id])
+    return results.one(group_id)
+
+
+def _error(code: int, subject: str, message: str | None) -> CoterieError | None:
+    return api_error(code, subject, message) if code else None
+
+
+def _name(at: TopicPartition) -> str:
+    return f"partition {at.topic}-{at.partition}"
