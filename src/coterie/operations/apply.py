@@ -13,11 +13,13 @@ overwritten.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from coterie.client.admin.group_changes import MemberToRemove
+from coterie.client.admin.group_offsets import CommittedOffset
+from coterie.client.admin.groups import GroupType
 from coterie.client.admin.results import Results
 from coterie.errors import (
     ApiError,
@@ -44,7 +46,7 @@ from coterie.operations.plans import (
 )
 from coterie.operations.resets import write_offsets
 from coterie.operations.snapshots import SnapshotGroup, SnapshotWriter
-from coterie.types import TopicPartition
+from coterie.types import GroupId, TopicName, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -166,12 +168,20 @@ def _snapshot_group(item: PlanItem, group: CurrentGroup | None) -> SnapshotGroup
         item.action,
         existed=group.description is not None or bool(group.committed),
         offsets=entries_of(group.committed),
+        is_share=_is_share(item, group),
         wrote=entries_of(
             dict.fromkeys(group.committed)
             if item.action is Action.DELETE_GROUP
             else pending_offsets(item, group)
         ),
     )
+
+
+def _is_share(item: PlanItem, group: CurrentGroup) -> bool:
+    """Return whether the item is about a share group, existing or to be created."""
+    if group.description is None:
+        return item.seen.type == GroupType.SHARE.value
+    return group.is_share
 
 
 async def _write_all(
@@ -212,13 +222,11 @@ async def _write(admin: AdminClient, checked: _Checked) -> ItemResult:
     pending = pending_offsets(item, group)
     commits = {at: offset for at, offset in pending.items() if offset is not None}
     to_delete = [at for at, offset in pending.items() if offset is None]
-    altered = await write_offsets(admin, item.group_id, commits)
-    deleted: Results[TopicPartition, None] = Results()
-    if to_delete:
-        try:
-            deleted = await admin.delete_group_offsets(item.group_id, to_delete)
-        except CoterieError as error:
-            deleted = Results({}, dict.fromkeys(to_delete, error))
+    if _is_share(item, group):
+        deleted, altered = await _write_share(admin, group, commits, to_delete)
+    else:
+        altered = await write_offsets(admin, item.group_id, commits)
+        deleted = await _delete_offsets(admin, item.group_id, to_delete)
     errors = {**altered.errors, **deleted.errors}
     sentences = tuple(
         _sentence(f"{at.topic}-{at.partition}", errors[at]) for at in sorted(errors)
@@ -226,6 +234,47 @@ async def _write(admin: AdminClient, checked: _Checked) -> ItemResult:
     result = _result(item, len(altered.values) + len(deleted.values), sentences)
     is_answered = all(map(_is_answer, errors.values()))
     return replace(result, errors=dict(errors.items()), is_answered=is_answered)
+
+
+async def _delete_offsets(
+    admin: AdminClient, group_id: GroupId, partitions: Collection[TopicPartition]
+) -> Results[TopicPartition, None]:
+    if not partitions:
+        return Results()
+    try:
+        return await admin.delete_group_offsets(group_id, partitions)
+    except CoterieError as error:
+        return Results({}, dict.fromkeys(partitions, error))
+
+
+async def _write_share(
+    admin: AdminClient,
+    group: CurrentGroup,
+    starts: Mapping[TopicPartition, CommittedOffset],
+    to_delete: Collection[TopicPartition],
+) -> tuple[Results[TopicPartition, None], Results[TopicPartition, None]]:
+    """Delete and set start offsets of a share group. A deletion concerns whole topics,
+    so that the start offsets to keep are set again."""
+    group_id, topics = group.group_id, {at.topic for at in to_delete}
+    kept = {
+        at: start
+        for at, start in group.committed.items()
+        if at.topic in topics and at not in to_delete and at not in starts
+    }
+    gone: Results[TopicName, None] = Results()
+    if topics:
+        try:
+            gone = await admin.delete_share_group_offsets(group_id, sorted(topics))
+        except CoterieError as error:
+            gone = Results({}, dict.fromkeys(topics, error))
+    deleted = Results(
+        dict.fromkeys(at for at in to_delete if at.topic in gone.values),
+        {at: gone.errors[at.topic] for at in to_delete if at.topic in gone.errors},
+    )
+    kept = {at: start for at, start in kept.items() if at.topic in gone.values}
+    written = await write_offsets(admin, group_id, {**starts, **kept}, is_share=True)
+    values = {at: None for at in written.values if at not in kept}
+    return deleted, Results(values, written.errors)
 
 
 async def _remove_members(

@@ -1,5 +1,8 @@
 """The current groups before a write: state, members and committed offsets.
 
+A share group has start offsets in the place of committed ones (KIP-932): they are read,
+planned and restored in the same way, without metadata and leader epochs.
+
 Stable offsets are requested, so a partition with an open transaction is an error
 instead of an old offset (KIP-447).
 """
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
-from coterie.client.admin.groups import GroupDescription, GroupState
+from coterie.client.admin.groups import GroupDescription, GroupState, GroupType
 from coterie.client.admin.results import Results
 from coterie.errors import ApiError, CoterieError, OperationRefused
 from coterie.types import GroupId, TopicPartition
@@ -36,8 +39,13 @@ class CurrentGroup:
         return GroupState.DEAD if self.description is None else self.description.state
 
     @property
+    def is_share(self) -> bool:
+        """Whether this is a share group."""
+        return self.description is not None and self.description.type is GroupType.SHARE
+
+    @property
     def committed(self) -> Mapping[TopicPartition, CommittedOffset]:
-        """The committed offsets, sorted."""
+        """The committed offsets, or the start offsets of a share group, sorted."""
         return {
             partition: offset
             for partition, offset in sorted(self.offsets.offsets.items())
@@ -65,11 +73,25 @@ async def read_current_groups(
         if not _is_missing_group(error)
     }
     readable = [each for each in wanted if each not in errors]
-    all_offsets = await _read_offsets(admin, dict.fromkeys(readable, None))
+    share_ids = [
+        each
+        for each in readable
+        if each in described.values and described.values[each].type is GroupType.SHARE
+    ]
+    others = dict.fromkeys(readable, None)
+    for each in share_ids:
+        del others[each]
+    all_offsets = await _read_offsets(admin, others)
+    if share_ids:
+        starts = await _read_starts(admin, share_ids)
+        all_offsets = Results(
+            {**all_offsets.values, **starts.values},
+            {**all_offsets.errors, **starts.errors},
+        )
     named = {
         group_id: sorted(set(partitions) - set(all_offsets.values[group_id].offsets))
         for group_id, partitions in (also or {}).items()
-        if group_id in all_offsets.values
+        if group_id in all_offsets.values and group_id in others
     }
     more = await _read_offsets(
         admin, {each: partitions for each, partitions in named.items() if partitions}
@@ -101,6 +123,18 @@ async def _read_offsets(
         {**fetched.values, **dict.fromkeys(missing, GroupOffsets({}))},
         {each: err for each, err in fetched.errors.items() if each not in missing},
     )
+
+
+async def _read_starts(
+    admin: AdminClient, group_ids: Iterable[GroupId]
+) -> Results[GroupId, GroupOffsets]:
+    """Fetch the start offsets of share groups."""
+    fetched = await admin.list_share_groups_offsets(dict.fromkeys(group_ids))
+    starts = {
+        each: offsets.as_commits(with_epochs=False)
+        for each, offsets in fetched.values.items()
+    }
+    return Results(starts, fetched.errors)
 
 
 def _is_missing_group(error: CoterieError) -> bool:

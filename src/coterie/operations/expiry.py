@@ -3,7 +3,8 @@
 No API returns when an offset was committed or when a group became empty. Only two facts
 can be determined: the event from which the retention time counts, if it counts at all,
 and that time, `offsets.retention.minutes`. The rules are those of Kafka's
-OffsetExpirationCondition and of its choice by ClassicGroup and ConsumerGroup.
+OffsetExpirationCondition and of its choice by ClassicGroup, ConsumerGroup and
+StreamsGroup. Positions of share groups do not expire.
 """
 
 from __future__ import annotations
@@ -41,6 +42,13 @@ def expiry_clock(group: GroupDescription, topic: TopicName) -> ExpiryClock | Non
     None when it is unknown."""
     if group.type is GroupType.CONSUMER:
         return _unless_subscribed(group, topic)
+    if group.type is GroupType.STREAMS:
+        subtopologies = group.topology.subtopologies if group.topology else ()
+        is_read = group.state.is_active and any(
+            topic in (*each.source_topics, *each.repartition_source_topics)
+            for each in subtopologies
+        )
+        return ExpiryClock.STOPPED if is_read else ExpiryClock.SINCE_COMMIT
     if group.type is not GroupType.CLASSIC:
         return None
     if group.is_simple:

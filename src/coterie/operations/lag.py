@@ -4,6 +4,9 @@
     for row in report.rows:
         print(row.group_id, row.topic, row.partition, row.lag, row.lag_status)
 
+A share group has a start offset in each partition instead of a committed one, and its
+lag is the broker's: records may be acknowledged in any order (KIP-932, KIP-1226).
+
 Rules of this file: committed offsets are read before log ends; each log is read once,
 however many groups commit to it. An unknown value is None, never 0. An error belongs to
 its row or group and does not affect the others.
@@ -18,19 +21,25 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.client.admin.group_offsets import CommittedOffset, GroupOffsets
-from coterie.client.admin.groups import GroupDescription, MemberDescription
+from coterie.client.admin.groups import (
+    GroupDescription,
+    GroupType,
+    MemberDescription,
+)
 from coterie.client.admin.log_offsets import (
     EARLIEST,
     LATEST,
     LogOffsetInfo,
 )
-from coterie.client.admin.results import Partial, Progress
-from coterie.errors import CoterieError
+from coterie.client.admin.results import Partial, Progress, Results
+from coterie.errors import ApiError, CoterieError
 from coterie.operations.time_lag import LagPosition, TimeLag, TimeLagMethod, time_lags
 from coterie.types import GroupId, LogOffset, MemberId, TopicName, TopicPartition
+from coterie.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from coterie.client.admin.admin_client import AdminClient
+    from coterie.client.admin.share_groups import ShareGroupOffsets
 
 
 class LagStatus(Enum):
@@ -57,11 +66,13 @@ class PartitionLag:
     topic: TopicName | None = None
     partition: int | None = None
     committed: CommittedOffset | None = None
+    """In a share group, the start offset: the first record not acknowledged yet."""
     log_start: LogOffset | None = None
     log_end: LogOffset | None = None
     """With `committed_only`, the last stable offset."""
     lag: int | None = None
-    """The offsets still to be read, from the log start if the commit is below it."""
+    """The offsets still to be read, from the log start if the commit is below it; in a
+    share group, the records not acknowledged yet, None if the broker does not know."""
     lag_raw: int | None = None
     """Log end minus committed offset, which kafka-consumer-groups.sh prints."""
     lag_status: LagStatus = LagStatus.UNKNOWN
@@ -148,6 +159,16 @@ async def group_lag(
         admin.describe_groups(wanted, progress=stages[0]),
         admin.list_groups_offsets(dict.fromkeys(wanted, None), progress=stages[1]),
     )
+    share_ids = [
+        each.group_id
+        for each in described.values.values()
+        if each.type is GroupType.SHARE
+    ]
+    if share_ids:
+        shares = await admin.list_share_groups_offsets(dict.fromkeys(share_ids))
+        commits = _with_share_groups(commits, shares)
+    else:
+        shares = Results()
     assigned = (
         at
         for group in described.values.values()
@@ -194,10 +215,25 @@ async def group_lag(
                 commits.values.get(group_id, GroupOffsets({})),
                 (described.errors.get(group_id), commits.errors.get(group_id)),
                 logs,
+                shares.values.get(group_id),
             )
             for group_id in wanted
         )
     )
+
+
+def _with_share_groups(
+    commits: Results[GroupId, GroupOffsets],
+    shares: Results[GroupId, ShareGroupOffsets],
+) -> Results[GroupId, GroupOffsets]:
+    """Return the committed offsets of groups, and the start offsets of share groups,
+    for which OffsetFetch has an error."""
+    starts = {
+        each: found.as_commits(with_epochs=True)
+        for each, found in shares.values.items()
+    }
+    errors = {each: err for each, err in commits.errors.items() if each not in starts}
+    return Results({**commits.values, **starts}, {**errors, **shares.errors})
 
 
 class _Log(NamedTuple):
@@ -216,6 +252,7 @@ def _group_lag(
     offsets: GroupOffsets,
     errors: tuple[CoterieError | None, CoterieError | None],
     logs: Mapping[TopicPartition, _Log],
+    share: ShareGroupOffsets | None,
 ) -> GroupLag:
     """Return the rows of one group. `errors` are those of its description and of its
     committed offsets."""
@@ -229,11 +266,11 @@ def _group_lag(
             status = LagStatus.NO_COMMIT
         elif error is None and committed is not None and log.end is not None:
             raw = log.end - committed.offset
-            status, lag = LagStatus.NORMAL, raw
-            if raw < 0:
-                status, lag = LagStatus.BEYOND_END, 0
-            elif log.start is not None and committed.offset < log.start:
-                status, lag = LagStatus.BELOW_START, log.end - log.start
+            status, lag = _measure(committed.offset, log.start, log.end)
+            if share is not None:
+                position = share.offsets[partition]
+                lag = position.lag if position else None
+                status = LagStatus.UNKNOWN if lag is None else status
         return PartitionLag(
             group_id=group_id,
             topic=partition.topic,
@@ -251,12 +288,19 @@ def _group_lag(
             error=error or log.error,
         )
 
+    is_streams = description is not None and description.type is GroupType.STREAMS
     rows: list[PartitionLag] = []
     owned: set[TopicPartition] = set()
-    members = () if description is None else description.members
+    # The members of a share group share its partitions: no partition has an owner.
+    members = description.members if description and share is None else ()
     for member in sorted(members, key=lambda m: (-len(m.assignment), m.member_id)):
         owned.update(member.assignment)
-        rows += (row(each, member) for each in member.assignment if each in logs)
+        rows += (
+            row(each, member)
+            for each in member.assignment
+            if each in logs
+            and not (is_streams and _is_no_partition(each, offsets, logs[each]))
+        )
         if not member.assignment:  # one row for the member (A-72)
             rows.append(
                 PartitionLag(
@@ -274,6 +318,26 @@ def _group_lag(
         description=description,
         rows=tuple(rows),
         error=describe_error or commit_error,
+    )
+
+
+def _measure(
+    committed: LogOffset, start: LogOffset | None, end: LogOffset
+) -> tuple[LagStatus, int]:
+    if committed > end:
+        return LagStatus.BEYOND_END, 0
+    if start is not None and committed < start:
+        return LagStatus.BELOW_START, end - start
+    return LagStatus.NORMAL, end - committed
+
+
+def _is_no_partition(at: TopicPartition, offsets: GroupOffsets, log: _Log) -> bool:
+    """Return whether a task has no partition of this topic: a subtopology has as many
+    tasks as its topic with most partitions."""
+    return (
+        offsets.offsets.get(at) is None
+        and isinstance(log.error, ApiError)
+        and log.error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
 
 
@@ -312,7 +376,12 @@ def _lag_position(row: PartitionLag) -> LagPosition | None:
     partition = row.topic_partition
     if partition is None or row.lag is None or row.log_end is None:
         return None
-    return LagPosition(partition, row.log_end - row.lag, row.log_end)
+    assert row.committed is not None, "a row with a lag has a commit"
+    # Not the end minus the lag: a share group acknowledges records in any order.
+    first = max(row.committed.offset, row.log_start or 0)
+    return LagPosition(
+        partition, min(first, row.log_end) if row.lag else row.log_end, row.log_end
+    )
 
 
 def _stages(

@@ -188,7 +188,8 @@ class ExpectedGroup:
     state: str | None = None
     """Kafka's name: Empty, Stable and so on; Dead when the group does not exist."""
     type: str | None = None
-    """classic or consumer."""
+    """classic, consumer, streams or share; share for a group that does not exist means
+    that the write creates a share group."""
     group_epoch: int | None = None
     assignment_epoch: int | None = None
     generation_id: int | None = None

@@ -16,9 +16,18 @@ from typing import TYPE_CHECKING
 
 from coterie.client.admin.group_changes import MemberToRemove
 from coterie.client.admin.group_offsets import CommittedOffset
-from coterie.client.admin.groups import MemberDescription
+from coterie.client.admin.groups import (
+    GroupDescription,
+    GroupType,
+    MemberDescription,
+)
 from coterie.client.admin.results import Results
-from coterie.errors import ApiError, CoterieError, OperationRefused
+from coterie.errors import (
+    ApiError,
+    CoterieError,
+    OperationRefused,
+    UnsupportedGroupType,
+)
 from coterie.operations.current_groups import CurrentGroup, read_current_groups
 from coterie.operations.plan_files import (
     Action,
@@ -75,6 +84,8 @@ async def plan_offsets(
     for reset in await plan_resets(admin, scenarios, scope):
         rows = reset.rows if keeps_metadata else drop_metadata(reset.rows)
         error, current = reset.error, reset.current
+        if current is not None and current.is_share:
+            rows = tuple(map(_without_epoch, drop_metadata(rows)))
         if current is not None and current.state.is_active:
             error = _active_group_error(current)
         elif current is not None and not rows and current.description is None:
@@ -91,6 +102,13 @@ async def plan_offsets(
     return tuple(plans)
 
 
+def _without_epoch(row: ResetRow) -> ResetRow:
+    """Return the row of a share group, whose start offsets have no leader epochs."""
+    if row.new is None:
+        return row
+    return replace(row, new=CommittedOffset(row.new.offset))
+
+
 async def plan_clone(
     admin: AdminClient,
     source: GroupId,
@@ -98,7 +116,8 @@ async def plan_clone(
     topics: Collection[str] = (),
 ) -> GroupPlan:
     """Plan to commit the offsets of one group for another, with metadata and leader
-    epochs. `topics` restricts the offsets to some topics."""
+    epochs. `topics` restricts the offsets to some topics. A destination that does not
+    exist gets the type of the source, a share group or a group of consumers."""
     try:
         group = _existing(source, await read_current_groups(admin, [source]))
         for error in group.offsets.errors.values():
@@ -116,7 +135,17 @@ async def plan_clone(
     (plan,) = await plan_offsets(admin, Action.CLONE, {destination: ToCommits(commits)})
     if plan.item is None:
         return plan
-    return replace(plan, item=replace(plan.item, source=source))
+    item = replace(plan.item, source=source)
+    if group.is_share:
+        item = as_share_group(item)
+    return replace(plan, item=item)
+
+
+def as_share_group(item: PlanItem) -> PlanItem:
+    """Return the item; if its group does not exist, the write creates a share group."""
+    if item.seen.exists:
+        return item
+    return replace(item, seen=replace(item.seen, type=GroupType.SHARE.value))
 
 
 async def plan_delete_groups(
@@ -143,17 +172,25 @@ async def plan_delete_groups(
 
 
 def _active_group_error(group: CurrentGroup) -> ApiError:
+    what = "stop them, or remove them with `coterie groups remove-members`"
+    if group.description is not None and not _can_remove_members(group.description):
+        what = "stop them first"
     return ApiError(
         ErrorCode.NON_EMPTY_GROUP,
-        f"the group has members, its state is {group.state.value}: stop them, or"
-        " remove them with `coterie groups remove-members`",
+        f"the group has members, its state is {group.state.value}: {what}",
     )
+
+
+def _can_remove_members(group: GroupDescription) -> bool:
+    """Return whether the group has members that a LeaveGroup request can remove."""
+    return group.type not in {GroupType.SHARE, GroupType.STREAMS}
 
 
 async def plan_delete_offsets(
     admin: AdminClient, group_ids: Iterable[GroupId], scope: Scope
 ) -> tuple[GroupPlan, ...]:
-    """Plan the deletion of committed offsets of topics that no member subscribes to."""
+    """Plan the deletion of committed offsets of topics that no member subscribes to, or
+    of all offsets of topics of share groups without members."""
     ids = tuple(dict.fromkeys(group_ids))
     named = {
         TopicPartition(each.topic, partition)
@@ -173,6 +210,9 @@ async def plan_delete_offsets(
             {at for at in (*group.committed, *errors) if is_in_scope(at, scope)}
         )
         deleted = [at for at in selected if at in group.committed]
+        if group.is_share and (refusal := _refuse_share_deletion(group, deleted)):
+            plans.append(GroupPlan(group_id, error=refusal))
+            continue
         rows = (
             *_deletions(group, deleted),
             *(
@@ -192,6 +232,23 @@ async def plan_delete_offsets(
     return tuple(plans)
 
 
+def _refuse_share_deletion(
+    group: CurrentGroup, deleted: Collection[TopicPartition]
+) -> CoterieError | None:
+    """Return why offsets of a share group cannot be deleted, if so: they are deleted by
+    topic, and only without members (KIP-932)."""
+    if group.state.is_active:
+        return _active_group_error(group)
+    topics = {at.topic for at in deleted}
+    kept = [at for at in group.committed if at.topic in topics and at not in deleted]
+    if not kept:
+        return None
+    return UnsupportedGroupType(
+        f"{group.group_id} is a share group, whose offsets are deleted by topic: name"
+        f" the whole topic, as in --partitions {kept[0].topic}"
+    )
+
+
 async def plan_remove_members(
     admin: AdminClient,
     group_id: GroupId,
@@ -204,6 +261,13 @@ async def plan_remove_members(
         group = _existing(group_id, groups)
     except CoterieError as error:
         return GroupPlan(group_id, error=error)
+    if group.description is not None and not _can_remove_members(group.description):
+        kind = group.description.type.value
+        unsupported = UnsupportedGroupType(
+            f"{group_id} is a {kind} group, whose members no request can remove: stop"
+            " them, or wait until their sessions time out"
+        )
+        return GroupPlan(group_id, error=unsupported)
     current = () if group.description is None else group.description.members
     if members is None:
         entries = tuple(
@@ -293,7 +357,7 @@ def changes_since(item: PlanItem, group: CurrentGroup) -> tuple[str, ...]:
     is_created_by_plan = (
         not item.seen.exists
         and description is not None
-        and description.is_simple
+        and (description.is_simple or (group.is_share and not description.members))
         and bool(group.committed)
         and all(wanted.get(at) == offset for at, offset in group.committed.items())
     )

@@ -466,12 +466,17 @@ async def write_offsets(
     admin: AdminClient,
     group_id: GroupId,
     offsets: Mapping[TopicPartition, CommittedOffset],
+    *,
+    is_share: bool = False,
 ) -> Results[TopicPartition, None]:
-    """Commit offsets for a group; an error of the whole group is the error of each
-    partition."""
+    """Commit offsets for a group, or with `is_share` set the start offsets of a share
+    group; an error of the whole group is the error of each partition."""
     if not offsets:
         return Results()
     try:
+        if is_share:
+            starts = {at: each.offset for at, each in offsets.items()}
+            return await admin.alter_share_group_offsets(group_id, starts)
         return await admin.alter_group_offsets(group_id, offsets)
     except CoterieError as error:
         return Results({}, dict.fromkeys(offsets, error))

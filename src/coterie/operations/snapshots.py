@@ -64,6 +64,8 @@ class SnapshotGroup:
     """All committed offsets before the write."""
     wrote: tuple[OffsetEntry, ...]
     """The offsets about to be written; offset null is a deletion."""
+    is_share: bool = False
+    """Whether it is a share group, whose offsets are start offsets."""
 
     @property
     def offsets_before(self) -> Mapping[TopicPartition, CommittedOffset | None]:

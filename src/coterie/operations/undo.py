@@ -17,7 +17,7 @@ from coterie.operations.current_groups import (
     refuse_active,
 )
 from coterie.operations.plan_files import Action
-from coterie.operations.plans import GroupPlan, plan_item
+from coterie.operations.plans import GroupPlan, as_share_group, plan_item
 from coterie.operations.resets import Note, ResetRow
 from coterie.operations.snapshots import Snapshot, SnapshotGroup
 
@@ -83,4 +83,7 @@ def _plan(kept: SnapshotGroup, current: CurrentGroup) -> GroupPlan:
     action = Action.RESTORE
     if not kept.existed and set(committed) <= set(wanted):
         action, wanted = Action.DELETE_GROUP, {}
-    return GroupPlan(kept.group_id, plan_item(action, current, wanted), tuple(rows))
+    item = plan_item(action, current, wanted)
+    if kept.is_share:
+        item = as_share_group(item)
+    return GroupPlan(kept.group_id, item, tuple(rows))

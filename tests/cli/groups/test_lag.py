@@ -91,6 +91,7 @@ def test_a_json_item_has_every_key(shell: Shell) -> None:
         "topic": "t",
         "partition": 0,
         "committed_offset": 40,
+        "start_offset": None,
         "leader_epoch": None,
         "metadata": "",
         "log_start_offset": 10,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from coterie.cli.command import Run
-from coterie.cli.groups.selection import NO_GROUP, selection_failures
+from coterie.cli.groups.selection import NO_GROUP, leave_out, selection_failures
 from coterie.cli.output.outcome import (
     Column,
     Failure,
@@ -23,7 +23,12 @@ from coterie.cli.output.outcome import (
     show_error,
     sort_items,
 )
-from coterie.client.admin.groups import GroupDescription, MemberDescription
+from coterie.client.admin.groups import (
+    GroupDescription,
+    GroupState,
+    GroupType,
+    MemberDescription,
+)
 from coterie.errors import SettingError
 from coterie.operations.expiry import expiry_clock
 from coterie.operations.lag import (
@@ -87,20 +92,23 @@ async def lag_outcome(
     columns = (*columns, error_column)
     totals = [each.total for each in report.groups if each.total is not None]
     true_conditions = _true_conditions(options, items)
+    failures, left_out = leave_out(
+        options, (*selection_failures(selected), *group_failures)
+    )
     return Outcome(
         schema=schema,
         columns=columns,
         items=filter_rows(items, options, columns),
         failures=tuple(
             each
-            for each in (*selection_failures(selected), *group_failures)
+            for each in failures
             if each.kind != "group" or each.id not in groups_with_failed_item
         ),
         summary={
             "groups": len(report.groups),
             "lag": sum(totals) if totals else None,
         },
-        notes=(*_notes(report), *true_conditions),
+        notes=(*_notes(report), *left_out, *true_conditions),
         is_condition_true=bool(true_conditions),
         unit=f"{getattr(options, 'by', 'group')}s",
     )
@@ -201,6 +209,11 @@ def _notes(report: GroupLagReport) -> tuple[str, ...]:
             "warning: owners may change, because of a rebalance in",
             lambda each: each.state.is_rebalancing,
         ),
+        *_note_groups(
+            described,
+            "warning: topics are missing or wrongly partitioned for",
+            lambda each: each.state is GroupState.NOT_READY,
+        ),
         *(
             f"{sentence}: {statuses.count(status)} (--wide shows them)"
             for status, sentence in sentences.items()
@@ -223,6 +236,7 @@ PARTITION_COLUMNS: Final = (
     Column("topic", "TOPIC", role=Role.IDENTITY),
     Column("partition", "PARTITION", role=Role.IDENTITY),
     Column("committed_offset", "CURRENT-OFFSET", drop=4),
+    Column("start_offset", "START-OFFSET", is_wide=True),
     Column("log_start_offset", "LOG-START-OFFSET", is_wide=True),
     Column("log_end_offset", "LOG-END-OFFSET", drop=5),
     Column("lag", "LAG"),
@@ -242,11 +256,29 @@ PARTITION_COLUMNS: Final = (
 """The columns; those that are not wide are those of kafka-consumer-groups.sh, in its
 order.
 """
+_OF_OWNERS: Final = frozenset({"committed_offset", "member_id", "host", "client_id"})
+"""The columns that share groups do not have: they have no committed offsets, and no
+partition has one owner."""
+
+
+def partition_columns(report: GroupLagReport) -> tuple[Column, ...]:
+    """Return the columns: with START-OFFSET when there are share groups, and, when
+    there are no other groups, without those that share groups do not have."""
+    types = {each.description.type for each in report.groups if each.description}
+    if GroupType.SHARE not in types:
+        return PARTITION_COLUMNS
+    hidden = _OF_OWNERS if types == {GroupType.SHARE} else frozenset()
+    return tuple(
+        replace(each, is_wide=each.is_wide or each.key in hidden)
+        if each.key != "start_offset"
+        else replace(each, is_wide=False)
+        for each in PARTITION_COLUMNS
+    )
 
 
 def partition_rows(report: GroupLagReport) -> Rows:
     """Return a row for each partition, and for each member without partitions."""
-    return PARTITION_COLUMNS, tuple(
+    return partition_columns(report), tuple(
         _partition_item(row, group.description, members)
         for group in report.groups
         for members in [
@@ -265,13 +297,15 @@ def _partition_item(
 ) -> Item:
     owner = members.get(row.member_id) if row.member_id is not None else None
     commit, method = row.committed, row.time_lag_method
+    is_share = group is not None and group.type is GroupType.SHARE
     clock = expiry_clock(group, row.topic) if group and row.topic and commit else None
     return {
         "group_id": row.group_id,
         **group_keys(group),
         "topic": row.topic,
         "partition": row.partition,
-        "committed_offset": commit.offset if commit else None,
+        "committed_offset": commit.offset if commit and not is_share else None,
+        "start_offset": commit.offset if commit and is_share else None,
         "leader_epoch": commit.leader_epoch if commit else None,
         "metadata": commit.metadata if commit else None,
         "log_start_offset": row.log_start,

@@ -8,6 +8,7 @@ from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
 from coterie.cli.groups.selection import (
     NO_GROUP,
     add_selection_options,
+    leave_out,
     read_selection,
     selection_failures,
 )
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         GroupDescription,
         GroupListing,
         MemberDescription,
+        Tasks,
     )
     from coterie.types import TopicPartition
 
@@ -78,7 +80,7 @@ def _group_item(group: GroupListing) -> Item:
 
 LIST: Final = Command(
     description="""\
-List the groups of a cluster, of the classic and the consumer protocol.
+List the groups of a cluster: classic, consumer, share and streams groups.
 
 States and types are filtered by the brokers. PROTOCOL is the protocol type; it is
 "simple" for a group that no member ever joined: a client commits offsets to it without
@@ -96,6 +98,8 @@ examples:
       groups to delete: no members, and their topics no longer exist
   coterie groups list --lag '>10000'
       groups with a total lag above 10000
+  coterie groups list --type share,streams
+      share groups and groups of Kafka Streams, which exist from Kafka 4.2 on
 
 exit codes: 0 success, 1 a broker or group could not be read, 2 usage error
 """,
@@ -129,6 +133,14 @@ async def list_members(run: Run) -> Outcome:
         )
     )
     errors = sorted(described.errors.items())
+    failures, left_out = leave_out(
+        run.options,
+        (
+            *selection_failures(selected),
+            *(Failure.of("group", group_id, error) for group_id, error in errors),
+        ),
+    )
+    has_tasks = any(each.topology is not None for each in groups)
     empty = [each.group_id for each in groups if not each.members]
     return Outcome(
         schema="coterie.groups.members",
@@ -140,6 +152,7 @@ async def list_members(run: Run) -> Outcome:
             Column("host", "HOST", role=Role.ID, drop=1),
             Column("client_id", "CLIENT-ID", role=Role.ID, drop=2),
             Column("partitions", "#PARTITIONS", drop=4),
+            Column("tasks", "TASKS", is_wide=not has_tasks, show=_show_tasks),
             Column("protocol", "PROTOCOL", is_wide=True),
             Column("member_epoch", "EPOCH", is_wide=True),
             Column("group_epoch", "GROUP-EPOCH", is_wide=True),
@@ -151,17 +164,17 @@ async def list_members(run: Run) -> Outcome:
             Column("target_assignment", "TARGET", is_wide=True, role=Role.TEXT),
             Column("subscribed_topics", "SUBSCRIPTION", is_wide=True, role=Role.TEXT),
             Column("subscribed_topic_regex", "REGEX", is_wide=True),
+            Column("target_tasks", "TARGET-TASKS", is_wide=True, show=_show_tasks),
+            Column("process_id", "PROCESS", is_wide=True, role=Role.ID),
             Column("rack_id", "RACK", is_wide=True, role=Role.ID),
         ),
         items=items,
-        failures=(
-            *selection_failures(selected),
-            *(Failure.of("group", group_id, error) for group_id, error in errors),
-        ),
+        failures=failures,
         summary={"groups": len(groups), "members": len(items)},
         notes=(
             *([] if selected.ids else [NO_GROUP]),
             *([f"no active members in {first_names(empty)}"] if empty else []),
+            *left_out,
         ),
     )
 
@@ -190,6 +203,10 @@ def _member_item(group: GroupDescription, member: MemberDescription) -> Item:
         "offers": _list_or_none(member.protocols),
         "subscribed_topics": _list_or_none(member.subscribed_topics),
         "subscribed_topic_regex": member.subscribed_topic_regex,
+        "tasks": _task_names(member.tasks),
+        "target_tasks": _task_names(member.target_tasks),
+        "topology_epoch": member.topology_epoch,
+        "process_id": member.process_id,
         "error": None,
     }
 
@@ -198,9 +215,37 @@ def _member_protocol(group: GroupDescription, member: MemberDescription) -> str 
     """Return the protocol of a member; None when the broker does not report it."""
     if group.group_epoch is None:
         return "classic"
+    if group.protocol_type == "share":
+        return "share"
     if member.is_classic is None:
         return None
-    return "classic" if member.is_classic else "consumer"
+    return "classic" if member.is_classic else group.protocol_type
+
+
+def _task_names(tasks: Tasks | None) -> Json:
+    if tasks is None:
+        return None
+    return {
+        "active": list(map(str, tasks.active)),
+        "standby": list(map(str, tasks.standby)),
+        "warmup": list(map(str, tasks.warmup)),
+    }
+
+
+def _show_tasks(value: Json) -> str:
+    """Return the names of tasks, as in "0_0,0_1 standby:1_0"."""
+    from collections.abc import Mapping
+
+    from coterie.cli.output.outcome import MISSING
+
+    if not isinstance(value, Mapping):
+        return MISSING
+    words = []
+    for kind, names in value.items():
+        if isinstance(names, list) and names:
+            text = ",".join(map(str, names))
+            words.append(text if kind == "active" else f"{kind}:{text}")
+    return " ".join(words) or MISSING
 
 
 def _by_topic(partitions: Iterable[TopicPartition] | None) -> Json:
@@ -218,10 +263,12 @@ def _list_or_none(names: Iterable[str] | None) -> Json:
 
 MEMBERS: Final = Command(
     description="""\
-List the members of groups, of the classic and the consumer protocol.
+List the members of groups of every type.
 
 EPOCH, TARGET and REGEX exist in the consumer protocol (KIP-848); there a member whose
 PROTOCOL is classic has not been upgraded yet. A classic group has a GENERATION instead.
+A streams group has TASKS, subtopology_partition, whose partitions are counted in
+#PARTITIONS; several members of a share group may have the same partition.
 OFFERS are the assignors that a classic member supports: Coterie reports them, Apache
 Kafka does not. A value that the broker does not report is "-", or null.
 """,

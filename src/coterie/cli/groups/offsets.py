@@ -12,6 +12,7 @@ from coterie.cli.groups.selection import (
     add_selection_options,
     choose_groups,
     create_file,
+    leave_out,
     read_scope,
     read_text,
 )
@@ -39,6 +40,7 @@ class FetchedOffsets(NamedTuple):
 
     groups: tuple[CurrentGroup, ...]
     failures: tuple[Failure, ...]
+    notes: tuple[str, ...]
 
 
 async def fetch_offsets(run: Run) -> FetchedOffsets:
@@ -79,7 +81,8 @@ async def fetch_offsets(run: Run) -> FetchedOffsets:
     group_failures = (
         Failure.of("group", each, errors[each]) for each in sorted(errors)
     )
-    return FetchedOffsets(tuple(groups), (*chosen.failures, *group_failures))
+    failures, notes = leave_out(run.options, (*chosen.failures, *group_failures))
+    return FetchedOffsets(tuple(groups), failures, notes)
 
 
 def _declare_listed_partitions(parser: argparse.ArgumentParser) -> None:
@@ -107,6 +110,7 @@ async def list_offsets(run: Run) -> Outcome:
         ),
         items=items,
         failures=fetched.failures,
+        notes=fetched.notes,
     )
 
 
@@ -189,7 +193,7 @@ async def export_offsets(run: Run) -> Outcome:
         columns=(),
         items=(),
         failures=(*fetched.failures, *offset_failures),
-        notes=(f"exported {count} offsets of {groups}",),
+        notes=(f"exported {count} offsets of {groups}", *fetched.notes),
     )
 
 

@@ -16,6 +16,7 @@ from coterie.cli.groups.write import (
     add_kafka_option,
     apply_with_progress,
     confirm_write,
+    make_change,
     may_write,
     open_snapshot,
     snapshot_directory,
@@ -114,7 +115,7 @@ async def write_plan(run: Run) -> Outcome:
     from coterie.operations.plans import items_of
     from coterie.operations.snapshots import new_id
 
-    change: PlannedChange = await run.options.make_plan(run)
+    change = await make_change(run.options.make_plan, run)
     items = items_of(change.planned)
     if not items:
         return preview_outcome(run, change, change.summary, "no plan was written")

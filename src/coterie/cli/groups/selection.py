@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from coterie.errors import SettingError
+from coterie.errors import SettingError, UnsupportedGroupType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from coterie.cli.command import Run
     from coterie.cli.output.outcome import Failure
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 StateOrType = TypeVar("StateOrType", "GroupState", "GroupType")
 
 NO_GROUP: Final = "no group is selected"
+_UNSUPPORTED: Final = UnsupportedGroupType.__name__
 
 
 def add_selection_options(parser: argparse.ArgumentParser) -> None:
@@ -181,6 +182,38 @@ def selection_failures(selected: SelectionResult) -> tuple[Failure, ...]:
     return (
         *(Failure.of("node", node_id, error) for node_id, error in sorted(nodes)),
         *(Failure.of("group", group_id, error) for group_id, error in sorted(groups)),
+    )
+
+
+def leave_out(
+    options: argparse.Namespace, failures: Iterable[Failure]
+) -> tuple[tuple[Failure, ...], tuple[str, ...]]:
+    """Return the failures without those of groups whose type does not support the
+    command, and a note about these groups.
+
+    A share group must not fail a command about all groups; a group that the command
+    line names keeps its failure.
+    """
+    named = getattr(options, "groups", ())
+    kept, ids = [], []
+    for each in failures:
+        if each.code == _UNSUPPORTED and each.id not in named:
+            ids.append(each.id)
+        else:
+            kept.append(each)
+    return tuple(kept), left_out_note(ids)
+
+
+def left_out_note(ids: Sequence[GroupId]) -> tuple[str, ...]:
+    """Return the note about groups that are left out because of their type, if any."""
+    from coterie.cli.output.outcome import first_names
+
+    if not ids:
+        return ()
+    count = "1 group is" if len(ids) == 1 else f"{len(ids)} groups are"
+    return (
+        f"{count} left out, of a type without this operation: {first_names(ids)} (name"
+        " a group to get its error)",
     )
 
 

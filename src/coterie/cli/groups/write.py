@@ -75,7 +75,7 @@ async def _plan_and_apply(plan: PlanFunction, run: Run) -> Outcome:
     from coterie.cli.groups.change_rows import preview_outcome, written_outcome
     from coterie.operations.plans import items_of
 
-    change = await plan(run)
+    change = await make_change(plan, run)
     items = items_of(change.planned)
     if not items or not may_write(run):
         hint = EXECUTE_HINT if items else ""
@@ -85,6 +85,32 @@ async def _plan_and_apply(plan: PlanFunction, run: Run) -> Outcome:
     snapshot = await open_snapshot(run)
     results = await apply_with_progress(run, items, snapshot)
     return written_outcome(run, change, results, snapshot)
+
+
+async def make_change(plan: PlanFunction, run: Run) -> PlannedChange:
+    """Plan a change. A group whose type does not support it is left out, with a note,
+    unless the command line names the group."""
+    from dataclasses import replace
+
+    from coterie.cli.groups.selection import leave_out, left_out_note
+    from coterie.errors import UnsupportedGroupType
+
+    change = await plan(run)
+    named = getattr(run.options, "groups", None)
+    if named is None:  # a command about one group
+        return change
+    ids = [
+        each.group_id
+        for each in change.planned
+        if isinstance(each.error, UnsupportedGroupType) and each.group_id not in named
+    ]
+    failures, notes = leave_out(run.options, change.failures)
+    return replace(
+        change,
+        planned=tuple(each for each in change.planned if each.group_id not in ids),
+        failures=failures,
+        summary="; ".join([change.summary, *left_out_note(ids), *notes]),
+    )
 
 
 def may_write(run: Run) -> bool:

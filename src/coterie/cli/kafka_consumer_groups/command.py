@@ -133,7 +133,11 @@ async def _run_with_client(line: CommandLine) -> Report:
                 raise ActionFailed(ONLY_ONE.format("group"))
             if line.has("reset-offsets"):
                 check_reset_scope(line)
-        return await action(admin, line)
+        if line.has("delete"):  # Kafka's tool deletes groups of any type
+            return await action(admin, line)
+        from coterie.cli.kafka_consumer_groups.describe import as_consumer_groups
+
+        return await action(as_consumer_groups(admin), line)
 
 
 def _action(

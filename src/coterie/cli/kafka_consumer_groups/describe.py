@@ -7,7 +7,7 @@ row that could not be read in full has hyphens; its error goes to stderr.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 from coterie.cli.kafka_consumer_groups import tables
 from coterie.cli.kafka_consumer_groups.command_line import (
@@ -32,6 +32,7 @@ from coterie.client.admin.groups import (
     GroupState,
     GroupType,
 )
+from coterie.client.admin.results import Progress, Results
 from coterie.errors import ApiError, ClientError, CoterieError
 from coterie.java import hash_map_order, string_hash
 from coterie.operations.lag import GroupLag, LagStatus, PartitionLag, group_lag
@@ -54,6 +55,60 @@ _STATES: Final = (
     GroupState.RECONCILING,
 )
 _PROTOCOL_TYPES: Final = {"", "consumer"}
+
+
+class NotAConsumerGroup(ApiError):
+    """The error GROUP_ID_NOT_FOUND for a group of a type that this command does not
+    have, as brokers return it in ConsumerGroupDescribe."""
+
+    def __init__(self, group: GroupDescription) -> None:
+        super().__init__(
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            f"Group '{group.group_id}' is a {group.type.value} group, not a consumer "
+            "group; use `coterie groups`",
+        )
+
+
+class _ConsumerGroups:
+    """An admin client to which share groups and streams groups do not exist, as in
+    Kafka's own tool; its other calls are those of the client."""
+
+    def __init__(self, admin: AdminClient) -> None:
+        self._admin = admin
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._admin, name)
+
+    async def describe_groups(
+        self, group_ids: Iterable[GroupId], *, progress: Progress | None = None
+    ) -> Results[GroupId, GroupDescription]:
+        """Describe groups of consumers; others have the error NotAConsumerGroup."""
+        described = await self._admin.describe_groups(group_ids, progress=progress)
+        values, errors = dict[GroupId, GroupDescription](), dict(described.errors)
+        for group in described.values.values():
+            if group.type in _TYPES:
+                values[group.group_id] = group
+            else:
+                errors[group.group_id] = NotAConsumerGroup(group)
+        return Results(values, errors)
+
+
+def as_consumer_groups(admin: AdminClient) -> AdminClient:
+    """Return a client to which groups of other types do not exist."""
+    return cast("AdminClient", _ConsumerGroups(admin))
+
+
+async def other_types(
+    admin: AdminClient, group_ids: Iterable[GroupId]
+) -> Mapping[GroupId, CoterieError]:
+    """Return the errors of groups of other types. Kafka's tool treats them as groups
+    that do not exist, so that it plans the reset of a share group."""
+    described = await admin.describe_groups(group_ids)
+    return {
+        each: failure
+        for each, failure in described.errors.items()
+        if isinstance(failure, NotAConsumerGroup)
+    }
 
 
 async def list_consumer_groups(
@@ -298,11 +353,15 @@ def _no_table(group_id: GroupId, failure: CoterieError, line: CommandLine) -> Re
     is_missing = (
         isinstance(failure, ApiError) and failure.code == ErrorCode.GROUP_ID_NOT_FOUND
     )
+    is_other_type = isinstance(failure, NotAConsumerGroup)
     if line.is_strict:
         text = as_exception(failure)
         if is_missing:
-            text = f"{text.partition(':')[0]}: Group {group_id} not found."
+            why = "is not a consumer group" if is_other_type else "not found"
+            text = f"{text.partition(':')[0]}: Group {group_id} {why}."
         return error(COMMAND_FAILED + text, on_stdout=True)
+    if is_other_type:
+        return error(str(failure))
     if is_missing:
         return _dead(group_id, line)
     return error(f"Consumer group '{group_id}' cannot be described: {failure}")

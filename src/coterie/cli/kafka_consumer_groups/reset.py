@@ -23,6 +23,7 @@ from coterie.cli.kafka_consumer_groups.command_line import (
 from coterie.cli.kafka_consumer_groups.describe import (
     COMMAND_FAILED,
     in_order,
+    other_types,
     selected_groups,
 )
 from coterie.cli.kafka_consumer_groups.java import (
@@ -132,6 +133,10 @@ async def reset_offsets(admin: AdminClient, line: CommandLine) -> Report:
     except SettingError as failure:
         return _error(line, str(failure))
     group_ids, report = await selected_groups(admin, line)
+    if not line.is_strict:
+        refused = await other_types(admin, group_ids)
+        report += Report.of(error(str(each)) for each in refused.values())
+        group_ids = tuple(each for each in group_ids if each not in refused)
     ordered = in_copied_map(group_ids) if line.is_strict else sorted(group_ids)
     scenarios = {
         each: chosen.get(each, _NO_PLAN) if isinstance(chosen, Mapping) else chosen

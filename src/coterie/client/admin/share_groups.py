@@ -16,7 +16,11 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from coterie.client.admin.group_driver import GroupDriver, Outcomes, Request
-from coterie.client.admin.group_offsets import by_topic
+from coterie.client.admin.group_offsets import (
+    CommittedOffset,
+    GroupOffsets,
+    by_topic,
+)
 from coterie.client.admin.groups import (
     GroupDescription,
     GroupState,
@@ -111,6 +115,21 @@ class ShareGroupOffsets:
 
     offsets: Mapping[TopicPartition, ShareOffset | None]
     errors: Mapping[TopicPartition, CoterieError] = field(default_factory=dict)
+
+    def as_commits(self, *, with_epochs: bool) -> GroupOffsets:
+        """Return the start offsets in the form of committed offsets. Without epochs,
+        they equal those that `alter_share_group_offsets` sets."""
+        return GroupOffsets(
+            {
+                at: None
+                if each is None
+                else CommittedOffset(
+                    each.start, each.leader_epoch if with_epochs else None
+                )
+                for at, each in self.offsets.items()
+            },
+            self.errors,
+        )
 
 
 Wanted: TypeAlias = Mapping[GroupId, Collection[TopicPartition] | None]
