@@ -14,10 +14,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self
 
+from coterie.broker.protocol import connection as protocol
 from coterie.broker.protocol.connection import Connection
 from coterie.client.notifier import Notifier
 from coterie.client.options import ClientOptions
-from coterie.wire.api import ADVERTISED, ApiKey
+from coterie.wire.api import ADVERTISED, CLIENT_ONLY, IMPLEMENTED, ApiKey, api_of
 from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from coterie.wire.messages.find_coordinator import (
     Coordinator,
@@ -25,6 +26,7 @@ from coterie.wire.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from coterie.wire.plain_commit import PlainCommit
+from coterie.wire.releases import Release
 from coterie.wire.schema import Versions
 
 from .idle_time import skip_idle_time
@@ -49,6 +51,17 @@ IMPATIENT: Final = ClientOptions(
 
 ALL_APIS: Final = frozenset(int(key) for key in ApiKey)
 """APIs whose requests never wait for earlier responses."""
+_NEWER: Final = Release("scripted", {**IMPLEMENTED, **CLIENT_ONLY}, {}, {}, True)
+"""A broker that has the APIs of Kafka that Coterie's server lacks."""
+
+
+def _accept_apis_of_the_client(connection: Connection) -> None:
+    """Let the connection decode requests that Coterie's server refuses."""
+    connection.act_as(_NEWER)
+    for key, versions in CLIENT_ONLY.items():
+        layout = protocol._RequestLayout(api_of(key).request, True, True)
+        for version in range(versions.low, versions.high + 1):
+            connection._layouts[key, version] = layout
 
 
 class ScriptedBroker:
@@ -139,6 +152,7 @@ class ScriptedBroker:
         self._tasks.append(asyncio.current_task())
         connection = Connection(1 << 20)
         connection.concurrent = ALL_APIS
+        _accept_apis_of_the_client(connection)
         while data := await reader.read(1 << 16):
             connection.receive_data(data)
             while (request := connection.next_request()) is not None:

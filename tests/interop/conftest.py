@@ -34,6 +34,7 @@ APACHE_TOOLS: Final = [
     "test_kafka_consumer_groups.py",
     "test_option_table.py",
     "test_pipeline_truth.py",
+    "test_share_and_streams.py",
 ]
 collect_ignore = [] if KAFKA in os.environ else APACHE_TOOLS
 COMMAND_S: Final = 60.0

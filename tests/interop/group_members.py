@@ -202,6 +202,10 @@ class GroupMember:
     async def leave(self) -> None:
         """Leave the group."""
         await self.heartbeat(member_epoch=LEAVE)
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections; the member stays until its session times out."""
         await self._cluster.close()
 
 

@@ -46,7 +46,6 @@ BASE: Final[Mapping[str, str]] = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "3",
-    "group.streams.initial.rebalance.delay.ms": "100",
     "group.consumer.min.heartbeat.interval.ms": "300",
     "group.consumer.heartbeat.interval.ms": "300",
     "group.consumer.min.session.timeout.ms": "6000",

@@ -373,6 +373,7 @@ def _changes_of_group(expected: ExpectedGroup, group: CurrentGroup) -> Iterator[
     actual = expected_group(group)
     if expected.exists != actual.exists:
         yield "the group is new" if actual.exists else "the group is gone"
+    if not expected.exists or not actual.exists:
         return
     for name in ("state", "type", "group_epoch", "assignment_epoch", "generation_id"):
         before, after = getattr(expected, name), getattr(actual, name)
