@@ -158,26 +158,21 @@ def test_start_offsets_are_set_reset_deleted_and_restored(
     assert (listed["group_type"], listed["state"]) == ("share", "Empty")
 
 
-async def join_and_get_tasks(bootstrap: str, group: str, topic: str) -> GroupMember:
-    """Join a streams group; send heartbeats until all tasks are assigned."""
-    member = await join_streams_group(bootstrap, group, topic)
-    async with asyncio.timeout(_WAIT_S):
-        while not (await member.heartbeat()).active_tasks:  # noqa: ASYNC110
-            await asyncio.sleep(0.2)
-    return member
-
-
 def test_members_of_a_streams_group_have_tasks(
     bootstrap: str, groups: Groups, group: str, topic: str
 ) -> None:
     async def describe() -> Any:
-        member = await join_and_get_tasks(bootstrap, group, topic)
         async with AdminClient(bootstrap) as admin:
-            found = (await admin.describe_groups([group])).one(group)
-        await member.close()
-        return member, found
+            return (await admin.describe_groups([group])).one(group)
 
-    member, found = asyncio.run(describe())
+    with asyncio.Runner() as runner:
+        member = runner.run(join_streams_group(bootstrap, group, topic))
+        eventually(
+            lambda: runner.run(member.heartbeat()).active_tasks,
+            expected="active tasks, after the initial rebalance delay",
+        )
+        found = runner.run(describe())
+        runner.run(member.close())
     assert found.type is GroupType.STREAMS
     assert found.topology.subtopologies[0].source_topics == (topic,)
     (described,) = found.members
