@@ -432,7 +432,7 @@ def abort(options: argparse.Namespace) -> int:
 
 
 async def _abort(run: Run) -> Outcome:
-    from coterie.cli.output.emit import confirm, is_interactive
+    from coterie.cli.output.emit import check_columns, confirm, is_interactive
 
     options = run.options
     ((at,), _) = await _choose_partitions(run)
@@ -443,10 +443,11 @@ async def _abort(run: Run) -> Outcome:
             raise _not_hanging(transaction)
     if not (options.execute or options.yes):
         return _abort_outcome(transaction, "planned", EXECUTE_HINT)
-    if not options.yes and is_interactive(run.io):
-        preview = _abort_outcome(transaction, "planned")
-        if not confirm(run.io, preview, options, "Abort this transaction?"):
-            return _abort_outcome(transaction, "planned", "nothing was written")
+    preview = _abort_outcome(transaction, "planned")
+    check_columns(preview, options)
+    is_asked = not options.yes and is_interactive(run.io)
+    if is_asked and not confirm(run.io, preview, options, "Abort this transaction?"):
+        return _abort_outcome(transaction, "planned", "nothing was written")
     results = await run.admin.abort_transactions([transaction])
     error: CoterieError | None = results.errors.get(transaction)
     return _abort_outcome(transaction, "aborted", error=error)

@@ -326,6 +326,16 @@ def test_snapshots_are_saved_below_the_state_directory(shell: WriteShell) -> Non
     assert snapshot.suffix == ".jsonl"
 
 
+@pytest.mark.parametrize("columns", ["GROUP,OLD", "GROUP --output json"])
+def test_columns_are_checked_before_anything_is_written(
+    shell: WriteShell, columns: str
+) -> None:
+    shell.write(f"reset g --to-earliest --columns {columns}")
+    assert shell.code == 2
+    assert "--columns: " in shell.error
+    assert "alter_group_offsets" not in shell.admin.calls
+
+
 def test_an_unknown_group_fails_and_has_no_partition_rows(shell: WriteShell) -> None:
     assert shell("reset nobody --to-earliest") == ""
     assert shell.code == 1

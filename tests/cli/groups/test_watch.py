@@ -19,7 +19,7 @@ from coterie.cli.parser import make_parser
 from coterie.cli.registry import find_command
 from coterie.client.admin.groups import GroupDescription
 from coterie.client.admin.results import Results
-from coterie.errors import ApiError, ConnectionLost
+from coterie.errors import ApiError, ConnectionLost, SettingError
 from coterie.types import TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from tests.operations.fake_admin import FakeLog, group, member
@@ -210,3 +210,28 @@ def test_a_count_of_zero_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         )
     assert exited.value.code == 2
     assert "'0' is not a count; use 1 or more" in capsys.readouterr().err
+
+
+def test_unknown_columns_end_the_watch(shell: Shell) -> None:
+    with pytest.raises(SettingError, match="unknown column 'LAGS'"):
+        watch_at_terminal("--columns", "GROUP,LAGS")
+    shell("groups watch --columns LAGS --count 1")
+    assert shell.code == 2
+
+
+@pytest.mark.usefixtures("shell")
+def test_columns_are_chosen_on_the_screen() -> None:
+    _, shown = watch_at_terminal("--columns", "lag,group", "--count", "1")
+    assert "LAG  GROUP" in shown
+    assert "STATE" not in shown
+
+
+@pytest.mark.usefixtures("shell")
+def test_no_progress_bar_overwrites_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emit, "_PROGRESS_DELAY_S", 0.0)
+    line = ["groups", "watch", "--interval", "0", "--count", "1"]
+    options = make_parser(find_command(line)).parse_args(line)
+    io = emit.CommandIO(stdout=Terminal(), stderr=Terminal())
+    run_on_cluster(options, watch, io)
+    assert isinstance(io.stderr, StringIO)
+    assert io.stderr.getvalue() == ""

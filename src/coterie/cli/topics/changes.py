@@ -44,13 +44,14 @@ class TopicChange:
 
 async def show_or_write(run: Run, change: TopicChange) -> Outcome:
     """Show the change, or write it with --execute or --yes."""
-    from coterie.cli.output.emit import confirm, is_interactive
+    from coterie.cli.output.emit import check_columns, confirm, is_interactive
 
     options = run.options
     refused = change.refused or {}
     names = list(dict.fromkeys(name for name, _ in change.rows if name not in refused))
     if not names:
         return _outcome(run, change, "planned", refused, "there is nothing to do")
+    check_columns(_outcome(run, change, "planned", refused), options)
     is_written = options.execute or options.yes
     is_asked = is_written and not options.yes and is_interactive(run.io)
     if not is_written or is_asked:
@@ -60,6 +61,7 @@ async def show_or_write(run: Run, change: TopicChange) -> Outcome:
         if not is_written:
             return _outcome(run, change, "planned", errors, EXECUTE_HINT)
         preview = _outcome(run, change, "planned", errors)
+        run.progress.clear()
         if not confirm(run.io, preview, options, change.question):
             return _outcome(run, change, "planned", errors, "nothing was written")
     errors = {**refused, **await _send(run, change, names, validate_only=False)}
