@@ -254,7 +254,7 @@ def frame_of(
 
 
 def _title(state: WatchState, rows: ShownRows, now: datetime, width: int) -> Line:
-    count = f"{len(rows.items)} groups"
+    count = "1 group" if len(rows.items) == 1 else f"{len(rows.items)} groups"
     if state.filter:
         count = f"{len(rows.items)} of {rows.total} groups match {state.filter!r}"
     text = f"{now:%H:%M:%S}  {count}, every {state.interval_s:g} s"
