@@ -166,9 +166,9 @@ class BrokerConnection(asyncio.Protocol):
         tls = self._transport and self._transport.get_extra_info("ssl_object")
         return tls.version() if tls else None
 
-    def serves(self, request: type[Message]) -> bool:
+    def serves(self, key: ApiKey) -> bool:
         """Return whether the broker serves an API in any version."""
-        return request.API_KEY in self._versions
+        return key in self._versions
 
     def version_of(self, request: type[Message], wanted: Versions = ANY_VERSION) -> int:
         """Return the version in which a request is sent: the highest of `wanted` that

@@ -20,10 +20,6 @@ from coterie.wire.codec import decode, encode
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.framing import RequestHeaderV0, read_response, write_request
 from coterie.wire.messages.api_versions import ApiVersionsRequest
-from coterie.wire.messages.sasl_handshake import (
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
 
 if TYPE_CHECKING:
     from coterie.client.options import ClientOptions
@@ -111,6 +107,12 @@ def _protocol(options: ClientOptions) -> SecurityProtocol:
 async def _sasl_mismatch(
     address: tuple[str, int], options: ClientOptions
 ) -> str | None:
+    # Most runs of the command line need not import this message.
+    from coterie.wire.messages.sasl_handshake import (
+        SaslHandshakeRequest,
+        SaslHandshakeResponse,
+    )
+
     request = SaslHandshakeRequest(mechanism=_DEFAULT_MECHANISM)
     frame = await _exchange(address, options, request, 1, options.ssl)
     _, at = read_response(frame, tagged=False)

@@ -91,7 +91,11 @@ async def plan_remove(run: Run) -> PlannedChange:
     noun, verb = ("member", "is") if count == 1 else ("members", "are")
     return PlannedChange(
         (planned,),
-        summary=f"{count} {noun} of {options.group} {verb} selected",
+        summary=(
+            ""
+            if planned.error
+            else f"{count} {noun} of {options.group} {verb} selected"
+        ),
         kafka_commands=("(it cannot remove members of consumer groups)",),
     )
 

@@ -227,7 +227,7 @@ async def plan_clone_offsets(run: Run) -> PlannedChange:
     load = ("--reset-offsets", "--group", destination, "--from-file")
     return PlannedChange(
         (planned,),
-        summary=f"{destination} gets the offsets of {source}",
+        summary="" if planned.error else f"{destination} gets the offsets of {source}",
         kafka_commands=(
             kafka_command(options, *export, "--dry-run", "--export") + " > offsets.csv",
             kafka_command(options, *load, "offsets.csv", "--execute"),

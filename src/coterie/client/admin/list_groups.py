@@ -23,10 +23,8 @@ from coterie.client.cluster import Cluster
 from coterie.client.connection import ANY_VERSION
 from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
 from coterie.types import GroupId
+from coterie.wire.api import ApiKey
 from coterie.wire.error_codes import ErrorCode
-from coterie.wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-)
 from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 _STATES: Final = ListGroupsRequest.FIELDS["states_filter"].versions
@@ -53,7 +51,7 @@ async def list_groups(
             version = connection.version_of(ListGroupsRequest, wanted)
             response = await connection.call(request, ListGroupsResponse, wanted=wanted)
             if version not in _TYPES and not connection.serves(
-                ConsumerGroupDescribeRequest
+                ApiKey.CONSUMER_GROUP_DESCRIBE
             ):
                 classic_only.add(node.node_id)
             if response.error_code:
