@@ -31,7 +31,7 @@ from coterie.wire.record_batch import (
     read_header,
 )
 
-_BYTES_MAX: Final = 4 * 1024 * 1024
+_BYTES_MAX: Final = 1024 * 1024
 _FRUITLESS_MAX: Final = 20
 """Fetches in a row without a batch, though the log goes on; each waits for half a
 second."""

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from coterie.cli.main import main
+from coterie.client.admin.log_offsets import LATEST
+from coterie.client.sync import SyncAdmin
+from coterie.types import TopicPartition
 from coterie.wire.murmur2 import murmur2
+from tests.broker.server.harness import ThreadServer
 from tests.cli.server_shell import ServerShell
+from tests.support.waiting import eventually
 
 Feed = Callable[[bytes], None]
 
@@ -119,6 +128,29 @@ def test_a_batch_that_is_too_large_is_divided(
     (item,) = records.items(f"produce {topic} --partition 2", code=1)
     assert item["error"]["code"] == "MESSAGE_TOO_LARGE"
     assert (item["records"], item["failed"]) == (0, 1)
+
+
+@pytest.mark.slow
+def test_a_line_is_sent_before_the_input_ends(
+    server: ThreadServer, topics: ServerShell, topic: str, monkeypatch: Any
+) -> None:
+    [(host, port)] = server.addresses
+    incoming, outgoing = os.pipe()
+    key = TopicPartition(topic, 0)
+
+    def is_there() -> bool:
+        return admin.list_offsets({key: LATEST}).one(key).offset == 1
+
+    with os.fdopen(incoming) as stdin, ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        line = f"topics records produce {topic} --partition 0 {topics.connection}"
+        code = pool.submit(main, line.split())
+        lines = os.fdopen(outgoing, "wb", buffering=0)
+        with lines, SyncAdmin(f"{host}:{port}") as admin:
+            lines.write(b"first\nsec")
+            eventually(is_there, expected="the first line is a record")
+            lines.write(b"ond\n")
+        assert code.result(30) == 0
 
 
 def test_a_wrong_line_ends_the_input(

@@ -234,9 +234,10 @@ def test_a_follower_reads_new_records_until_its_limit(
         ("--from yesterday", "'yesterday' is not earliest, latest, an offset"),
         ("--partition x", "'x' is not the number of a partition"),
         ("--follow --output json", "--follow has no end"),
+        ("--output jsonl --columns key", "jsonl always has every key"),
     ],
 )
-def test_a_usage_error_is_reported_before_connecting(
+def test_a_usage_error_is_reported_before_reading(
     records: ServerShell, words: str, message: str
 ) -> None:
     records(f"read t {words}", code=2)

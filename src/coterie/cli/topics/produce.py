@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coterie.cli.command import CLUSTER_OPTIONS, Command, run_on_cluster
 from coterie.cli.topics.record_items import read_base64, read_json_line
-from coterie.errors import ClientError, CoterieError, SettingError
+from coterie.errors import ApiError, ClientError, CoterieError, SettingError
+from coterie.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from coterie.cli.command import Run
@@ -205,13 +206,25 @@ async def _produce(template: Template, run: Run) -> Outcome:
                 appended = await producer.produce(options.topic, records)
                 is_refused = _add(totals, appended)
         except CoterieError as failure:
-            failures.append(Failure.of("topic", options.topic, failure))
+            failures.append(Failure.of("topic", options.topic, _explained(failure)))
             is_refused = True
         if error:
             failures.append(Failure.of("input", "", error))
         if error or is_refused:
             break
     return _outcome(totals, failures)
+
+
+def _explained(error: CoterieError) -> CoterieError:
+    """Return an error of the producer, with what to do about a missing right."""
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if isinstance(error, ApiError) and error.code is code:
+        return ApiError(
+            code,
+            f"{error}: IDEMPOTENT_WRITE on the cluster, before Kafka 2.8; or use "
+            "--no-idempotence",
+        )
+    return error
 
 
 def _producer_options(options: argparse.Namespace) -> ProducerOptions:

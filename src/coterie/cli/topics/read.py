@@ -26,6 +26,7 @@ _STREAMED: Final = ("jsonl", "csv")
 _TABLES: Final = ("table", "wide", "md")
 _COLLECTED_MAX: Final = 1_000
 """The default of --limit for the other formats."""
+_WRITTEN_TOGETHER: Final = 1_000
 _VALUE_BYTES_MAX: Final = 200
 _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}")
 
@@ -156,10 +157,12 @@ class _Range:
 
 
 async def _read(run: Run) -> Outcome | Exit:
+    from coterie.cli.output.emit import check_columns
     from coterie.cli.output.outcome import Failure
     from coterie.client.record_reader import RecordReader
 
     options = run.options
+    check_columns(_outcome(()), options)
     chosen = await _range(run)
     reader = RecordReader(
         run.admin.cluster,
@@ -281,13 +284,18 @@ class _Printer:
 
     def add(self, key: TopicPartition, records: Sequence[LogRecord]) -> None:
         """Write or collect records of one partition."""
+        # Items take much more memory than records.
+        for at in range(0, len(records), _WRITTEN_TOGETHER):
+            self._add(key, records[at : at + _WRITTEN_TOGETHER])
+
+    def _add(self, key: TopicPartition, records: Sequence[LogRecord]) -> None:
         items = [record_item(key, each) for each in records]
         form = self._run.options.output
         if form in _TABLES:
             items = [self._clipped(each) for each in items]
         if not self._is_streamed:
             self._items += items
-        elif items:
+        elif items and not self.is_closed:
             self._write(items)
 
     def _clipped(self, item: Item) -> Item:
