@@ -36,7 +36,8 @@ _FLAGS: Final = (
     "--disable-sync",
     "--remote-debugging-pipe",
 )
-_KEYS: Final = {"Enter": "\r", "Escape": "", "End": "", "Home": ""}
+_CODES: Final = {"Enter": 13, "Escape": 27, "End": 35, "Home": 36}
+"""Windows' codes of keys that the browser itself acts on."""
 
 
 class Browser:
@@ -97,6 +98,7 @@ class Browser:
         tab = Tab(self, session["sessionId"], context)
         tab.call("Page.enable")
         tab.call("Runtime.enable")
+        tab.call("Log.enable")
         tab.resize(width, height)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         tab.call("Emulation.setEmulatedMedia", features=[scheme])
@@ -192,10 +194,9 @@ class Tab:
 
     def press(self, key: str) -> None:
         """Press and release a key."""
-        text = _KEYS.get(key, key if len(key) == 1 else "")
-        extra: dict[str, Any] = {"text": text} if text else {}
-        if key == "Enter":
-            extra["windowsVirtualKeyCode"] = 13
+        extra: dict[str, Any] = {"windowsVirtualKeyCode": _CODES.get(key, 0)}
+        if key == "Enter" or len(key) == 1:
+            extra["text"] = "\r" if key == "Enter" else key
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **extra)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 

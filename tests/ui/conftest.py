@@ -22,7 +22,9 @@ def kafka() -> Iterator[Kafka]:
 @pytest.fixture(scope="module")
 def page_port(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     folder = tmp_path_factory.mktemp("page")
-    with served_page(kafka, folder, allow_changes=True, token=TOKEN) as page:
+    with served_page(
+        kafka.bootstrap_servers, folder, allow_changes=True, token=TOKEN
+    ) as page:
         yield page.port
 
 

@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 
 from coterie.client.admin.admin_client import AdminClient
 from coterie.client.options import ClientOptions
-from coterie.testing import Kafka
 from coterie.ui.server import PageOptions, PageServer
 
 WAIT_S: Final = 60.0
@@ -94,7 +93,7 @@ class PageClient:
 
 @contextmanager
 def served_page(
-    kafka: Kafka,
+    bootstrap: str,
     folder: Path,
     *,
     allow_changes: bool = False,
@@ -113,6 +112,6 @@ def served_page(
         title="kafka.example:9092",
     )
     client = ClientOptions(api_timeout_ms=2_000)
-    page = PageServer(options, lambda: AdminClient(kafka.bootstrap_servers, client))
+    page = PageServer(options, lambda: AdminClient(bootstrap, client))
     with page.in_thread():
         yield page

@@ -156,7 +156,7 @@ def test_an_invalid_request_names_its_problem(
 
 
 def test_a_read_only_page_refuses_changes(kafka: Kafka, tmp_path: Path) -> None:
-    with served_page(kafka, tmp_path) as server:
+    with served_page(kafka.bootstrap_servers, tmp_path) as server:
         page = PageClient(server.port)
         assert server.token is None
         session = page.get("/api/session").content
@@ -266,7 +266,7 @@ def test_an_endless_header_is_refused(page_port: int) -> None:
 
 
 def test_wrong_tokens_are_limited(kafka: Kafka, tmp_path: Path) -> None:
-    with served_page(kafka, tmp_path, token=TOKEN) as server:
+    with served_page(kafka.bootstrap_servers, tmp_path, token=TOKEN) as server:
         page = PageClient(server.port)
         replies = [page.post("/api/login", {"token": str(n)}) for n in range(11)]
         assert [each.status for each in replies] == [401] * 10 + [429]
@@ -274,11 +274,11 @@ def test_wrong_tokens_are_limited(kafka: Kafka, tmp_path: Path) -> None:
 
 
 def test_changes_and_other_addresses_need_a_token(kafka: Kafka, tmp_path: Path) -> None:
-    with served_page(kafka, tmp_path, allow_changes=True) as server:
+    with served_page(kafka.bootstrap_servers, tmp_path, allow_changes=True) as server:
         assert server.token is not None
         assert server.address.endswith(f"/#token={server.token}")
         assert PageClient(server.port).get("/api/session").status == 401
-    with served_page(kafka, tmp_path, host="0.0.0.0") as server:
+    with served_page(kafka.bootstrap_servers, tmp_path, host="0.0.0.0") as server:
         page = PageClient(server.port)
         assert server.token is not None
         assert page.get("/api/session").status == 401
@@ -294,7 +294,7 @@ def test_a_token_that_can_be_guessed_is_refused() -> None:
 def test_the_cluster_is_measured_only_while_a_page_is_open(
     kafka: Kafka, tmp_path: Path
 ) -> None:
-    with served_page(kafka, tmp_path) as server:
+    with served_page(kafka.bootstrap_servers, tmp_path) as server:
         page = PageClient(server.port)
         events = page.events()
         next(events)
@@ -317,7 +317,7 @@ def test_a_cluster_that_cannot_be_reached_is_an_event(tmp_path: Path) -> None:
     with Kafka() as kafka:
         kafka.topic("orders")
         kafka.groups["g"].commit({("orders", 0): 0})
-        with served_page(kafka, tmp_path) as server:
+        with served_page(kafka.bootstrap_servers, tmp_path) as server:
             events = PageClient(server.port).events()
             message = next(events)
             while not message["measured_ms"]:
