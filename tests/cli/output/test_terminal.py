@@ -6,6 +6,8 @@ import re
 from io import StringIO
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coterie.cli.output.emit import ProgressBar
 from coterie.cli.output.outcome import Column, Item, Role, show_duration
@@ -40,7 +42,7 @@ def test_a_column_that_has_no_space_is_named_below() -> None:
     columns = (*COLUMNS[:1], Column("host", "HOST", drop=1), COLUMNS[1])
     names = [f"a-rather-long-name{at}" for at in range(4)]
     items = [{**ITEM, "name": name, "host": "h" * 9} for name in names]
-    text = terminal_table(columns, items, width=30)
+    text = terminal_table(columns, items, 30)
     assert ESCAPES.sub("", text).splitlines() == [
         "                     LOG-END-",
         "NAME                   OFFSET",
@@ -107,10 +109,54 @@ def test_text_takes_the_cells_that_a_terminal_draws(text: str, expected: int) ->
 def test_a_table_is_aligned_in_every_encoding(encoding: str) -> None:
     columns = (Column("name", "NAME"), Column("id", "ID", role=Role.ID))
     item: Item = {"name": "\u65e5", "id": "consumer-orders-1-8f3c-4f2a"}
-    text = terminal_table(columns, [item, item], width=24, encoding=encoding)
+    text = terminal_table(columns, [item, item], 24, encoding=encoding)
     _, first, second = ESCAPES.sub("", text).splitlines()
     assert first == second
     assert cells(first.encode(encoding).decode(encoding)) <= 24
+
+
+TEXTS = st.text(
+    st.sampled_from("ab-1 \u65e5\u0301\U0001f680"), min_size=1, max_size=40
+).filter(lambda text: bool(text.strip()) and not text.startswith("\u0301"))
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[list[Column], list[Item]]:
+    roles = draw(st.lists(st.sampled_from(Role), min_size=1, max_size=6))
+    columns = [
+        Column(
+            str(at),
+            f"TITLE-{at}",
+            role=role,
+            drop=draw(st.integers(0, 3)),
+            is_wide=draw(st.booleans()),
+        )
+        for at, role in enumerate(roles)
+    ]
+    rows = st.tuples(*(TEXTS for _ in columns))
+    items: list[Item] = [
+        {str(at): text.strip() for at, text in enumerate(row)}
+        for row in draw(st.lists(rows, min_size=1, max_size=4))
+    ]
+    return columns, items
+
+
+@pytest.mark.slow
+@given(tables(), st.integers(10, 120))
+def test_any_table_fits_and_has_whole_names(
+    table: tuple[list[Column], list[Item]], width: int
+) -> None:
+    columns, items = table
+    laid = lay_out(columns, items, width)
+    names = [each for each in columns if each.role is Role.IDENTITY]
+    shown = "\n".join(line for row in laid.rows for line in row)
+    for item in items:
+        assert all(str(item[each.key]) in shown for each in names)
+    sizes = [cells(str(item[each.key])) for item in items for each in names]
+    if width >= max([24 + 10 * len(names), *(size + 2 for size in sizes)]):
+        assert max(map(cells, [*laid.header, *shown.split("\n")])) <= width
+    titles = {each.title for each in columns}
+    assert set(laid.left_out) <= titles - {each.title for each in names}
 
 
 def test_rows_of_errors_are_red_unless_colors_are_refused(
@@ -119,14 +165,14 @@ def test_rows_of_errors_are_red_unless_colors_are_refused(
     failed: Item = {**ITEM, "error": "no broker responded"}
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    header, row, _ = terminal_table(COLUMNS, [failed], width=80).split("\n")
+    header, row, _ = terminal_table(COLUMNS, [failed], 80).split("\n")
     assert header.startswith("\x1b[1mNAME")
     assert row.startswith("\x1b[31ma-rather-long-name")
     assert row.endswith("\x1b[0m")
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[31m" not in terminal_table(COLUMNS, [failed], width=80)
+    assert "\x1b[31m" not in terminal_table(COLUMNS, [failed], 80)
     monkeypatch.setenv("TERM", "dumb")
-    assert "\x1b" not in terminal_table(COLUMNS, [failed], width=80)
+    assert "\x1b" not in terminal_table(COLUMNS, [failed], 80)
 
 
 def test_progress_starts_after_a_second_and_is_erased() -> None:

@@ -128,7 +128,7 @@ def table_text(
     if not stream.isatty():
         lines = text_table(columns, items, stream.encoding).splitlines(keepends=True)
         return lines if has_header else lines[1:]
-    from coterie.cli.output.terminal import Fit, terminal_table
+    from coterie.cli.output.terminal import Fit, terminal_table, terminal_width
 
     fit = Fit.USUAL
     if options.output == "wide" or options.wide:
@@ -136,7 +136,12 @@ def table_text(
     elif getattr(options, "columns", None):
         fit = Fit.ALL_COLUMNS
     table = terminal_table(
-        columns, items, encoding=stream.encoding, fit=fit, has_header=has_header
+        columns,
+        items,
+        terminal_width(stream),
+        encoding=stream.encoding,
+        fit=fit,
+        has_header=has_header,
     )
     return [table]
 

@@ -13,13 +13,13 @@ Identities and numbers are never broken or shortened.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import zip_longest
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self, TextIO
 
 from coterie.cli.output.outcome import Column, Item, Role
 from coterie.cli.output.tables import (
@@ -37,6 +37,7 @@ _PLAIN: Final = "\x1b[0m"
 PLAIN_TERMINALS: Final = frozenset({"dumb", "unknown"})
 """Values of TERM for terminals without styles and without a cursor to move."""
 _GAP: Final = "  "
+_WIDTH_DEFAULT: Final = 80
 _ID_LEAST: Final = 15
 """The least width of an id: "consumer-…-4f2a" still has its kind and its end."""
 _TEXT_LEAST: Final = 24
@@ -139,17 +140,16 @@ class _Lane:
 def terminal_table(
     columns: Sequence[Column],
     items: Sequence[Item],
+    width: int,
     *,
-    width: int | None = None,
     encoding: str | None = None,
     fit: Fit = Fit.USUAL,
     has_header: bool = True,
 ) -> str:
-    """Return the table for a terminal; `width` replaces the terminal's own.
+    """Return the table for a terminal of a width.
 
     Without `has_header`, it has rows only, which follow those of another table.
     """
-    width = width or shutil.get_terminal_size().columns
     if fit is Fit.ALL_TEXT:
         columns = [
             replace(each, role=Role.VALUE) if each.role is Role.ID else each
@@ -165,6 +165,19 @@ def terminal_table(
         header = [styled(line, BOLD) for line in table.header]
         lines = [*header, *lines, *left_out_note(table.left_out, width)]
     return "".join(f"{line}\n" for line in lines)
+
+
+def terminal_width(stream: TextIO) -> int:
+    """Return the width of a terminal; COLUMNS replaces it, and 80 is the default.
+
+    shutil.get_terminal_size measures stdout only, and a preview goes to stderr.
+    """
+    text = os.environ.get("COLUMNS", "")
+    if text.isascii() and text.isdigit() and int(text):
+        return int(text)
+    with contextlib.suppress(OSError, ValueError):
+        return os.get_terminal_size(stream.fileno()).columns or _WIDTH_DEFAULT
+    return _WIDTH_DEFAULT
 
 
 def left_out_note(left_out: Sequence[str], width: int) -> list[str]:
@@ -249,7 +262,7 @@ def _fitted(lanes: Sequence[_Lane], width: int) -> tuple[list[_Lane], tuple[str,
         fitted = [each for each in fitted if each.column is not dropped]
     fitted = _with_identities_above(fitted, width)
     # A terminal of 40 cells has no space for the columns that usually stay, either.
-    for dropped in [each.column for each in reversed(fitted)]:
+    for dropped in [each.column for each in reversed(fitted[1:])]:
         if _needed(fitted) <= width:
             break
         if dropped.role is not Role.IDENTITY:
@@ -264,7 +277,7 @@ def _droppable(columns: Sequence[Column]) -> list[Column]:
     found = [
         (0 if column.is_wide and not column.drop else 1, column.drop, -at, column)
         for at, column in enumerate(columns)
-        if column.role is not Role.IDENTITY and (column.drop or column.is_wide)
+        if at and column.role is not Role.IDENTITY and (column.drop or column.is_wide)
     ]
     return [each[-1] for each in sorted(found, key=lambda each: each[:3])]
 
