@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coterie.cli import completion, connect
-from coterie.cli.completion import candidates
+from coterie.cli.completion import SCRIPTS, candidates
 from coterie.cli.main import main
 from coterie.errors import ConnectionLost, SettingError
 from coterie.operations.plan_files import Action
@@ -214,3 +214,25 @@ def test_nothing_is_printed_about_settings(
     assert capsys.readouterr() == ("", "")
     assert main(["complete", "--", "groups", "list", "--profile", "none", ""]) == 0
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_completes_words_with_colons() -> None:
+    program = f"""
+        {SCRIPTS["bash"]}
+        coterie() {{ printf '%s|' "$@" >&3; echo a:b:c; }}
+        COMP_WORDS=(coterie groups lag --bootstrap-server localhost : 9092 a : b)
+        COMP_CWORD=9
+        _coterie 3>&1
+        echo "${{COMPREPLY[@]}}"
+        COMP_WORDBREAKS=${{COMP_WORDBREAKS//:}}
+        COMP_WORDS=(coterie groups lag a:b)
+        COMP_CWORD=3
+        _coterie 3>&1
+        echo "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", program], capture_output=True, check=True)
+    assert done.stdout.decode().splitlines() == [
+        "complete|--|groups|lag|--bootstrap-server|localhost:9092|a:b|b:c",
+        "complete|--|groups|lag|a:b|a:b:c",
+    ]

@@ -90,7 +90,9 @@ def command_lines(page: str) -> list[str]:
     shown += INDENTED.findall(CODE.sub("", page))
     text = "\n".join(shown).replace("\\\n", " ")
     return re.findall(
-        r"^(?: {4,})?(?:\$ )?(coterie (?!ready|control on)[^\n]+)", text, re.MULTILINE
+        r"^(?: {4,})?(?:\$ )?(coterie (?!ready|control on|ui on)[^\n]+)",
+        text,
+        re.MULTILINE,
     )
 
 

@@ -19,11 +19,23 @@ from coterie.cli.registry import COMMANDS, Entry, find_command
 
 _BASH: Final = r"""
 _coterie() {
-    local line
+    local line word last=-1 prefix="" words=()
+    # Bash splits words at colons, as in localhost:9092; join them again.
+    for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do
+        if (( last >= 0 )) && [[ $word == :* || ${words[last]} == *: ]]; then
+            words[last]+=$word
+        else
+            words[++last]=$word
+        fi
+    done
+    # It replaces only what follows the last colon.
+    if [[ $COMP_WORDBREAKS == *:* && ${words[last]} == *:* ]]; then
+        prefix=${words[last]%"${words[last]##*:}"}
+    fi
     COMPREPLY=()
     while IFS= read -r line; do
-        COMPREPLY+=("$(printf '%q' "$line")")
-    done < <(coterie complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+        COMPREPLY+=("$(printf '%q' "${line#"$prefix"}")")
+    done < <(coterie complete -- "${words[@]}" 2>/dev/null)
 }
 complete -o default -o nosort -F _coterie coterie
 """

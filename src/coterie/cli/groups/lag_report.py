@@ -58,6 +58,7 @@ async def lag_outcome(
     """Fetch the lag of the selected groups on the selected topics, and return the rows
     that the options select, with totals and notes. Raises SettingError."""
     options = run.options
+    _true_conditions(options, ())  # refuses invalid ones before any request
     selected = await select_groups(run.admin, selection, progress=run.progress)
     topics, report = selection.topics or None, selected.report
     # A selection by lag or topic has fetched the report already.
