@@ -216,7 +216,7 @@ async def check_health(run: Run) -> Outcome:
     )
     topics = await run.admin.describe_topics()
     described = list(topics.values.values())
-    least, failures = await _min_in_sync(run, described)
+    least, failures, notes = await _min_in_sync(run, described)
     problems = [
         *_broker_problems(cluster, versions, described),
         *_partition_problems(described, least),
@@ -251,7 +251,7 @@ async def check_health(run: Run) -> Outcome:
             "partitions": partitions,
             "problems": len(problems),
         },
-        notes=(f"{'unhealthy' if problems else 'healthy'}: {counts}",),
+        notes=(*notes, f"{'unhealthy' if problems else 'healthy'}: {counts}"),
     )
 
 
@@ -335,28 +335,34 @@ def _partition_problem(
 
 async def _min_in_sync(
     run: Run, topics: Sequence[TopicDescription]
-) -> tuple[dict[TopicName, int], Sequence[Failure]]:
-    """Return min.insync.replicas of topics, and failures."""
+) -> tuple[dict[TopicName, int], Sequence[Failure], Sequence[str]]:
+    """Return min.insync.replicas of topics, failures, and a note when the brokers are
+    too old to describe it."""
     from coterie.cli.output.outcome import Failure
     from coterie.client.admin.configs import ConfigResource
+    from coterie.errors import UnsupportedByBroker
     from coterie.wire.configs import ConfigResourceType
 
     resources = [
         ConfigResource(ConfigResourceType.TOPIC, topic.name) for topic in topics
     ]
-    described = await run.admin.describe_configs(
-        resources, names=[_MIN_IN_SYNC], progress=run.progress
-    )
+    try:
+        described = await run.admin.describe_configs(
+            resources, names=[_MIN_IN_SYNC], progress=run.progress
+        )
+    except UnsupportedByBroker as error:
+        return {}, (), (f"{_MIN_IN_SYNC} is not checked: {error}",)
     least = {
         resource.name: int(entry.value)
         for resource, entries in described.values.items()
         for entry in entries
         if entry.name == _MIN_IN_SYNC and entry.value
     }
-    return least, [
+    failures = [
         Failure.of("topic", resource.name, error)
         for resource, error in described.errors.items()
     ]
+    return least, failures, ()
 
 
 HEALTH: Final = Command(

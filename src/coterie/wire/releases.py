@@ -105,7 +105,9 @@ def closest_release(versions: Mapping[int, Versions]) -> str:
     for name in release_names():
         shipped = load_release(name).shipped
         same = sum(
-            1 for key, each in shipped.items() if versions.get(key, NO_VERSIONS) == each
+            1
+            for key, each in shipped.items()
+            if versions.get(key, NO_VERSIONS).high == each.high
         )
         # APIs that the broker has and the release lacks tell it apart, too.
         same -= len(versions.keys() - shipped.keys())

@@ -64,6 +64,24 @@ def test_reading_starts_where_from_says(
     assert values(records, ten, f"--from {start}") == expected
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("--to 3", "012"),
+        ("--from 4 --to 6", "45"),
+        ("--from 6 --to 4", ""),
+        ("--to 99", "0123456789"),
+        ("--to -2", "01234567"),
+        ("--to 1h", ""),
+        ("--from 8 --to 2999-01-01T00:00", "89"),
+    ],
+)
+def test_reading_ends_where_to_says(
+    records: ServerShell, ten: str, words: str, expected: str
+) -> None:
+    assert "".join(values(records, ten, f"--partition 1 {words}")) == expected
+
+
 def test_an_offset_outside_the_log_is_noted(records: ServerShell, ten: str) -> None:
     assert values(records, ten, "--from 50 --partition 1") == []
     assert records.error == "partition 1 has offsets 0 to 10, not 50\n"
@@ -234,6 +252,8 @@ def test_a_follower_reads_new_records_until_its_limit(
         ("--from yesterday", "'yesterday' is not earliest, latest, an offset"),
         ("--partition x", "'x' is not the number of a partition"),
         ("--follow --output json", "--follow has no end"),
+        ("--follow --to 3", "use either --to or --follow"),
+        ("--to x", "--to: 'x' is not earliest"),
         ("--output jsonl --columns key", "jsonl always has every key"),
     ],
 )

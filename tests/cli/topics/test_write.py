@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
+from collections.abc import Callable
 
 import pytest
 
+from tests.broker.server.harness import ThreadServer
 from tests.cli.server_shell import ServerShell
+
+Feed = Callable[[bytes], None]
 
 
 def names(topics: ServerShell, words: str) -> list[str]:
@@ -102,3 +107,35 @@ def test_partitions_are_added_after_a_validation(topics: ServerShell) -> None:
     assert topics.items("list grows")[0]["partitions"] == 5
     (item,) = topics.items("alter grows --partitions 3", code=1)
     assert item["error"]["code"] == "INVALID_PARTITIONS"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["0.11", "1.1", "2.3", "2.8", "3.9"])
+def test_a_topic_can_be_tried_on_older_brokers(
+    release: str, capsys: pytest.CaptureFixture[str], feed: Feed
+) -> None:
+    with ThreadServer(act_as=release) as server:
+        topics = ServerShell("topics", server, capsys)
+        cluster = ServerShell("cluster", server, capsys)
+        topics("create t --partitions 2 --replication-factor 1")
+        feed(b'{"key": "k", "value": "v", "headers": [{"key": "h", "value": "x"}]}')
+        topics("records produce t --format jsonl")
+        (record,) = topics("records read t --from 1h --output jsonl").splitlines()
+        found = json.loads(record)
+        assert (found["key"], found["value"]) == ("k", "v")
+        assert found["headers"][0]["value"] == "x"
+        assert sorted(each["records"] for each in topics.items("describe t")) == [0, 1]
+        assert cluster("health") == ""
+        (broker,) = cluster.items("describe")
+        assert broker["release"].startswith(release)
+        topics("delete t --yes")
+
+
+@pytest.mark.slow
+def test_brokers_before_2_4_need_the_number_of_partitions(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with ThreadServer(act_as="2.3") as server:
+        topics = ServerShell("topics", server, capsys)
+        topics("create t", code=1)
+    assert "brokers before Kafka 2.4 need --partitions" in topics.error

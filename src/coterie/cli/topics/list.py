@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from coterie.cli.command import Run
     from coterie.cli.output.outcome import Failure, Item, Json, Outcome
-    from coterie.client.admin.configs import ConfigEntry
+    from coterie.client.admin.configs import ConfigEntry, ConfigResource
     from coterie.client.admin.log_offsets import LogOffsetInfo
     from coterie.client.admin.results import Results
     from coterie.client.admin.topics import PartitionDescription, TopicDescription
@@ -172,6 +172,8 @@ async def describe_topics(run: Run) -> Outcome:
     from coterie.cli.output.outcome import Column, Failure, Outcome, Role, show_error
     from coterie.client.admin.configs import ConfigResource
     from coterie.client.admin.log_offsets import EARLIEST, LATEST
+    from coterie.client.admin.results import Results
+    from coterie.errors import UnsupportedByBroker
     from coterie.wire.configs import ConfigResourceType
 
     chosen = await choose_topics(run)
@@ -186,9 +188,14 @@ async def describe_topics(run: Run) -> Outcome:
         each.name: ConfigResource(ConfigResourceType.TOPIC, each.name)
         for each in chosen.topics
     }
-    configs = await run.admin.describe_configs(resources.values())
+    configs: Results[ConfigResource, tuple[ConfigEntry, ...]] = Results()
+    notes: list[str] = []
+    try:
+        configs = await run.admin.describe_configs(resources.values())
+    except UnsupportedByBroker as error:
+        notes.append(f"configurations are unknown: {error}")
     described = tuple(
-        _description_item(each, configs.values.get(resources[each.name], ()))
+        _description_item(each, configs.values.get(resources[each.name]))
         for each in chosen.topics
     )
     return Outcome(
@@ -218,7 +225,7 @@ async def describe_topics(run: Run) -> Outcome:
         ),
         summary={"topics": len(chosen.topics)},
         context={"topics": described},
-        notes=tuple(map(_description_note, described)),
+        notes=(*map(_description_note, described), *notes),
     )
 
 
@@ -245,7 +252,7 @@ def _partition_item(
 
 
 def _description_item(
-    topic: TopicDescription, configs: Sequence[ConfigEntry]
+    topic: TopicDescription, configs: Sequence[ConfigEntry] | None
 ) -> dict[str, Json]:
     return {
         "topic": topic.name,
@@ -253,7 +260,9 @@ def _description_item(
         "internal": topic.is_internal,
         "partitions": len(topic.partitions),
         "replication_factor": _replication_factor(topic),
-        "configs": [
+        "configs": None
+        if configs is None
+        else [
             {
                 "name": each.name,
                 "value": each.value,
@@ -269,17 +278,18 @@ def _description_note(described: Mapping[str, Json]) -> str:
     """Return a topic, its numbers and the configurations that differ from the
     default."""
     configs = described["configs"]
-    assert isinstance(configs, list)
+    known = configs if isinstance(configs, list) else []
     texts = [
         f"{each['name']}={'(hidden)' if each['value'] is None else each['value']}"
         + ("" if each["source"] == "dynamic_topic" else f" ({each['source']})")
-        for each in configs
+        for each in known
     ]
+    none = "unknown" if configs is None else "defaults"
     numbers = (
         f"partitions={described['partitions']} "
         f"replication-factor={described['replication_factor']}"
     )
-    return f"{described['topic']}: {numbers} configs: {' '.join(texts) or 'defaults'}"
+    return f"{described['topic']}: {numbers} configs: {' '.join(texts) or none}"
 
 
 def run_describe(options: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -17,7 +17,7 @@ from coterie.errors import SettingError
 if TYPE_CHECKING:
     from coterie.cli.command import Run
     from coterie.cli.output.outcome import Exit, Failure, Item, Json, Outcome
-    from coterie.client.admin.log_offsets import LogOffsetInfo
+    from coterie.errors import CoterieError
     from coterie.types import LogOffset, TopicPartition
     from coterie.wire.record_batch import LogRecord
 
@@ -43,6 +43,13 @@ def _declare_read(parser: argparse.ArgumentParser) -> None:
         help="earliest, latest, an offset, -N for the last N of each partition, a "
         "date-time as 2026-11-21T10:00, or a duration before now as 2h or PT2H "
         "(default earliest)",
+    )
+    add(
+        "--to",
+        metavar="END",
+        dest="end",
+        help="end before an offset, a date-time or a duration before now (default: the "
+        "end of the log at the start)",
     )
     add(
         "--group",
@@ -101,8 +108,8 @@ class Start(NamedTuple):
         return first if self.kind == "earliest" else end
 
 
-def read_start(text: str, now_ms: int) -> Start:
-    """Return the start that --from names. Raises SettingError."""
+def read_start(text: str, now_ms: int, option: str = "--from") -> Start:
+    """Return the place in a log that an option names. Raises SettingError."""
     from coterie.operations.times import read_datetime_ms, time_before
 
     if text in {"earliest", "latest"}:
@@ -116,8 +123,8 @@ def read_start(text: str, now_ms: int) -> Start:
         except SettingError:
             continue
     raise SettingError(
-        f"--from: {text!r} is not earliest, latest, an offset, -N, a date-time such as "
-        "2026-11-21T10:00 or a duration such as 2h"
+        f"{option}: {text!r} is not earliest, latest, an offset, -N, a date-time such "
+        "as 2026-11-21T10:00 or a duration such as 2h"
     )
 
 
@@ -138,6 +145,10 @@ def read_records(options: argparse.Namespace) -> int:
     """Print the records that the options select. Raises SettingError."""
     read_start(options.start, 0)  # Report usage errors before connecting.
     read_partitions(options.partitions)
+    if options.end is not None:
+        read_start(options.end, 0, "--to")
+        if options.follow:
+            raise SettingError("use either --to or --follow")
     if options.follow and options.output not in (*_STREAMED, "table", "wide"):
         raise SettingError(
             f"--follow has no end, and {options.output} is written at the end: use "
@@ -199,7 +210,7 @@ async def _read(run: Run) -> Outcome | Exit:
 async def _range(run: Run) -> _Range:
     """Return where to start and end in each partition."""
     from coterie.cli.output.outcome import Failure
-    from coterie.client.admin.log_offsets import EARLIEST, LATEST, AtTime
+    from coterie.client.admin.log_offsets import EARLIEST, LATEST
 
     options = run.options
     start = read_start(options.start, run.io.now_ms())
@@ -210,11 +221,11 @@ async def _range(run: Run) -> _Range:
         dict.fromkeys(keys, LATEST), committed_only=options.read_committed
     )
     errors = {**first.errors, **last.errors}
-    timed: Mapping[TopicPartition, LogOffsetInfo] = {}
-    if start.kind == "time":
-        times = dict.fromkeys(keys, AtTime(start.number))
-        found = await run.admin.list_offsets(times)
-        timed, errors = found.values, errors | dict(found.errors)
+    end = None
+    if options.end is not None:
+        end = read_start(options.end, run.io.now_ms(), "--to")
+    start_times = await _offsets_at(run, keys, start, errors)
+    end_times = await _offsets_at(run, keys, end, errors)
     committed = await _committed_offsets(run, keys, chosen)
     for key in keys:
         if error := errors.get(key):
@@ -222,15 +233,32 @@ async def _range(run: Run) -> _Range:
             chosen.failures.append(Failure.of("partition", name, error))
             continue
         low, high = first.one(key).offset, last.one(key).offset
-        at_time = timed[key].offset if key in timed else None
-        at = committed.get(key, start.offset(low, high, at_time))
+        at = committed.get(key, start.offset(low, high, start_times.get(key)))
         if not low <= at <= high:
             chosen.notes.append(
                 f"partition {key.partition} has offsets {low} to {high}, not {at}"
             )
         chosen.starts[key] = min(max(at, low), high)
-        chosen.ends[key] = high
+        last_read = high if end is None else end.offset(low, high, end_times.get(key))
+        chosen.ends[key] = max(chosen.starts[key], min(last_read, high))
     return chosen
+
+
+async def _offsets_at(
+    run: Run,
+    keys: Sequence[TopicPartition],
+    place: Start | None,
+    errors: dict[TopicPartition, CoterieError],
+) -> dict[TopicPartition, LogOffset]:
+    """Return the offsets of the first records at or after a time; none for a place that
+    is no time. Add the errors of partitions."""
+    from coterie.client.admin.log_offsets import AtTime
+
+    if place is None or place.kind != "time":
+        return {}
+    found = await run.admin.list_offsets(dict.fromkeys(keys, AtTime(place.number)))
+    errors |= found.errors
+    return {key: each.offset for key, each in found.values.items()}
 
 
 async def _partitions(run: Run, chosen: _Range) -> list[TopicPartition]:
@@ -425,6 +453,8 @@ examples:
       the last ten of each partition
   coterie topics records read orders --from 15m --output jsonl
       everything since a quarter of an hour ago, for programs
+  coterie topics records read orders --from 2026-11-21T10:00 --to 2026-11-21T10:05
+      five minutes; records may be out of order in time
   coterie topics records read orders --from latest --follow
       new records as they arrive
   coterie topics records read orders --partition 2 --from 1500 --limit 1 --wide
