@@ -336,3 +336,14 @@ def test_a_line_feed_in_a_client_id_makes_no_row_at_a_terminal(
     monkeypatch.setattr("sys.stdout", terminal)
     main(line.split())
     assert "a\\nreads forged " in terminal.getvalue()
+
+
+def test_a_line_feed_in_a_group_id_makes_no_group_at_a_terminal(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, run: RunLine
+) -> None:
+    cluster.add(group("z\nforged"))
+    assert run("--list").stdout.endswith("waits\nz\nforged\n")
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    main(["--bootstrap-server", "x:1", "--list"])
+    assert terminal.getvalue().endswith("waits\nz\\nforged\n")

@@ -181,7 +181,8 @@ async def list_groups(admin: AdminClient, line: CommandLine) -> Report:
     by_id = {each.group_id: each for each in groups}
     groups = [by_id[group_id] for group_id in in_order(by_id, line)]
     if not line.has("type", "state"):
-        return report + output("".join(f"{each.group_id}\n" for each in groups))
+        ids = (tables.cell_text(each.group_id) for each in groups)
+        return report + output("".join(f"{each}\n" for each in ids))
     columns = {"with_type": line.has("type"), "with_state": line.has("state")}
     return report + output(tables.group_list(groups, **columns))
 

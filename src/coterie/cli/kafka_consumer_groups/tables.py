@@ -39,7 +39,8 @@ class Column(NamedTuple):
         return self.least if self.fixed else max(self.least, *map(length, cells))
 
 
-def _cell_text(cell: object) -> str:
+def cell_text(cell: object) -> str:
+    """Return the text of a cell: a hyphen for None, and no line feed."""
     return MISSING if cell is None else str(cell).replace("\n", LINE_FEED)
 
 
@@ -51,7 +52,7 @@ def last(name: str) -> Column:
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> list[str]:
     """Return the lines of a table with its header; None is printed as a hyphen."""
     lines = [[column.name for column in columns]]
-    lines += ([_cell_text(cell) for cell in row] for row in rows)
+    lines += ([cell_text(cell) for cell in row] for row in rows)
     down = zip(*lines, strict=True)
     widths = [column.width(cells) for column, cells in zip(columns, down, strict=True)]
     return [" ".join(map(pad, line, widths)) for line in lines]
