@@ -2,14 +2,12 @@
 
 Every command line of `option_table` must print and do the same with --strict, but for
 the differences of docs/kafka-consumer-groups.tsv. The table has a node of its own: it
-lists, describes and resets all groups of the cluster.
+lists, describes, resets and deletes all groups of the cluster.
 """
 
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,32 +16,24 @@ from .kafka import JARS, GroupCommand, KafkaNode
 from .option_table.cases import table
 from .option_table.cluster import Cluster
 from .option_table.differences import RULES
-from .option_table.runs import Comparison, compare_all
-
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("option-table")]
+from .option_table.runs import compare_all
 
 
-@pytest.fixture(scope="module")
-def comparisons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Comparison]]:
-    """Every command line with both outputs."""
-    jars, folder = Path(os.environ[JARS]), tmp_path_factory.mktemp("option-table")
-    listeners = {"PLAIN": "PLAINTEXT"}
+# One test, so that one worker runs the table once.
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_every_command_line_is_equal_but_for_declared_differences(
+    tmp_path: Path,
+) -> None:
+    jars = Path(os.environ[JARS])
     with (
-        KafkaNode(jars, folder / "node", listeners=listeners) as node,
+        KafkaNode(jars, tmp_path / "node", listeners={"PLAIN": "PLAINTEXT"}) as node,
         GroupCommand(jars) as apache,
         Cluster(node.addresses["PLAIN"]) as cluster,
     ):
-        yield compare_all(table(), apache, cluster, folder)
-
-
-def test_every_command_line_is_equal_but_for_declared_differences(
-    comparisons: list[Comparison],
-) -> None:
-    assert len(comparisons) >= 500
+        comparisons = compare_all(table(), apache, cluster, tmp_path)
     unequal = [str(each) for each in comparisons if not each.is_equal]
     assert not unequal, f"{len(unequal)} differ:\n" + "\n".join(unequal[:20])
-
-
-def test_every_declared_difference_is_seen(comparisons: list[Comparison]) -> None:
-    seen = Counter(name for each in comparisons for name in each.differences)
-    assert set(seen) == set(RULES)
+    assert len(comparisons) >= 1_000
+    seen = {name for each in comparisons for name in each.differences}
+    assert seen == set(RULES), "a declared difference is not seen"

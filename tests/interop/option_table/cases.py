@@ -428,7 +428,7 @@ def plans() -> Iterator[Words]:
 def plan_files() -> Iterator[Words]:
     """Yield resets to the offsets of a file."""
     for name in (*PLANS, "missing.csv", "."):
-        quick = ("--timeout", "2000") if name == "missing-partition.csv" else ()
+        quick = ("--timeout", "5000") if name == "missing-partition.csv" else ()
         file = ("--from-file", "{files}/" + name, *quick)
         yield reset(*file, "--dry-run")
         yield (*AT, "--reset-offsets", "--all-groups", *file, "--dry-run")
@@ -478,6 +478,9 @@ def resets() -> Iterator[Words]:
         yield reset("--to-latest", *words, "--execute", group=SPARE[0])
     for group in (LIVE_GROUPS[0], LIVE_GROUPS[1], *OTHER_TYPES, ""):
         yield reset("--to-latest", "--topic", "orders", "--execute", group=group)
+    every = ("--reset-offsets", "--all-groups", "--execute")
+    yield (*AT, *every, "--to-latest", "--topic", "orders:1")
+    yield (*AT, *every, "--to-earliest", "--all-topics", "--export")
     three = ("--group", SPARE[0], "--group", LIVE_GROUPS[0], "--group", "new")
     yield (
         *AT,
@@ -519,6 +522,8 @@ def deletions() -> Iterator[Words]:
         words = [word for each in some for word in ("--group", each)]
         for more in ((), ("--dry-run",), ("--execute",)):
             yield (*AT, "--delete", *words, *more)
+    for more in ((), ("--dry-run",), ("--all-topics",)):
+        yield (*AT, "--delete", "--all-groups", *more)
     for topic in _TOPICS:
         yield (*AT, "--delete-offsets", "--group", SPARE[0], "--topic", topic)
     for group in ("missing", "", *LIVE_GROUPS, *OTHER_TYPES):

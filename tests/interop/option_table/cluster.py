@@ -41,6 +41,7 @@ _COMMITS: Final = {
     ("payments", 10): 1,
     ("trimmed", 0): 1,
 }
+_COMMITS_LEFT: Final = {("left", 0): 1, ("left", 1): 2}
 
 
 class Cluster:
@@ -59,9 +60,6 @@ class Cluster:
         produce(self.bootstrap, "payments", {each: [b"v"] for each in range(12)})
         produce(self.bootstrap, "trimmed", {0: [b"v"] * 5})
         self._admin.delete_records({TopicPartition("trimmed", 0): 3})
-        self._commit("empty-classic")
-        self._commit("with space")
-        make_empty_group(self.bootstrap, "empty-consumer", "left", "consumer")
         for protocol in PROTOCOLS:
             live = consuming(self.bootstrap, f"live-{protocol}", "live", protocol)
             self._members.enter_context(live)
@@ -73,11 +71,23 @@ class Cluster:
         self._admin.close()
 
     def restore(self) -> None:
-        """Make the groups of SPARE again, and delete the one that a reset makes."""
-        again = ("empty-classic", *SPARE)
+        """Make the groups without members again, and delete the one that a reset
+        makes."""
+        again = ("empty-classic", "with space", *SPARE)
         self._admin.delete_groups([*again, "new"])
         for group_id in again:
-            self._commit(group_id)
+            self._commit(group_id, _COMMITS)
+        self._restore_consumer_group()
+
+    def _restore_consumer_group(self) -> None:
+        group_id = "empty-consumer"
+        if group_id not in {each.group_id for each in self._admin.list_groups().groups}:
+            make_empty_group(self.bootstrap, group_id, "left", "consumer")
+        present = self._admin.list_group_offsets(group_id).offsets
+        extra = [each for each in present if (*each,) not in _COMMITS_LEFT]
+        if extra:
+            self._admin.delete_group_offsets(group_id, extra)
+        self._commit(group_id, _COMMITS_LEFT)
 
     def state(self) -> Mapping[str, object]:
         """Return the commits of each group that a command may have changed."""
@@ -92,10 +102,10 @@ class Cluster:
             for group_id, offsets in found.values.items()
         }
 
-    def _commit(self, group_id: str) -> None:
+    def _commit(self, group_id: str, offsets: Mapping[tuple[str, int], int]) -> None:
         commits = {
             TopicPartition(*at): CommittedOffset(offset)
-            for at, offset in _COMMITS.items()
+            for at, offset in offsets.items()
         }
         results = self._admin.alter_group_offsets(group_id, commits)
         assert not results.errors, results.errors
