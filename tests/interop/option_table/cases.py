@@ -478,6 +478,12 @@ def resets() -> Iterator[Words]:
         yield reset("--to-latest", *words, "--execute", group=SPARE[0])
     for group in (LIVE_GROUPS[0], LIVE_GROUPS[1], *OTHER_TYPES, ""):
         yield reset("--to-latest", "--topic", "orders", "--execute", group=group)
+    for topic in ("missing", "orders:9", "missing:1", "orders:0"):
+        for more in (("--execute",), ("--dry-run",)):
+            two = ("--group", SPARE[1], "--group", SPARE[0], "--topic", topic)
+            yield (*AT, "--reset-offsets", *two, "--to-latest", *more)
+            other = ("--group", OTHER_TYPES[0])
+            yield (*AT, "--reset-offsets", *other, *two, "--to-latest", *more)
     every = ("--reset-offsets", "--all-groups", "--execute")
     yield (*AT, *every, "--to-latest", "--topic", "orders:1")
     yield (*AT, *every, "--to-earliest", "--all-topics", "--export")

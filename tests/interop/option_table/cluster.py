@@ -5,7 +5,8 @@ Names are fixed: the order of Java's hash maps, which both tools print, depends 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from typing import Final
 
@@ -17,11 +18,14 @@ from tests.interop.consumer_groups import (
     consuming,
     make_empty_group,
 )
+from tests.interop.group_members import join_share_group, join_streams_group
 from tests.real_clients.confluent_admin import create_topic, produce
+
+from .differences import State
 
 EMPTY_GROUPS: Final = ("empty-classic", "empty-consumer", "with space")
 LIVE_GROUPS: Final = ("live-classic", "live-consumer")
-OTHER_TYPES: Final = ()
+OTHER_TYPES: Final = ("share-group", "streams-group")
 SPARE: Final = ("spare-c", "spare-two")
 """Groups that are made again for each command that writes."""
 _PARTITIONS: Final = {
@@ -70,6 +74,11 @@ class Cluster:
         self._members.close()
         self._admin.close()
 
+    def restore_from(self, state: State, before: State) -> None:
+        """Restore the groups unless their state is that of before."""
+        if state != before:
+            self.restore()
+
     def restore(self) -> None:
         """Make the groups without members again, and delete the one that a reset
         makes."""
@@ -77,29 +86,38 @@ class Cluster:
         self._admin.delete_groups([*again, "new"])
         for group_id in again:
             self._commit(group_id, _COMMITS)
-        self._restore_consumer_group()
-
-    def _restore_consumer_group(self) -> None:
-        group_id = "empty-consumer"
-        if group_id not in {each.group_id for each in self._admin.list_groups().groups}:
-            make_empty_group(self.bootstrap, group_id, "left", "consumer")
-        present = self._admin.list_group_offsets(group_id).offsets
-        extra = [each for each in present if (*each,) not in _COMMITS_LEFT]
+        present = {each.group_id for each in self._admin.list_groups().groups}
+        asyncio.run(self._make_other_types(present))
+        if "empty-consumer" not in present:
+            make_empty_group(self.bootstrap, "empty-consumer", "left", "consumer")
+        found = self._admin.list_group_offsets("empty-consumer").offsets
+        extra = [each for each in found if (*each,) not in _COMMITS_LEFT]
         if extra:
-            self._admin.delete_group_offsets(group_id, extra)
-        self._commit(group_id, _COMMITS_LEFT)
+            self._admin.delete_group_offsets("empty-consumer", extra)
+        self._commit("empty-consumer", _COMMITS_LEFT)
 
-    def state(self) -> Mapping[str, object]:
-        """Return the commits of each group that a command may have changed."""
-        found = self._admin.list_groups_offsets(
-            dict.fromkeys((*SPARE, *EMPTY_GROUPS, "new"))
-        )
+    async def _make_other_types(self, present: Collection[str]) -> None:
+        """Make an empty share group and an empty streams group unless present."""
+        for join, group_id in zip(
+            (join_share_group, join_streams_group), OTHER_TYPES, strict=True
+        ):
+            if group_id not in present:
+                await (await join(self.bootstrap, group_id, "left")).leave()
+
+    def state(self) -> State:
+        """Return the groups, and the commits of those that a command may change."""
+        present = [each.group_id for each in self._admin.list_groups().groups]
+        known = (*SPARE, *EMPTY_GROUPS, "new")
+        found = self._admin.list_groups_offsets(dict.fromkeys(known))
         return {
-            group_id: {
-                each: None if commit is None else commit.offset
-                for each, commit in offsets.offsets.items()
-            }
-            for group_id, offsets in found.values.items()
+            "groups": sorted(present),
+            **{
+                group_id: {
+                    at: None if commit is None else commit.offset
+                    for at, commit in offsets.offsets.items()
+                }
+                for group_id, offsets in found.values.items()
+            },
         }
 
     def _commit(self, group_id: str, offsets: Mapping[tuple[str, int], int]) -> None:

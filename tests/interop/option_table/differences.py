@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from coterie.cli.kafka_consumer_groups.options import usage
 from tests.interop.kafka import CommandOutput
 
-State = Mapping[str, object]
+State: TypeAlias = Mapping[str, object]
+"""What commands may change: groups and committed offsets."""
 
 _FAILED: Final = "Executing consumer group command failed due to "
 _TRACE: Final = re.compile(

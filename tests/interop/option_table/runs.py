@@ -90,12 +90,12 @@ def _writes(
     cluster.restore()
     before = cluster.state()
     for words in lines:
-        cluster.restore()
         theirs = apache.run(*words)
         their_state = cluster.state()
-        cluster.restore()
+        cluster.restore_from(their_state, before)
         ours = _ours(words)
         our_state = cluster.state()
+        cluster.restore_from(our_state, before)
         yield Run(words, theirs, ours, usage, before, their_state, our_state)
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from coterie.cli.kafka_consumer_groups import strict_values, tables
 from coterie.cli.kafka_consumer_groups.command_line import (
@@ -77,6 +77,7 @@ from coterie.wire.error_codes import ErrorCode
 _NO_PARTITION: Final = -1
 _NO_PLAN: Final = ToRows({})
 """The scenario of a group that a file does not name."""
+_NOT_WRITTEN: Final = "Failed altering group offsets for the following partitions: [{}]"
 _NO_COMMIT: Final = (
     "Cannot shift offset for partition {0.topic}-{0.partition} since there is no "
     "current committed offset"
@@ -85,6 +86,9 @@ _PARTITION_ERRORS: Final[Mapping[ErrorCode | None, str]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "do not exist",
     ErrorCode.LEADER_NOT_AVAILABLE: "have no leader",
 }
+
+
+Offsets: TypeAlias = Mapping[TopicPartition, LogOffset]
 
 
 def read_scenario(line: CommandLine) -> Scenario | Mapping[GroupId, ToRows]:
@@ -143,28 +147,36 @@ async def reset_offsets(admin: AdminClient, line: CommandLine) -> Report:
         for each in ordered
     }
     resets = await _plan(admin, line, scenarios)
-    reports = [report]
-    planned: dict[GroupId, Mapping[TopicPartition, LogOffset]] = {}
+    planned: dict[GroupId, Offsets] = {}
     for group_id in ordered:
         reset = _order_rows(resets[group_id], line)
-        if scenarios[group_id] is _NO_PLAN and reset.error is None:
-            planned[group_id] = {}
-            reports.append(_error(line, f"No reset plan for group {group_id} found"))
-            continue
-        if line.is_strict and (text := _unshiftable(reset, line)):
-            return Report.of(reports) + refusal(f"{text}\n\n{usage()}")
-        group_report = _describe_plan(reset, scenarios[group_id], line)
-        if not group_report.failed and line.has("execute"):
-            group_report += await _write(admin, reset, line)
-        reports.append(group_report)
-        if not group_report.failed or isinstance(reset.error, OperationRefused):
-            planned[group_id] = {
-                row.at: row.new.offset for row in reset.rows if row.new is not None
-            }
+        written, offsets = await _reset_one(admin, line, reset, scenarios[group_id])
+        report += written
+        if offsets is not None:
+            planned[group_id] = offsets
+        elif line.is_strict:
+            return report  # kafka-consumer-groups.sh ends at the first failure.
     planned = {each: planned[each] for each in in_order(planned, line)}
-    report = Report.of(reports)
     has_results = bool(planned) or not report.failed
     return report + output(_results(planned, line) if has_results else "")
+
+
+async def _reset_one(
+    admin: AdminClient, line: CommandLine, reset: GroupReset, scenario: Scenario
+) -> tuple[Report, Offsets | None]:
+    """Write the offsets of one group with `--execute`; return them, or None after a
+    failure."""
+    if scenario is _NO_PLAN and reset.error is None:
+        return _error(line, f"No reset plan for group {reset.group_id} found"), {}
+    if line.is_strict and (text := _unshiftable(reset, line)):
+        return refusal(f"{text}\n\n{usage()}"), None
+    report = _describe_plan(reset, scenario, line)
+    if not report.failed and line.has("execute"):
+        report += await _write(admin, reset, line)
+    if report.failed and not isinstance(reset.error, OperationRefused):
+        return report, None
+    offsets = {row.at: row.new.offset for row in reset.rows if row.new is not None}
+    return report, offsets
 
 
 async def _plan(
@@ -198,13 +210,16 @@ async def _write(admin: AdminClient, reset: GroupReset, line: CommandLine) -> Re
     offsets = {row.at: row.new for row in rows if row.new is not None}
     results = await write_offsets(admin, reset.group_id, offsets)
     for failure in results.errors.values():
-        return _group_error(line, reset.group_id, failure, message_of(failure))
+        text = message_of(failure)
+        if isinstance(failure, ApiError):
+            failed = hash_map_order(results.errors, partition_hash)
+            names = ", ".join(f"{each.topic}-{each.partition}" for each in failed)
+            text = _NOT_WRITTEN.format(names)
+        return _group_error(line, reset.group_id, failure, text)
     return Report()
 
 
-def _results(
-    planned: Mapping[GroupId, Mapping[TopicPartition, LogOffset]], line: CommandLine
-) -> str:
+def _results(planned: Mapping[GroupId, Offsets], line: CommandLine) -> str:
     if not line.has("export"):
         return tables.new_offsets(planned)
     rows = (
