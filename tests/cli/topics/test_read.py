@@ -143,6 +143,22 @@ def test_tables_escape_and_clip(records: ServerShell, topic: str, feed: Feed) ->
     assert "(null)" not in lines[5]
 
 
+@pytest.mark.slow
+def test_records_larger_than_a_fetch_are_read(
+    topics: ServerShell, records: ServerShell, topic: str, feed: Feed
+) -> None:
+    topics(f"configs set {topic} --config max.message.bytes=3000000 --yes")
+    for partition in range(3):
+        for letter in b"ab":
+            feed(bytes([letter]) * 2_000_000)
+            records(f"produce {topic} --partition {partition}")
+    found = read(records, topic)
+    assert sorted((each["partition"], each["value"][:1]) for each in found) == [
+        (partition, letter) for partition in range(3) for letter in "ab"
+    ]
+    assert {len(each["value"]) for each in found} == {2_000_000}
+
+
 def test_csv_has_one_header(records: ServerShell, topic: str, feed: Feed) -> None:
     feed(b"a\n=b\n")
     records(f"produce {topic} --header h=1 --partition 0")

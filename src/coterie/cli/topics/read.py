@@ -445,7 +445,8 @@ Read records of a topic, without joining a group and without committing.
 Without --follow it ends at the offsets that were the last when it started. Tables show
 bytes that are not UTF-8 as base64 and escape control characters. Tables, JSON and
 Markdown are collected and end after 1,000 records unless --limit is used; jsonl and csv
-are written as records arrive. The lines of jsonl can be produced again.
+are written as records arrive. The lines of jsonl can be produced again. Partitions that
+are added while --follow runs are not read.
 """,
     examples="""\
 examples:
