@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from coterie.cli.command import Command
 from coterie.cli.connect import add_connection_options, parse_address
+from coterie.cli.durations import duration_of
 from coterie.errors import CoterieError, SettingError
 from coterie.types import SecurityProtocol
 
@@ -62,7 +63,7 @@ def declare_page(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         type=_seconds,
         default=2.0,
-        help="time between two measurements (default 2)",
+        help="time between two measurements, in seconds or as 1m30s (default 2)",
     )
     add(
         "--snapshots",
@@ -74,8 +75,8 @@ def declare_page(parser: argparse.ArgumentParser) -> None:
 
 def _seconds(text: str) -> float:
     try:
-        seconds = float(text)
-    except ValueError:
+        seconds = duration_of("seconds")(text)
+    except argparse.ArgumentTypeError:
         seconds = 0.0
     if not 0.1 <= seconds <= 3600:
         raise argparse.ArgumentTypeError(
