@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 import aiokafka
@@ -159,8 +160,12 @@ def test_commands_of_groups(release: Kafka, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_deleting_a_group_needs_1_1(
-    old: Kafka, capsys: pytest.CaptureFixture[str]
+    old: Kafka,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     commit_offset(old, "billing")
     assert coterie(old, "groups", "delete", "billing", "--yes") != 0
     assert "DeleteGroups" in capsys.readouterr().err
