@@ -40,6 +40,10 @@ if TYPE_CHECKING:
         GroupType,
         MemberDescription,
         Node,
+        Subtopology,
+        Task,
+        Tasks,
+        Topology,
     )
     from coterie.client.admin.log_dirs import LogDir
     from coterie.client.admin.log_offsets import (
@@ -52,6 +56,7 @@ if TYPE_CHECKING:
     )
     from coterie.client.admin.quotas import QuotaEntity, QuotaEntityName, QuotaName
     from coterie.client.admin.results import Partial, Progress, Results
+    from coterie.client.admin.share_groups import ShareGroupOffsets, ShareOffset
     from coterie.client.admin.topics import (
         CreatedTopic,
         NewTopic,
@@ -118,6 +123,7 @@ if TYPE_CHECKING:
         RequestTimedOut,
         SettingError,
         UnsupportedByBroker,
+        UnsupportedGroupType,
     )
     from coterie.types import (
         GroupId,
@@ -172,6 +178,10 @@ _MODULES: Final = {
         "GroupType",
         "MemberDescription",
         "Node",
+        "Subtopology",
+        "Task",
+        "Tasks",
+        "Topology",
     ),
     "coterie.client.admin.log_dirs": ("LogDir",),
     "coterie.client.admin.log_offsets": (
@@ -192,6 +202,7 @@ _MODULES: Final = {
         "Progress",
         "Results",
     ),
+    "coterie.client.admin.share_groups": ("ShareGroupOffsets", "ShareOffset"),
     "coterie.client.admin.topics": (
         "CreatedTopic",
         "NewTopic",
@@ -273,6 +284,7 @@ _MODULES: Final = {
         "RequestTimedOut",
         "SettingError",
         "UnsupportedByBroker",
+        "UnsupportedGroupType",
     ),
     "coterie.types": (
         "GroupId",
@@ -395,8 +407,13 @@ __all__ = [
     "ScramUpsertion",
     "Secret",
     "SettingError",
+    "ShareGroupOffsets",
+    "ShareOffset",
     "SpecialOffset",
+    "Subtopology",
     "SyncAdmin",
+    "Task",
+    "Tasks",
     "TlsOptions",
     "TokenFile",
     "TokenProvider",
@@ -404,12 +421,14 @@ __all__ = [
     "TopicId",
     "TopicName",
     "TopicPartition",
+    "Topology",
     "TransactionDescription",
     "TransactionListing",
     "TransactionListings",
     "TransactionState",
     "UnsecuredToken",
     "UnsupportedByBroker",
+    "UnsupportedGroupType",
     "Versions",
     "make_context",
 ]

@@ -349,13 +349,13 @@ async def with_time_lags(
 
     Rows of several groups at the same offset of a log share one request.
     """
-    positions = {each for row in report.rows if (each := _lag_position(row))}
+    positions = {each for row in report.rows if (each := lag_position(row))}
     found = await time_lags(admin, sorted(positions), now_ms=now_ms)
 
     def timed(row: PartitionLag) -> PartitionLag:
         if row.topic is None:
             return row
-        position = _lag_position(row)
+        position = lag_position(row)
         time_lag = TimeLag() if position is None else found[position]
         return replace(
             row,
@@ -372,12 +372,13 @@ async def with_time_lags(
     )
 
 
-def _lag_position(row: PartitionLag) -> LagPosition | None:
+def lag_position(row: PartitionLag) -> LagPosition | None:
+    """Return the first record that the group has not read; None for an unknown lag."""
     partition = row.topic_partition
     if partition is None or row.lag is None or row.log_end is None:
         return None
     assert row.committed is not None, "a row with a lag has a commit"
-    # Not the end minus the lag: a share group acknowledges records in any order.
+    # Not the log end minus the lag: a share group acknowledges records in any order.
     first = max(row.committed.offset, row.log_start or 0)
     return LagPosition(
         partition, min(first, row.log_end) if row.lag else row.log_end, row.log_end

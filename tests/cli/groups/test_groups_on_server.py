@@ -135,3 +135,12 @@ def test_a_consumer_group_member_is_shown_with_its_assignment(
         (1, item["member_id"]),
     ]
     assert (sums["members"], sums["uncommitted"], sums["lag"]) == (1, 2, None)
+
+
+@pytest.mark.parametrize("verb", ["list", "describe", "lag", "members"])
+def test_a_server_without_share_groups_lists_none(
+    server: str, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    words = ["groups", verb, "--type", "share,streams", "--bootstrap-server", server]
+    assert main(words) == 0
+    assert "no group is selected" in capsys.readouterr().err

@@ -347,3 +347,43 @@ def test_a_line_feed_in_a_group_id_makes_no_group_at_a_terminal(
     monkeypatch.setattr("sys.stdout", terminal)
     main(["--bootstrap-server", "x:1", "--list"])
     assert terminal.getvalue().endswith("waits\nz\\nforged\n")
+
+
+@pytest.mark.parametrize("kind", [GroupType.SHARE, GroupType.STREAMS])
+@pytest.mark.parametrize("what", ["", " --members", " --state"])
+def test_a_group_of_another_type_is_not_a_consumer_group(
+    cluster: FakeCluster, run: RunLine, kind: GroupType, what: str
+) -> None:
+    cluster.add(group("other", type=kind, protocol_type=kind.value))
+    name = kind.value
+    out, err, code = run(f"--describe{what} --group other --group reads")
+    assert err.startswith(
+        f"\nError: Group 'other' is a {name} group, not a consumer group;"
+    )
+    assert "reads" in out
+    assert code == 1
+    out, err, code = run(f"--strict --describe{what} --group other")
+    assert out == (
+        "\nError: Executing consumer group command failed due to org.apache.kafka."
+        "common.errors.GroupIdNotFoundException: Group other is not a consumer group.\n"
+    )
+    assert (err, code) == ("", 1)
+
+
+def test_a_group_of_another_type_is_not_reset(
+    cluster: FakeCluster, run: RunLine
+) -> None:
+    cluster.add(
+        group(
+            "shares",
+            type=GroupType.SHARE,
+            protocol_type="share",
+            state=GroupState.EMPTY,
+        )
+    )
+    line = "--reset-offsets --to-earliest --topic orders:0 --dry-run"
+    out, err, code = run(f"{line} --group shares --group waits")
+    assert "'shares' is a share group, not a consumer group" in err
+    assert "waits" in out
+    assert "shares" not in out
+    assert code == 1

@@ -9,7 +9,12 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from coterie.cli.command import Run
-from coterie.cli.groups.selection import NO_GROUP, leave_out, selection_failures
+from coterie.cli.groups.selection import (
+    NO_GROUP,
+    leave_out,
+    left_out_note,
+    selection_failures,
+)
 from coterie.cli.output.outcome import (
     Column,
     Failure,
@@ -29,7 +34,7 @@ from coterie.client.admin.groups import (
     GroupType,
     MemberDescription,
 )
-from coterie.errors import SettingError
+from coterie.errors import SettingError, UnsupportedGroupType
 from coterie.operations.expiry import expiry_clock
 from coterie.operations.lag import (
     GroupLagReport,
@@ -40,6 +45,7 @@ from coterie.operations.lag import (
 )
 from coterie.operations.lag_rollup import Rollup, RollupBy, roll_up
 from coterie.operations.selection import Condition, Selection, select_groups
+from coterie.types import GroupId
 
 Rows: TypeAlias = tuple[Sequence[Column], Sequence[Item]]
 
@@ -79,6 +85,7 @@ async def lag_outcome(
         report = GroupLagReport(tuple(groups))
     if options.time_lag or options.fail_if_time_lag or is_wide(options):
         report = await with_time_lags(run.admin, report, now_ms=run.io.now_ms())
+    report, unsupported = _without_unsupported(options, report)
     columns, items = make_rows(report)
     failed_items = [each for each in items if each["error"]]
     groups_with_failed_item = {each["group_id"] for each in failed_items}
@@ -93,26 +100,45 @@ async def lag_outcome(
     columns = (*columns, error_column)
     totals = [each.total for each in report.groups if each.total is not None]
     true_conditions = _true_conditions(options, items)
-    failures, left_out = leave_out(
-        options, (*selection_failures(selected), *group_failures)
-    )
+    failures = leave_out(options, (*selection_failures(selected), *group_failures))
     return Outcome(
         schema=schema,
         columns=columns,
         items=filter_rows(items, options, columns),
         failures=tuple(
             each
-            for each in failures
+            for each in failures.kept
             if each.kind != "group" or each.id not in groups_with_failed_item
         ),
         summary={
             "groups": len(report.groups),
             "lag": sum(totals) if totals else None,
         },
-        notes=(*_notes(report), *left_out, *true_conditions),
+        notes=(
+            *_notes(report),
+            *left_out_note([*failures.ids, *unsupported]),
+            *true_conditions,
+        ),
         is_condition_true=bool(true_conditions),
         unit=f"{getattr(options, 'by', 'group')}s",
     )
+
+
+def _without_unsupported(
+    options: argparse.Namespace, report: GroupLagReport
+) -> tuple[GroupLagReport, tuple[GroupId, ...]]:
+    """Return the report without the groups that brokers are too old to describe, unless
+    the command line names them, and their ids."""
+    named = getattr(options, "groups", ())
+    unsupported = tuple(
+        each.group_id
+        for each in report.groups
+        if isinstance(each.error, UnsupportedGroupType) and each.group_id not in named
+    )
+    if not unsupported:
+        return report, ()
+    groups = (each for each in report.groups if each.group_id not in unsupported)
+    return GroupLagReport(tuple(groups)), unsupported
 
 
 def _true_conditions(

@@ -9,6 +9,7 @@ from coterie.cli.groups.selection import (
     NO_GROUP,
     add_selection_options,
     leave_out,
+    left_out_note,
     read_selection,
     selection_failures,
 )
@@ -133,7 +134,7 @@ async def list_members(run: Run) -> Outcome:
         )
     )
     errors = sorted(described.errors.items())
-    failures, left_out = leave_out(
+    others = leave_out(
         run.options,
         (
             *selection_failures(selected),
@@ -169,12 +170,12 @@ async def list_members(run: Run) -> Outcome:
             Column("rack_id", "RACK", is_wide=True, role=Role.ID),
         ),
         items=items,
-        failures=failures,
+        failures=others.kept,
         summary={"groups": len(groups), "members": len(items)},
         notes=(
             *([] if selected.ids else [NO_GROUP]),
             *([f"no active members in {first_names(empty)}"] if empty else []),
-            *left_out,
+            *left_out_note(others.ids),
         ),
     )
 

@@ -13,6 +13,7 @@ from coterie.cli.groups.selection import (
     choose_groups,
     create_file,
     leave_out,
+    left_out_note,
     read_scope,
     read_text,
 )
@@ -81,8 +82,8 @@ async def fetch_offsets(run: Run) -> FetchedOffsets:
     group_failures = (
         Failure.of("group", each, errors[each]) for each in sorted(errors)
     )
-    failures, notes = leave_out(run.options, (*chosen.failures, *group_failures))
-    return FetchedOffsets(tuple(groups), failures, notes)
+    others = leave_out(run.options, (*chosen.failures, *group_failures))
+    return FetchedOffsets(tuple(groups), others.kept, left_out_note(others.ids))
 
 
 def _declare_listed_partitions(parser: argparse.ArgumentParser) -> None:

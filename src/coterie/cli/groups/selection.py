@@ -185,11 +185,15 @@ def selection_failures(selected: SelectionResult) -> tuple[Failure, ...]:
     )
 
 
-def leave_out(
-    options: argparse.Namespace, failures: Iterable[Failure]
-) -> tuple[tuple[Failure, ...], tuple[str, ...]]:
-    """Return the failures without those of groups whose type does not support the
-    command, and a note about these groups.
+class LeftOut(NamedTuple):
+    """Failures without those of groups that are left out, and the ids of these."""
+
+    kept: tuple[Failure, ...]
+    ids: tuple[GroupId, ...]
+
+
+def leave_out(options: argparse.Namespace, failures: Iterable[Failure]) -> LeftOut:
+    """Leave out the failures of groups whose type does not support the command.
 
     A share group must not fail a command about all groups; a group that the command
     line names keeps its failure.
@@ -201,7 +205,7 @@ def leave_out(
             ids.append(each.id)
         else:
             kept.append(each)
-    return tuple(kept), left_out_note(ids)
+    return LeftOut(tuple(kept), tuple(ids))
 
 
 def left_out_note(ids: Sequence[GroupId]) -> tuple[str, ...]:

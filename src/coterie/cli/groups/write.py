@@ -104,12 +104,12 @@ async def make_change(plan: PlanFunction, run: Run) -> PlannedChange:
         for each in change.planned
         if isinstance(each.error, UnsupportedGroupType) and each.group_id not in named
     ]
-    failures, notes = leave_out(run.options, change.failures)
+    others = leave_out(run.options, change.failures)
     return replace(
         change,
         planned=tuple(each for each in change.planned if each.group_id not in ids),
-        failures=failures,
-        summary="; ".join([change.summary, *left_out_note(ids), *notes]),
+        failures=others.kept,
+        summary="; ".join([change.summary, *left_out_note([*others.ids, *ids])]),
     )
 
 

@@ -29,6 +29,7 @@ from coterie.client.admin.groups import (
     Node,
 )
 from coterie.client.admin.results import (
+    Partial,
     Progress,
     Results,
     api_error,
@@ -106,7 +107,7 @@ class ShareOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class ShareGroupOffsets:
+class ShareGroupOffsets(Partial[TopicPartition]):
     """The positions of one share group.
 
     A partition that it has not read yet is None. One that could not be read is in
@@ -115,6 +116,11 @@ class ShareGroupOffsets:
 
     offsets: Mapping[TopicPartition, ShareOffset | None]
     errors: Mapping[TopicPartition, CoterieError] = field(default_factory=dict)
+
+    def all(self) -> Mapping[TopicPartition, ShareOffset | None]:
+        """Return every position. Raises the first partition's error, if any."""
+        self.raise_any()
+        return self.offsets
 
     def as_commits(self, *, with_epochs: bool) -> GroupOffsets:
         """Return the start offsets in the form of committed offsets. Without epochs,

@@ -25,6 +25,7 @@ from coterie.operations.lag import (
     GroupLag,
     PartitionLag,
     group_lag,
+    lag_position,
 )
 from coterie.operations.selection import Selection, SelectionResult, select_groups
 from coterie.operations.time_lag import LagPosition, TimeLag, TimeLagMethod
@@ -213,10 +214,7 @@ def _rows(group: GroupLag, topics: TopicFilter) -> dict[TopicPartition, _Row]:
     for row in group.rows:
         at = row.topic_partition
         if at is not None and at not in rows and at.topic in topics:
-            position: LagPosition | None = None
-            if row.lag and row.log_end is not None:
-                position = LagPosition(at, row.log_end - row.lag, row.log_end)
-            rows[at] = _Row(row, position)
+            rows[at] = _Row(row, lag_position(row) if row.lag else None)
     return rows
 
 
