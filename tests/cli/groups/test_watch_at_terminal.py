@@ -94,7 +94,7 @@ def test_keys_are_read_and_q_restores_the_terminal(terminal: Terminal) -> None:
     assert terminal.settings == terminal.before
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGQUIT"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_signal_restores_the_terminal_and_ends_the_process(
     terminal: Terminal, name: str
 ) -> None:
