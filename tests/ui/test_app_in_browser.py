@@ -134,6 +134,8 @@ def test_a_reset_is_previewed_applied_and_undone(
     tab.click("#change button[type=submit]")
     tab.until_text("#change .summary", "2 offsets of 1 group. Nothing is written yet.")
     assert "orders\t0\t4\t0\t−4\t10" in tab.text("#change tbody")
+    tab.press("Enter")  # a second Enter confirms nothing
+    assert "Nothing is written yet." in tab.text("#change .summary")
     assert kafka.groups["billing"].lag == 10
     tab.click("#change .buttons .main")
     tab.until_text("#change .summary", "Done: 1 group.")

@@ -46,7 +46,7 @@ HISTORY_MAX: Final = 150
 QUEUE_MAX: Final = 16
 """The messages that wait for a page, before it gets a snapshot instead."""
 _KEEP_ALIVE_S: Final = 10.0
-_SHARE_MAX: Final = 4
+_SHARE_MAX: Final = 2
 """A measurement is followed by a pause of this many times its duration, if that is
 longer than the interval: a large cluster is measured less often."""
 
@@ -100,6 +100,7 @@ class LiveGroups:
         self._groups: dict[GroupId, PolledGroup] = {}
         self._history: dict[GroupId, deque[int | None]] = {}
         self._samples = 0
+        self._period_ms = round(interval_s * 1000)
         self._measured_ms: int | None = None
         self._error: str | None = None
         self._notes: list[str] = []
@@ -179,7 +180,9 @@ class LiveGroups:
             started = time.monotonic()
             try:
                 await self.measure()
-                pause_s = max(pause_s, (time.monotonic() - started) * _SHARE_MAX)
+                took_s = time.monotonic() - started
+                pause_s = max(pause_s, took_s * _SHARE_MAX)
+                self._period_ms = round((took_s + pause_s) * 1000)
             except CoterieError as error:
                 self._fail(str(error))
             except Exception:
@@ -279,7 +282,6 @@ class LiveGroups:
             {
                 "kind": "snapshot",
                 "cluster": self._cluster,
-                "interval_ms": round(self._interval_s * 1000),
                 "history_max": HISTORY_MAX,
                 "groups": list(self._rows.values()),
                 "histories": histories,
@@ -292,6 +294,7 @@ class LiveGroups:
             "now_ms": self._now_ms(),
             "measured_ms": self._measured_ms,
             "samples": self._samples,
+            "period_ms": self._period_ms,
             "error": self._error,
             "notes": self._notes,
         }

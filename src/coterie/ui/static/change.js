@@ -91,13 +91,16 @@ export class ChangeDialog {
     } catch (error) {
       return this.#fail(title, error.message, back);
     }
-    const apply = h("button", { type: "button", class: request.action === "delete" ? "danger main" : "main", autofocus: true,
+    // The focus is on the summary: a key that is pressed too long confirms nothing.
+    const apply = h("button", { type: "button", class: request.action === "delete" ? "danger main" : "main",
       onclick: () => this.#apply(found.preview, title) }, verb);
     const summary = found.preview === null
-      ? found.errors.length ? "Nothing can be written." : "Nothing would change: the offsets are there already."
+      ? found.errors.length ? "Nothing can be written."
+        : found.rows_total ? "Nothing would change: the offsets are there already."
+        : "Nothing to change: the group has no committed offsets."
       : `${plural(found.offsets, "offset")} of ${plural(found.groups, "group")}. Nothing is written yet.`;
     this.#show(
-      this.#title(title), h("p", { class: "summary" }, summary), errorList(found.errors), rowTable(found),
+      this.#title(title), h("p", { class: "summary", tabindex: "-1", autofocus: true }, summary), errorList(found.errors), rowTable(found),
       h("div", { class: "buttons" },
         back && h("button", { type: "button", onclick: back }, "Back"),
         this.#close(found.preview === null ? "Close" : "Cancel"),

@@ -82,7 +82,7 @@ export class Details {
       return;
     }
     drawSpark(chart.firstChild, row.history, ...SPARK, this.store.historyMax);
-    const span = (row.history.length - 1) * this.store.intervalMs;
+    const span = (row.history.length - 1) * this.store.periodMs;
     setText(chart.lastChild, `lag ${number(row.lag)}${span > 0 ? ` · over ${duration(span)}` : ""}`);
     error.hidden = row.error === null;
     setText(error, visible(row.error ?? ""));

@@ -7,7 +7,7 @@ export class Store {
   notes = [];
   error = null;
   measuredMs = null;
-  intervalMs = 2000;
+  periodMs = 2000;
   historyMax = 150;
   samples = -1;
   offsetMs = 0;
@@ -18,12 +18,13 @@ export class Store {
   }
 
   get isStale() {
-    return this.measuredMs !== null && this.now() - this.measuredMs > Math.max(10000, 4 * this.intervalMs);
+    return this.measuredMs !== null && this.now() - this.measuredMs > Math.max(10000, 3 * this.periodMs);
   }
 
   take(message) {
     this.offsetMs = message.now_ms - Date.now();
     this.measuredMs = message.measured_ms;
+    this.periodMs = message.period_ms;
     this.error = message.error;
     this.notes = message.notes;
     if (message.kind === "snapshot") this.#takeSnapshot(message);
@@ -33,7 +34,6 @@ export class Store {
 
   #takeSnapshot(message) {
     this.cluster = message.cluster;
-    this.intervalMs = message.interval_ms;
     this.historyMax = message.history_max;
     this.samples = message.samples;
     this.groups = new Map();
