@@ -180,16 +180,17 @@ def test_a_unit_may_have_several_items() -> None:
 def test_failures_with_equal_messages_share_a_line() -> None:
     failures = (
         *(Failure("group", f"g{n}", "GONE", "there is no group") for n in range(200)),
-        *(Failure("group", f"h{n}", "LOADING", f"try h{n} later") for n in range(2)),
-        Failure("node", "2", "LOADING", "try h0 later"),
+        *(Failure("group", f"h-{n}", "LOADING", f"try h-{n} later") for n in range(2)),
+        *(Failure("node", f"{n}", "LOADING", f"try {n} later") for n in range(2)),
     )
     assert error_lines(
         Outcome(schema="s", columns=(), items=(), failures=failures)
     ) == [
         "error: 200 groups (g0, g1, g2, g3, g4 and 195 more): GONE: there is no group",
-        "error: 2 groups (h0, h1): LOADING: try ... later",
-        "error: node 2: LOADING: try h0 later",
-        "ok=0 failed=203 (groups and nodes)",
+        "error: 2 groups (h-0, h-1): LOADING: try ... later",
+        "error: node 0: LOADING: try 0 later",
+        "error: node 1: LOADING: try 1 later",
+        "ok=0 failed=204 (groups and nodes)",
     ]
 
 
