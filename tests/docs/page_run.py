@@ -7,7 +7,8 @@ A block is a fence with a language, and maybe a title:
   page, runs these tests.
 - ```console: `$ command` and its output. `...` stands for text that varies; the number
   of spaces between words is not compared. `[exit code N]` ends the output of a command
-  that fails. `coterie serve` stays in the background until the end of the page.
+  that fails. `coterie serve` and `coterie groups export` stay in the background until
+  the end of the page.
 - ```bash: run by bash, must succeed.
 - ```toml, ```json: must parse. ```text title="output": the output of the block before.
 - with a title, other languages too are files of the reader's directory.
@@ -37,7 +38,7 @@ from tests.support.server_process import ServerProcess
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 COMMAND_S = 500.0
-READY = re.compile(r"coterie ready on (\S+)")
+READY = re.compile(r"coterie ready on (?:http://)?(\S+)")
 CONTROL = re.compile(r"coterie control on http://(\S+)")
 ADDRESS = re.compile(r"(?:127\.0\.0\.1|localhost|kafka\.example):9\d{3}")
 FENCE = re.compile(
@@ -214,7 +215,8 @@ class PageRun:
     def _command(self, command: Command) -> None:
         words = shlex.split(command.line, comments=True)
         self._tests_ran |= "pytest" in words
-        if words[:2] == ["coterie", "serve"]:
+        is_exporter = words[:3] == ["coterie", "groups", "export"]
+        if words[:2] == ["coterie", "serve"] or (is_exporter and "--once" not in words):
             self._serve(command)
         elif words[0] == "unset":
             for name in words[1:]:

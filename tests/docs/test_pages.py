@@ -21,6 +21,7 @@ RUN = ("index.md", "tutorial.md", "guides/*.md", "testing/*.md")
 CLUSTER = "kafka.example:9092"
 """The address of the reader's own cluster, which a page does not start."""
 CLUSTERS: Mapping[str, Callable[[str], None]] = {
+    "guides/alert-on-lag.md": shop,
     "guides/find-what-lags.md": shop,
     "guides/reset-a-group.md": shop,
     "guides/ask-the-log.md": shop,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -187,6 +189,19 @@ def test_both_formats_have_the_same_samples(names: Names) -> None:
     for each in (plain, openmetrics):
         del each[next(name for name in each if name.endswith("poll_time_ms"))]
     assert plain == openmetrics
+
+
+def test_the_documentation_names_every_metric() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "monitoring.md").read_text("utf-8")
+    table = page.partition("## Consumer groups of any cluster")[2]
+    for names in NAMES.values():
+        for family in FAMILIES:
+            name = names.of(family)
+            short = re.sub(
+                r"^(kafka_consumergroup|kminion_kafka_consumer)_group_", "_", name
+            )
+            poll_time = "poll_time_ms" in name
+            assert f"`{name}`" in table or f"{short}`" in table or poll_time, name
 
 
 @pytest.mark.parametrize("names", NAMES.values())

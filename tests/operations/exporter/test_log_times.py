@@ -82,6 +82,16 @@ def test_one_query_a_partition_and_round_serves_all_groups_on_it() -> None:
     assert abs(lag.ms - 5_000_000) <= lag.error_ms
 
 
+def test_queries_end_when_the_positions_are_accurate() -> None:
+    admin = FakeAdmin(logs={T0: FakeLog.of(0, 1_000, step_ms=10_000)})
+    times = ends_added((1_000, 10_000_000))
+    for _ in range(10):
+        refined(times, admin, 10_000_000, *range(990))
+    admin.calls.clear()
+    refined(times, admin, 10_000_000, *range(990))
+    assert not admin.calls
+
+
 def test_accurate_positions_are_not_queried() -> None:
     admin = FakeAdmin(logs={T0: FakeLog.of(0, 200)})
     refined(ends_added((100, 0), (200, 30_000)), admin, 40_000, 150)

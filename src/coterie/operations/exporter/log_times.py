@@ -51,17 +51,7 @@ _NO_LAG: Final = TimeLag(0, TimeLagMethod.EXACT, 0)
 class _Query(NamedTuple):
     position: LagPosition
     is_unknown: bool
-    error_ms: int
-
-
-class _Bounds(NamedTuple):
-    """The earliest, the likely and the latest timestamp of a record (ms)."""
-
-    low_ms: int
-    guess_ms: int
-    high_ms: int
-    is_record: bool
-    """Whether the record itself was queried."""
+    gain_ms: int
 
 
 class LogTimes:
@@ -94,12 +84,12 @@ class LogTimes:
         if position.next_offset >= position.end:
             return _NO_LAG
         points = self._logs.get(position.partition)
-        bounds = points and points.bounds(position.next_offset)
-        if not bounds:
+        bounds = None if points is None else points.bounds(position.next_offset)
+        if bounds is None:
             return _UNKNOWN
-        low_ms, guess_ms, high_ms = bounds.low_ms, bounds.guess_ms, bounds.high_ms
+        low_ms, guess_ms, high_ms = bounds
         lag_ms = max(0, now_ms - guess_ms)
-        if bounds.is_record and low_ms == high_ms:
+        if low_ms == high_ms and points and points.has_record(position.next_offset):
             return TimeLag(lag_ms, TimeLagMethod.EXACT, 0)
         error_ms = max(guess_ms - low_ms, high_ms - guess_ms)
         return TimeLag(lag_ms, TimeLagMethod.INTERPOLATED, error_ms)
@@ -122,16 +112,24 @@ class LogTimes:
             ]
             if not queries:
                 break
-            queries.sort(key=lambda each: (not each.is_unknown, -each.error_ms))
+            queries.sort(key=lambda each: (not each.is_unknown, -each.gain_ms))
             wanted = [each.position for each in queries[:FETCHES_MAX]]
             found = await time_lags(admin, wanted, now_ms=now_ms)
-            waiting = {
-                each.position.partition: waiting[each.position.partition]
-                for each in queries
-                if self._learn(each.position, found.get(each.position), now_ms)
-            }
-            for own in waiting.values():
-                lags.update((each, self.time_lag(each, now_ms)) for each in own)
+            open_logs: dict[TopicPartition, list[LagPosition]] = {}
+            for query in queries:
+                at = query.position.partition
+                if not self._learn(query.position, found.get(query.position), now_ms):
+                    continue
+                own = open_logs[at] = waiting[at]
+                if query.position in found:
+                    # Only positions between the points beside the new one change.
+                    low, high = self._logs[at].around(query.position.next_offset)
+                    lags.update(
+                        (each, self.time_lag(each, now_ms))
+                        for each in own
+                        if low <= each.next_offset < high
+                    )
+            waiting = open_logs
         return lags
 
     def _learn(self, position: LagPosition, lag: TimeLag | None, now_ms: int) -> bool:
@@ -153,19 +151,25 @@ class LogTimes:
         self, positions: Iterable[LagPosition], lags: Mapping[LagPosition, TimeLag]
     ) -> _Query | None:
         """Return the query of the first position with an unknown time lag, or else of
-        the one with the greatest error; None when all are accurate enough."""
+        the one whose timestamp halves the largest error best; None when all are
+        accurate enough."""
         unknown: LagPosition | None = None
         worst: LagPosition | None = None
-        worst_ms = 0
+        worst_ms = -1
         for each in positions:
             lag = lags[each]
             if lag.ms is None or lag.error_ms is None:
                 if unknown is None or each.next_offset < unknown.next_offset:
                     unknown = each
-            elif lag.error_ms > worst_ms and lag.error_ms > max(
-                2 * self._interval_ms, lag.ms // _TOLERANCE_SHARE
-            ):
-                worst, worst_ms = each, lag.error_ms
+            elif lag.error_ms > max(2 * self._interval_ms, lag.ms // _TOLERANCE_SHARE):
+                # The middle of two points, not a position beside one of them, whose
+                # error is greater: their distance would remain.
+                low_ms, guess_ms, high_ms = self._logs[each.partition].bounds(
+                    each.next_offset
+                ) or (0, 0, 0)
+                gain_ms = min(guess_ms - low_ms, high_ms - guess_ms)
+                if gain_ms > worst_ms:
+                    worst, worst_ms = each, gain_ms
         if unknown is not None:
             return _Query(unknown, True, 0)
         return None if worst is None else _Query(worst, False, worst_ms)
@@ -221,20 +225,36 @@ class _Points:
         for column in (self.offsets, self.before, self.after, self.own_high):
             del column[dropped]
 
-    def bounds(self, offset: LogOffset) -> _Bounds | None:
-        """Return the bounds of the record at an offset; None when it is older than the
-        points, or not written yet."""
+    def around(self, offset: LogOffset) -> tuple[LogOffset, LogOffset]:
+        """Return the offsets of the points before and after an offset that is one."""
+        index = bisect_left(self.offsets, offset)
+        low = self.offsets[max(0, index - 1)]
+        return low, self.offsets[min(len(self.offsets) - 1, index + 1)]
+
+    def has_record(self, offset: LogOffset) -> bool:
+        """Return whether the record at an offset was queried."""
+        index = bisect_left(self.offsets, offset)
+        return (
+            index < len(self.offsets)
+            and self.offsets[index] == offset
+            and self.own_high[index] != _NO_RECORD
+        )
+
+    def bounds(self, offset: LogOffset) -> tuple[int, int, int] | None:
+        """Return the earliest, the likely and the latest timestamp of the record at an
+        offset; None when it is older than the points, or not written yet."""
         index = bisect_right(self.offsets, offset) - 1
         if index < 0:
             return None
-        low_ms = self.after[index]
-        if self.offsets[index] == offset and self.own_high[index] != _NO_RECORD:
-            high_ms = max(low_ms, self.own_high[index])
-            return _Bounds(low_ms, (low_ms + high_ms) // 2, high_ms, True)
+        first, low_ms = self.offsets[index], self.after[index]
+        if first == offset and (own_ms := self.own_high[index]) != _NO_RECORD:
+            high_ms = max(low_ms, own_ms)
+            return low_ms, (low_ms + high_ms) // 2, high_ms
         if index + 1 == len(self.offsets):
             return None
         high_ms = max(low_ms, self.before[index + 1])
-        first, last = self.offsets[index], self.offsets[index + 1]
         # Records are assumed to be evenly distributed between two points.
-        share_ms = (offset - first) * (high_ms - low_ms) // (last - first)
-        return _Bounds(low_ms, low_ms + share_ms, high_ms, False)
+        share_ms = (
+            (offset - first) * (high_ms - low_ms) // (self.offsets[index + 1] - first)
+        )
+        return low_ms, low_ms + share_ms, high_ms
