@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from coterie.client.admin.groups import GroupState
+from coterie.client.admin.groups import GroupState, GroupType
+from coterie.client.admin.results import Results
+from coterie.client.admin.share_groups import ShareGroupOffsets, ShareOffset
 from coterie.errors import ApiError, ConnectionLost
 from coterie.operations.exporter.poll import (
     Poll,
@@ -17,7 +19,7 @@ from coterie.operations.exporter.poll import (
     error_name,
 )
 from coterie.operations.selection import Selection
-from coterie.types import TopicPartition
+from coterie.types import GroupId, TopicPartition
 from coterie.wire.error_codes import ErrorCode
 from tests.operations.fake_admin import FakeLog, group, member
 
@@ -144,6 +146,23 @@ def test_records_between_polls_have_time_lags_without_queries() -> None:
     part = poll.groups[1].partitions[0]
     assert (part.lag.lag, part.time_lag and part.time_lag.ms) == (30, 30_000)
     assert "record_times" not in admin.calls
+
+
+class SharingAdmin(ExportedAdmin):
+    """A cluster with the share group "orders", which has acknowledged some records."""
+
+    async def list_share_groups_offsets(
+        self, *_: object, **__: object
+    ) -> Results[GroupId, ShareGroupOffsets]:
+        return Results({"orders": ShareGroupOffsets({T0: ShareOffset(40, 0, 7)})})
+
+
+def test_the_lag_of_a_share_group_starts_at_its_start_offset() -> None:
+    admin = SharingAdmin(logs={T0: FakeLog.of(0, 100)})
+    admin.add(group("orders", type=GroupType.SHARE, protocol_type="share"))
+    [polled_group] = polled(admin).groups
+    [part] = polled_group.partitions
+    assert (part.lag.lag, part.time_lag and part.time_lag.ms) == (7, 60_000)
 
 
 def test_error_names_are_codes_or_classes() -> None:
