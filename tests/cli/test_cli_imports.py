@@ -69,6 +69,10 @@ def address() -> Iterator[str]:
         ["groups", "list", "--help"],
         ["groups", "watch", "--help"],
         ["topics", "consumers", "--help"],
+        ["topics", "configs", "set", "--help"],
+        ["topics", "records", "produce", "--help"],
+        ["topics", "records", "read", "--help"],
+        ["cluster", "health", "--help"],
         ["completion", "bash"],
     ],
 )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from coterie.cli.main import main
+from coterie.cli.topics import stdin_lines
 from coterie.client.admin.log_offsets import LATEST
 from coterie.client.sync import SyncAdmin
 from coterie.types import TopicPartition
@@ -164,6 +165,16 @@ def test_a_wrong_line_ends_the_input(
     (error,) = document["errors"]
     assert error["message"].startswith("line 2: it has no separator ':'")
     assert document["summary"]["records"] == 1
+
+
+def test_a_record_that_is_too_long_ends_the_input(
+    records: ServerShell, topic: str, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdin_lines, "_RECORD_BYTES_MAX", 10)
+    feed(b"short\n" + b"x" * 11)
+    document = json.loads(records(f"produce {topic} --output json", code=1))
+    assert [each["records"] for each in document["items"]] == [1]
+    assert "stdin has a record of more than" in document["errors"][0]["message"]
 
 
 def test_a_partition_that_does_not_exist_is_an_error(

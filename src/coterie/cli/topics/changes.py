@@ -7,8 +7,7 @@ brokers validated the change where Kafka can (`validate_only`).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from coterie.cli.command import EXECUTE_HINT
 
@@ -22,8 +21,7 @@ TopicErrors: TypeAlias = "Mapping[TopicName, CoterieError]"
 TOPICS_PER_REQUEST: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class TopicChange:
+class TopicChange(NamedTuple):
     """A change of some topics, with one row or several for each."""
 
     columns: Sequence[Column]

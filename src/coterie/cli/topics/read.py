@@ -6,7 +6,6 @@ import argparse
 import json
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -157,14 +156,14 @@ def read_records(options: argparse.Namespace) -> int:
     return run_on_cluster(options, _read)
 
 
-@dataclass(slots=True)
 class _Range:
-    """The offsets to read, and what is to be said about them."""
+    """The offsets to read, with failures of partitions and notes."""
 
-    starts: dict[TopicPartition, LogOffset] = field(default_factory=dict)
-    ends: dict[TopicPartition, LogOffset] = field(default_factory=dict)
-    failures: list[Failure] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.starts: dict[TopicPartition, LogOffset] = {}
+        self.ends: dict[TopicPartition, LogOffset] = {}
+        self.failures: list[Failure] = []
+        self.notes: list[str] = []
 
 
 async def _read(run: Run) -> Outcome | Exit:
@@ -365,6 +364,8 @@ class _Printer:
     def finish(self, chosen: _Range) -> Outcome | Exit:
         """Return the outcome of collected records; write the failures and notes of
         streamed ones and return the exit code."""
+        from dataclasses import replace
+
         from coterie.cli.output.emit import render, stderr_lines, write
         from coterie.cli.output.outcome import printable
 
