@@ -26,6 +26,7 @@ from .kafka import JARS, START_S, GroupCommand, java_command
 pytestmark = pytest.mark.slow
 
 _SHARE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+_SHARE_TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 _WAIT_S = 60
 
 
@@ -126,6 +127,27 @@ def test_the_lag_of_a_share_group_is_what_it_has_not_acknowledged(
     assert all(each["time_lag_ms"] > 0 for each in lagging)
     assert all(each["committed_offset"] is None for each in described)
     assert sum(6 // 2 - each["start_offset"] for each in described) >= 2
+
+
+def test_a_share_group_is_described_as_by_kafkas_own_tool(
+    bootstrap: str, groups: Groups, group: str, topic: str
+) -> None:
+    places = [f"{topic}:0=1", f"{topic}:1=3"]
+    make_empty(join_share_group, bootstrap, group, topic)
+    groups.items("offsets", "set", group, *places, execute=True)
+    command = [*java_command(Path(os.environ[JARS]), "error"), _SHARE_TOOL]
+    command += [f"--bootstrap-server={bootstrap}", "--describe", f"--group={group}"]
+    text = subprocess.run(
+        command, check=True, timeout=_WAIT_S, capture_output=True, text=True
+    ).stdout
+    theirs = [line.split() for line in text.splitlines() if line.startswith(group)]
+    keys = ("group_id", "topic", "partition", "start_offset", "lag")
+    ours = [
+        [str(each[key]) for key in keys] for each in groups.items("describe", group)
+    ]
+    assert (
+        ours == theirs == [[group, topic, "0", "1", "2"], [group, topic, "1", "3", "0"]]
+    )
 
 
 def test_start_offsets_are_set_reset_deleted_and_restored(

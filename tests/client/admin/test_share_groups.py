@@ -171,15 +171,13 @@ async def test_a_streams_group_is_described_with_topology_and_tasks() -> None:
 async def test_groups_of_all_types_are_described_in_one_call() -> None:
     async with coordinators() as scripted, scripted.admin() as admin:
         scripted.consumer_groups = {"consumer-1"}
-        wanted = ["share-1", "consumer-1", "streams-1", "gone"]
+        wanted = ["share-1", "consumer-1", "streams-1"]
         described = await admin.describe_groups(wanted)
         asked = scripted.asked(share.ShareGroupDescribeRequest)
     types = [each.type for each in described.values.values()]
     assert types == [GroupType.SHARE, GroupType.CONSUMER, GroupType.STREAMS]
-    error = described.errors["gone"]
-    assert isinstance(error, ApiError)
-    assert error.code is NOT_FOUND
-    assert [each.group_ids for each in asked] == [["share-1", "gone"]]
+    assert not described.errors
+    assert [each.group_ids for each in asked] == [["share-1"]]
 
 
 async def test_a_broker_that_cannot_describe_share_groups_is_named() -> None:
@@ -191,6 +189,30 @@ async def test_a_broker_that_cannot_describe_share_groups_is_named() -> None:
     assert isinstance(error, UnsupportedGroupType)
     assert "cannot describe" in str(error)
     assert "ShareGroupDescribe" in str(error)
+
+
+async def test_a_group_of_an_unknown_type_is_not_missing() -> None:
+    async with coordinators() as scripted, scripted.admin() as admin:
+        described = await admin.describe_groups(["newer-1"])
+    assert isinstance(described.errors["newer-1"], UnsupportedGroupType)
+
+
+async def test_a_missing_group_is_missing_for_every_type() -> None:
+    def none(request: Any) -> DescribeGroupsResponse:
+        text = "Group gone not found."
+        return DescribeGroupsResponse(
+            groups=[
+                DescribedGroup(group_id=each, error_code=NOT_FOUND, error_message=text)
+                for each in request.groups
+            ]
+        )
+
+    async with coordinators() as scripted, scripted.admin() as admin:
+        scripted.brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = none
+        described = await admin.describe_groups(["gone"])
+    error = described.errors["gone"]
+    assert isinstance(error, ApiError)
+    assert error.code is NOT_FOUND
 
 
 async def test_an_error_of_a_share_group_is_its_own() -> None:

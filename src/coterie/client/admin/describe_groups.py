@@ -164,11 +164,11 @@ class _Describe:
             except UnsupportedByBroker as error:
                 too_old.append(str(error))
         for each in ids:
-            has_other_type = str(errors[each]).endswith(_NOT_CLASSIC)
-            if too_old and has_other_type and each not in described:
+            if each not in described and str(errors[each]).endswith(_NOT_CLASSIC):
+                why = "; ".join(too_old) or "it returns no description of any type"
                 described[each] = UnsupportedGroupType(
-                    f"group {each} is a share or streams group, which this broker "
-                    f"cannot describe: {'; '.join(too_old)}"
+                    f"group {each} is not of the classic or the consumer protocol, and "
+                    f"this broker cannot describe it: {why}"
                 )
         return described
 
