@@ -18,7 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from coterie.operations.apply import OnResult, apply_items, check_items
-    from coterie.operations.current_groups import CurrentGroup, read_current_groups
+    from coterie.operations.current_groups import (
+        CurrentGroup,
+        read_current_groups,
+        refuse_active,
+    )
     from coterie.operations.expiry import (
         ExpiryClock,
         expiry_clock,
@@ -118,6 +122,7 @@ _MODULES: Final = {
     "coterie.operations.current_groups": (
         "CurrentGroup",
         "read_current_groups",
+        "refuse_active",
     ),
     "coterie.operations.expiry": (
         "ExpiryClock",
@@ -287,6 +292,7 @@ __all__ = [
     "read_offsets_file",
     "read_plan",
     "read_snapshot",
+    "refuse_active",
     "resolve_partitions",
     "roll_up",
     "select_groups",
