@@ -8,7 +8,12 @@ import pytest
 
 from coterie.errors import SettingError
 from coterie.wire.api import ADVERTISED, ApiKey, api_of
-from coterie.wire.releases import closest_release, load_release, release_names
+from coterie.wire.releases import (
+    closest_release,
+    first_release,
+    load_release,
+    release_names,
+)
 from coterie.wire.schema import Versions
 from tools import kafka_releases
 
@@ -162,3 +167,11 @@ def test_a_newer_broker_has_the_newest_release_and_a_plus() -> None:
     produce = shipped[0]
     shipped[0] = Versions(produce.low, produce.high + 1)
     assert closest_release(shipped) == f"{newest}+"
+
+
+def test_the_first_release_with_a_version_is_named() -> None:
+    assert first_release(ApiKey.OFFSET_DELETE, 0) == "2.4"
+    assert first_release(ApiKey.LIST_TRANSACTIONS, 0) == "3.0"
+    assert first_release(ApiKey.LIST_TRANSACTIONS, 1) == "3.8"
+    assert first_release(ApiKey.LIST_TRANSACTIONS, 99) is None
+    assert first_release(ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT, 0) is None

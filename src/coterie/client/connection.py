@@ -179,7 +179,10 @@ class BrokerConnection(asyncio.Protocol):
         name = request.__name__.removesuffix("Request")
         served = self._versions.get(request.API_KEY)
         if served is None:
-            raise UnsupportedByBroker(f"{self.address} does not serve {name}")
+            raise UnsupportedByBroker(
+                f"{self.address} does not serve {name}"
+                + _since(request.API_KEY, max(request.VERSIONS.low, wanted.low))
+            )
         ours = request.VERSIONS
         high = min(served.high, ours.high, wanted.high)
         if high < max(served.low, ours.low, wanted.low):
@@ -187,6 +190,7 @@ class BrokerConnection(asyncio.Protocol):
             raise UnsupportedByBroker(
                 f"{self.address} serves {name} {served.low} to {served.high}; "
                 f"{low} to {min(ours.high, wanted.high)} is needed"
+                + (_since(request.API_KEY, low) if served.high < low else "")
             )
         return high
 
@@ -496,6 +500,15 @@ class BrokerConnection(asyncio.Protocol):
             if not pending.future.done():
                 pending.future.set_exception(_error_of_others(error))
         self._in_flight.clear()
+
+
+def _since(api_key: int, version: int) -> str:
+    """Return what an operator can do about a version that a broker does not serve."""
+    # Imported here, because few commands meet an old broker.
+    from coterie.wire.releases import first_release
+
+    release = first_release(api_key, version)
+    return f" (Kafka {release} or newer)" if release else ""
 
 
 def _reason(error: Exception) -> str:

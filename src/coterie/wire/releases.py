@@ -122,6 +122,16 @@ def closest_release(versions: Mapping[int, Versions]) -> str:
     return f"{closest}+" if is_newest and newer else closest
 
 
+def first_release(api_key: int, version: int) -> str | None:
+    """Return the first known release that serves an API in a version or a later one;
+    None when no release does."""
+    names, rows = _table()
+    for name, cell in zip(names, rows.get(api_key, ()), strict=False):
+        if cell != _NONE and Versions.parse(cell).high >= version:
+            return name
+    return None
+
+
 def _known_name(name: str, names: tuple[str, ...]) -> str:
     parts = name.strip().split(".")
     if parts == ["0", "11"]:
