@@ -22,6 +22,7 @@ from coterie.errors import (
     UnsupportedByBroker,
 )
 from coterie.wire.api import ApiKey
+from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.create_topics import (
     CreatableTopicResult,
@@ -32,6 +33,11 @@ from coterie.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+)
+from coterie.wire.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
 )
 from coterie.wire.messages.metadata import MetadataRequest
 from coterie.wire.schema import Versions
@@ -182,14 +188,48 @@ async def test_the_brokers_error_message_is_included() -> None:
         assert str(results.errors["t"]) == text
 
 
-async def test_brokers_before_kafka_2_4_require_a_partition_count() -> None:
+def broker_settings(**settings: str) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(
+                resource_type=ConfigResourceType.BROKER,
+                resource_name="1",
+                configs=[
+                    DescribeConfigsResourceResult(
+                        name=name.replace("_", "."), value=value
+                    )
+                    for name, value in settings.items()
+                ],
+            )
+        ]
+    )
+
+
+async def test_numbers_are_those_of_the_controller_before_kafka_2_4() -> None:
+    async with ScriptedCluster() as nodes:
+        [broker] = nodes.brokers
+        broker.versions[ApiKey.CREATE_TOPICS] = Versions(0, 3)
+        broker.answers[ApiKey.CREATE_TOPICS] = lambda _: created()
+        found = broker_settings(num_partitions="7", default_replication_factor="3")
+        broker.answers[ApiKey.DESCRIBE_CONFIGS] = lambda _: found
+        cluster = nodes.client()
+        (await create_topics(cluster, [NewTopic("t")])).all()
+        (await create_topics(cluster, [NewTopic("t", 2)])).all()
+        requests = broker.asked_of(CreateTopicsRequest)
+    numbers = [
+        (topic.num_partitions, topic.replication_factor)
+        for request in requests
+        for topic in request.topics
+    ]
+    assert numbers == [(7, 3), (2, 3)]
+
+
+async def test_assigned_replicas_need_no_numbers_before_kafka_2_4() -> None:
     async with ScriptedCluster() as nodes:
         [broker] = nodes.brokers
         broker.versions[ApiKey.CREATE_TOPICS] = Versions(0, 3)
         broker.answers[ApiKey.CREATE_TOPICS] = lambda _: created()
         cluster = nodes.client()
-        with pytest.raises(UnsupportedByBroker, match="CreateTopics 0 to 3"):
-            await create_topics(cluster, [NewTopic("t")])
         placed = NewTopic("t", 1, 1, assignments={0: [1]})
         results = await create_topics(cluster, [placed])
         assert results.one("t") == CreatedTopic("t")

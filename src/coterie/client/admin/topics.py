@@ -17,12 +17,14 @@ from coterie.client.admin.calls import (
     backoff_s,
     broker_timeout_ms,
     call_controller,
+    describe_cluster,
 )
 from coterie.client.admin.leaders import UNKNOWN_TRIES, topics_of
 from coterie.client.admin.results import Results, api_error, results_of
 from coterie.client.cluster import Cluster
-from coterie.errors import ApiError, CoterieError
+from coterie.errors import ApiError, CoterieError, UnsupportedByBroker
 from coterie.types import TopicId, TopicName, TopicPartition
+from coterie.wire.configs import ConfigResourceType
 from coterie.wire.error_codes import ErrorCode
 from coterie.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -48,8 +50,8 @@ from coterie.wire.schema import VERSION_MAX, ZERO_UUID, Versions
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create. The broker chooses the values that are None (Kafka 2.4 and
-    later).
+    """A topic to create. The broker chooses the values that are None; for a broker
+    before Kafka 2.4 the client takes them from the controller's settings.
     """
 
     name: TopicName
@@ -105,6 +107,7 @@ _BROKER_DEFAULT: Final = -1
 _DEFAULTS_SINCE: Final = 4
 """The first version of CreateTopics in which the broker chooses the numbers of
 partitions and replicas (KIP-464)."""
+_NUMBER_SETTINGS: Final = ("num.partitions", "default.replication.factor")
 
 
 async def describe_topics(
@@ -148,18 +151,29 @@ async def create_topics(
         timeout_ms=broker_timeout_ms(cluster.options),
         validate_only=validate_only,
     )
-    needs_defaults = any(
-        each.num_partitions < 0 or each.replication_factor < 0
+
+    async def send(least: int) -> CreateTopicsResponse:
+        return await call_controller(
+            cluster,
+            request,
+            CreateTopicsResponse,
+            lambda response: (topic.error_code for topic in response.topics),
+            wanted=Versions(least, VERSION_MAX),
+        )
+
+    incomplete = [
+        each
         for each in request.topics
         if not each.assignments
-    )
-    response = await call_controller(
-        cluster,
-        request,
-        CreateTopicsResponse,
-        lambda response: (topic.error_code for topic in response.topics),
-        wanted=Versions(_DEFAULTS_SINCE if needs_defaults else 0, VERSION_MAX),
-    )
+        and (each.num_partitions < 0 or each.replication_factor < 0)
+    ]
+    try:
+        response = await send(_DEFAULTS_SINCE if incomplete else 0)
+    except UnsupportedByBroker:
+        if not incomplete:
+            raise
+        await _fill_numbers(cluster, incomplete)
+        response = await send(0)
     return results_of(
         (topic.name for topic in wanted),
         {
@@ -226,6 +240,28 @@ async def create_partitions(
             for each in response.results
         },
     )
+
+
+async def _fill_numbers(cluster: Cluster, topics: Iterable[CreatableTopic]) -> None:
+    """Fill in the numbers that a broker before Kafka 2.4 does not choose, from the
+    controller's settings. Raises the error of reading them."""
+    # Imported here: newer brokers do not need it.
+    from coterie.client.admin.configs import ConfigResource, describe_configs
+
+    controller_id = (await describe_cluster(cluster)).controller_id
+    broker = ConfigResource(ConfigResourceType.BROKER, str(controller_id))
+    settings = {
+        each.name: int(each.value or 1)
+        for each in (
+            await describe_configs(cluster, [broker], names=_NUMBER_SETTINGS)
+        ).one(broker)
+    }
+    partitions, replicas = (settings.get(name, 1) for name in _NUMBER_SETTINGS)
+    for each in topics:
+        if each.num_partitions < 0:
+            each.num_partitions = partitions
+        if each.replication_factor < 0:
+            each.replication_factor = replicas
 
 
 def _described(
