@@ -27,7 +27,7 @@ limit_ms = 1000 * int(sys.argv[2] if len(sys.argv) > 2 else 300)
 
 async def main() -> int:
     """Print the alerts; return the exit code."""
-    # Brokers before Kafka 4.0 do not list types: all of their groups are classic.
+    # Brokers before Kafka 3.8 do not list types: all of their groups are classic.
     selection = Selection(excludes=("console-consumer-*",))
     async with AdminClient(bootstrap) as admin:
         selected = await select_groups(admin, selection)

@@ -27,6 +27,8 @@ CLUSTERS: Mapping[str, Callable[[str], None]] = {
     "guides/ask-the-log.md": shop,
     "guides/try-a-topic.md": lambda _: None,
     "guides/clean-up.md": shop_with_trials,
+    "guides/end-a-hanging-transaction.md": shop,
+    "guides/use-it-from-python.md": shop,
     "guides/migrate-a-group.md": shop,
 }
 OTHER_CLUSTER = "kafka.example:9192"
@@ -36,6 +38,7 @@ OTHER_CLUSTERS: Mapping[str, Callable[[str], None]] = {
 SETTINGS = ("--set", "group.initial.rebalance.delay.ms=0")
 NOT_RUN: Mapping[str, int] = {
     "guides/ask-the-log.md": 1,
+    "guides/end-a-hanging-transaction.md": 1,
     "guides/test-your-consumer.md": 1,
     "tutorial.md": 1,
     "testing/index.md": 1,
