@@ -19,11 +19,11 @@ SEEDS ?= 1-10000
 # More arguments for the command behind a target: make test ARGS='-k heartbeat'.
 ARGS ?=
 
-.PHONY: help setup demo test interop differential quick compiled dist check format bench fuzz faults sim mutants conformance docs lock versions spark42 clean
+.PHONY: help setup demo test interop interop-versions differential quick compiled dist check format bench fuzz faults sim mutants conformance docs lock versions spark42 clean
 
 help: ## list these targets
 	@echo 'Coterie: Kafka consumer groups in Python. Start with: make demo'
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## create .venv with Coterie and everything its tests need
 
@@ -48,6 +48,9 @@ test: $(READY) ## run every test, real clients and kill -9 included, in random o
 interop: $(READY) ## run the comparison tests against Apache Kafka from Maven Central
 	@$(BIN)/python -m tests.interop build/kafka -n $(JOBS) $(ARGS)
 	@$(BIN)/python -m tests.differential build/kafka --requests 5000 --allow 4
+
+interop-versions: $(READY) ## run the commands against Kafka 0.11 to 4.3 (ten minutes at most)
+	@timeout 1200 $(BIN)/python -m tests.interop.versions build/kafka-versions $(ARGS)
 
 differential: $(READY) ## send random requests to Apache Kafka and Coterie, compare answers
 	@$(BIN)/python -m tests.differential build/kafka $(ARGS)
