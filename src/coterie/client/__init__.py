@@ -202,7 +202,10 @@ _MODULES: Final = {
         "Progress",
         "Results",
     ),
-    "coterie.client.admin.share_groups": ("ShareGroupOffsets", "ShareOffset"),
+    "coterie.client.admin.share_groups": (
+        "ShareGroupOffsets",
+        "ShareOffset",
+    ),
     "coterie.client.admin.topics": (
         "CreatedTopic",
         "NewTopic",
