@@ -59,7 +59,7 @@ async def add_records(admin: AdminClient, topic: str, numbers: range) -> None:
 
 
 async def check_alert(bootstrap: str, name: str, directory: Path) -> None:
-    """Check that a group with an unread record of 2020 is reported, one at the end not."""
+    """Check that a group with an unread record of 2020 is reported."""
     async with AdminClient(bootstrap) as admin:
         await make_group(admin, f"{name}-late", f"{name}-late", 1)
         await make_group(admin, f"{name}-done", f"{name}-done", 3)
@@ -70,7 +70,7 @@ async def check_alert(bootstrap: str, name: str, directory: Path) -> None:
 
 
 async def check_move(source: str, bootstrap: str, name: str, directory: Path) -> None:
-    """Check a move to a copy that lacks two records, so that its offsets are smaller."""
+    """Check a move to a copy that lacks two records, so its offsets are smaller."""
     async with AdminClient(source) as admin:
         at = await make_group(admin, name, name, 3, records=5)
     async with AdminClient(bootstrap) as admin:
