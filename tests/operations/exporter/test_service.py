@@ -48,7 +48,8 @@ class World:
         self.poller = Poller(self.admin, plan())
 
     def poll(self) -> bool:
-        return asyncio.run(self.exporter.poll(self.poller))
+        asyncio.run(self.exporter.poll_and_log(self.poller))
+        return self.exporter.error is None
 
     def samples(self) -> Samples:
         return Samples.read(content(self.exporter.body()))

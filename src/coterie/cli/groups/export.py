@@ -158,15 +158,12 @@ def _plan(options: argparse.Namespace) -> PollPlan:
 async def _print_once(
     options: argparse.Namespace, plan: PollPlan, exporter: Exporter
 ) -> int:
-    import logging
     import sys
 
     from coterie.cli import connect
     from coterie.cli.output.outcome import printable
     from coterie.operations.exporter.poll import Poller
 
-    # A failed poll is the error of the command; only the trace of a bug is logged.
-    logging.getLogger("coterie.operations.exporter").setLevel(logging.ERROR)
     async with connect.open_admin(options) as admin:
         if not await exporter.poll(Poller(admin, plan)):
             sys.stderr.write(f"coterie: {printable(exporter.error or '')}\n")

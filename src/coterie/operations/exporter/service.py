@@ -104,8 +104,6 @@ class Exporter:
         except Exception as error:
             if not isinstance(error, CoterieError | OSError):
                 _LOGGER.exception("a bug in a poll")
-            elif status.error is None:
-                _LOGGER.warning("the poll failed: %s", error)
             self._status = status._replace(
                 polls=status.polls + 1,
                 failures=status.failures + 1,
@@ -113,10 +111,6 @@ class Exporter:
                 error_name=error_name(error),
             )
             return False
-        if status.error is not None or status.polls == 0:
-            _LOGGER.info(
-                "polled %d groups in %d ms", len(poll.groups), poll.duration_ms
-            )
         # `text` is assigned first: a scrape in between has the metrics of this poll and
         # the age of the one before.
         self._text = text
@@ -129,6 +123,17 @@ class Exporter:
             succeeded_at_s=time.time(),
         )
         return True
+
+    async def poll_and_log(self, poller: Poller) -> None:
+        """Poll once; log the first success, and the start and the end of an outage."""
+        before = self._status
+        is_ok = await self.poll(poller)
+        now = self._status
+        if not is_ok and before.error is None:
+            _LOGGER.warning("the poll failed: %s", now.error)
+        elif is_ok and now.last and (before.error is not None or before.polls == 0):
+            duration_ms = now.last.duration_ms
+            _LOGGER.info("polled %d groups in %d ms", now.group_count, duration_ms)
 
     @property
     def error(self) -> str | None:
@@ -268,7 +273,7 @@ async def poll_forever(
         poller = Poller(admin, plan)
         while True:
             began_s = loop.time()
-            await exporter.poll(poller)
+            await exporter.poll_and_log(poller)
             rest_s = interval_s - (loop.time() - began_s)
             await asyncio.sleep(max(rest_s, interval_s / _REST_SHARE))
 
