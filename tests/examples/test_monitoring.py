@@ -173,6 +173,7 @@ def run(*command: str) -> None:
     assert done.returncode == 0, (done.stdout + done.stderr).decode()
 
 
+@pytest.mark.slow
 def test_promtool_accepts_the_rules_and_their_tests_pass(promtool: str) -> None:
     run(promtool, "check", "rules", str(RULES))
     run(promtool, "test", "rules", str(MONITORING / "alert-rules-test.yaml"))

@@ -26,6 +26,7 @@ from tests.broker.server.harness import ThreadServer
 from tests.client.scripted_broker import OPTIONS
 from tests.operations.exporter.exported import Samples
 from tests.operations.fake_admin import FakeLog, group
+from tests.support.server_process import ServerProcess
 from tests.support.waiting import eventually
 
 from .cli_cluster import CliAdmin, Shell, make_shell
@@ -221,3 +222,25 @@ def test_an_outage_from_the_start_is_reported_without_secrets(tmp_path: Path) ->
     log = exporter.log.read_text()
     assert "the poll failed" in log
     assert "dont-log-me" not in metrics + log
+
+
+@pytest.mark.slow
+def test_an_exporter_recovers_when_the_cluster_is_back(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "data"))
+
+    def up(exporter: ExporterProcess) -> float | None:
+        samples = Samples.read(exporter.get("/metrics").encode())
+        return samples.of("coterie_exporter_up")
+
+    with ServerProcess(*data) as server:
+        bootstrap = server.bootstrap
+        exporter = ExporterProcess(
+            tmp_path,
+            *("--timeout", "2000", "--interval", "1s", "--bootstrap-server", bootstrap),
+        )
+        eventually(lambda: up(exporter) == 1, expected="a poll")
+    eventually(lambda: up(exporter) == 0, expected="a failed poll")
+    with ServerProcess(*data, listen=bootstrap):
+        eventually(lambda: up(exporter) == 1, expected="a poll of the new server")
+        assert '"status": "ok"' in exporter.get("/health")
+    assert exporter.stop() == 0
