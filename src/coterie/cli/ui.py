@@ -150,8 +150,12 @@ def run_page(options: argparse.Namespace) -> int:
 
 async def _serve_until_signal(page: PageServer) -> None:
     import asyncio
+    import logging
     import signal
 
+    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format=form)
+    logging.getLogger("coterie.ui").setLevel(logging.INFO)  # a line for each change
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, page.stop)
