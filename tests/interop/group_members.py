@@ -8,9 +8,12 @@ from __future__ import annotations
 import uuid as ids
 from typing import Any, Final
 
+from coterie.client.admin.calls import Deadline
 from coterie.client.admin.group_driver import find_coordinators
 from coterie.client.cluster import Cluster
 from coterie.client.options import ClientOptions
+from coterie.errors import ApiError
+from coterie.wire.error_codes import ErrorCode
 from coterie.wire.schema import (
     Message,
     Struct,
@@ -188,14 +191,21 @@ class GroupMember:
     async def heartbeat(self, **values: Any) -> Any:
         """Send a heartbeat to the coordinator and return the response."""
         request, response = self._kinds
-        found = await find_coordinators(self._cluster, [self._group_id])
         values = {"member_epoch": self._epoch, **values}
-        answer: Any = await self._cluster.call(
-            request(group_id=self._group_id, member_id=self.member_id, **values),
-            response,
-            node_id=found.one(self._group_id).node_id,
-        )
-        assert answer.error_code == 0, answer
+
+        async def once() -> Any:
+            found = await find_coordinators(self._cluster, [self._group_id])
+            answer: Any = await self._cluster.call(
+                request(group_id=self._group_id, member_id=self.member_id, **values),
+                response,
+                node_id=found.one(self._group_id).node_id,
+            )
+            if answer.error_code:
+                raise ApiError(ErrorCode.read(answer.error_code), answer.error_message)
+            return answer
+
+        # A coordinator of a new cluster is loading at first.
+        answer = await Deadline(self._cluster).retrying(once)
         self._epoch = answer.member_epoch
         return answer
 

@@ -398,3 +398,12 @@ async def test_remove_members_raises_the_error_of_the_group(
         with pytest.raises(ApiError, match="group g") as caught:
             await admin.remove_members("g", [ONE])
         assert caught.value.code is code
+
+
+async def test_a_commit_to_a_share_group_is_explained() -> None:
+    async with ScriptedCoordinators() as coordinators, coordinators.admin() as admin:
+        coordinators.brokers[0].answers[ApiKey.OFFSET_COMMIT] = lambda _: committed(
+            (T0, ErrorCode.GROUP_ID_NOT_FOUND)
+        )
+        results = await admin.alter_group_offsets("g", {T0: CommittedOffset(1)})
+    assert "group g commits no offsets: it is a share group" in str(results.errors[T0])

@@ -329,6 +329,12 @@ def _changed(
                 ErrorCode.UNKNOWN_MEMBER_ID,
                 f"{name}: the group has members; stop them first",
             )
+        elif codes[each] == ErrorCode.GROUP_ID_NOT_FOUND:
+            errors[each] = ApiError(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"{name}: group {group_id} commits no offsets: it is a share group, or"
+                " it does not exist",
+            )
         elif codes[each]:
             errors[each] = api_error(codes[each], name)
         else:
