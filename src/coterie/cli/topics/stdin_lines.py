@@ -70,8 +70,10 @@ async def _blocks() -> AsyncIterator[bytes]:
     queue: asyncio.Queue[bytes | OSError] = asyncio.Queue()
     slots = threading.Semaphore(_BLOCKS_MAX)
 
+    read = _stdin_reader()
+
     def read_all() -> None:
-        for each in _read_stdin(_stdin_reader(), slots):
+        for each in _read_stdin(read, slots):
             try:
                 loop.call_soon_threadsafe(queue.put_nowait, each)
             except RuntimeError:  # the loop has ended before stdin
@@ -107,6 +109,8 @@ def _read_stdin(
         except OSError as error:
             yield error
             return
+        except ValueError:  # stdin was closed
+            data = b""
         yield data
         if not data:
             return

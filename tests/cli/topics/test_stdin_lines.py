@@ -1,0 +1,60 @@
+"""The lines of stdin."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from coterie.cli.topics.stdin_lines import read_chunks
+from coterie.errors import ClientError
+
+
+def lines(*, is_whole: bool = False) -> list[bytes]:
+    async def read() -> list[bytes]:
+        chunks = read_chunks(lambda _, __: None, is_whole=is_whole)
+        return [line async for chunk in chunks for line in chunk]
+
+    return asyncio.run(read())
+
+
+def replace_stdin(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[int], bytes]
+) -> None:
+    class Raw(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            return read(size or -1)
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Raw()))
+
+
+def test_lines_may_be_divided_between_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = [b"a\nb", b"c\r\n", b"\nd", b""]
+    replace_stdin(monkeypatch, lambda _: blocks.pop(0))
+    assert lines() == [b"a", b"bc", b"", b"d"]
+
+
+def test_the_whole_input_has_its_line_feeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = [b"a\r\nb", b"c\n", b""]
+    replace_stdin(monkeypatch, lambda _: blocks.pop(0))
+    assert lines(is_whole=True) == [b"a\r\nbc\n"]
+
+
+def test_a_read_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    replace_stdin(monkeypatch, fail)
+    with pytest.raises(ClientError, match="cannot read stdin: Input/output error"):
+        lines()
+
+
+def test_a_closed_stdin_is_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> bytes:
+        raise ValueError("I/O operation on closed file")
+
+    replace_stdin(monkeypatch, fail)
+    assert lines() == []
