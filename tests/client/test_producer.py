@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 import pytest_asyncio
 
+from coterie.client.admin.leaders import UNKNOWN_TRIES
 from coterie.client.producer import NewRecord, Producer, ProducerOptions
 from coterie.errors import ApiError
 from coterie.types import TopicPartition
@@ -16,6 +17,7 @@ from coterie.wire.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 from coterie.wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -90,6 +92,42 @@ async def test_a_batch_follows_its_leader_with_the_same_sequence(
     ]
     assert {header.producer_id for _, header, _ in log.got} == {77}
     assert (outcomes[T0].first_offset, outcomes[T0].error) == (10, None)
+
+
+async def test_a_topic_that_was_just_created_is_requested_again(
+    nodes: ScriptedCluster, log: Log
+) -> None:
+    nodes.refused["t"] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    requests = 0
+
+    def metadata(request: MetadataRequest) -> MetadataResponse:
+        nonlocal requests
+        if any(topic.name == "t" for topic in request.topics or ()):
+            requests += 1
+            if requests == UNKNOWN_TRIES:
+                nodes.refused.clear()
+        return nodes.metadata(request)
+
+    for broker in nodes.brokers:
+        broker.answers[ApiKey.METADATA] = metadata
+    outcomes = await Producer(nodes.client()).produce("t", [NewRecord(b"a")])
+    assert outcomes[T0].error is None
+    assert requests == UNKNOWN_TRIES
+
+
+async def test_a_topic_without_a_right_is_requested_once(
+    nodes: ScriptedCluster, log: Log
+) -> None:
+    nodes.refused["t"] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    with pytest.raises(ApiError, match="not authorized"):
+        await Producer(nodes.client()).produce("t", [NewRecord(b"a")])
+    asked = [
+        request
+        for broker in nodes.brokers
+        for request in broker.asked_of(MetadataRequest)
+        if any(topic.name == "t" for topic in request.topics or ())
+    ]
+    assert len(asked) == 1
 
 
 async def test_a_duplicate_is_a_success(nodes: ScriptedCluster, log: Log) -> None:

@@ -11,6 +11,7 @@ sent one after the other, so records keep their order. A batch is sent again unt
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections import defaultdict
@@ -18,8 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from coterie.client.admin.calls import Deadline, broker_timeout_ms
+from coterie.client.admin.calls import Deadline, backoff_s, broker_timeout_ms
 from coterie.client.admin.leaders import (
+    UNKNOWN_TRIES,
     LeaderCache,
     Outcomes,
     ask_leaders,
@@ -207,12 +209,22 @@ class Producer:
         return owned
 
     async def _metadata(self, topic: TopicName) -> MetadataResponseTopic:
-        """Return the metadata of a topic. Raises ApiError when it does not exist."""
+        """Return the metadata of a topic. Raises ApiError when it does not exist.
+
+        An unknown topic is requested again a few times: it may have been created just
+        now.
+        """
         known = self._cache.topics.get(topic)
-        if known is None or known.error_code or not known.partitions:
-            deadline = Deadline(self._cluster)
+        if known is not None and known.partitions and not known.error_code:
+            return known
+        deadline = Deadline(self._cluster)
+        for attempt in range(UNKNOWN_TRIES):
+            if attempt:
+                await asyncio.sleep(backoff_s(self._cluster.options, attempt))
             self._cache.topics |= await topics_of(self._cluster, deadline, [topic])
             known = self._cache.topics.get(topic)
+            if known is not None and not ErrorCode.read(known.error_code).retriable:
+                break
         code = known.error_code if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if known is None or not known.partitions:
             code = code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
