@@ -205,3 +205,16 @@ def test_pages_are_bounded() -> None:
         assert (groups.page_count, groups.is_running) == (0, False)
 
     run(test)
+
+
+def test_a_page_that_is_reloaded_is_measured_again() -> None:
+    async def test() -> None:
+        groups = live(cluster("a"))
+        for _ in range(3):
+            messages = groups.messages()
+            await take(messages)
+            assert (await take(messages))["kind"] == "delta"
+            await messages.aclose()  # no turn of the loop before the next page
+        await groups.close()
+
+    run(test)

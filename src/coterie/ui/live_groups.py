@@ -147,7 +147,9 @@ class LiveGroups:
         finally:
             self._pages.discard(page)
             if not self._pages and self._task is not None:
+                # The next page starts a new task, even before this one has ended.
                 self._task.cancel()
+                self._task = None
 
     def measure_now(self) -> None:
         """Start the next measurement at once, as after a change."""
