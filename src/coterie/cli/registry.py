@@ -101,15 +101,19 @@ COMMANDS: Final = (
     ),
     *_family(
         "transactions",
-        ("list", "List transactions", "transactions:LIST"),
-        ("describe", "Describe transactions", "transactions:DESCRIBE"),
-        ("producers", "List the producers of partitions", "transactions:PRODUCERS"),
+        ("list", "List transactions", "transactions.list:LIST"),
+        ("describe", "Describe transactions", "transactions.list:DESCRIBE"),
+        (
+            "producers",
+            "List the producers of partitions",
+            "transactions.producers:PRODUCERS",
+        ),
         (
             "find-hanging",
             "Find transactions that nothing ends",
-            "transactions:FIND_HANGING",
+            "transactions.hanging:FIND_HANGING",
         ),
-        ("abort", "Abort a hanging transaction", "transactions:ABORT"),
+        ("abort", "Abort a hanging transaction", "transactions.hanging:ABORT"),
     ),
     *_family(
         "cluster",

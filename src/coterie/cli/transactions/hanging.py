@@ -1,0 +1,280 @@
+"""`coterie transactions find-hanging` and `abort` (KIP-664)."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from coterie.cli.command import (
+    CLUSTER_OPTIONS,
+    EXECUTE_HINT,
+    Command,
+    add_execute_options,
+    run_on_cluster,
+)
+from coterie.cli.durations import whole_duration_of
+from coterie.cli.transactions.list import time_text
+from coterie.cli.transactions.producers import choose_partitions, partition_failures
+from coterie.errors import SettingError
+
+if TYPE_CHECKING:
+    from coterie.cli.command import Run
+    from coterie.cli.output.outcome import Item, Json, Outcome
+    from coterie.client.admin.transactions import HangingTransaction, OpenTransaction
+    from coterie.errors import CoterieError
+    from coterie.types import TopicPartition
+
+_OLDER_THAN_MS: Final = 900_000
+
+
+def _declare_search(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "partitions",
+        metavar="TOPIC[:0,1,2]",
+        nargs="*",
+        help="topic, or some partitions of it",
+    )
+    add("--all", action="store_true", help="every partition, internal topics included")
+    add(
+        "--older-than",
+        metavar="DURATION",
+        type=whole_duration_of("milliseconds"),
+        default=_OLDER_THAN_MS,
+        help="time without a record of the transaction, as in 15m, at least "
+        "transaction.max.timeout.ms of the brokers (default 15m)",
+    )
+    add(
+        "--fail-if-found",
+        action="store_true",
+        help="exit code 3 when a transaction hangs",
+    )
+
+
+def find_hanging(options: argparse.Namespace) -> int:
+    """Find hanging transactions. Raises SettingError."""
+    if options.all == bool(options.partitions):
+        raise SettingError("name topics, or use --all for every partition")
+    return run_on_cluster(options, _find_hanging)
+
+
+async def _find_hanging(run: Run) -> Outcome:
+    from coterie.cli.output.outcome import Column, Outcome, Role, show_duration
+
+    options = run.options
+    partitions, failures = await choose_partitions(run)
+    found = await run.admin.find_hanging_transactions(
+        None if options.all else partitions,
+        older_than_ms=options.older_than,
+        progress=run.progress,
+    )
+    items = tuple(_hanging(run, each) for own in found.values.values() for each in own)
+    notes = tuple(
+        f"to end it: coterie transactions abort {each['topic']}:{each['partition']} "
+        f"--start-offset {each['start_offset']} --execute"
+        for each in items[:1]
+    )
+    return Outcome(
+        schema="coterie.transactions.find-hanging",
+        columns=(
+            Column("topic", "TOPIC", role=Role.IDENTITY),
+            Column("partition", "PARTITION", role=Role.IDENTITY),
+            Column("start_offset", "START-OFFSET"),
+            Column("idle_ms", "IDLE", show=show_duration, drop=3),
+            Column("producer_id", "PRODUCER-ID"),
+            Column("producer_epoch", "EPOCH", drop=2),
+            Column("coordinator_epoch", "COORDINATOR-EPOCH", is_wide=True),
+            Column("last_time", "LAST-WRITE", is_wide=True, drop=3),
+            Column("transactional_id", "TRANSACTIONAL-ID", role=Role.IDENTITY),
+        ),
+        items=items,
+        failures=(*failures, *partition_failures(found.errors)),
+        summary={"partitions": len(found.values), "hanging": len(items)},
+        notes=notes or ("no hanging transaction was found",),
+        is_condition_true=bool(options.fail_if_found and items),
+    )
+
+
+def _hanging(run: Run, each: HangingTransaction) -> Item:
+    return {
+        **_open(each.transaction),
+        "idle_ms": max(run.io.now_ms() - each.last_timestamp_ms, 0),
+        "last_time": time_text(each.last_timestamp_ms),
+        "transactional_id": each.transactional_id,
+        "error": None,
+    }
+
+
+FIND_HANGING: Final = Command(
+    description="""\
+Find hanging transactions: open in a partition, but unknown to their coordinator.
+
+Consumers with isolation.level=read_committed stop at such a transaction, and nothing
+ends it but `coterie transactions abort`. The search sends one request to each broker
+for its partitions, and asks the coordinators about the producers that it finds.
+""",
+    examples="""\
+examples:
+  coterie transactions find-hanging --all
+      in every partition of the cluster
+  coterie transactions find-hanging orders payments:0 --older-than 1h
+      in some partitions, without a record for an hour
+  coterie transactions find-hanging --all --fail-if-found --output json
+      for monitoring
+
+exit codes: 0 success, 1 a partition or broker could not be checked, 2 usage error,
+3 --fail-if-found is true
+""",
+    options=(_declare_search, *CLUSTER_OPTIONS),
+    run=find_hanging,
+)
+
+
+# abort
+
+
+def _declare_abort(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("partitions", metavar="TOPIC:PARTITION", help="partition")
+    parser.add_argument(
+        "--start-offset",
+        metavar="OFFSET",
+        type=int,
+        required=True,
+        help="first offset of the transaction, as find-hanging prints it",
+    )
+    group = add_execute_options(parser)
+    group.add_argument(
+        "--force",
+        action="store_true",
+        help="abort a transaction that its coordinator still has",
+    )
+
+
+def abort(options: argparse.Namespace) -> int:
+    """Show or abort a transaction. Raises SettingError."""
+    from coterie.operations.selection import TopicSelector
+
+    selector = TopicSelector.parse(options.partitions)
+    if selector.partitions is None or len(selector.partitions) != 1:
+        raise SettingError(
+            f"{options.partitions!r} is not one partition; write for example orders:0"
+        )
+    options.partitions = [options.partitions]
+    return run_on_cluster(options, _abort)
+
+
+async def _abort(run: Run) -> Outcome:
+    from coterie.cli.output.emit import check_columns, confirm, is_interactive
+
+    options = run.options
+    ((at,), _) = await choose_partitions(run)
+    transaction = await _find_open(run, at)
+    if not options.force:
+        found = await run.admin.find_hanging_transactions([at], older_than_ms=0)
+        if transaction not in (each.transaction for each in found.one(at)):
+            raise _not_hanging(transaction)
+    if not (options.execute or options.yes):
+        return _abort_outcome(transaction, "planned", EXECUTE_HINT)
+    preview = _abort_outcome(transaction, "planned")
+    check_columns(preview, options)
+    is_asked = not options.yes and is_interactive(run.io)
+    if is_asked and not confirm(run.io, preview, options, "Abort this transaction?"):
+        return _abort_outcome(transaction, "planned", "nothing was written")
+    results = await run.admin.abort_transactions([transaction])
+    error: CoterieError | None = results.errors.get(transaction)
+    return _abort_outcome(transaction, "aborted", error=error)
+
+
+async def _find_open(run: Run, at: TopicPartition) -> OpenTransaction:
+    from coterie.client.admin.transactions import OpenTransaction
+    from coterie.errors import OperationRefused
+
+    states = (await run.admin.describe_producers([at])).one(at)
+    for each in states:
+        if each.transaction_start == run.options.start_offset:
+            return OpenTransaction.of(at, each)
+    others = [
+        str(each.transaction_start)
+        for each in states
+        if each.transaction_start is not None
+    ]
+    known = f"open ones start at {', '.join(others)}" if others else "none is open"
+    raise OperationRefused(
+        f"{at.topic}:{at.partition} has no open transaction that starts at "
+        f"{run.options.start_offset}; {known}"
+    )
+
+
+def _not_hanging(transaction: OpenTransaction) -> CoterieError:
+    from coterie.errors import OperationRefused
+
+    return OperationRefused(
+        f"the transaction of producer {transaction.producer_id} does not hang: its "
+        "coordinator has it, and ends it after the producer's time-out; see "
+        f"`coterie transactions list --producer-id {transaction.producer_id}`. "
+        "An abort marker in one partition would split it; use --force to write one"
+    )
+
+
+def _abort_outcome(
+    transaction: OpenTransaction,
+    result: str,
+    *notes: str,
+    error: CoterieError | None = None,
+) -> Outcome:
+    from coterie.cli.output.outcome import Column, Outcome, Role, error_item, show_error
+
+    return Outcome(
+        schema="coterie.transactions.abort",
+        columns=(
+            Column("topic", "TOPIC", role=Role.IDENTITY),
+            Column("partition", "PARTITION", role=Role.IDENTITY),
+            Column("start_offset", "START-OFFSET"),
+            Column("producer_id", "PRODUCER-ID"),
+            Column("producer_epoch", "EPOCH", drop=2),
+            Column("result", "RESULT"),
+            Column("error", "ERROR", is_wide=error is None, show=show_error),
+        ),
+        items=(
+            {
+                **_open(transaction),
+                "result": "failed" if error else result,
+                "error": error_item(error),
+            },
+        ),
+        summary={"executed": result == "aborted", "transactions": 1},
+        notes=(f"error: {error}", *notes) if error else notes,
+    )
+
+
+ABORT: Final = Command(
+    description="""\
+Abort a hanging transaction in one partition, by a marker that its leader writes.
+
+Without --force only a transaction that its coordinator does not have is aborted: see
+`coterie transactions find-hanging`. It needs CLUSTER_ACTION on the cluster.
+""",
+    examples="""\
+examples:
+  coterie transactions abort orders:0 --start-offset 1500
+      show the transaction, and write nothing
+  coterie transactions abort orders:0 --start-offset 1500 --execute
+      abort it, after a question at a terminal
+
+exit codes: 0 success, 1 the transaction does not hang, does not exist or could not be
+aborted, 2 usage error
+""",
+    options=(_declare_abort, *CLUSTER_OPTIONS),
+    run=abort,
+)
+
+
+def _open(transaction: OpenTransaction) -> dict[str, Json]:
+    return {
+        "topic": transaction.partition.topic,
+        "partition": transaction.partition.partition,
+        "start_offset": transaction.start,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "coordinator_epoch": transaction.coordinator_epoch,
+    }

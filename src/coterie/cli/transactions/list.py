@@ -1,0 +1,211 @@
+"""`coterie transactions list` and `describe` (KIP-664)."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from coterie.cli.command import CLUSTER_OPTIONS, Command, on_cluster
+from coterie.cli.durations import whole_duration_of
+
+if TYPE_CHECKING:
+    from coterie.cli.command import Run
+    from coterie.cli.output.outcome import Item, Json, Outcome
+    from coterie.client.admin.transactions import TransactionDescription
+
+_STATES: Final = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "PrepareEpochFence",
+    "Dead",
+)
+_OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+
+
+def _declare_filters(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("filters", "A transaction matches all of them.")
+    add = group.add_argument
+    add(
+        "--state",
+        dest="states",
+        action="append",
+        choices=_STATES,
+        help="state; may be repeated",
+    )
+    add(
+        "--producer-id",
+        metavar="ID",
+        dest="producer_ids",
+        action="append",
+        type=int,
+        help="producer id; may be repeated",
+    )
+    add(
+        "--running-for",
+        metavar="DURATION",
+        type=whole_duration_of("milliseconds", least=1),
+        help="open transactions that are older, as in 10m (brokers of Kafka 3.8)",
+    )
+    add(
+        "--regex",
+        metavar="REGEX",
+        help="regular expression of transactional ids (brokers of Kafka 4.1)",
+    )
+
+
+async def list_transactions(run: Run) -> Outcome:
+    """Return a row for each transaction that matches the filters."""
+    from coterie.cli.output.outcome import Column, Failure, Outcome, Role
+    from coterie.client.admin.transactions import TransactionState
+
+    options = run.options
+    # Brokers compare the start, which complete transactions have, too.
+    states = options.states or (_OPEN_STATES if options.running_for else ())
+    listed = await run.admin.list_transactions(
+        states=[TransactionState.read(each) for each in states],
+        producer_ids=options.producer_ids or (),
+        running_ms=options.running_for,
+        id_pattern=options.regex,
+    )
+    return Outcome(
+        schema="coterie.transactions.list",
+        columns=(
+            Column("transactional_id", "TRANSACTIONAL-ID", role=Role.IDENTITY),
+            Column("state", "STATE"),
+            Column("producer_id", "PRODUCER-ID"),
+            Column("coordinator_id", "COORDINATOR", drop=1),
+        ),
+        items=tuple(
+            {
+                "transactional_id": each.transactional_id,
+                "state": each.state.value,
+                "producer_id": each.producer_id,
+                "coordinator_id": each.coordinator_id,
+                "error": None,
+            }
+            for each in listed.transactions
+        ),
+        failures=tuple(
+            Failure.of("node", node_id, error)
+            for node_id, error in listed.errors.items()
+        ),
+        summary={"transactions": len(listed.transactions)},
+    )
+
+
+LIST: Final = Command(
+    description="""\
+List transactions: the last one of each transactional id.
+
+The last transaction of an idle producer is complete; an open one is Ongoing.
+""",
+    examples="""\
+examples:
+  coterie transactions list
+      every transactional id of the cluster
+  coterie transactions list --state Ongoing --running-for 10m
+      transactions that are open for over ten minutes
+  coterie transactions list --producer-id 4001 --output json
+      the transactional id of a producer, for programs
+
+exit codes: 0 success, 1 a broker could not list its transactions, 2 usage error
+""",
+    options=(_declare_filters, *CLUSTER_OPTIONS),
+    run=on_cluster(list_transactions),
+)
+
+
+# describe
+
+
+def _declare_ids(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ids", metavar="ID", nargs="+", help="transactional id")
+
+
+async def describe_transactions(run: Run) -> Outcome:
+    """Return a row for each transactional id."""
+    from coterie.cli.output.outcome import (
+        Column,
+        Failure,
+        Outcome,
+        Role,
+        error_name,
+        show_duration,
+    )
+
+    described = await run.admin.describe_transactions(run.options.ids)
+    return Outcome(
+        schema="coterie.transactions.describe",
+        columns=(
+            Column("transactional_id", "TRANSACTIONAL-ID", role=Role.IDENTITY),
+            Column("state", "STATE"),
+            Column("duration_ms", "DURATION", show=show_duration),
+            Column("timeout_ms", "TIMEOUT", show=show_duration, drop=3),
+            Column("producer_id", "PRODUCER-ID"),
+            Column("producer_epoch", "EPOCH", drop=2),
+            Column("coordinator", "COORDINATOR", role=Role.ID, drop=1),
+            Column("started", "STARTED", is_wide=True),
+            Column("partitions", "PARTITIONS", show=_show_partitions, role=Role.TEXT),
+        ),
+        items=tuple(_described(run, each) for each in described.values.values()),
+        failures=tuple(
+            Failure("transaction", name, error_name(error), str(error))
+            for name, error in described.errors.items()
+        ),
+        summary={"transactions": len(described.values)},
+    )
+
+
+def _described(run: Run, each: TransactionDescription) -> Item:
+    started = each.started_ms
+    duration_ms = None
+    if started is not None and each.state.value in _OPEN_STATES:
+        duration_ms = max(run.io.now_ms() - started, 0)
+    return {
+        "transactional_id": each.transactional_id,
+        "state": each.state.value,
+        "duration_ms": duration_ms,
+        "timeout_ms": each.timeout_ms,
+        "producer_id": each.producer_id,
+        "producer_epoch": each.producer_epoch,
+        "coordinator": str(each.coordinator),
+        "coordinator_id": each.coordinator.node_id,
+        "started": time_text(started),
+        "partitions": [f"{at.topic}:{at.partition}" for at in each.partitions],
+        "error": None,
+    }
+
+
+DESCRIBE: Final = Command(
+    description="Describe the current or last transaction of transactional ids.",
+    examples="""\
+examples:
+  coterie transactions describe payments-1
+      state, age and partitions of one transaction
+  coterie transactions describe payments-1 payments-2 --output json
+      several, with every field
+
+exit codes: 0 success, 1 a transactional id does not exist or could not be described,
+2 usage error
+""",
+    options=(_declare_ids, *CLUSTER_OPTIONS),
+    run=on_cluster(describe_transactions),
+)
+
+
+def time_text(at_ms: int | None) -> str | None:
+    """Return a time in ISO 8601; None for an unknown one."""
+    from coterie.operations.plan_files import utc_text
+
+    return None if at_ms is None or at_ms < 0 else utc_text(at_ms)
+
+
+def _show_partitions(value: Json) -> str:
+    """Return at most three partitions, and the number of the others."""
+    assert isinstance(value, list)
+    more = f" and {len(value) - 3} more" if len(value) > 3 else ""
+    return ",".join(map(str, value[:3])) + more if value else "-"
