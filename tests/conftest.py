@@ -76,6 +76,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SlowTests(), "slow-tests")
     hangs.register(config)
+    # Shells start background jobs, and those their children, with SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -176,11 +178,3 @@ if COMPILED:
         patches = Patches()
         yield patches
         patches.undo()
-
-
-@pytest.fixture
-def usual_ctrl_c() -> Iterator[None]:
-    """Make SIGINT raise KeyboardInterrupt, also where a background shell ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)

@@ -138,7 +138,6 @@ async def test_a_job_cancelled_before_its_start_does_not_start() -> None:
     assert not begun.is_set()
 
 
-@pytest.mark.usefixtures("usual_ctrl_c")
 def test_ctrl_c_cancels_only_the_waiting_call() -> None:
     thread, begun, ended = LoopThread(), threading.Event(), threading.Event()
 

@@ -103,7 +103,6 @@ def test_the_last_measurement_decides_the_exit_code(shell: Shell) -> None:
     assert shell.code == 1
 
 
-@pytest.mark.usefixtures("usual_ctrl_c")
 def test_ctrl_c_returns_exit_code_130(shell: Shell) -> None:
     def interrupt(measurements: int) -> None:
         if measurements == 2:
@@ -168,7 +167,6 @@ def test_the_screen_says_since_when_the_figures_are_stale(shell: Shell) -> None:
     assert "orders  Stable" in frame
 
 
-@pytest.mark.usefixtures("usual_ctrl_c")
 def test_the_screen_is_restored_after_ctrl_c(shell: Shell) -> None:
     def interrupt(measurements: int) -> None:
         if measurements == 2:
