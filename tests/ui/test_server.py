@@ -273,6 +273,7 @@ def test_wrong_tokens_are_limited(kafka: Kafka, tmp_path: Path) -> None:
         assert page.post("/api/login", {"token": TOKEN}).status == 429
 
 
+@pytest.mark.slow
 def test_changes_and_other_addresses_need_a_token(kafka: Kafka, tmp_path: Path) -> None:
     with served_page(kafka.bootstrap_servers, tmp_path, allow_changes=True) as server:
         assert server.token is not None
@@ -313,6 +314,7 @@ def test_the_cluster_is_measured_only_while_a_page_is_open(
         eventually(is_idle, expected="no further request of the page")
 
 
+@pytest.mark.slow
 def test_a_cluster_that_cannot_be_reached_is_an_event(tmp_path: Path) -> None:
     with Kafka() as kafka:
         kafka.topic("orders")
