@@ -231,6 +231,18 @@ def test_a_usage_error_returns_exit_code_2(
     assert message in shell.error
 
 
+def test_a_named_group_that_options_exclude_is_named(shell: WriteShell) -> None:
+    shell("reset g --to-earliest --topic other")
+    assert shell.code == 0
+    assert "no group is selected: the selection options exclude g\n" in shell.error
+
+
+def test_a_named_group_that_does_not_exist_is_a_failure(shell: WriteShell) -> None:
+    shell("reset missing --to-earliest --topic orders")
+    assert shell.code == 1
+    assert "the group does not exist" in shell.error
+
+
 @pytest.mark.parametrize("line", ["reset g", "reset g --to-latest --to-earliest"])
 def test_exactly_one_scenario_is_required(shell: WriteShell, line: str) -> None:
     with pytest.raises(SystemExit) as exited:

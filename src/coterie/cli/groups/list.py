@@ -33,16 +33,12 @@ async def list_groups(run: Run) -> Outcome:
 
     A group that is named in the options and does not exist is a failure.
     """
-    from coterie.cli.output.outcome import Column, Failure, Outcome, Role
+    from coterie.cli.output.outcome import Column, Outcome, Role
     from coterie.operations.selection import select_groups
 
     selection = read_selection(run.options)
     selected = await select_groups(
         run.admin, selection, must_list=True, progress=run.progress
-    )
-    missing = (
-        Failure("group", each, "GROUP_ID_NOT_FOUND", "the group does not exist")
-        for each in selected.missing
     )
     return Outcome(
         schema="coterie.groups.list",
@@ -61,7 +57,7 @@ async def list_groups(run: Run) -> Outcome:
             Column("coordinator_id", "COORDINATOR", is_wide=True),
         ),
         items=tuple(_group_item(each) for each in selected.groups),
-        failures=(*selection_failures(selected), *missing),
+        failures=selection_failures(selected),
         summary={"groups": len(selected.groups)},
         notes=() if selected.groups or selected.missing else (NO_GROUP,),
     )

@@ -166,20 +166,29 @@ async def choose_groups(run: Run) -> ChosenGroups:
     selection = read_selection(run.options, must_choose=True)
     selected = await select_groups(run.admin, selection, progress=run.progress)
     ids = selected.ids
-    summary = NO_GROUP
+    excluded = sorted({*selection.ids}.difference(ids, selected.missing))
     if ids:
         verb = "groups are" if len(ids) > 1 else "group is"
         summary = f"{len(ids)} {verb} selected: {first_names(ids)}"
+    elif excluded:
+        summary = f"{NO_GROUP}: the selection options exclude {first_names(excluded)}"
+    else:
+        summary = NO_GROUP
     return ChosenGroups(ids, selection_failures(selected), summary)
 
 
 def selection_failures(selected: SelectionResult) -> tuple[Failure, ...]:
-    """Return the failures of nodes and groups during the evaluation of a selection."""
+    """Return the failures of nodes and groups during the evaluation of a selection, and
+    those of named groups that do not exist."""
     from coterie.cli.output.outcome import Failure
 
     nodes = selected.node_errors.items()
     groups = selected.errors.items()
     return (
+        *(
+            Failure("group", each, "GROUP_ID_NOT_FOUND", "the group does not exist")
+            for each in selected.missing
+        ),
         *(Failure.of("node", node_id, error) for node_id, error in sorted(nodes)),
         *(Failure.of("group", group_id, error) for group_id, error in sorted(groups)),
     )
