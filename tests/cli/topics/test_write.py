@@ -132,10 +132,11 @@ def test_a_topic_can_be_tried_on_older_brokers(
 
 
 @pytest.mark.slow
-def test_brokers_before_2_4_need_the_number_of_partitions(
+def test_topics_get_the_numbers_of_brokers_before_2_4(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with ThreadServer(act_as="2.3") as server:
+    with ThreadServer(act_as="2.3", num_partitions=3) as server:
         topics = ServerShell("topics", server, capsys)
-        topics("create t", code=1)
-    assert "brokers before Kafka 2.4 need --partitions" in topics.error
+        topics("create t")
+        (item,) = topics.items("list t")
+    assert (item["partitions"], item["replication_factor"]) == (3, 1)

@@ -78,7 +78,6 @@ async def _create_topics(run: Run) -> Outcome:
     from coterie.cli.topics.changes import TOPICS_PER_REQUEST
     from coterie.client.admin.calls import in_chunks
     from coterie.client.admin.topics import NewTopic
-    from coterie.errors import UnsupportedByBroker
 
     options = run.options
     configs = read_configs(options.configs)
@@ -90,15 +89,9 @@ async def _create_topics(run: Run) -> Outcome:
             NewTopic(name, options.partitions, options.replication_factor, configs)
             for name in chunk
         ]
-        try:
-            results = await run.admin.create_topics(
-                new, validate_only=options.validate_only
-            )
-        except UnsupportedByBroker as failure:
-            raise UnsupportedByBroker(
-                f"{failure}: brokers before Kafka 2.4 need --partitions and "
-                "--replication-factor"
-            ) from None
+        results = await run.admin.create_topics(
+            new, validate_only=options.validate_only
+        )
         for name in chunk:
             error = results.errors.get(name)
             item = _created_item(run, name, results.values.get(name), error)
