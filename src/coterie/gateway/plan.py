@@ -42,8 +42,6 @@ class GatewayPlan:
     """The settings of groups, of connections, and of TLS on the listeners."""
     bootstrap: str
     client: ClientOptions = field(default_factory=ClientOptions)
-    upstream_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
-    """The security protocol of the connections that are forwarded for clients."""
     name: str = "gateway"
     node: str
     """The name of this node, which must be unique: it is the static member's id."""
@@ -75,6 +73,12 @@ class GatewayPlan:
     """The port of /metrics, /health, /ready and /status; 0 selects a free port."""
     config: Path | None = None
     """The file of the settings, if any."""
+
+    @property
+    def upstream_protocol(self) -> SecurityProtocol:
+        """The security protocol of connections to upstream, forwarded ones too."""
+        transport = "SSL" if self.client.ssl else "PLAINTEXT"
+        return SecurityProtocol[f"SASL_{transport}" if self.client.sasl else transport]
 
     @property
     def topic(self) -> str:

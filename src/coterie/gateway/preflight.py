@@ -1,0 +1,256 @@
+"""Checks of a gateway node before it starts, with errors that say what to do next.
+
+`check_plan` needs no connection. `check_upstream` asks the upstream cluster for what a
+node would otherwise fail on later, and reports all missing rights together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from coterie.auth.acl import AclBindingFilter, Operation, PatternType, ResourceType
+from coterie.client.admin.admin_client import AdminClient
+from coterie.client.admin.configs import ConfigResource
+from coterie.client.admin.topics import NewTopic
+from coterie.errors import (
+    ApiError,
+    CoterieError,
+    OperationRefused,
+    SettingError,
+    UnsupportedByBroker,
+)
+from coterie.gateway.plan import AuthorizerKind, GatewayPlan
+from coterie.wire.configs import ConfigResourceType
+from coterie.wire.error_codes import ErrorCode
+
+PROTOCOL_TYPE: Final = "coterie"
+"""The protocol type of the upstream group whose members are the nodes."""
+COMPACTED: Final = {"cleanup.policy": "compact"}
+"""The configurations with which the topic of the shards is created."""
+_POLICY: Final = "cleanup.policy"
+_EVERY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::", "*"})  # noqa: S104
+_REFUSALS: Final = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    }
+)
+
+
+class MissingRight(NamedTuple):
+    """An operation that upstream refuses to the node."""
+
+    operation: Operation
+    resource: ResourceType
+    name: str
+
+    @property
+    def command(self) -> str:
+        """The options of `coterie acls add` that grant it."""
+        word = self.resource.name.lower().replace("_", "-")
+        named = word if self.resource is ResourceType.CLUSTER else f"{word} {self.name}"
+        return f"--{named} --operation {self.operation.name.lower()}"
+
+
+def check_plan(plan: GatewayPlan) -> list[str]:
+    """Return warnings about a plan. Raises SettingError for one that cannot work."""
+    if plan.advertised_host in _EVERY_ADDRESS:
+        raise SettingError(
+            f"clients cannot connect to {plan.advertised_host or 'an empty host'}: "
+            "name the host that they reach this node by, as in --advertise "
+            "gateway-1.example"
+        )
+    _check_sasl(plan)
+    return list(_certificate_warnings(plan))
+
+
+def _check_sasl(plan: GatewayPlan) -> None:
+    """Refuse SASL on one side only: upstream authenticates the clients."""
+    listener, upstream = plan.protocol, plan.upstream_protocol
+    if upstream.has_sasl and not listener.has_sasl:
+        raise SettingError(
+            f"upstream authenticates clients ({upstream}) and the listeners would not "
+            f"let them ({listener}): use --listen SASL_SSL://HOST:PORT, or "
+            "SASL_PLAINTEXT"
+        )
+    if listener.has_sasl and not upstream.has_sasl:
+        raise SettingError(
+            f"the listeners expect SASL ({listener}), which upstream would have to "
+            f"answer and does not speak ({upstream}): use a listener of upstream with "
+            "SASL, or --listen SSL://HOST:PORT or PLAINTEXT"
+        )
+
+
+def _certificate_warnings(plan: GatewayPlan) -> Iterator[str]:
+    settings = plan.settings
+    if plan.protocol.has_tls and settings.ssl_client_auth != "none":
+        yield (
+            f"ssl.client.auth={settings.ssl_client_auth}: certificates of clients are "
+            "verified here and are not passed on, so upstream does not know these "
+            "principals; rights on groups are decided by them, other rights by SASL"
+        )
+    if plan.client.ssl is not None and not plan.upstream_protocol.has_sasl:
+        yield (
+            "upstream authenticates by certificate or not at all (SSL): every client "
+            "of this gateway has the rights of the gateway's own certificate there; "
+            "use an upstream listener with SASL_SSL to keep clients apart"
+        )
+
+
+# Upstream.
+
+
+async def check_upstream(plan: GatewayPlan, admin: AdminClient) -> list[str]:
+    """Return warnings about the upstream cluster.
+
+    Raises OperationRefused with every missing right, SettingError for settings that do
+    not fit the cluster, and ClientError when it cannot be reached.
+    """
+    await admin.describe_cluster()
+    missing: list[MissingRight] = []
+    warnings = [
+        *await _check_topic(plan, admin, missing),
+        *await _check_authorizer(plan, admin, missing),
+    ]
+    await _check_group(plan, admin, missing)
+    if missing:
+        raise OperationRefused(_describe(missing))
+    return warnings
+
+
+def _describe(missing: list[MissingRight]) -> str:
+    lines = "".join(
+        f"\n  coterie acls add --principal User:NAME {each.command} --execute"
+        for each in missing
+    )
+    return (
+        "upstream refuses operations that the gateway needs; grant them to its "
+        f"principal as an administrator:{lines}"
+    )
+
+
+async def _check_topic(
+    plan: GatewayPlan, admin: AdminClient, missing: list[MissingRight]
+) -> list[str]:
+    described = await admin.describe_topics([plan.topic])
+    topic = described.values.get(plan.topic)
+    if topic is not None:
+        await _check_policy(plan, admin, missing)
+        count = len(topic.partitions)
+        if count == plan.partition_count:
+            return []
+        return [
+            f"topic {plan.topic} has {count} partitions, so there are {count} shards; "
+            f"--partitions {plan.partition_count} has no effect on an existing gateway"
+        ]
+    error = described.errors[plan.topic]
+    if _is_refused(error):
+        # A refused Describe is answered like a refused Read or Write, which include it.
+        missing += [
+            MissingRight(operation, ResourceType.TOPIC, plan.topic)
+            for operation in (Operation.READ, Operation.WRITE, Operation.CREATE)
+        ]
+        return []
+    await _check_creation(plan, admin, missing)
+    return []
+
+
+async def _check_creation(
+    plan: GatewayPlan, admin: AdminClient, missing: list[MissingRight]
+) -> None:
+    factor = plan.replication_factor
+    new = NewTopic(
+        plan.topic,
+        plan.partition_count,
+        factor if factor > 0 else None,
+        COMPACTED,
+    )
+    created = await admin.create_topics([new], validate_only=True)
+    error = created.errors.get(plan.topic)
+    if error is None or _has_code(error, ErrorCode.TOPIC_ALREADY_EXISTS):
+        return
+    if _is_refused(error):
+        missing.append(MissingRight(Operation.CREATE, ResourceType.TOPIC, plan.topic))
+    elif _has_code(error, ErrorCode.INVALID_REPLICATION_FACTOR):
+        raise SettingError(
+            f"upstream cannot create {plan.topic}: {error}; use --replication-factor "
+            "with at most the number of upstream's brokers"
+        )
+    else:
+        raise SettingError(f"upstream cannot create {plan.topic}: {error}")
+
+
+async def _check_policy(
+    plan: GatewayPlan, admin: AdminClient, missing: list[MissingRight]
+) -> None:
+    resource = ConfigResource(ConfigResourceType.TOPIC, plan.topic)
+    described = await admin.describe_configs([resource], names=[_POLICY])
+    for entry in described.values.get(resource, ()):
+        if entry.name == _POLICY and entry.value != COMPACTED[_POLICY]:
+            raise SettingError(
+                f"topic {plan.topic} has {_POLICY}={entry.value}, which deletes "
+                f"committed offsets: coterie topics configs set {plan.topic} "
+                f"{_POLICY}=compact --execute"
+            )
+    if (error := described.errors.get(resource)) is not None and _is_refused(error):
+        missing.append(
+            MissingRight(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, plan.topic)
+        )
+
+
+async def _check_group(
+    plan: GatewayPlan, admin: AdminClient, missing: list[MissingRight]
+) -> None:
+    described = await admin.describe_groups([plan.group_id], with_operations=True)
+    right = MissingRight(Operation.READ, ResourceType.GROUP, plan.group_id)
+    group = described.values.get(plan.group_id)
+    if group is None:
+        if _is_refused(described.errors[plan.group_id]):
+            missing.append(right)
+        return
+    if group.members and group.protocol_type != PROTOCOL_TYPE:
+        raise SettingError(
+            f"upstream's group {plan.group_id} belongs to another application "
+            f"(protocol type {group.protocol_type!r}): choose another --name"
+        )
+    operations = group.authorized_operations
+    if operations is not None and Operation.READ not in operations:
+        missing.append(right)
+
+
+async def _check_authorizer(
+    plan: GatewayPlan, admin: AdminClient, missing: list[MissingRight]
+) -> list[str]:
+    if plan.authorizer is not AuthorizerKind.UPSTREAM:
+        return []
+    some = AclBindingFilter(
+        ResourceType.GROUP, plan.group_id, PatternType.LITERAL, operation=Operation.READ
+    )
+    try:
+        await admin.describe_acls(some)
+    except UnsupportedByBroker:
+        raise SettingError(
+            "upstream has no ACL APIs, so its rights on groups cannot be read: use "
+            "--authorizer own to decide here, or --authorizer none to allow everything"
+        ) from None
+    except ApiError as error:
+        if _is_refused(error):
+            missing.append(MissingRight(Operation.DESCRIBE, ResourceType.CLUSTER, ""))
+        elif error.code is ErrorCode.SECURITY_DISABLED:
+            return [
+                "upstream has no authorizer: every principal may use every group, as "
+                "without the gateway"
+            ]
+        else:
+            raise
+    return []
+
+
+def _is_refused(error: CoterieError) -> bool:
+    return isinstance(error, ApiError) and error.code in _REFUSALS
+
+
+def _has_code(error: CoterieError, code: ErrorCode) -> bool:
+    return isinstance(error, ApiError) and error.code is code
