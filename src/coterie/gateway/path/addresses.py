@@ -1,0 +1,69 @@
+"""The addresses of upstream brokers, and those that the gateway advertises for them.
+
+Upstream brokers have consecutive ports in the order of their ids, on every gateway node
+the same. A client is directed to one gateway node for each broker, so that connections
+are spread over the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from coterie.client.connection import Address
+from coterie.gateway.view import NodeInfo, View
+
+
+class UpstreamBroker(NamedTuple):
+    """An upstream broker with its own address."""
+
+    broker_id: int
+    host: str
+    port: int
+
+
+class Addresses:
+    """The upstream brokers by id, and the view of the gateway's nodes.
+
+    A broker that was seen once keeps its place, because upstream's Metadata lists only
+    brokers that are alive, and the ports of the others must not move. `on_new` is
+    called after a broker was added.
+    """
+
+    def __init__(self, view: Callable[[], View], own: NodeInfo) -> None:
+        self._view = view
+        self._own = own
+        self._brokers: dict[int, Address] = {}
+        self._order: dict[int, int] = {}
+        self.on_new: Callable[[], None] | None = None
+
+    @property
+    def nodes(self) -> tuple[NodeInfo, ...]:
+        """The live nodes of the gateway; this one alone before it has joined."""
+        return self._view().nodes or (self._own,)
+
+    @property
+    def brokers(self) -> Mapping[int, Address]:
+        """The addresses of the upstream brokers, in the order of their ids."""
+        return self._brokers
+
+    def learn(self, brokers: Iterable[UpstreamBroker]) -> None:
+        """Add brokers, and replace the addresses of known ones."""
+        known = len(self._brokers)
+        for broker_id, host, port in brokers:
+            self._brokers[broker_id] = Address(host, port)
+        if len(self._brokers) > known:
+            self._brokers = dict(sorted(self._brokers.items()))
+            self._order = {each: at for at, each in enumerate(self._brokers)}
+            if self.on_new is not None:
+                self.on_new()
+
+    def position(self, broker_id: int) -> int:
+        """Return the position of a broker in the order of the ids."""
+        return self._order[broker_id]
+
+    def advertised(self, broker_id: int) -> Address:
+        """Return the address at which clients reach a known broker."""
+        nodes, at = self.nodes, self._order[broker_id]
+        node = nodes[at % len(nodes)]
+        return Address(node.host, node.broker_port + at)
