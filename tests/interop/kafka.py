@@ -25,7 +25,7 @@ _SPARK_KAFKA_POM: Final = Path(__file__).with_name("spark-kafka.xml")
 START_S: Final = 90.0
 STOP_S: Final = 30.0
 FETCH_S: Final = 600.0
-_CLUSTER_ID: Final = "Y290ZXJpZWludGVyb3BzMQ"
+CLUSTER_ID: Final = "Y290ZXJpZWludGVyb3BzMQ"
 _CONTROLLER: Final = "CONTROLLER"
 # A small heap and the C1 compiler start fast and leave the cores to the tests.
 _JVM: Final = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -202,7 +202,7 @@ class KafkaNode:
         self._jvm = jvm
         self._log = directory / "log"
         self._file = directory / "server.properties"
-        ports = _free_ports(len(listeners) + 1)
+        ports = free_ports(len(listeners) + 1)
         self.addresses = {
             name: f"127.0.0.1:{port}"
             for name, port in zip(listeners, ports, strict=False)
@@ -212,8 +212,8 @@ class KafkaNode:
             **BASE,
             "log.dirs": str(directory / "data"),
             "controller.quorum.voters": f"1@{controller}",
-            "listeners": _listed({**self.addresses, _CONTROLLER: controller}),
-            "advertised.listeners": _listed(self.addresses),
+            "listeners": listed({**self.addresses, _CONTROLLER: controller}),
+            "advertised.listeners": listed(self.addresses),
             "inter.broker.listener.name": next(iter(listeners)),
             "listener.security.protocol.map": ",".join(
                 f"{name}:{protocol}"
@@ -252,7 +252,7 @@ class KafkaNode:
             "kafka.tools.StorageTool",
             "format",
             "--cluster-id",
-            _CLUSTER_ID,
+            CLUSTER_ID,
             "--config",
             str(self._file),
             *more,
@@ -270,7 +270,7 @@ class KafkaNode:
             process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             eventually(
-                lambda: process.poll() is not None or all(map(_listens, self._ports())),
+                lambda: process.poll() is not None or all(map(listens, self._ports())),
                 within_s=START_S,
                 expected="a listening Kafka",
             )
@@ -290,11 +290,12 @@ def java_command(jars: Path, level: str, jvm: Sequence[str] = _JVM) -> list[str]
     return ["java", *jvm, f"{_LOG}={level}", "-cp", f"{jars}{os.sep}*"]
 
 
-def _listed(addresses: Mapping[str, str]) -> str:
+def listed(addresses: Mapping[str, str]) -> str:
+    """Return addresses by listener in the format of `listeners`."""
     return ",".join(f"{name}://{address}" for name, address in addresses.items())
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Return free ports; all sockets stay open until the last is found."""
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in held]
@@ -303,6 +304,7 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Return whether a process accepts connections on a loopback port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
