@@ -12,6 +12,7 @@ from coterie.broker.catalog.topics import (
     CATALOG_TOPIC_ID,
     OFFSETS_TOPIC,
     NewTopic,
+    Topic,
     check_topic_name,
     is_usable_id,
 )
@@ -273,3 +274,28 @@ def test_partitions_are_in_the_racks_of_their_replicas() -> None:
     assert catalog.partition_racks("t") == racks
     assert catalog.partition_racks("nowhere") == ()
     assert new_catalog().partition_racks("t") == ()
+
+
+def test_racks_of_a_copied_topic_are_those_of_its_entry() -> None:
+    topic = Topic("t", ID, 2, 1, racks=(frozenset({"b", "a"}), frozenset()))
+    entry = Entry(EntryKind.TOPIC, "t", topic.to_value())
+    key, value = entry.encode()
+    assert value is not None
+    catalog = new_catalog()
+    catalog.replay(decode_entry(EntryKind.TOPIC, key, value))
+    assert catalog.topics["t"] == topic
+    assert catalog.partition_racks("t") == ({"a", "b"}, set())
+
+
+def test_lookups_of_unknown_topics_are_reported() -> None:
+    catalog = with_topic(new_catalog(), partition_count=3)
+    reports: list[None] = []
+    catalog.on_unknown_topic = lambda: reports.append(None)
+    assert catalog.topic_id("a") == ID
+    assert catalog.topic_name(ID) == "a"
+    assert catalog.partition_count("a") == 3
+    assert not reports
+    assert catalog.topic_id("b") is None
+    assert catalog.topic_name(OTHER_ID) is None
+    assert catalog.partition_count("b") is None
+    assert len(reports) == 3

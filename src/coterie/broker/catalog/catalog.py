@@ -75,6 +75,9 @@ class Catalog:
         self.users = Users()
         self.client_quotas = ClientQuotas()
         self.version = 0
+        self.on_unknown_topic: Callable[[], None] | None = None
+        """Called when a topic is requested that the catalog does not have, if the
+        catalog is a copy of another cluster's and may be out of date."""
         self.clear()
 
     def clear(self) -> None:
@@ -99,16 +102,27 @@ class Catalog:
     def partition_count(self, topic: TopicName) -> int | None:
         """Return the topic's number of partitions; None for an unknown topic."""
         found = self.topics.get(topic)
+        if found is None:
+            self._notice_unknown()
         return None if found is None else found.partition_count
 
     def topic_id(self, topic: TopicName) -> TopicId | None:
         """Return the topic's id; None for an unknown topic."""
         found = self.topics.get(topic)
+        if found is None:
+            self._notice_unknown()
         return None if found is None else found.topic_id
 
     def topic_name(self, topic_id: TopicId) -> TopicName | None:
         """Return the topic's name; None for an unknown id."""
-        return self._names.get(topic_id)
+        name = self._names.get(topic_id)
+        if name is None:
+            self._notice_unknown()
+        return name
+
+    def _notice_unknown(self) -> None:
+        if self.on_unknown_topic is not None:
+            self.on_unknown_topic()
 
     def topic_names(self) -> Iterable[TopicName]:
         """Return the names of all topics, internal ones included (E14-09)."""
@@ -119,6 +133,8 @@ class Catalog:
         responses list; empty unless the nodes have racks."""
         racks = self.settings.broker_rack
         found = self.topics.get(topic)
+        if found is not None and found.racks:
+            return found.racks
         if not racks or found is None:
             return ()
         count = min(found.replication_factor, len(racks))
@@ -320,7 +336,8 @@ class Catalog:
         if before is not None:
             self.partition_total -= before.partition_count
             del self._names[before.topic_id]
-            del self._collisions[collision_key(name)]
+            # Another cluster's topics may collide, so the key may be gone.
+            self._collisions.pop(collision_key(name), None)
         after = None if value is None else Topic.from_value(name, value)
         if after is not None:
             self.topics[name] = after

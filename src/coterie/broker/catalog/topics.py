@@ -7,7 +7,7 @@ A topic has the requested replication factor, but all replicas are this process.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,13 +33,18 @@ _RESERVED_IDS: Final = frozenset({bytes(16), CATALOG_TOPIC_ID})
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic. `configs` are those set on the topic itself."""
+    """A topic. `configs` are those set on the topic itself.
+
+    `racks` holds the racks of each partition's replicas; empty when the catalog does
+    not have them, as for the topics of this process.
+    """
 
     name: TopicName
     topic_id: TopicId
     partition_count: int
     replication_factor: int = 1
     configs: Mapping[str, str] = field(default_factory=dict)
+    racks: tuple[frozenset[str], ...] = ()
 
     @property
     def is_internal(self) -> bool:
@@ -48,12 +53,15 @@ class Topic:
 
     def to_value(self) -> dict[str, Any]:
         """Return the value of the catalog entry."""
-        return {
+        value: dict[str, Any] = {
             "id": self.topic_id.hex(),
             "partitions": self.partition_count,
             "replication_factor": self.replication_factor,
             "configs": dict(self.configs),
         }
+        if self.racks:
+            value["racks"] = [sorted(each) for each in self.racks]
+        return value
 
     @classmethod
     def from_value(cls, name: TopicName, value: Mapping[str, Any]) -> Topic:
@@ -64,7 +72,16 @@ class Topic:
             value["partitions"],
             value["replication_factor"],
             value["configs"],
+            _racks(value.get("racks", ())),
         )
+
+
+def _racks(partitions: Iterable[Iterable[str]]) -> tuple[frozenset[str], ...]:
+    """Return the racks of each partition; equal ones share a set."""
+    shared: dict[tuple[str, ...], frozenset[str]] = {}
+    return tuple(
+        shared.setdefault(tuple(racks), frozenset(racks)) for racks in partitions
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

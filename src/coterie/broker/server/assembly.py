@@ -14,15 +14,13 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from coterie.auth.authorizer import AclAuthorizer, AllowAll, Authorizer
-from coterie.broker.catalog.catalog import Catalog, TopicChange
-from coterie.broker.catalog.topics import OFFSETS_TOPIC, Topic
+from coterie.broker.catalog.catalog import Catalog
+from coterie.broker.catalog.topics import OFFSETS_TOPIC
 from coterie.broker.coordinator.assignors.registry import (
     ENTRY_POINTS,
     EntryPoint,
     configured,
 )
-from coterie.broker.coordinator.consumer.subscriptions import TopicsChanged
-from coterie.broker.coordinator.offsets.deletion import DeletedTopic, TopicsDeleted
 from coterie.broker.coordinator.result import CoordinatorEnvironment
 from coterie.broker.log.log import Log, LogPartition
 from coterie.broker.log.memory import MemoryLog
@@ -45,11 +43,12 @@ from coterie.broker.runtime.system import (
     steady_clock,
     wall_clock,
 )
+from coterie.broker.runtime.topic_changes import TopicChanges
 from coterie.broker.runtime.transactions import TransactionPlane
 from coterie.broker.server.broker import Broker
 from coterie.errors import SettingError
 from coterie.settings import Settings
-from coterie.types import LogOffset, TopicName
+from coterie.types import LogOffset
 
 _SPACE: Final = "broker"
 _CLUSTER_ID: Final = b"cluster.id"
@@ -120,7 +119,7 @@ class Assembly:
         self._snapshotter = Snapshotter(self._snapshots, flusher, runtime.shards, loop)
         runtime.on_growth(data.notify_growth)
         runtime.on_growth(self._snapshotter.consider)
-        self._topic_changes = _TopicChanges(runtime, loop)
+        self._topic_changes = TopicChanges(runtime, loop)
         transactions = TransactionPlane(data, runtime)
         self._log_cleaner = LogCleaner(data, transactions, self._compaction_bound)
         self.broker = Broker(
@@ -193,63 +192,6 @@ class Assembly:
         if self.broker.runtime.shards[where.partition].phase is not Phase.ACTIVE:
             return 0
         return self._snapshots.replay_from(where.partition)
-
-
-class _TopicChanges:
-    """The broadcast of topic changes to all shards.
-
-    Changes of one loop iteration are broadcast together in the next: one request can
-    create or delete thousands of topics, and each broadcast searches all groups.
-    """
-
-    def __init__(self, runtime: Runtime, loop: asyncio.AbstractEventLoop) -> None:
-        self._runtime = runtime
-        self._loop = loop
-        self._changed: set[TopicName] = set()
-        self._created: set[TopicName] = set()
-        self._deleted: list[DeletedTopic] = []
-
-    def add(self, change: TopicChange) -> None:
-        """Add a change of the catalog.
-
-        A deleted topic's committed offsets are deleted (E17-21); groups that subscribe
-        to a changed topic refresh their metadata (E15-04).
-        """
-        before, after = change
-        topic = before or after
-        assert topic is not None
-        if after is None and topic.name != OFFSETS_TOPIC:
-            self._deleted.append(DeletedTopic(topic.name, topic.topic_id))
-        elif before is None and self._deleted:
-            # A commit to a new topic of the same name has no id to tell them apart.
-            self._broadcast_deleted()
-        if before is None or after is None or _affects_assignment(before, after):
-            if not self._changed:
-                self._loop.call_soon(self._broadcast)
-            self._changed.add(topic.name)
-            if before is None:
-                self._created.add(topic.name)
-
-    def _broadcast_deleted(self) -> None:
-        if self._deleted:
-            deleted, self._deleted = tuple(self._deleted), []
-            self._runtime.broadcast(TopicsDeleted(deleted))
-
-    def _broadcast(self) -> None:
-        self._broadcast_deleted()
-        event = TopicsChanged(frozenset(self._changed), frozenset(self._created))
-        self._changed.clear()
-        self._created.clear()
-        self._runtime.broadcast(event)
-
-
-def _affects_assignment(before: Topic, after: Topic) -> bool:
-    """Return whether the partitions changed. Configurations do not matter; a topic that
-    was deleted and created again has another id (E15-07)."""
-    return (before.topic_id, before.partition_count) != (
-        after.topic_id,
-        after.partition_count,
-    )
 
 
 def _installed_assignors() -> Iterator[EntryPoint]:
