@@ -98,11 +98,20 @@ class Address(NamedTuple):
         return f"{host}:{self.port}"
 
 
+class Undecoded(NamedTuple):
+    """A response that is not decoded: its body begins at `at` in `frame`."""
+
+    frame: bytes
+    at: int
+    version: int
+
+
 @dataclass(slots=True, eq=False)
 class _InFlight:
-    """A request that was sent and has no response yet."""
+    """A request that was sent and has no response yet; None for one whose response is
+    not decoded."""
 
-    response: type[Message]
+    response: type[Message] | None
     version: int
     tagged: bool
     future: asyncio.Future[Any]
@@ -203,7 +212,17 @@ class BrokerConnection(asyncio.Protocol):
         for bytes that are not a valid response.
         """
         version = self.version_of(type(request), wanted)
-        return await self._exchange(request, response, version)
+        received: M = await self._exchange(request, response, version)
+        return received
+
+    async def call_undecoded(
+        self, request: Message, *, wanted: Versions = ANY_VERSION
+    ) -> Undecoded:
+        """Send a request and return the bytes of its response, for a large response
+        that another thread decodes. Raises the errors of `call`."""
+        version = self.version_of(type(request), wanted)
+        received: Undecoded = await self._exchange(request, None, version)
+        return received
 
     def close(self) -> None:
         """Close the connection; pending requests raise ConnectionLost."""
@@ -411,12 +430,14 @@ class BrokerConnection(asyncio.Protocol):
             for each in response.api_keys
         }
 
-    async def _exchange(self, request: Message, response: type[M], version: int) -> M:
+    async def _exchange(
+        self, request: Message, response: type[Message] | None, version: int
+    ) -> Any:
         limit_ms = self._options.request_timeout_ms
         try:
             async with asyncio.timeout(limit_ms / 1000):
                 await self._wait_to_send(request)
-                received: M = await self._send(request, response, version)
+                received = await self._send(request, response, version)
         except TimeoutError:
             name = type(request).__name__.removesuffix("Request")
             error = RequestTimedOut(
@@ -444,8 +465,8 @@ class BrokerConnection(asyncio.Protocol):
             raise ConnectionLost(str(self.failure)) from self.failure
 
     def _send(
-        self, request: Message, response: type[M], version: int
-    ) -> asyncio.Future[M]:
+        self, request: Message, response: type[Message] | None, version: int
+    ) -> asyncio.Future[Any]:
         assert self._transport is not None
         correlation_id = next(self._ids) & 0x7FFFFFFF
         flexible = version in request.FLEXIBLE
@@ -456,7 +477,7 @@ class BrokerConnection(asyncio.Protocol):
             encode(request, version),
             flexible=flexible,
         )
-        future: asyncio.Future[M] = self._loop.create_future()
+        future: asyncio.Future[Any] = self._loop.create_future()
         tagged = flexible and request.API_KEY != ApiKey.API_VERSIONS  # G1-02
         self._in_flight[correlation_id] = _InFlight(response, version, tagged, future)
         self._transport.write(frame)
@@ -481,7 +502,9 @@ class BrokerConnection(asyncio.Protocol):
             _REFUSED_VERSION, at
         ):
             version = 0
-        value, _ = decode(pending.response, version, frame, at, ELEMENTS_MAX)
+        value: object = Undecoded(frame, at, version)
+        if pending.response is not None:
+            value, _ = decode(pending.response, version, frame, at, ELEMENTS_MAX)
         self._has_served |= pending.response is not ApiVersionsResponse
         del self._in_flight[correlation_id]
         if not pending.future.done():
