@@ -1,0 +1,386 @@
+"""Copy the topics of the upstream cluster into the catalog, and keep them up to date.
+
+Every period one Metadata request lists all topics. A response with the same bytes as
+the one before changes nothing and is not decoded. Otherwise entries of the catalog are
+staged for what differs, so that watchers of the catalog see creations, new partitions,
+changed racks and deletions as they do in the embedded server.
+
+The deletion of a topic deletes committed offsets, so no single response decides it: a
+broker may be out of date, and a principal without DESCRIBE does not see a topic. A
+topic is deleted, or deleted and created again, only when every broker of a response
+answers a request for its name without it.
+
+Brokers before 2.8 have no topic ids: `derived_topic_id` makes one. Their topics that
+were deleted and created again between two polls look unchanged, unless the new one has
+fewer partitions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from coterie.broker.catalog.catalog import Catalog
+from coterie.broker.catalog.entries import Entry, EntryKind
+from coterie.broker.catalog.topics import Topic
+from coterie.broker.runtime.data import DataPlane
+from coterie.client.cluster import Cluster
+from coterie.client.connection import ELEMENTS_MAX, Undecoded
+from coterie.errors import ApiError, ClientError, ConnectionLost, CoterieError
+from coterie.types import TopicId, TopicName
+from coterie.wire.codec import decode
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from coterie.wire.schema import VERSION_MAX, ZERO_UUID, Versions
+
+_LOGGER = logging.getLogger(__name__)
+
+POLL_MS: Final = 5_000
+"""The default time between two polls."""
+_SPACING_MS: Final = 500
+"""The least time between two polls: requests for unknown topics ask for a poll."""
+_SPACING_FACTOR: Final = 10
+"""Polls take at most this part of the time, however large the cluster is."""
+_VERSIONS: Final = Versions(4, VERSION_MAX)
+"""Version 4 is the first that does not create the topics that it names."""
+_THROTTLE_BYTES: Final = 4
+"""The throttle time at the start of a response, which differs without a change."""
+_SLICE_PARTITIONS: Final = 2_000
+"""The partitions that are staged between two turns of the event loop."""
+_NAMES_PER_REQUEST: Final = 500
+
+
+class UpstreamTopic(NamedTuple):
+    """A topic of a Metadata response.
+
+    `topic_id` is zero before Kafka 2.8. `partition_count` is 0 when the response has an
+    error for the topic instead.
+    """
+
+    topic_id: TopicId
+    partition_count: int
+    replication_factor: int
+    racks: tuple[frozenset[str], ...]
+
+
+class Listing(NamedTuple):
+    """A decoded Metadata response: the live brokers, their racks, and the topics."""
+
+    cluster_id: str | None
+    brokers: tuple[int, ...]
+    racks: Mapping[int, str]
+    topics: Mapping[TopicName, UpstreamTopic]
+
+
+def derived_topic_id(cluster_id: str, name: TopicName) -> TopicId:
+    """Return an id for a topic of a cluster without topic ids, the same on each node.
+
+    It is a UUID of version 8 (RFC 9562), so it is never one of Kafka's, which are of
+    version 4.
+    """
+    digest = hashlib.sha256(f"{cluster_id}/{name}".encode()).digest()
+    raw = bytearray(digest[:16])
+    # A fixed first byte: the text of an id never begins with a dash (G1-10).
+    raw[0] = 0
+    raw[6] = raw[6] & 0x0F | 0x80
+    raw[8] = raw[8] & 0x3F | 0x80
+    return bytes(raw)
+
+
+def read_listing(response: MetadataResponse, known_racks: Mapping[int, str]) -> Listing:
+    """Return the listing of a response for all topics.
+
+    `known_racks` has the racks of brokers in earlier responses. A broker that is down
+    is not in the response, and its replicas keep their rack: otherwise every restart of
+    a broker would rebalance all groups.
+
+    Raises ApiError for an error of the whole response, and ConnectionLost when it lists
+    no brokers: such a broker has no metadata yet.
+    """
+    if response.error_code:
+        raise ApiError(ErrorCode.read(response.error_code), "Metadata")
+    if not response.brokers:
+        raise ConnectionLost("upstream listed no brokers: it has no metadata yet")
+    racks = dict(known_racks)
+    for broker in response.brokers:
+        if broker.rack:
+            racks[broker.node_id] = broker.rack
+        else:
+            racks.pop(broker.node_id, None)
+    shared: dict[tuple[int, ...], frozenset[str]] = {}
+    return Listing(
+        response.cluster_id,
+        tuple(broker.node_id for broker in response.brokers),
+        racks,
+        {
+            topic.name: _read_topic(topic, racks, shared)
+            for topic in response.topics
+            if topic.name
+        },
+    )
+
+
+def _read_topic(
+    topic: MetadataResponseTopic,
+    racks: Mapping[int, str],
+    shared: dict[tuple[int, ...], frozenset[str]],
+) -> UpstreamTopic:
+    """Return a topic. Partitions with errors count, too: their leaders are offline.
+
+    `shared` has a set of racks for each list of replicas.
+    """
+    if topic.error_code or not topic.partitions:
+        return UpstreamTopic(topic.topic_id, 0, 0, ())
+    replicas = {each.partition_index: each.replica_nodes for each in topic.partitions}
+    count = max(replicas) + 1
+    of_partitions: list[frozenset[str]] = []
+    for index in range(count) if racks else ():
+        key = tuple(replicas.get(index, ()))
+        found = shared.get(key)
+        if found is None:
+            found = frozenset(racks[each] for each in key if each in racks)
+            shared[key] = found
+        of_partitions.append(found)
+    factor = len(replicas.get(0, ())) or 1
+    has_racks = any(of_partitions)
+    return UpstreamTopic(
+        topic.topic_id, count, factor, tuple(of_partitions) if has_racks else ()
+    )
+
+
+class CatalogFeed:
+    """The copy of upstream's topics in a catalog. `start` polls once, then regularly.
+
+    `cluster_id` is the id that upstream must keep. Entries are staged in `data`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        data: DataPlane,
+        *,
+        cluster_id: str,
+        poll_ms: int = POLL_MS,
+    ) -> None:
+        self._cluster = cluster
+        self._data = data
+        self._catalog: Catalog = data.catalog
+        self._cluster_id = cluster_id
+        self._poll_ms = poll_ms
+        self._loop = asyncio.get_running_loop()
+        self._racks: Mapping[int, str] = {}
+        self._digest = b""
+        self._is_wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.polled_at_s: float | None = None
+        """The time of the event loop at the last complete poll; None before it."""
+
+    async def start(self) -> None:
+        """Copy all topics, and go on with it in the background.
+
+        Raises the errors of the client when upstream cannot be reached.
+        """
+        await self._cluster.retrying(self.poll)
+        self._catalog.on_unknown_topic = self._is_wanted.set
+        self._task = self._loop.create_task(self._run())
+
+    async def close(self) -> None:
+        """End the background work."""
+        self._catalog.on_unknown_topic = None
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _run(self) -> None:
+        is_failing = False
+        spacing_s = _SPACING_MS / 1000
+        while True:
+            await asyncio.sleep(min(spacing_s, self._poll_ms / 1000))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._poll_ms / 1000 - spacing_s):
+                    await self._is_wanted.wait()
+            self._is_wanted.clear()
+            began_s = self._loop.time()
+            try:
+                await self.poll()
+            except CoterieError as error:
+                if not is_failing:
+                    _LOGGER.warning("topics of upstream are out of date: %s", error)
+                is_failing = True
+            else:
+                is_failing = False
+            took_s = self._loop.time() - began_s
+            spacing_s = max(_SPACING_MS / 1000, _SPACING_FACTOR * took_s)
+
+    async def poll(self) -> None:
+        """Copy all topics as they are now. Raises the errors of the client.
+
+        A poll that fails has applied some changes, and never a deletion that is not
+        certain.
+        """
+        connection = await self._cluster.connection()
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        received = await connection.call_undecoded(request, wanted=_VERSIONS)
+        digest = _digest(received)
+        if digest != self._digest:
+            listing = await asyncio.to_thread(_decode, received, self._racks)
+            self._check_cluster(listing.cluster_id)
+            self._racks = listing.racks
+            suspects = await self._apply(listing.topics)
+            # Brokers that disagree may agree later, with the same bytes.
+            is_settled = await self._delete(suspects, listing)
+            self._digest = digest if is_settled else b""
+        self.polled_at_s = self._loop.time()
+
+    def _check_cluster(self, cluster_id: str | None) -> None:
+        if cluster_id is not None and cluster_id != self._cluster_id:
+            raise ClientError(
+                f"upstream is cluster {cluster_id} now, and was {self._cluster_id}: "
+                "check the addresses of --upstream"
+            )
+
+    # Differences.
+
+    async def _apply(self, listed: Mapping[TopicName, UpstreamTopic]) -> list[Topic]:
+        """Stage the topics that are new or have grown; return those of the catalog that
+        seem to be gone."""
+        known = self._catalog.topics
+        gone = [topic for name, topic in known.items() if name not in listed]
+        size = 0
+        for name, found in listed.items():
+            before = known.get(name)
+            if before is not None and self._is_gone(before, found):
+                gone.append(before)
+            elif found.partition_count:
+                after = self._topic(name, found, before)
+                if after is not None and after != before:
+                    entry = Entry(EntryKind.TOPIC, name, after.to_value())
+                    self._data.stage([entry])
+                    size += after.partition_count
+            size += 1
+            if size >= _SLICE_PARTITIONS:
+                size = 0
+                await asyncio.sleep(0)
+        await self._written()
+        return gone
+
+    def _topic(
+        self, name: TopicName, found: UpstreamTopic, before: Topic | None
+    ) -> Topic | None:
+        """Return the topic as it is now; None when the response is older than
+        `before`."""
+        if before is None:
+            topic_id = found.topic_id
+            if topic_id == ZERO_UUID:
+                topic_id = derived_topic_id(self._cluster_id, name)
+        elif found.partition_count < before.partition_count:
+            return None
+        else:
+            topic_id = before.topic_id
+        return Topic(
+            name,
+            topic_id,
+            found.partition_count,
+            found.replication_factor,
+            racks=found.racks,
+        )
+
+    def _is_gone(self, known: Topic, found: UpstreamTopic | None) -> bool:
+        """Return whether a response shows that a topic does not exist any more.
+
+        A derived id is kept until the node starts again when brokers are upgraded and
+        get topic ids, since the same topic goes on.
+        """
+        if found is None:
+            return True
+        if not found.partition_count:
+            return False  # an error of the topic
+        is_derived = known.topic_id == derived_topic_id(self._cluster_id, known.name)
+        if is_derived or found.topic_id == ZERO_UUID:
+            return is_derived and found.partition_count < known.partition_count
+        return found.topic_id != known.topic_id
+
+    async def _written(self) -> None:
+        """Wait until the log in memory has what is staged."""
+        written = asyncio.Event()
+        self._data.when_durable(lambda _: written.set())
+        await written.wait()
+
+    # Deletions.
+
+    async def _delete(self, suspects: Collection[Topic], listing: Listing) -> bool:
+        """Delete those topics that no broker knows, and create their successors. Return
+        whether those were all.
+
+        Raises the errors of the client when a broker does not answer; the next poll
+        repeats this.
+        """
+        certain = {topic.name: topic for topic in suspects}
+        if not certain:
+            return True
+        for broker in listing.brokers:
+            for names in _in_chunks(list(certain)):
+                answers = await self._described(broker, names)
+                for name in names:
+                    if not self._is_gone(certain[name], answers[name]):
+                        del certain[name]
+        for count, name in enumerate(certain):
+            self._data.stage([Entry(EntryKind.TOPIC, name, None)])
+            _LOGGER.info("topic %s was deleted upstream", name)
+            if count % _NAMES_PER_REQUEST == 0:
+                await asyncio.sleep(0)
+        # A successor may have the same id, if it is a derived one.
+        await self._written()
+        await self._apply(listing.topics)
+        return len(certain) == len(suspects)
+
+    async def _described(
+        self, broker: int, names: Collection[TopicName]
+    ) -> dict[TopicName, UpstreamTopic | None]:
+        """Return topics as one broker describes them; None for those that it does not
+        have. A topic with another error has no partitions."""
+        topics = [MetadataRequestTopic(topic_id=ZERO_UUID, name=name) for name in names]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        response = await self._cluster.call(
+            request, MetadataResponse, node_id=broker, wanted=_VERSIONS
+        )
+        unknown = {
+            topic.name
+            for topic in response.topics
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        }
+        listing = read_listing(response, self._racks)
+        self._check_cluster(listing.cluster_id)
+        if missing := set(names) - listing.topics.keys():
+            raise ConnectionLost(f"broker {broker} omitted topic {min(missing)}")
+        return {
+            name: None if name in unknown else listing.topics[name] for name in names
+        }
+
+
+def _decode(received: Undecoded, racks: Mapping[int, str]) -> Listing:
+    """Decode a response, in another thread than the event loop's."""
+    frame, at, version = received
+    response, _ = decode(MetadataResponse, version, frame, at, ELEMENTS_MAX)
+    return read_listing(response, racks)
+
+
+def _digest(received: Undecoded) -> bytes:
+    body = memoryview(received.frame)[received.at + _THROTTLE_BYTES :]
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
+def _in_chunks(names: list[TopicName]) -> Iterable[list[TopicName]]:
+    for at in range(0, len(names), _NAMES_PER_REQUEST):
+        yield names[at : at + _NAMES_PER_REQUEST]
