@@ -23,6 +23,8 @@ class NodeInfo(NamedTuple):
     """The port of the first upstream broker; that of the next one is one higher."""
     version: str = ""
     """The version of the node's software."""
+    status_port: int = 0
+    """The port of /status and /ready on `host`; 0 without one."""
 
     @property
     def node_id(self) -> int:
