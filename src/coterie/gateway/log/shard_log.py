@@ -1,0 +1,100 @@
+"""The log of one shard: staged batches of one partition of the upstream topic.
+
+Offsets are assigned when a batch is staged, before the upstream cluster has appended
+it. Others write into the partition too: transaction coordinators append markers. So an
+assigned offset may be lower than the real one, never higher, and both orders are the
+same. This suffices: state only compares offsets. When nothing is staged or in flight,
+`align` raises the next offset to the real end.
+"""
+
+from __future__ import annotations
+
+from coterie.broker.log.log import (
+    BatchInfo,
+    LogPartition,
+    Operation,
+    StagedWrite,
+    StagingLog,
+    StoredPartition,
+)
+from coterie.types import LogOffset
+
+
+class ShardLog(StagingLog):
+    """The log of one shard, written by a `ShardWriter`. It holds nothing that is
+    durable: loading fetches from the upstream cluster."""
+
+    def __init__(self, where: LogPartition) -> None:
+        super().__init__()
+        self.where = where
+        self.upstream_end: LogOffset = 0
+        """The real offset after the newest batch that upstream has acknowledged."""
+        self._load_part(StoredPartition(where, 0))
+        self._part = self._parts[where]
+        self._part.size_bytes = 0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the assigned offsets are not above the real ones.
+
+        They are when an application's batch was refused after later ones were staged.
+        A snapshot must not be taken then.
+        """
+        return self._part.next_offset <= self.upstream_end
+
+    def reset(self, end: LogOffset) -> None:
+        """Start at the end of the loaded log, with nothing staged."""
+        self._operations.clear()
+        self._opened.clear()
+        self._staged_bytes = 0
+        self.upstream_end = end
+        part = self._part
+        part.open_batch = None
+        part.flushed_offset = part.next_offset = end
+
+    def append(self, partition: LogPartition, batch: bytes, info: BatchInfo) -> None:
+        # Transactions have the producer of their application: see
+        # `ShardWriter.produce_transactional`.
+        assert info.producer_id < 0
+        super().append(partition, batch, info)
+
+    def reserve(self, count: int) -> LogOffset:
+        """Assign offsets to a batch that is not staged here; return the first."""
+        assert count > 0
+        assert not self.has_staged(), "staged batches come first"
+        first = self._part.next_offset
+        self._part.next_offset += count
+        return first
+
+    def settle_reserved(self, first: LogOffset, count: int) -> None:
+        """Count a reserved batch as durable; everything before it is."""
+        assert self._part.flushed_offset == first
+        self._part.flushed_offset = first + count
+
+    def release(self, first: LogOffset, count: int) -> None:
+        """Return the reserved offsets of a batch that was refused, unless later ones
+        have been assigned."""
+        assert self._part.flushed_offset == first
+        if self._part.next_offset == first + count:
+            self._part.next_offset = first
+        else:
+            self._part.flushed_offset = first + count
+
+    def acknowledged(self, base: LogOffset, count: int) -> None:
+        """Register an acknowledged batch; a base of -1 is unknown, and is at least the
+        end of the one before."""
+        self.upstream_end = max(base, self.upstream_end) + count
+
+    def align(self) -> None:
+        """Raise the next offset to the real end; nothing may be staged or in flight."""
+        part = self._part
+        assert part.flushed_offset == part.next_offset
+        assert not self.has_staged()
+        part.flushed_offset = part.next_offset = max(
+            part.next_offset, self.upstream_end
+        )
+
+    def _staged_write(
+        self, operations: list[Operation], size_bytes: int
+    ) -> StagedWrite:
+        return StagedWrite(operations, size_bytes)

@@ -1,0 +1,489 @@
+"""The writer of one shard: what is staged becomes idempotent batches upstream.
+
+It has the interface of `broker.runtime.flusher.Flusher`. Batches that are staged
+together are merged into one, and up to `IN_FLIGHT_MAX` are in flight, as brokers
+remember that many batches of a producer to recognize repetitions (KIP-98).
+
+After a retriable error or an unknown outcome nothing new is sent. Once no batch is in
+flight, all that are not acknowledged are sent again, in order, with the same bytes.
+When upstream's answer shows that this cannot work, or a batch is older than
+`deadline_ms`, the writer fails: everything that waits gets the error, listeners reload
+the shard, and only `open` with a new producer epoch starts it again. A producer that
+has been fenced fails too, but calls `on_fenced` instead of the listeners: the shard has
+another owner.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from coterie.broker.log.log import Append, StagedWrite
+from coterie.broker.runtime.system import Scheduler
+from coterie.errors import (
+    ApiError,
+    ConnectionLost,
+    CoterieError,
+    LogError,
+    RequestTimedOut,
+)
+from coterie.gateway.log.batches import merged, runs
+from coterie.gateway.log.shard_log import ShardLog
+from coterie.gateway.upstream.upstream import Upstream
+from coterie.types import LogOffset
+from coterie.wire.error_codes import ErrorCode
+from coterie.wire.record_batch import INT32_MAX, NO_PRODUCER, Producer
+
+_LOGGER = logging.getLogger(__name__)
+
+IN_FLIGHT_MAX: Final = 5
+DEADLINE_MS: Final = 30_000
+BACKOFF_MIN_S: Final = 0.02
+BACKOFF_MAX_S: Final = 1.0
+BATCH_BYTES_MAX: Final = 900_000
+
+FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
+"""The errors of a producer with an old epoch."""
+RETRIED: Final = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    }
+)
+"""The errors after which the same batch is sent again; it may have been appended."""
+
+Done: TypeAlias = Callable[[LogError | None], None]
+
+
+@dataclass(slots=True, eq=False)
+class _Write:
+    """Everything that was staged when it was taken, and its callbacks."""
+
+    number: int
+    staged: StagedWrite
+    waiting: list[Done]
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """A batch of the shard's producer that is not acknowledged, or of an application's.
+
+    `first` and `count` are the assigned offset and the number of its records.
+    """
+
+    data: bytes
+    first: LogOffset
+    count: int
+    deadline_ms: int
+    completes: _Write | None = None
+    """The write whose last batch this is."""
+    transactional_id: str | None = None
+    done: Callable[[LogOffset | CoterieError], None] | None = None
+    """The callback of an application's batch; None for the shard's own."""
+    is_in_flight: bool = False
+    is_acknowledged: bool = False
+    base: LogOffset = -1
+    """The real offset of the first record; -1 if upstream did not return it."""
+
+
+@dataclass(slots=True)
+class _Calls:
+    """Callbacks to call once the state of the writer is consistent."""
+
+    calls: list[Callable[[], object]] = field(default_factory=list)
+
+    def run(self) -> None:
+        for call in self.calls:
+            try:
+                call()
+            except Exception:
+                _LOGGER.exception("a bug in a callback after a write")
+
+
+class ShardWriter:
+    """The writer of one shard's partition; see the module's docstring.
+
+    `clock` returns ms and never steps back. `partition` is the shard's index.
+    """
+
+    def __init__(
+        self,
+        log: ShardLog,
+        upstream: Upstream,
+        scheduler: Scheduler,
+        clock: Callable[[], int],
+        *,
+        on_fenced: Callable[[], None],
+        batch_bytes_max: int = BATCH_BYTES_MAX,
+    ) -> None:
+        self._log = log
+        self._upstream = upstream
+        self._scheduler = scheduler
+        self._clock = clock
+        self._on_fenced = on_fenced
+        self._batch_bytes_max = batch_bytes_max
+        self._partition = log.where.partition
+        self._listeners: list[Callable[[LogError], None]] = []
+        self._producer = NO_PRODUCER
+        self._era = 0
+        """Incremented by `open` and by each failure: outcomes of an earlier era are
+        ignored."""
+        self._pending: deque[_Batch] = deque()
+        """Batches that were taken, in order, until they and all before them are
+        acknowledged."""
+        self._in_flight = 0
+        self._is_recovering = False
+        self._backoff_s = BACKOFF_MIN_S
+        self._waiting: list[Done] = []
+        self._scheduled = False
+        self.deadline_ms = DEADLINE_MS
+        self.next_sequence = 1
+        self.durable_sequence = 0
+        self.failures = 0
+        self.last_error: LogError | None = None
+
+    # The interface of Flusher.
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether batches are in flight or wait for it."""
+        return bool(self._pending)
+
+    def on_failure(self, listener: Callable[[LogError], None]) -> None:
+        """Call `listener` after a failure other than fencing, once the log has dropped
+        what was staged and before the callbacks that wait for it."""
+        self._listeners.append(listener)
+
+    def when_durable(self, done: Done) -> None:
+        """Call `done(None)` once everything staged so far is durable, or `done(error)`.
+        Without staged appends it is called at once."""
+        if self._log.has_staged():
+            self._waiting.append(done)
+            self.wake()
+            return
+        for batch in reversed(self._pending):
+            if batch.completes is not None:
+                batch.completes.waiting.append(done)
+                return
+        done(None)
+
+    def wake(self) -> None:
+        """Write all staged appends after the callbacks of this loop iteration."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._scheduler.call_soon(self._start)
+
+    # Ownership.
+
+    @property
+    def producer(self) -> Producer:
+        """The producer of the shard's batches, with the next sequence number;
+        NO_PRODUCER while the writer is not open."""
+        return self._producer
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is staged or in flight."""
+        return not (self._pending or self._waiting or self._log.has_staged())
+
+    def open(self, producer: Producer, end: LogOffset) -> None:
+        """Write as `producer`, whose next sequence is `base_sequence`, from the loaded
+        log's end on.
+
+        A batch of this producer must be in the partition: a broker that does not know a
+        producer accepts any sequence, so a later batch could overtake the first.
+        """
+        assert not self._pending
+        assert not self._waiting
+        assert producer.producer_id >= 0
+        self._era += 1
+        self._producer = producer
+        self._log.reset(end)
+
+    def close(self, error: LogError) -> None:
+        """Fail everything that waits, and write nothing until `open`. Listeners are not
+        called."""
+        self._stop(error).run()
+
+    def produce_transactional(
+        self,
+        batch: bytes,
+        record_count: int,
+        transactional_id: str,
+        done: Callable[[LogOffset | CoterieError], None],
+    ) -> None:
+        """Write a batch of an application's transaction, after everything that is
+        staged and before everything staged later.
+
+        `done` gets the log offset with which to replay its first record, once it is
+        durable, or upstream's refusal, which leaves the shard as it was. While the
+        outcome is unknown, the batch is sent again; LogError after `deadline_ms`, when
+        the shard is loaded again.
+        """
+        if self._producer is NO_PRODUCER:
+            done(LogError("the shard has no owner here"))
+            return
+        if self._log.has_staged():
+            self._take()
+        first = self._log.reserve(record_count)
+        deadline_ms = self._clock() + self.deadline_ms
+        self._pending.append(
+            _Batch(
+                batch,
+                first,
+                record_count,
+                deadline_ms,
+                transactional_id=transactional_id,
+                done=done,
+            )
+        )
+        self.wake()
+
+    # Sending.
+
+    def _start(self) -> None:
+        self._scheduled = False
+        if self._producer is NO_PRODUCER:
+            if self._log.has_staged() or self._waiting:
+                self._fail(LogError("the shard has no owner here"))
+            return
+        if self._can_take():
+            self._take()
+        self._send()
+
+    def _can_take(self) -> bool:
+        """Return whether staged appends would be sent at once. Until then they are
+        collected for one batch."""
+        if self._is_recovering or len(self._pending) >= IN_FLIGHT_MAX:
+            return False
+        is_sent = all(
+            batch.done is None and (batch.is_in_flight or batch.is_acknowledged)
+            for batch in self._pending
+        )
+        return is_sent and self._log.has_staged()
+
+    def _take(self) -> None:
+        """Make batches of everything that is staged."""
+        staged = self._log.take()
+        write = _Write(self.next_sequence, staged, self._waiting)
+        self._waiting = []
+        self.next_sequence += 1
+        appends = [each for each in staged.operations if isinstance(each, Append)]
+        assert len(appends) == len(staged.operations)
+        assert appends
+        sizes = [
+            (each.info.size_bytes, each.info.last_offset - each.info.base_offset + 1)
+            for each in appends
+        ]
+        deadline_ms = self._clock() + self.deadline_ms
+        at = 0
+        for count in runs(sizes, self._batch_bytes_max):
+            self._append(appends[at : at + count], deadline_ms)
+            at += count
+        self._pending[-1].completes = write
+
+    def _append(self, appends: Sequence[Append], deadline_ms: int) -> None:
+        first = appends[0].info.base_offset
+        count = appends[-1].info.last_offset + 1 - first
+        data = merged([each.batch for each in appends], self._producer)
+        sequence = (self._producer.base_sequence + count) & INT32_MAX
+        self._producer = self._producer._replace(base_sequence=sequence)
+        self._pending.append(_Batch(data, first, count, deadline_ms))
+
+    def _send(self) -> None:
+        """Send pending batches in order. An application's batch is alone in flight, so
+        that its place among the shard's batches is known."""
+        era = self._era
+        for batch in list(self._pending):
+            if self._era != era or self._is_recovering:
+                return
+            if batch.is_in_flight or batch.is_acknowledged:
+                if batch.done is not None:
+                    return
+                continue
+            if self._in_flight >= IN_FLIGHT_MAX:
+                return
+            if batch.done is not None and batch is not self._pending[0]:
+                return
+            self._send_one(batch)
+            if batch.done is not None:
+                return
+
+    def _send_one(self, batch: _Batch) -> None:
+        era = self._era
+        batch.is_in_flight = True
+        self._in_flight += 1
+
+        def answered(result: LogOffset | CoterieError) -> None:
+            if self._era == era:
+                self._answered(batch, result)
+
+        self._upstream.produce(
+            self._partition,
+            batch.data,
+            answered,
+            transactional_id=batch.transactional_id,
+        )
+
+    # Outcomes.
+
+    def _answered(self, batch: _Batch, result: LogOffset | CoterieError) -> None:
+        assert batch.is_in_flight
+        batch.is_in_flight = False
+        self._in_flight -= 1
+        if isinstance(result, ApiError) and (
+            result.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+        ):
+            result = -1
+        if isinstance(result, CoterieError):
+            self._refused(batch, result)
+        else:
+            batch.is_acknowledged, batch.base = True, result
+            self._backoff_s = BACKOFF_MIN_S
+            self._complete()
+        self._resume_when_drained()
+
+    def _refused(self, batch: _Batch, error: CoterieError) -> None:
+        code = error.code if isinstance(error, ApiError) else None
+        is_first = all(
+            each.is_acknowledged or each is batch for each in self._until(batch)
+        )
+        if isinstance(error, ConnectionLost | RequestTimedOut) or code in RETRIED:
+            self._recover(error)
+        elif batch.done is not None:
+            self._refuse_application(batch, error)
+        elif code in FENCED:
+            self._fence(error)
+        elif code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_first:
+            # An earlier batch was not appended, and is sent again before this one.
+            self._recover(error)
+        else:
+            self._fail(_log_error(self._partition, error))
+
+    def _until(self, last: _Batch) -> list[_Batch]:
+        pending = list(self._pending)
+        return pending[: pending.index(last) + 1]
+
+    def _refuse_application(self, batch: _Batch, error: CoterieError) -> None:
+        """Drop an application's batch that upstream refuses: the shard goes on."""
+        assert batch is self._pending[0]
+        assert batch.done is not None
+        self._pending.popleft()
+        self._log.release(batch.first, batch.count)
+        self._call(batch.done, error)
+        if self._producer is not NO_PRODUCER:
+            self.wake()
+
+    def _complete(self) -> None:
+        """Complete the acknowledged batches that no earlier one keeps waiting."""
+        log = self._log
+        calls = _Calls()
+        while self._pending and self._pending[0].is_acknowledged:
+            batch = self._pending.popleft()
+            log.acknowledged(batch.base, batch.count)
+            if batch.done is not None:
+                log.settle_reserved(batch.first, batch.count)
+                calls.calls.append(_bound(batch.done, batch.first))
+            write = batch.completes
+            if write is not None:
+                log.settle(write.staged)
+                self.durable_sequence = write.number
+                self.last_error = None
+                calls.calls += [_bound(done, None) for done in write.waiting]
+        if self.is_idle:
+            log.align()
+        calls.run()
+        if self._pending or self._waiting or log.has_staged():
+            self.wake()
+
+    def _recover(self, error: CoterieError) -> None:
+        if not self._is_recovering:
+            _LOGGER.warning(
+                "shard %d: a write is sent again: %s", self._partition, error
+            )
+        self._is_recovering = True
+        self.last_error = _log_error(self._partition, error)
+
+    def _resume_when_drained(self) -> None:
+        """Send again after a pause, once every outcome of the first try is known."""
+        if not self._is_recovering or self._in_flight:
+            return
+        era, delay_s = self._era, self._backoff_s
+        self._backoff_s = min(2 * delay_s, BACKOFF_MAX_S)
+
+        def resume() -> None:
+            if self._era != era or not self._pending:
+                return
+            if self._clock() >= self._pending[0].deadline_ms:
+                assert self.last_error is not None
+                self._fail(self.last_error)
+                return
+            self._is_recovering = False
+            self._send()
+
+        self._scheduler.call_later(delay_s, resume)
+
+    def _fence(self, error: CoterieError) -> None:
+        _LOGGER.error("shard %d has another owner: %s", self._partition, error)
+        calls = self._stop(_log_error(self._partition, error))
+        self._call_plain(self._on_fenced)
+        calls.run()
+
+    def _fail(self, error: LogError) -> None:
+        self.failures += 1
+        _LOGGER.error("%s; all staged records are dropped", error)
+        calls = self._stop(error)
+        for listener in self._listeners:
+            self._call(listener, error)
+        calls.run()
+
+    def _stop(self, error: LogError) -> _Calls:
+        """Drop everything; return the callbacks to call with the error."""
+        calls = _Calls()
+        for batch in self._pending:
+            if batch.done is not None:
+                calls.calls.append(_bound(batch.done, error))
+            if batch.completes is not None:
+                calls.calls += [_bound(done, error) for done in batch.completes.waiting]
+        calls.calls += [_bound(done, error) for done in self._waiting]
+        self._era += 1
+        self._pending.clear()
+        self._waiting = []
+        self._in_flight = 0
+        self._is_recovering = False
+        self._backoff_s = BACKOFF_MIN_S
+        self._producer = NO_PRODUCER
+        self.last_error = error
+        self.next_sequence += 1
+        self._log.abandon(StagedWrite([], 0))
+        return calls
+
+    def _call(self, callback: Callable[[Any], object], argument: object) -> None:
+        self._call_plain(_bound(callback, argument))
+
+    @staticmethod
+    def _call_plain(callback: Callable[[], object]) -> None:
+        _Calls([callback]).run()
+
+
+def _bound(callback: Callable[[Any], object], argument: object) -> Callable[[], object]:
+    return lambda: callback(argument)
+
+
+def _log_error(partition: int, error: CoterieError) -> LogError:
+    return LogError(f"shard {partition} cannot write upstream: {error}")
